@@ -1,0 +1,122 @@
+"""Run the test suite in stages, cheapest first, each with its own pytest, and sum up.
+
+    python scripts/run_tests.py all [pytest arguments]
+    python scripts/run_tests.py fast|spark|e2e|crash [pytest arguments]
+
+Every stage runs even when one before it failed; the exit code is 0 only if all passed. Stages
+are processes of their own, so that a Spark session or a killed server of one cannot reach the
+next.
+"""
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree as ET
+
+ROOT = Path(__file__).resolve().parents[1]
+
+STAGES = {
+    "fast": (
+        "test_tidy.py",
+        "test_imports.py",
+        "unit",
+        "property",
+        "contract",
+        "conformance",
+        "simulation",
+        "docs",
+    ),
+    "spark": ("spark",),
+    "e2e": ("e2e",),
+    "crash": ("crash",),
+}
+"""Stage -> what it runs, under tests/. A path without tests yet is left out."""
+
+NO_TESTS_COLLECTED = 5
+"""pytest's exit code; with ``-m`` a stage may rightly be empty."""
+
+
+class Result(NamedTuple):
+    """How a stage went."""
+
+    stage: str
+    exit_code: int
+    passed: int
+    failed: int
+    skipped: int
+    duration_s: float
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the stage named first, or all; the rest goes to pytest."""
+    wanted = arguments[0] if arguments else "all"
+    if wanted != "all" and wanted not in STAGES:
+        print(f"no stage {wanted}: all, {', '.join(STAGES)}", file=sys.stderr)
+        return 2
+    _refuse_forgotten_folders()
+    stages = STAGES if wanted == "all" else [wanted]
+    results = [_run(stage, arguments[1:]) for stage in stages if any(_paths(stage))]
+    print(f"\n{'stage':<8}{'passed':>8}{'failed':>8}{'skipped':>9}{'seconds':>9}")
+    for result in results:
+        print(
+            f"{result.stage:<8}{result.passed:>8}{result.failed:>8}{result.skipped:>9}"
+            f"{result.duration_s:>9.1f}{'' if result.exit_code == 0 else '   FAILED'}"
+        )
+    print(_total(results))
+    return 0 if all(result.exit_code == 0 for result in results) else 1
+
+
+def _total(results: Sequence[Result]) -> str:
+    passed, failed, skipped = (sum(result[i] for result in results) for i in (2, 3, 4))
+    seconds = sum(result.duration_s for result in results)
+    return f"{passed} passed, {failed} failed, {skipped} skipped in {seconds:.0f} s"
+
+
+def _paths(stage: str) -> Iterator[Path]:
+    for name in STAGES[stage]:
+        path = ROOT / "tests" / name
+        if path.is_file() or any(path.rglob("test_*.py")):
+            yield path
+
+
+def _refuse_forgotten_folders() -> None:
+    """A test outside every stage would never run, and nobody would notice."""
+    placed = {name for names in STAGES.values() for name in names}
+    for test in (ROOT / "tests").rglob("test_*.py"):
+        top = test.relative_to(ROOT / "tests").parts[0]
+        assert top in placed, f"tests/{top} is in no stage of {__file__}"
+
+
+def _run(stage: str, pytest_arguments: Sequence[str]) -> Result:
+    print(f"\n==> {stage}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        paths = [str(path.relative_to(ROOT)) for path in _paths(stage)]
+        command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *paths]
+        started_s = time.monotonic()
+        code = subprocess.run([*command, *pytest_arguments], check=False, cwd=ROOT).returncode
+        duration_s = time.monotonic() - started_s
+        total, failed, skipped = _counts(report)
+    if code == NO_TESTS_COLLECTED:
+        code = 0 if "-m" in pytest_arguments or "-k" in pytest_arguments else code
+    return Result(stage, code, total - failed - skipped, failed, skipped, duration_s)
+
+
+def _counts(report: Path) -> tuple[int, int, int]:
+    """(all, failed or in error, skipped) of pytest's report; zeros if pytest died before it."""
+    if not report.exists():
+        return 0, 0, 0
+    suites = list(ET.parse(report).getroot().iter("testsuite"))  # noqa: S314 - our own pytest's
+
+    def count(name: str) -> int:
+        return sum(int(suite.get(name, 0)) for suite in suites)
+
+    return count("tests"), count("failures") + count("errors"), count("skipped")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

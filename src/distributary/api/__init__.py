@@ -1,0 +1,12 @@
+"""The HTTP API beside publishing: subscriptions, descriptions, health. Parse, call, render.
+
+Called by ``app``, which runs it on uvicorn behind the receiver: the receiver owns the port and
+passes every path that is not for publishing. Hides HTTP: status codes, header fields, problem
+details, conditional requests, pages of a list. Decides nothing: ``control`` does.
+"""
+
+from distributary.api._app import Health, create_app
+from distributary.api._description import Description
+from distributary.api._openapi import build_openapi
+
+__all__ = ["Description", "Health", "build_openapi", "create_app"]

@@ -1,0 +1,19 @@
+"""The composition root: builds clock, stores and transports and wires the rooms.
+
+Called by ``cli`` (``serve``) and by the processes that it starts. Makes no decisions about
+events: those are in the rooms below. Two loops of the flow close here: the control process
+appends route records through the ingest process (``_route_wire``), and the pipeline reads what
+ingest appended.
+"""
+
+from distributary.settings import Settings
+
+__all__ = ["serve"]
+
+
+def serve(settings: Settings) -> int:
+    """Run ``distributary serve``; the exit code of the program."""
+    # The child processes import this package too and need no API and no supervisor.
+    from distributary.app._serve import serve as run  # noqa: PLC0415
+
+    return run(settings)

@@ -1,0 +1,133 @@
+"""The processes of a server: started with their parent's end as their own, watched, restarted."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO
+
+import structlog
+
+RESTART_WAIT_S = (0.05, 0.2, 1.0, 3.0, 10.0)
+"""Waits before a child that ended is started again: at once at first, since the front door is
+closed meanwhile; slower when it keeps ending."""
+STEADY_S = 30.0
+"""A child that lived so long was well: waits begin anew."""
+_PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent(parent: int) -> None:
+    """Have this process killed when its parent ends, however that ends (Linux).
+
+    Elsewhere children find out by their parent's number changing, at the next look.
+
+    Args:
+        parent: Process id of the parent, as the parent gave it.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+class Child:
+    """One child process that is kept running.
+
+    Args:
+        role: Its name, for people.
+        arguments: Program and arguments.
+        line: Takes each line of its standard error.
+        environ: Variables added to its environment.
+        pass_fds: Descriptors that it inherits.
+        ended: Called in the watching thread each time it has ended, before it starts again.
+    """
+
+    def __init__(
+        self,
+        role: str,
+        arguments: Sequence[str],
+        *,
+        line: Callable[[str], None],
+        environ: Mapping[str, str] | None = None,
+        pass_fds: Sequence[int] = (),
+        ended: Callable[[int], None] = lambda _code: None,
+    ) -> None:
+        self.role = role
+        self._arguments = list(arguments)
+        self._line = line
+        self._environ = {**os.environ, **(environ or {}), "DISTRIBUTARY_PARENT": str(os.getpid())}
+        self._pass_fds = tuple(pass_fds)
+        self._ended = ended
+        self._stopping = threading.Event()
+        self._process: subprocess.Popen[str] | None = None
+        self._log = structlog.get_logger()
+        self._started = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name=f"watch-{role}", daemon=True)
+        self.restarts = 0
+
+    def start(self) -> None:
+        """Start it, and the thread that keeps it running."""
+        self._thread.start()
+        self._started.wait()
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id; None while it is not running."""
+        process = self._process
+        return process.pid if process is not None and process.poll() is None else None
+
+    def _watch(self) -> None:
+        # Children end with the thread that started them (PR_SET_PDEATHSIG counts threads), so
+        # this thread starts them and lives as long as the server.
+        failures = 0
+        while not self._stopping.is_set():
+            began_s = time.monotonic()
+            process = subprocess.Popen(
+                self._arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=self._environ,
+                pass_fds=self._pass_fds,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+            self._process = process
+            self._started.set()
+            assert process.stdout is not None
+            self._read(process.stdout)
+            code = process.wait()
+            self._ended(code)
+            if self._stopping.is_set():
+                return
+            failures = 0 if time.monotonic() - began_s > STEADY_S else failures + 1
+            wait_s = RESTART_WAIT_S[min(failures, len(RESTART_WAIT_S)) - 1] if failures else 0.05
+            self.restarts += 1
+            self._log.error("process-ended", process=self.role, code=code, restart_in_s=wait_s)
+            self._stopping.wait(wait_s)
+
+    def _read(self, lines: IO[str]) -> None:
+        for line in lines:
+            self._line(line)
+
+    def stop(self, timeout_s: float) -> int | None:
+        """Ask it to end, wait, kill what is left; its exit code, None where it had to be killed."""
+        self._stopping.set()
+        process = self._process
+        if process is None:
+            return 0
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        try:
+            code = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            code = None
+        self._thread.join(timeout_s)
+        return code

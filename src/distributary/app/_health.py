@@ -1,0 +1,136 @@
+"""Whether the whole system works, and its numbers: what ``/readyz`` and ``/metrics`` say."""
+
+from collections.abc import Callable
+
+from distributary.clock import Clock
+from distributary.errors import LogError
+from distributary.log import Reader
+from distributary.meter import Meter, render
+from distributary.pipeline import Board, Phase, Places, Word
+
+STALE_MS = 3_000
+"""A board without a sign of life for so long is not running; a hand-over takes 0.2 s."""
+
+HELPS = {
+    "accepted_events_total": "Events answered 2xx: on disk",
+    "accepted_requests_total": "Publishing requests answered 2xx",
+    "answers_total": "Answers by HTTP status",
+    "refusals_total": "Answers of our own by error code",
+    "appended_records_total": "Records appended to the log (a batch is one)",
+    "appended_bytes_total": "Bytes of the bodies of appended records",
+    "commits_total": "Syncs of the log: requests share them",
+    "ack_seconds": "From a request read to its events durable",
+    "append_queue_depth": "Appends that wait for their sync",
+    "events_read_total": "Events that the pipeline looked at",
+    "matches_total": "Matches of an event and a route",
+    "delivered_total": "Matches delivered to their sink",
+    "retried_total": "Attempts that will be made again",
+    "dead_lettered_total": "Matches that ended at a dead letter sink, or in the store",
+    "dropped_total": "Matches that ended without delivery, by reason",
+    "spilled_total": "Unfinished matches moved to rows, so that the cursor could pass",
+    "lags_begun_total": "Times that a route began to lag because its sink took no more",
+    "undecodable_records_total": "Records of events that could not be read",
+    "void_rows_total": "Retry rows whose record the log does not hold any more",
+    "delivery_latency_seconds": "From an event's append to its delivery",
+    "attempt_duration_seconds": "Length of attempts",
+    "lag_records": "Records between the durable end of the log and the cursor",
+    "in_flight": "Attempts under way",
+    "queued": "Tasks that wait in lanes",
+    "lagging_routes": "Routes that lag",
+    "waiting_retries": "Durable retry rows that wait",
+    "ready": "1 while everything works",
+    "process_restarts_total": "Times that a child process was started again",
+    "epoch": "Epoch that the owner of the partition serves",
+}
+
+
+class Health:
+    """Looks at the boards of all processes.
+
+    Args:
+        places: Of the data directory.
+        partitions: Of the log.
+        clock: To see how old a sign of life is.
+        behind: Why stored changes may be missing in the log; None: none are.
+        restarts: Child process -> how often it was started again.
+    """
+
+    def __init__(
+        self,
+        places: Places,
+        partitions: int,
+        clock: Clock,
+        *,
+        behind: Callable[[], str | None],
+        restarts: Callable[[], dict[str, int]],
+    ) -> None:
+        self._places = places
+        self._clock = clock
+        self._behind = behind
+        self._restarts = restarts
+        self._boards = [Board(places.board(number)) for number in range(partitions)]
+        self._ingest = Board(places.ingest_board)
+        self._readers: dict[int, Reader] = {}
+
+    def forget(self) -> None:
+        """What the boards say is of an earlier run: nothing is alive yet."""
+        for board in (*self._boards, self._ingest):
+            board[Word.HEARTBEAT_MS] = 0
+            board[Word.READY] = 0
+            board[Word.PHASE] = Phase.ABSENT
+
+    def pipeline_ended(self) -> None:
+        """The pipeline's driver is gone: nothing counts as ready until it says so again."""
+        for board in self._boards:
+            board[Word.READY] = 0
+
+    def ready(self) -> tuple[bool, list[str]]:
+        """Whether events are taken and delivered; if not, why."""
+        reasons: list[str] = []
+        if self._age_ms(self._ingest) > STALE_MS:
+            reasons.append("the ingest process is not running")
+        elif self._ingest[Word.PHASE] != Phase.RUNNING:
+            reasons.append("the log takes no events (disk space?)")
+        for number, board in enumerate(self._boards):
+            if not board[Word.READY]:
+                reasons.append(f"partition {number}: the pipeline is starting")
+            elif self._age_ms(board) > STALE_MS:
+                reasons.append(f"partition {number}: no sign of life of its owner")
+        behind = self._behind()
+        if behind is not None:
+            reasons.append(f"route changes wait for the log: {behind}")
+        return not reasons, reasons
+
+    def _age_ms(self, board: Board) -> int:
+        return self._clock.wall_ms() - board[Word.HEARTBEAT_MS]
+
+    def _end(self, partition: int) -> int | None:
+        reader = self._readers.get(partition)
+        try:
+            if reader is None:
+                reader = self._readers[partition] = Reader(self._places.log, partition)
+            return reader.durable_end()
+        except LogError:
+            return None  # No appender was there yet.
+
+    def metrics(self) -> bytes:
+        """Every metric of every process, in the Prometheus text format."""
+        meter = Meter()
+        gauges = meter.gauges
+        gauges["ready"] = float(self.ready()[0])
+        for number, board in enumerate(self._boards):
+            label = f'{{partition="{number}"}}'
+            end = self._end(number)
+            if end is not None:
+                gauges[f"log_end_offset{label}"] = end
+                gauges[f"lag_records{label}"] = max(0, end - board[Word.WATERMARK])
+            gauges[f"cursor_offset{label}"] = board[Word.WATERMARK]
+            gauges[f"in_flight{label}"] = board[Word.IN_FLIGHT]
+            gauges[f"queued{label}"] = board[Word.QUEUED]
+            gauges[f"lagging_routes{label}"] = board[Word.LAGGING]
+            gauges[f"waiting_retries{label}"] = board[Word.WAITING]
+            gauges[f"oldest_in_flight_seconds{label}"] = board[Word.OLDEST_IN_FLIGHT_MS] / 1000
+            gauges[f"epoch{label}"] = board[Word.EPOCH]
+        for role, count in self._restarts().items():
+            meter.counters[f'process_restarts_total{{process="{role}"}}'] = count
+        return render(self._places.meters(), meter, HELPS)

@@ -1,0 +1,74 @@
+"""Log lines: one JSON object a line between processes; for people where a terminal reads."""
+
+import logging
+import sys
+from typing import Any, TextIO
+
+import msgspec
+import structlog
+
+_LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+LINE_CHARS_MAX = 8_192
+"""Longer lines of other programs are cut: a stack trace is many lines, not one."""
+
+
+def configure(level: str, *, role: str) -> None:
+    """Let this process write JSON lines to its standard error; the supervisor reads them."""
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            _with_role(role),
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+
+
+def _with_role(role: str) -> Any:
+    def add(_logger: Any, _name: str, fields: dict[str, Any]) -> dict[str, Any]:
+        fields.setdefault("role", role)
+        return fields
+
+    return add
+
+
+class Lines:
+    """Writes the lines of all processes in the shape that the operator chose.
+
+    Args:
+        out: Where to.
+        form: ``console``, ``json`` or ``auto`` (console on a terminal).
+        other: Takes lines that are none of ours (the JVM's).
+    """
+
+    def __init__(self, out: TextIO, form: str, other: TextIO) -> None:
+        self._out = out
+        self._other = other
+        console = form == "console" or (form == "auto" and out.isatty())
+        self._render = (
+            structlog.dev.ConsoleRenderer(colors=out.isatty(), pad_event_to=24) if console else None
+        )
+
+    def write(self, line: str) -> None:
+        """One line of a child, or of this process."""
+        line = line.rstrip("\n")
+        fields: Any = None
+        if line.startswith("{"):
+            try:
+                fields = msgspec.json.decode(line)
+            except msgspec.MsgspecError:
+                fields = None
+        if not isinstance(fields, dict) or "event" not in fields:
+            self._other.write(line[:LINE_CHARS_MAX] + "\n")
+            self._other.flush()
+            return
+        if self._render is not None:
+            line = str(self._render(None, "", fields))
+        self._out.write(line + "\n")
+        self._out.flush()

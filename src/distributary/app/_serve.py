@@ -1,0 +1,315 @@
+"""``distributary serve``: the composition root of one machine. No decisions, only wiring.
+
+This process holds the data directory's lock and the listening socket, runs the API (control),
+and keeps two children running: ``ingest`` (the port, the log) and ``pipeline`` (Spark).
+"""
+
+import asyncio
+import contextlib
+import ipaddress
+import os
+import shutil
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import structlog
+import uvicorn
+from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table
+
+from distributary import __version__
+from distributary.api import Description, create_app
+from distributary.app._children import Child
+from distributary.app._health import Health
+from distributary.app._logging import Lines, configure
+from distributary.app._route_wire import RouteAppendClient
+from distributary.app.ingest_process import IngestStart
+from distributary.app.pipeline_process import PipelineStart
+from distributary.clock import SystemClock
+from distributary.control import Store, Subscriptions, rules, store_url
+from distributary.errors import DistributaryError, SettingsError
+from distributary.log import Lock, lock, open_folder
+from distributary.pipeline import Places, SessionSettings
+from distributary.resource import SinkRule
+from distributary.settings import Settings
+from distributary.spark import find_java, java_environment
+
+INGEST_STOP_S = 8.0
+"""Longest wait for the ingest process at a stop: it finishes requests under way."""
+INGEST_DRAIN_S = 3.0
+"""Of which this for connections that are still sending."""
+LOG_BYTES_MAX = 16 * 1024 * 1024
+"""The file of other programs' lines (the JVM's) is turned over at start when it is larger."""
+EXIT_FAILED = 1
+"""Exit code: the server could not start; the message says what to do."""
+BACKLOG = 1024
+"""Connections that the kernel keeps while ingest is restarted."""
+
+
+def serve(settings: Settings) -> int:
+    """Run the server until SIGTERM or Ctrl-C; the exit code of the program."""
+    try:
+        server = Server(settings)
+    except DistributaryError as error:
+        print(f"distributary: {error}", file=sys.stderr)  # noqa: T201 - before logging stands
+        return EXIT_FAILED
+    try:
+        return asyncio.run(server.run())
+    finally:
+        server.release()
+
+
+class Server:
+    """One machine's server.
+
+    Args:
+        settings: Checked.
+
+    Raises:
+        DistributaryError: It cannot start: the folder is locked, full, read-only or newer, the
+            port is taken, there is no Java. Nothing was started.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        data_dir = settings.data_dir.absolute()
+        self._places = Places(data_dir)
+        self._java = java_environment(
+            find_java(os.environ, chosen=settings.java_home), data_dir / "run" / "java"
+        )
+        _make_folder(data_dir)
+        self._lock: Lock = lock(data_dir / "LOCK")
+        try:
+            folder = open_folder(self._places.log, settings.partitions)
+            self._partitions = folder.partitions
+            for path in (self._places.run, data_dir / "logs"):
+                path.mkdir(mode=0o700, exist_ok=True)
+            self._store = Store(store_url(self._places.state_db))
+            self._socket = _listen(settings.host, settings.port)
+        except BaseException:
+            self._lock.close()
+            raise
+        self.address: tuple[str, int] = self._socket.getsockname()[:2]
+        self._stopping = asyncio.Event()
+        self._lines = Lines(sys.stderr, settings.log_format, _other_log(data_dir / "logs"))
+        self._clock = SystemClock()
+        self._log = structlog.get_logger()
+        self._began_s = time.monotonic()
+
+    def release(self) -> None:
+        """Let the port and the folder go."""
+        self._socket.close()
+        self._lock.close()
+
+    async def run(self) -> int:
+        """Start everything, wait for a signal, stop everything in order."""
+        configure(self._settings.log_level, role="serve")
+        structlog.configure(logger_factory=_LineLoggers(self._lines))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal)
+        routes = RouteAppendClient(self._places.append_socket)
+        subscriptions = Subscriptions(
+            self._store, routes, rules(self._sink_rule()), self._clock
+        )
+        ingest, pipeline = self._children()
+        health = Health(
+            self._places,
+            self._partitions,
+            self._clock,
+            behind=subscriptions.behind,
+            restarts=lambda: {child.role: child.restarts for child in (ingest, pipeline)},
+        )
+        health.forget()
+        self._pipeline_ended = health.pipeline_ended
+        api = _api(create_app(subscriptions, health, Description()), self._places.control_socket)
+        serving = asyncio.create_task(api.serve())
+        ingest.start()
+        pipeline.start()
+        await subscriptions.start()
+        self._banner()
+        announcing = asyncio.create_task(self._announce(health))
+        await self._stopping.wait()
+        self._log.info("stopping", drain_s=self._settings.drain_s)
+        announcing.cancel()
+        await asyncio.to_thread(ingest.stop, INGEST_STOP_S)
+        await asyncio.to_thread(pipeline.stop, self._settings.drain_s + 10.0)
+        api.should_exit = True
+        await serving
+        await subscriptions.close()
+        routes.close()
+        self._store.close()
+        self._log.info("stopped")
+        return 0
+
+    def _on_signal(self) -> None:
+        if self._stopping.is_set():
+            # Asked twice: at once. What was acknowledged is on disk.
+            os._exit(128 + signal.SIGINT)
+        self._stopping.set()
+
+    def _pipeline_ended(self) -> None:
+        """Replaced once the health stands."""
+
+    def _children(self) -> tuple[Child, Child]:
+        settings = self._settings
+        data_dir = str(self._places.root)
+        ingest = IngestStart(
+            listen_fd=self._socket.fileno(),
+            data_dir=data_dir,
+            partitions=self._partitions,
+            log_level=settings.log_level,
+            body_bytes_max=settings.event_bytes_max,
+            connections_max=settings.connections_max,
+            connections_per_address_max=settings.connections_per_address_max or None,
+            retention_bytes_max=settings.retention_bytes_max,
+            retention_age_max_s=settings.retention_age_max_s,
+            disk_free_bytes_min=settings.disk_free_bytes_min,
+            drain_s=INGEST_DRAIN_S,
+        )
+        pipeline = PipelineStart(
+            session=SessionSettings(
+                data_dir=data_dir,
+                loopback_only=_is_loopback(self.address[0]),
+                allow_sinks=settings.allow_sinks,
+                log_attempts=settings.log_attempts,
+                log_level=settings.log_level,
+                drain_s=settings.drain_s,
+            ),
+            partitions=self._partitions,
+            master=settings.spark_master,
+            spark_conf=settings.spark_conf,
+            epoch_s=settings.epoch_s,
+            drain_s=settings.drain_s,
+            log_level=settings.log_level,
+        )
+        return (
+            Child(
+                "ingest",
+                _program("distributary.app.ingest_process", ingest),
+                line=self._lines.write,
+                pass_fds=(self._socket.fileno(),),
+            ),
+            Child(
+                "pipeline",
+                _program("distributary.app.pipeline_process", pipeline),
+                line=self._lines.write,
+                environ={**self._java, "PYSPARK_PYTHON": sys.executable},
+                ended=lambda _code: self._pipeline_ended(),
+            ),
+        )
+
+    def _sink_rule(self) -> SinkRule:
+        return SinkRule.of(
+            local_allowed=_is_loopback(self.address[0]), allowed=self._settings.allow_sinks
+        )
+
+    def _banner(self) -> None:
+        host, port = self.address
+        base = f"http://{'[' + host + ']' if ':' in host else host}:{port}"
+        table = Table.grid(padding=(0, 2))
+        for name, value in (
+            ("publish", f"POST {base}/events"),
+            ("subscribe", f"POST {base}/subscriptions"),
+            ("look", f"{base}/readyz   {base}/metrics   {base}/docs"),
+            ("data", str(self._places.root)),
+            ("attempts", str(self._places.root / "logs" / "attempts-p*.jsonl")),
+        ):
+            table.add_row(f"[dim]{name}[/]", value)
+        console = Console(stderr=True, highlight=False, soft_wrap=True)
+        if console.is_terminal:
+            console.print(Panel(table, title=f"distributary {__version__}", expand=False))
+        else:
+            console.print(table)
+        self._log.info(
+            "serving", address=base, data_dir=str(self._places.root), partitions=self._partitions
+        )
+
+    async def _announce(self, health: Health) -> None:
+        while not health.ready()[0]:
+            await asyncio.sleep(0.1)
+        self._log.info("ready", seconds=round(time.monotonic() - self._began_s, 1))
+
+
+class _LineLoggers:
+    """structlog's factory for loggers that write through ``Lines``."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+
+    def __call__(self, *_arguments: object) -> "_LineLoggers":
+        return self
+
+    def msg(self, line: str) -> None:
+        """Write one line."""
+        self._lines.write(line)
+
+    debug = info = warning = warn = error = critical = exception = log = msg
+
+
+def _program(module: str, start: msgspec.Struct) -> list[str]:
+    return [sys.executable, "-m", module, msgspec.json.encode(start).decode()]
+
+
+def _api(application: object, path: Path) -> uvicorn.Server:
+    path.unlink(missing_ok=True)
+    config = uvicorn.Config(
+        application,  # type: ignore[arg-type]  # uvicorn's type names a protocol of its own
+        uds=str(path),
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=2,
+    )
+    server = uvicorn.Server(config)
+    server.install_signal_handlers = lambda: None  # type: ignore[method-assign]  # ours stand
+    server.capture_signals = contextlib.nullcontext  # type: ignore[assignment,method-assign]
+    return server
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, number, _, address = found[0]
+        listener = socket.socket(family, kind, number)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        raise SettingsError(
+            f"cannot listen on {host}:{port}: {error.strerror or error}."
+            " Stop the program that uses the port, or choose another: --port"
+        ) from error
+    listener.setblocking(False)  # noqa: FBT003 - the socket's own call
+    return listener
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        probe = path / ".writable"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise SettingsError(
+            f"cannot write to the data directory {path}: {error.strerror or error}."
+            " Make it writable, free some space, or choose another: --data-dir"
+        ) from error
+
+
+def _is_loopback(host: str) -> bool:
+    return ipaddress.ip_address(host).is_loopback
+
+
+def _other_log(folder: Path):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a text file
+    path = folder / "spark.log"
+    if path.exists() and path.stat().st_size > LOG_BYTES_MAX:
+        shutil.move(path, path.with_suffix(".old"))
+    return path.open("a", encoding="utf-8")

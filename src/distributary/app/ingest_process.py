@@ -1,0 +1,291 @@
+"""The ingest process: owns the public port and is the one that appends to the log.
+
+Started by ``serve`` with the listening socket inherited, so that connections wait in the
+kernel's queue while it is restarted. Never waits for Spark, never shares its interpreter.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import Callable
+
+import msgspec
+import structlog
+import uvloop
+
+from distributary.app._children import end_with_parent
+from distributary.app._logging import configure
+from distributary.app._route_wire import RouteAppendServer
+from distributary.clock import SystemClock
+from distributary.errors import LogError, LogUnavailableError
+from distributary.flow import Kind, Received
+from distributary.ingest import ACK_BOUNDS_S, IngestSettings, Server, choose_partition, serve
+from distributary.log import Appender, GroupCommitter, Reader, partition_dir, retain
+from distributary.meter import Meter
+from distributary.outcome import read_journal
+from distributary.pipeline import Board, DirectoryTargets, Phase, Places, Word, follow_from
+
+LOOK_S = 0.25
+"""How often the process looks at disk space and writes its counters."""
+RETAIN_S = 15.0
+"""How often old segments are looked for."""
+EXIT_LOG_DEAD = 72
+"""Exit code: the log refused a write or a sync; a new process recovers it from the medium."""
+SWITCH_S = 0.0005
+"""The committing thread must get the interpreter soon after its sync, or acknowledgements wait."""
+
+
+class IngestStart(msgspec.Struct, frozen=True, kw_only=True):
+    """What the ingest process must know; an argument, as JSON.
+
+    Attributes:
+        listen_fd: Inherited listening socket.
+        data_dir: Data directory.
+        partitions: Of the log.
+    """
+
+    listen_fd: int
+    data_dir: str
+    partitions: int
+    log_level: str
+    body_bytes_max: int
+    connections_max: int
+    connections_per_address_max: int | None
+    retention_bytes_max: int
+    retention_age_max_s: float
+    disk_free_bytes_min: int
+    drain_s: float
+
+
+class LogAppends:
+    """``ingest.Appends`` over one group committer a partition.
+
+    Args:
+        committers: In the order of the partitions.
+    """
+
+    def __init__(self, committers: list[GroupCommitter]) -> None:
+        self._committers = committers
+        self.open = True
+
+    @property
+    def full(self) -> bool:
+        """True while every partition's queue is at its bound."""
+        return all(committer.full for committer in self._committers)
+
+    def submit(self, received: Received, done: Callable[[LogError | None], None]) -> None:
+        """Append *received* as one record; *done* is called when it is durable or refused."""
+        committers = self._committers
+        key = received.partition_key
+        number = choose_partition(key, [committer.pending_bytes for committer in committers])
+
+        def told(result: int | LogError) -> None:
+            done(None if type(result) is int else result)  # type: ignore[arg-type]  # the other half
+
+        try:
+            committers[number].submit(Kind.EVENTS, received.body, told)
+        except LogUnavailableError as error:
+            done(error)
+
+
+class IngestProcess:
+    """Everything of the process.
+
+    Args:
+        start: What it was told.
+    """
+
+    def __init__(self, start: IngestStart) -> None:
+        self._start = start
+        self._places = Places.of(start.data_dir)
+        self._clock = SystemClock()
+        self._log = structlog.get_logger()
+        self._meter = Meter(self._places.meter("ingest"))
+        self._before = dict(self._meter.counters)
+        self._ack = self._meter.histogram("ack_seconds", ACK_BOUNDS_S)
+        self._ack_before = (list(self._ack.counts), self._ack.total)
+        self._board = Board(self._places.ingest_board)
+        self._stop = asyncio.Event()
+        self._code = 0
+
+    async def run(self) -> int:
+        """Serve until SIGTERM; the exit code."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._stop.set)
+        loop.add_signal_handler(signal.SIGINT, lambda: None)  # the parent stops us in its order
+        self._appenders = [self._open(number) for number in range(self._start.partitions)]
+        for appender in self._appenders:
+            for damage in appender.damages:
+                self._log.error("log-damage", damage=repr(damage))
+                self._meter.add("log_damage_total")
+        self._committers = [
+            GroupCommitter(appender, loop, clock=self._clock) for appender in self._appenders
+        ]
+        self._appends = LogAppends(self._committers)
+        routes = RouteAppendServer(self._committers)
+        await routes.start(self._places.append_socket)
+        start = self._start
+        self._server = await serve(
+            socket.socket(fileno=start.listen_fd),
+            self._appends,
+            settings=IngestSettings(
+                body_bytes_max=start.body_bytes_max,
+                connections_max=start.connections_max,
+                connections_per_address_max=start.connections_per_address_max,
+            ),
+            control_socket=self._places.control_socket,
+            clock=self._clock,
+        )
+        looking = loop.create_task(self._look())
+        retaining = loop.create_task(self._retain())
+        await self._stop.wait()
+        retaining.cancel()
+        await self._server.close(start.drain_s)
+        looking.cancel()
+        routes.close()
+        await self._close_log()
+        self._count(self._server)
+        return self._code
+
+    def _open(self, partition: int) -> Appender:
+        # A cursor above the end of the log means that the medium lost what was acknowledged:
+        # those offsets are never used again.
+        state, _ = read_journal(self._places.journal(partition))
+        return Appender.open(
+            self._places.log,
+            partition,
+            clock=self._clock,
+            min_next_offset=state.mark.offset,
+        )
+
+    async def _close_log(self) -> None:
+        for committer, appender in zip(self._committers, self._appenders, strict=True):
+            await committer.close()
+            appender.close()
+
+    async def _look(self) -> None:
+        while True:
+            self._look_once()
+            await asyncio.sleep(LOOK_S)
+
+    def _look_once(self) -> None:
+        dead = [appender.dead for appender in self._appenders if appender.dead is not None]
+        if dead and not self._stop.is_set():
+            self._log.error("log-dead", reason=str(dead[0]))
+            self._code = EXIT_LOG_DEAD
+            self._appends.open = False
+            self._stop.set()
+            return
+        free = shutil.disk_usage(self._start.data_dir).free
+        space = [a.space_error for a in self._appenders if a.space_error is not None]
+        takes = free >= self._start.disk_free_bytes_min and not space
+        if takes != self._appends.open:
+            self._appends.open = takes
+            reason = str(space[0]) if space else f"{free} bytes free"
+            self._log.warning("log-open" if takes else "log-closed", reason=reason)
+        self._board[Word.PHASE] = Phase.RUNNING if takes else Phase.DRAINING
+        self._board[Word.OWNER_PID] = os.getpid()
+        self._board[Word.HEARTBEAT_MS] = self._clock.wall_ms()
+        self._count(self._server)
+
+    def _count(self, server: Server) -> None:
+        counters = server.counters
+        now: dict[str, float] = {
+            "accepted_events_total": counters.accepted_events,
+            "accepted_requests_total": counters.accepted_requests,
+            "received_bytes_total": counters.received_bytes,
+            "relayed_requests_total": counters.relayed_requests,
+            "relay_failures_total": counters.relay_failures,
+            "connections_total": counters.connections_total,
+            "connections_refused_total": counters.connections_refused,
+            "connections_cut_total": counters.connections_cut,
+        }
+        for status, count in counters.answers_by_status.items():
+            now[f'answers_total{{status="{status}"}}'] = count
+        for code, count in counters.refusals_by_code.items():
+            now[f'refusals_total{{code="{code}"}}'] = count
+        for number, committer in enumerate(self._committers):
+            stats = committer.stats()
+            now[f'appended_records_total{{partition="{number}"}}'] = stats.record_count
+            now[f'appended_bytes_total{{partition="{number}"}}'] = stats.body_bytes
+            now[f'commits_total{{partition="{number}"}}'] = stats.commit_count
+            self._meter.gauges[f'append_queue_depth{{partition="{number}"}}'] = committer.pending
+            self._meter.gauges[f'last_commit_seconds{{partition="{number}"}}'] = (
+                stats.last_commit_s
+            )
+        for name, value in now.items():
+            self._meter.counters[name] = self._before.get(name, 0) + value
+        before, total = self._ack_before
+        self._ack.counts = [a + b for a, b in zip(before, counters.ack_buckets, strict=True)]
+        self._ack.total = total + counters.ack_seconds
+        self._meter.gauges["connections_open"] = counters.connections_open
+        self._meter.gauges["ingest_held_bytes"] = counters.held_bytes
+        self._meter.gauges["log_accepts"] = float(self._appends.open)
+        self._meter.save()
+
+    async def _retain(self) -> None:
+        while True:
+            await asyncio.sleep(RETAIN_S)
+            for number in range(self._start.partitions):
+                try:
+                    await asyncio.to_thread(self._retain_partition, number)
+                except LogError as error:
+                    self._log.warning("retention-failed", partition=number, error=str(error))
+
+    def _retain_partition(self, partition: int) -> None:
+        places = self._places
+        board = Board(places.board(partition))
+        keep_from = board[Word.KEEP_FROM]
+        board.close()
+
+        def routes_at(cut: int) -> bytes:
+            targets = DirectoryTargets(places.state_db)
+            records = Reader(places.log, partition)
+            try:
+                return follow_from(
+                    places.routes(partition), records, targets, cut
+                ).table.snapshot()
+            finally:
+                records.close()
+                targets.close()
+
+        retained = retain(
+            partition_dir(places.log, partition),
+            keep_from,
+            bytes_max=self._start.retention_bytes_max // self._start.partitions,
+            age_max_s=self._start.retention_age_max_s,
+            now_ms=self._clock.wall_ms(),
+            snapshot_at_cut=routes_at,
+        )
+        if retained.segment_count:
+            self._log.info(
+                "segments-deleted",
+                partition=partition,
+                count=retained.segment_count,
+                bytes=retained.freed_bytes,
+                start=retained.start,
+            )
+
+
+def main(arguments: list[str]) -> int:
+    """Entry of the process: one argument, ``IngestStart`` as JSON."""
+    end_with_parent(int(os.environ["DISTRIBUTARY_PARENT"]))
+    start = msgspec.json.decode(arguments[0], type=IngestStart)
+    configure(start.log_level, role="ingest")
+    sys.setswitchinterval(SWITCH_S)
+    try:
+        return uvloop.run(_run(start))
+    except LogError as error:
+        structlog.get_logger().error("log-cannot-be-opened", code=error.code, error=str(error))
+        return EXIT_LOG_DEAD
+
+
+async def _run(start: IngestStart) -> int:
+    return await IngestProcess(start).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,45 @@
+"""The pipeline's driver process: Spark and its query, in a process that may be replaced."""
+
+import os
+import sys
+
+import msgspec
+
+from distributary.app._children import end_with_parent
+from distributary.app._logging import configure
+from distributary.pipeline import Places, SessionSettings
+
+
+class PipelineStart(msgspec.Struct, frozen=True, kw_only=True):
+    """What the driver process must know; an argument, as JSON."""
+
+    session: SessionSettings
+    partitions: int
+    master: str
+    spark_conf: dict[str, str]
+    epoch_s: float
+    drain_s: float
+    log_level: str
+
+
+def main(arguments: list[str]) -> int:
+    """Entry of the process: one argument, ``PipelineStart`` as JSON."""
+    end_with_parent(int(os.environ["DISTRIBUTARY_PARENT"]))
+    start = msgspec.json.decode(arguments[0], type=PipelineStart)
+    configure(start.log_level, role="pipeline")
+    # Loaded here: this is the process that pays for Spark.
+    from distributary.spark.driver import DriverSettings, run  # noqa: PLC0415
+
+    settings = DriverSettings(
+        session=start.session,
+        partitions=start.partitions,
+        master=start.master,
+        spark_conf=start.spark_conf,
+        epoch_s=start.epoch_s,
+        drain_s=start.drain_s,
+    )
+    return run(settings, Places.of(start.session.data_dir).spark)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

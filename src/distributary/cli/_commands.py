@@ -1,0 +1,85 @@
+"""The commands: names, options, help texts. What they do stands in the modules they call.
+
+Callers: ``main``, which is the console script. Hides: typer.
+"""
+
+import sys
+
+import typer
+
+import distributary
+from distributary.cli import _console, _serve
+from distributary.cli._command_listen import listen
+from distributary.cli._command_send import send
+from distributary.cli._command_subscribe import subscribe, subscriptions
+from distributary.cli._options import help_of
+from distributary.errors import DistributaryError, EventError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="distributary",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    help=f"""A CloudEvents subscription manager and event router.
+
+[bold]First steps[/], each in a terminal of its own:
+
+  distributary serve
+
+  distributary listen --port 9000
+
+  distributary subscribe --sink http://127.0.0.1:9000 --prefix type=com.example.
+
+  distributary send --type com.example.hello --data '{{"who": "world"}}'
+
+{_console.EXIT_CODES}
+""",
+)
+_serve_command = _serve.command()
+app.command("serve", help=help_of(_serve_command))(_serve_command)
+app.command(help=help_of(send))(send)
+app.command(help=help_of(subscribe))(subscribe)
+app.add_typer(subscriptions, name="subscriptions")
+app.command(help=help_of(listen))(listen)
+
+
+@app.command()
+def demo() -> None:
+    """Show everything at work: real events, several sinks, one that fails and recovers.
+
+    Starts a server of its own on free ports in a temporary folder, and checks what came of
+    every event. Takes less than two minutes; nothing stays.
+    """
+    from distributary.cli.demo import run  # noqa: PLC0415 - one command needs it
+
+    raise typer.Exit(run())
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    print(distributary.__version__)
+
+
+def main() -> None:
+    """Run the command line; ends the process. The exit codes stand in ``--help``."""
+    try:
+        app()
+    except EventError as error:
+        rows = [{"path": fault.path, "message": fault.message} for fault in error.faults]
+        console = _console.errors()
+        console.print("[bold red]error:[/] this is no event, so it was not sent")
+        console.print(_console.faults_table(rows))
+        sys.exit(_console.UNUSABLE)
+    except DistributaryError as error:
+        _console.errors().print(str(error), style="red", markup=False)
+        sys.exit(_console.UNUSABLE)
+    except BrokenPipeError:
+        sys.exit(_console.FAILED)  # whoever read our output has gone
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _console.errors().print(f"{where}{error.strerror}", style="red", markup=False)
+        sys.exit(_console.UNUSABLE)

@@ -1,0 +1,152 @@
+"""Real input for the demo: what this machine already knows, as events.
+
+The first of these that has enough to show: the git history of the working folder (an event for
+each changed file of each commit), the package log (an event a line), the files of Python's
+standard library (an event a file).
+
+Callers: ``demo``. Hides: where the facts come from and how they become events.
+"""
+
+import datetime as dt
+import re
+import subprocess
+import sysconfig
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from distributary.event import Event
+
+__all__ = [
+    "EVENTS_MAX",
+    "DemoInput",
+    "find_input",
+    "git_events",
+    "library_events",
+    "package_events",
+]
+
+EVENTS_MAX = 300
+"""Enough to watch for some seconds; the whole demo stays far below two minutes."""
+
+EVENTS_MIN = 40
+"""With fewer there is too little to see: a fresh clone may have one commit."""
+
+TYPE = "dev.distributary.demo."
+_CHANGES = {"A": "added", "M": "modified", "D": "deleted", "R": "renamed", "C": "copied"}
+_PACKAGE_LINE = re.compile(r"(\S+) (\S+) (?:status )?([a-z-]+) ([a-z0-9][^\s:]*)\S* (.*)")
+
+
+class DemoInput(NamedTuple):
+    """Events to publish, and filters that say something about them.
+
+    Attributes:
+        title: What the events are.
+        events: At most ``EVENTS_MAX``.
+        some: A filter that some of them pass, by subject.
+        few: A filter expression of several dialects that fewer pass.
+    """
+
+    title: str
+    events: list[Event]
+    some: dict[str, Any]
+    few: dict[str, Any]
+
+
+def find_input(folder: Path, package_log: Path = Path("/var/log/dpkg.log")) -> DemoInput:
+    """The first source that has enough events; the standard library always has."""
+    python = {"suffix": {"subject": ".py"}}
+    git = _take(lambda: git_events(folder))
+    if len(git) >= EVENTS_MIN:
+        added = {"exact": {"type": TYPE + "file.added"}}
+        title = f"the git history of {folder.resolve().name}"
+        return DemoInput(title, git, python, {"all": [added, {"not": python}]})
+    packages = _take(lambda: package_events(package_log))
+    if len(packages) >= EVENTS_MIN:
+        libraries = {"prefix": {"subject": "lib"}}
+        installed = {"exact": {"type": TYPE + "package.installed"}}
+        upgraded = {"exact": {"type": TYPE + "package.upgrade"}}
+        few = {"all": [{"any": [installed, upgraded]}, {"not": libraries}]}
+        return DemoInput("the package log of this machine", packages, libraries, few)
+    tests = {"prefix": {"subject": "json/"}}
+    few = {"all": [python, {"any": [tests, {"prefix": {"subject": "asyncio/"}}]}]}
+    library = _take(library_events)
+    return DemoInput("the files of Python's standard library", library, python, few)
+
+
+def _take(source: Callable[[], Iterator[Event]]) -> list[Event]:
+    events = []
+    for event in source():
+        events.append(event)
+        if len(events) == EVENTS_MAX:
+            break
+    return events
+
+
+def _event(number: int, about: str, *, source: str, subject: str, time: str, data: object) -> Event:
+    attributes: dict[str, str | int | bool] = {
+        "specversion": "1.0",
+        "id": f"{number}",
+        "source": source,
+        "type": TYPE + about,
+        "subject": subject,
+        "time": time,
+        "datacontenttype": "application/json",
+    }
+    return Event(attributes, msgspec.json.encode(data))
+
+
+def git_events(folder: Path) -> Iterator[Event]:
+    """An event for each changed file of each commit, newest commit first; none without git."""
+    command = ["git", "-C", str(folder), "log", "-n", str(EVENTS_MAX), "--name-status"]
+    command += ["--format=%x00%H%x1f%cI%x1f%s"]
+    try:
+        log = subprocess.run(command, capture_output=True, check=True, timeout=20).stdout
+    except (OSError, subprocess.SubprocessError):
+        return
+    number = 0
+    for commit in log.decode("utf-8", "replace").split("\0")[1:]:
+        head, *changes = commit.strip("\n").split("\n")
+        sha, time, headline = (*head.split("\x1f"), "", "")[:3]
+        for change in changes:
+            letter, _, path = change.partition("\t")
+            about = _CHANGES.get(letter[:1])
+            if about is None or not path:
+                continue
+            number += 1
+            data = {"commit": sha, "headline": headline}
+            source = f"/git/{sha[:12]}"
+            subject = path.split("\t")[-1]  # of a renaming: the new name
+            yield _event(
+                number, f"file.{about}", source=source, subject=subject, time=time, data=data
+            )
+
+
+def package_events(log: Path) -> Iterator[Event]:
+    """An event for each line of a dpkg log about a package; none where it cannot be read."""
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return
+    for number, line in enumerate(lines, 1):
+        found = _PACKAGE_LINE.fullmatch(line)
+        if found is not None:
+            day, clock, action, package, rest = found.groups()
+            data = {"versions": rest.split()}
+            time = f"{day}T{clock}Z"
+            about = f"package.{action}"
+            yield _event(number, about, source="/dpkg", subject=package, time=time, data=data)
+
+
+def library_events() -> Iterator[Event]:
+    """An event for each module file of the standard library, in the order of their names."""
+    root = Path(sysconfig.get_path("stdlib"))
+    for number, path in enumerate(sorted(root.glob("*/*.py")), 1):
+        facts = path.stat()
+        changed = dt.datetime.fromtimestamp(facts.st_mtime, dt.UTC)
+        subject = path.relative_to(root).as_posix()
+        time = changed.isoformat(timespec="seconds")
+        data = {"bytes": facts.st_size}
+        yield _event(number, "file.found", source="/python", subject=subject, time=time, data=data)

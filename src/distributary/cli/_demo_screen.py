@@ -1,0 +1,121 @@
+"""What the demo shows: a table that changes on a terminal, plain lines elsewhere.
+
+Callers: ``demo``. Hides: rich.
+"""
+
+import collections
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from distributary.cli import _console
+
+__all__ = ["Lane", "Screen"]
+
+LATEST_SHOWN = 8
+"""Arrivals under the table."""
+
+FIRST_SHOWN = 2
+"""Arrivals of each lane that are shown where there is no terminal; counts follow."""
+
+
+class Lane:
+    """Counts of one subscription.
+
+    Attributes:
+        name: Of the subscription.
+        about: Its filter and its sink, in words.
+        expected: Events that match.
+        delivered: Distinct events that its sink took.
+        attempts: Deliveries that its sink refused or dropped.
+        dead: Events that came to its dead letter sink.
+    """
+
+    def __init__(self, name: str, about: str, expected: int) -> None:
+        self.name = name
+        self.about = about
+        self.expected = expected
+        self.delivered: set[tuple[str, str]] = set()
+        self.dead: set[tuple[str, str]] = set()
+        self.attempts = 0
+
+    @property
+    def finished(self) -> bool:
+        """True when every matching event has come to an end."""
+        return len(self.delivered | self.dead) >= self.expected
+
+
+class Screen:
+    """Shows lanes and arrivals; a context manager."""
+
+    def __init__(self, console: Console, lanes: list[Lane]) -> None:
+        self._console = console
+        self._lanes = lanes
+        self._latest: collections.deque[Text] = collections.deque(maxlen=LATEST_SHOWN)
+        self._shown: collections.Counter[str] = collections.Counter()
+        self._counts_shown = ""
+        live = console.is_terminal
+        self._live = Live(console=console, refresh_per_second=8, transient=False) if live else None
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.refresh()
+        if self._live is not None:
+            self._live.stop()
+
+    def say(self, text: str) -> None:
+        """One line of the story."""
+        self._console.print(Text(text, "bold"))
+
+    def arrived(self, lane: Lane, line: Text) -> None:
+        """Show an arrival, or leave it to the counts."""
+        if self._live is not None:
+            self._latest.append(Text.assemble((f"{lane.name:>12} ", "yellow"), line))
+            return
+        self._shown[lane.name] += 1
+        if self._shown[lane.name] <= FIRST_SHOWN:
+            self._console.print(Text.assemble(f"{lane.name:>12} ", line))
+
+    def refresh(self) -> None:
+        """Bring the counts on the screen up to date."""
+        if self._live is not None:
+            self._live.update(Group(self._table(), *self._latest))
+            return
+        parts = []
+        for lane in self._lanes:
+            part = f"{lane.name} {len(lane.delivered)}/{lane.expected}"
+            part += f" ({lane.attempts} refused)" if lane.attempts else ""
+            parts.append(part + (f" ({len(lane.dead)} dead letters)" if lane.dead else ""))
+        counts = ", ".join(parts)
+        if counts != self._counts_shown:
+            self._counts_shown = counts
+            self._console.print(counts)
+
+    def _table(self) -> Table:
+        table = Table("subscription", "gets", title="publish → filter → sinks")
+        for column in ("matching", "delivered", "refused", "dead letters"):
+            table.add_column(column, justify="right")
+        for lane in self._lanes:
+            done = "green" if lane.finished else "yellow"
+            table.add_row(
+                lane.name,
+                _console.fits_one_line(lane.about),
+                str(lane.expected),
+                Text(str(len(lane.delivered)), done),
+                Text(str(lane.attempts), "red" if lane.attempts else "dim"),
+                Text(str(len(lane.dead)), "yellow" if lane.dead else "dim"),
+            )
+        return table

@@ -1,0 +1,172 @@
+"""Ledgers: what a client sent and what a sink got, one JSON line an event.
+
+A ledger is evidence: the checker (``distributary.testing.check_ledgers``) holds the lines of
+senders against the lines of sinks. So a line is written when its fact is known and not
+before: ``Sent`` when the server has answered or the sender has given up, ``Arrival`` when the
+sink has answered.
+
+Callers: ``send`` and ``listen``, tests, benchmarks, the checker. Hides: the line format.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self, TypeVar
+
+import msgspec
+
+from distributary.errors import DistributaryError
+
+__all__ = [
+    "Arrival",
+    "LedgerError",
+    "LedgerWriter",
+    "Sent",
+    "State",
+    "attributes_sha256",
+    "data_sha256",
+    "read_arrivals",
+    "read_sent",
+]
+
+State = Literal["acked", "refused", "unknown"]
+"""``acked``: answered 2xx. ``refused``: answered otherwise, or never left. ``unknown``: no answer."""
+
+ADDED_ON_THE_WAY = ("knativeerror", "knativebrokerttl")
+"""Beginnings of names that the router may add; digests leave them out."""
+
+
+_Line = TypeVar("_Line")
+
+
+class LedgerError(DistributaryError):
+    """A ledger that cannot be read. Nothing may be concluded from it."""
+
+
+class Sent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What came of sending one event.
+
+    Attributes:
+        id: Of the event.
+        source: Of the event.
+        state: What the sender knows.
+        t: Wall clock when it knew, milliseconds since 1970.
+        attributes: All context attributes in canonical string form.
+        data_sha256: Digest of the payload; empty where there is none.
+        status: Status of the last answer; None where none came.
+        ambiguous: Earlier attempts that may have arrived although no answer came.
+    """
+
+    id: str
+    source: str
+    state: State
+    t: int
+    attributes: dict[str, str] = {}
+    data_sha256: str = ""
+    status: int | None = None
+    ambiguous: int = 0
+
+
+class Arrival(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One event of one request that a sink got.
+
+    Attributes:
+        id: Of the event.
+        source: Of the event.
+        t: Wall clock at the answer, milliseconds since 1970.
+        status: What the sink answered; 0: it gave no answer, so nothing was delivered.
+        route: Path of the request: one sink may serve several subscriptions.
+        data_sha256: Digest of the payload; empty where there is none.
+        attributes_sha256: Digest of the context attributes (``attributes_sha256``).
+        error_dest: ``knativeerrordest`` of a dead letter; empty on others.
+        error_code: ``knativeerrorcode`` of a dead letter; empty where absent.
+    """
+
+    id: str
+    source: str
+    t: int
+    status: int
+    route: str = "/"
+    data_sha256: str = ""
+    attributes_sha256: str = ""
+    error_dest: str = ""
+    error_code: str = ""
+
+
+def data_sha256(data: bytes | None) -> str:
+    """Hexadecimal digest of a payload; empty for none, and for one of no bytes.
+
+    Binary mode cannot tell those two apart, so neither can the digest.
+    """
+    return hashlib.sha256(data).hexdigest() if data else ""
+
+
+def attributes_sha256(attributes: Mapping[str, str]) -> str:
+    """Hexadecimal digest of context attributes in canonical string form, in any order.
+
+    Attributes that a router adds to dead letters and hops are left out: a dead letter has the
+    digest of the event that it was. Names hold no ``=`` and values no line feed, so two
+    different sets never give the same text.
+    """
+    lines = (
+        f"{name}={text}"
+        for name, text in sorted(attributes.items())
+        if not name.startswith(ADDED_ON_THE_WAY)
+    )
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class LedgerWriter:
+    """Appends lines to a ledger file; a context manager. Lines of earlier runs stay."""
+
+    def __init__(self, path: Path) -> None:
+        """Open *path* for appending; OSError when that is not possible."""
+        self._encode = msgspec.json.Encoder().encode
+        self._file = path.open("ab", buffering=1 << 16)
+
+    def write(self, *lines: Sent | Arrival) -> None:
+        """Append *lines*; they reach the file at the next ``flush`` or sooner."""
+        encode = self._encode
+        self._file.writelines(encode(line) + b"\n" for line in lines)
+
+    def flush(self) -> None:
+        """Hand what was written to the operating system: it outlives this process."""
+        self._file.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+
+def read_sent(path: Path) -> Iterator[Sent]:
+    """Lines of a sender's ledger, oldest first.
+
+    Raises:
+        LedgerError: A line is damaged; only an unfinished last line is passed over, since a
+            killed writer leaves one.
+    """
+    yield from _read(path, msgspec.json.Decoder(Sent))
+
+
+def read_arrivals(path: Path) -> Iterator[Arrival]:
+    """Lines of a sink's ledger, oldest first; faults as in ``read_sent``."""
+    yield from _read(path, msgspec.json.Decoder(Arrival))
+
+
+def _read(path: Path, decoder: "msgspec.json.Decoder[_Line]") -> Iterator[_Line]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                yield decoder.decode(line)
+            except msgspec.MsgspecError as error:
+                raise LedgerError(f"{path}, line {number}: {error}") from error

@@ -1,0 +1,192 @@
+"""Events to send: read from flags, files and standard input, wrapped into requests.
+
+Callers: ``send``, the demo. Hides: which of JSON lines, a JSON array or one JSON document a
+file holds, and the three content modes of the HTTP binding.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import BinaryIO, Literal, NamedTuple
+
+import msgspec
+
+from distributary.errors import EventError, Fault
+from distributary.event import AttributeValue, Event, canonical, json_format
+from distributary.event import http as event_http
+
+__all__ = [
+    "Envelope",
+    "Mode",
+    "Unreadable",
+    "canonical_attributes",
+    "copies",
+    "one_event",
+    "read_events",
+    "wrap",
+]
+
+Mode = Literal["binary", "structured", "batch"]
+
+CHUNK_BYTES = 1 << 16
+"""Read at most so much at a time: what a pipe holds, so that a slow one is sent as it comes."""
+
+
+class Unreadable(NamedTuple):
+    """An entry of the input that is no event; it is not sent.
+
+    Attributes:
+        place: Number of the line or of the array's element, from 1.
+        faults: All that is wrong with it.
+    """
+
+    place: int
+    faults: tuple[Fault, ...]
+
+
+class Envelope(NamedTuple):
+    """One request.
+
+    Attributes:
+        events: What it carries, at least one.
+        lines: Header lines, each with its CR LF.
+        body: Body.
+    """
+
+    events: Sequence[Event]
+    lines: bytes
+    body: bytes
+
+
+def wrap(events: Sequence[Event], mode: Mode) -> Envelope:
+    """One request that carries *events*; more than one only in mode ``batch``."""
+    assert events
+    if mode == "batch":
+        return Envelope(events, *event_http.encode_batched(events))
+    assert len(events) == 1
+    encode = event_http.encode_binary if mode == "binary" else event_http.encode_structured
+    return Envelope(events, *encode(events[0]))
+
+
+def canonical_attributes(event: Event) -> dict[str, str]:
+    """All context attributes in canonical string form: what ledgers hold and digest."""
+    return {name: canonical(value) for name, value in event.attributes.items()}
+
+
+def one_event(
+    attributes: Mapping[str, str | None], extensions: Iterable[str], data: bytes | None
+) -> Event:
+    """An event from what flags said.
+
+    Args:
+        attributes: Attribute name -> text; None: not said.
+        extensions: ``name=text`` each.
+        data: Payload, None for none. Without a content type JSON is recognised, and all else
+            goes as text if it is UTF-8, as bytes if not.
+
+    Raises:
+        EventError: An extension is not ``name=text``, or the event would break the
+            specification.
+    """
+    said: dict[str, AttributeValue] = {"specversion": "1.0"}
+    said.update({name: text for name, text in attributes.items() if text is not None})
+    faults = []
+    for extension in extensions:
+        name, separator, text = extension.partition("=")
+        if separator and name:
+            said[name] = text
+        else:
+            faults.append(Fault(extension, "extension", "expected name=text"))
+    if faults:
+        raise EventError(faults)
+    if data is not None and "datacontenttype" not in said:
+        said["datacontenttype"] = _guess_content_type(data)
+    return json_format.decode(json_format.encode(Event(said, data)))
+
+
+def _guess_content_type(data: bytes) -> str:
+    try:
+        msgspec.json.decode(data, type=msgspec.Raw)
+    except msgspec.MsgspecError:
+        pass
+    else:
+        return "application/json"
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return "application/octet-stream"
+    return "text/plain"
+
+
+def copies(event: Event, count: int) -> Iterator[Event]:
+    """The event *count* times, each with an id of its own (``id-1``, ``id-2``…) if many."""
+    if count == 1:
+        yield event
+        return
+    for number in range(1, count + 1):
+        numbered = {**event.attributes, "id": f"{event.attributes['id']}-{number}"}
+        yield Event(numbered, event.data)
+
+
+def read_events(file: BinaryIO) -> Iterator[list[Event | Unreadable]]:
+    """Events of *file*, in pieces, as soon as they can be read.
+
+    The file holds structured events: one a line (JSON lines; blank lines are passed over), or
+    one JSON array of them, or one JSON document over several lines.
+    """
+    first = b""
+    while not first.strip():
+        first = file.readline()
+        if not first:
+            return
+    if first.lstrip().startswith(b"["):
+        yield _from_array(first + file.read())
+        return
+    if not _is_json(first):
+        whole = first + file.read()
+        if _is_json(whole):
+            yield [_read_one(1, whole)]
+            return
+        yield _from_lines(1, whole.splitlines())
+        return
+    place = 1
+    for lines in itertools.chain([[first]], _lines(file)):
+        yield _from_lines(place, lines)
+        place += len(lines)
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except msgspec.MsgspecError:
+        return False
+    return True
+
+
+def _lines(file: BinaryIO) -> Iterator[list[bytes]]:
+    """Whole lines of *file*, as many as one read gives."""
+    rest = b""
+    while chunk := (file.read1 if hasattr(file, "read1") else file.read)(CHUNK_BYTES):
+        *whole, rest = (rest + chunk).split(b"\n")
+        if whole:
+            yield whole
+    if rest:
+        yield [rest]
+
+
+def _from_lines(place: int, lines: Iterable[bytes]) -> list[Event | Unreadable]:
+    return [_read_one(n, line) for n, line in enumerate(lines, place) if line.strip()]
+
+
+def _from_array(body: bytes) -> list[Event | Unreadable]:
+    try:
+        elements = msgspec.json.decode(body, type=list[msgspec.Raw])
+    except msgspec.MsgspecError as error:
+        return [Unreadable(1, (Fault("$", "json", str(error)),))]
+    return [_read_one(n, bytes(element)) for n, element in enumerate(elements, 1)]
+
+
+def _read_one(place: int, text: bytes) -> Event | Unreadable:
+    try:
+        return json_format.decode(text)
+    except EventError as error:
+        return Unreadable(place, error.faults)

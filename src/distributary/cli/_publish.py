@@ -1,0 +1,221 @@
+"""Publishing: requests to a server until each is acknowledged, refused or given up.
+
+At least once: a request without an answer is sent again, so the server may store an event
+twice; the ledger says for which events that is possible.
+
+Callers: ``send``, the demo. Hides: retries, pacing, the number of connections.
+"""
+
+import asyncio
+import email.utils
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from distributary.cli._http import Response
+from distributary.cli._ledger import Sent, State, data_sha256
+from distributary.cli._outgoing import Envelope, canonical_attributes
+from distributary.clock import Clock, Random
+from distributary.errors import TransportError
+
+__all__ = [
+    "Patience",
+    "Published",
+    "Publisher",
+    "Sends",
+    "ledger_lines",
+    "problem_of",
+    "publish_all",
+    "wait_s",
+]
+
+NEVER_LEFT = frozenset({"refused", "dns", "tls", "blocked-address"})
+"""Reasons of ``TransportError`` after which the server cannot have the event."""
+
+WORTH_REPEATING = frozenset({429, 502, 503, 504})
+"""Statuses that say "not now". Our own 503 is a refusal; 502 and 504 come from something in
+between, which does not know what became of the request."""
+
+FIRST_WAIT_S = 0.1
+WAIT_S_MAX = 5.0
+"""Longest wait of our own: an operator who restarts a server should see sending go on soon."""
+
+
+class Sends(Protocol):
+    """What publishing needs of a connection."""
+
+    async def request_raw(self, method: str, path: str, lines: bytes, body: bytes) -> Response:
+        """One answer, or ``TransportError``."""
+        ...
+
+
+class Patience(NamedTuple):
+    """When to give up on a request.
+
+    Attributes:
+        give_up_s: No attempt begins later than this after the first, seconds.
+    """
+
+    give_up_s: float = 30.0
+
+
+class Published(NamedTuple):
+    """What came of one request.
+
+    Attributes:
+        envelope: The request.
+        state: What is known of its events.
+        response: The last answer; None where none came.
+        error: Why the last attempt had no answer; None where it had one.
+        ambiguous: Attempts before the last whose events may have been stored.
+        attempts: How many there were, from 1.
+    """
+
+    envelope: Envelope
+    state: State
+    response: Response | None
+    error: TransportError | None
+    ambiguous: int
+    attempts: int
+
+
+def wait_s(attempt: int, retry_after: str | None, draw: float, wall_ms: int) -> float:
+    """Seconds to wait after *attempt* failed.
+
+    Doubles from 0.1 to 5 s, less up to half of it by chance (so that many senders spread out).
+    ``Retry-After`` only lengthens the wait.
+
+    Args:
+        attempt: Number of the attempt that failed, from 1.
+        retry_after: Value of ``Retry-After``: seconds or an HTTP date; rubbish is passed over.
+        draw: Chance, ``0.0 <= draw < 1.0``.
+        wall_ms: Wall clock, milliseconds; for dates.
+    """
+    own = min(WAIT_S_MAX, FIRST_WAIT_S * 2.0 ** min(attempt - 1, 10)) * (1.0 - draw / 2.0)
+    return max(own, _asked_s(retry_after, wall_ms))
+
+
+def _asked_s(retry_after: str | None, wall_ms: int) -> float:
+    if not retry_after:
+        return 0.0
+    if retry_after.isascii() and retry_after.isdigit():
+        return float(retry_after[:9])
+    try:
+        return email.utils.parsedate_to_datetime(retry_after).timestamp() - wall_ms / 1000
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+class Publisher:
+    """Sends requests over one connection, each until its end is known."""
+
+    def __init__(
+        self,
+        connection: Sends,
+        path: str,
+        patience: Patience,
+        *,
+        clock: Clock,
+        random: Random,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._connection = connection
+        self._path = path
+        self._patience = patience
+        self._clock = clock
+        self._random = random
+        self._sleep = sleep
+
+    async def publish(self, envelope: Envelope) -> Published:
+        """Send *envelope* until it is acknowledged, refused for good, or patience ends."""
+        started_s = self._clock.monotonic_s()
+        ambiguous = 0
+        attempt = 0
+        while True:
+            attempt += 1
+            response, error = await self._attempt(envelope)
+            if response is not None and response.status not in WORTH_REPEATING:
+                state: State = "acked" if 200 <= response.status < 300 else "refused"
+                return Published(envelope, state, response, None, ambiguous, attempt)
+            unsure = _may_be_stored(response, error)
+            asked = response.headers.get("retry-after") if response is not None else None
+            wait = wait_s(attempt, asked, self._random.unit(), self._clock.wall_ms())
+            if self._clock.monotonic_s() + wait - started_s > self._patience.give_up_s:
+                state = "unknown" if unsure or ambiguous else "refused"
+                return Published(envelope, state, response, error, ambiguous, attempt)
+            ambiguous += unsure
+            await self._sleep(wait)
+
+    async def _attempt(self, envelope: Envelope) -> tuple[Response | None, TransportError | None]:
+        try:
+            answer = await self._connection.request_raw(
+                "POST", self._path, envelope.lines, envelope.body
+            )
+        except TransportError as error:
+            return None, error
+        return answer, None
+
+
+def _may_be_stored(response: Response | None, error: TransportError | None) -> bool:
+    """True where a failed attempt may have left its events in the log all the same."""
+    if response is not None:
+        return response.status in {502, 504}
+    assert error is not None
+    return error.reason not in NEVER_LEFT
+
+
+def ledger_lines(published: Published, wall_ms: int) -> list[Sent]:
+    """One ledger line for each event of a request."""
+    status = published.response.status if published.response is not None else None
+    return [
+        Sent(
+            id=attributes["id"],
+            source=attributes["source"],
+            state=published.state,
+            t=wall_ms,
+            attributes=attributes,
+            data_sha256=data_sha256(event.data),
+            status=status,
+            ambiguous=published.ambiguous,
+        )
+        for event in published.envelope.events
+        for attributes in (canonical_attributes(event),)
+    ]
+
+
+async def publish_all(
+    envelopes: AsyncIterator[Envelope],
+    publishers: list[Publisher],
+    on_published: Callable[[Published], None],
+) -> None:
+    """Send all *envelopes*, as many at a time as there are *publishers*.
+
+    At most twice as many requests are read ahead, so an endless input costs no memory.
+    """
+    queue: asyncio.Queue[Envelope | None] = asyncio.Queue(2 * len(publishers))
+
+    async def work(publisher: Publisher) -> None:
+        while (envelope := await queue.get()) is not None:
+            on_published(await publisher.publish(envelope))
+
+    async with asyncio.TaskGroup() as group:
+        for publisher in publishers:
+            group.create_task(work(publisher))
+        async for envelope in envelopes:
+            await queue.put(envelope)
+        for _ in publishers:
+            await queue.put(None)
+
+
+def problem_of(published: Published) -> tuple[str, list[object]]:
+    """A headline and the faults of a request that was not acknowledged."""
+    if published.response is None:
+        return (f"no answer ({published.error})", [])
+    try:
+        problem = msgspec.json.decode(published.response.body, type=dict[str, object])
+    except msgspec.MsgspecError:
+        problem = {}
+    faults = problem.get("faults")
+    headline = problem.get("detail") or problem.get("title") or "refused"
+    return f"{published.response.status} {headline}", faults if isinstance(faults, list) else []

@@ -1,0 +1,94 @@
+"""``distributary serve``: settings in, exit code out.
+
+Its options are drawn from the settings themselves, so a new setting has its flag, its help and
+its row in the documentation from one place. Options come as text: ``settings.load`` finds the
+faults of all of them at once.
+
+Callers: ``_commands``. Hides: how typer learns of those options.
+"""
+
+import inspect
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from distributary import settings
+from distributary.errors import SettingsError
+
+__all__ = ["command", "load_settings"]
+
+
+def load_settings(flags: dict[str, Any], config: str | None) -> settings.Settings:
+    """Settings from the command line, the environment and the file.
+
+    Raises:
+        SettingsError: Something cannot be used; the message has all faults.
+    """
+    path = settings.config_file(config, os.environ, Path.cwd())
+    if path is None:
+        return settings.load(flags, os.environ, None)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"The configuration file {path} cannot be read: {error}") from error
+    return settings.load(flags, os.environ, text)
+
+
+def command() -> Callable[..., None]:
+    """The function that typer turns into the command, with an option for each setting."""
+
+    def serve(*, config: str | None = None, **flags: str | None) -> None:
+        chosen = load_settings(flags, config)
+        # Spark and what hangs on it load in seconds; no other command needs them.
+        from distributary import app  # noqa: PLC0415 - see above
+
+        raise typer.Exit(app.serve(chosen))
+
+    parameters = [_parameter("config", "--config", "FILE", "TOML file of settings.", "")]
+    parameters += [
+        _parameter(row.name, row.flag, _metavar(row), row.about, row.default)
+        for row in settings.settings_table()
+    ]
+    serve.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
+    serve.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    serve.__doc__ = _HELP
+    return serve
+
+
+_HELP = """Run the server: ingest, log, pipeline and deliveries, all on this machine.
+
+Every option is also an environment variable ([bold]--data-dir[/]: DISTRIBUTARY_DATA_DIR) and a
+key of the TOML file ([bold]data_dir[/]); a flag wins over the environment, that over the file.
+
+[bold]Examples[/]
+
+  distributary serve
+
+  distributary serve --data-dir /var/lib/distributary --host 0.0.0.0 --allow-sinks 10.0.0.0/8
+
+  DISTRIBUTARY_PORT=9000 distributary serve --config distributary.toml
+
+Ctrl-C or SIGTERM drains deliveries under way, then stops. What was acknowledged is on disk:
+the next start goes on from there.
+"""
+
+
+def _metavar(row: settings.SettingsRow) -> str:
+    for word, metavar in (("size", "SIZE"), ("duration", "TIME"), ("whole number", "N")):
+        if word in row.expects.split(" such as")[0]:
+            return metavar
+    return "PATH" if "path" in row.expects else "TEXT"
+
+
+def _parameter(name: str, flag: str, metavar: str, about: str, default: str) -> inspect.Parameter:
+    help_text = f"{about} \\[default: {default}]" if default else about
+    option = typer.Option(flag, metavar=metavar, help=help_text, show_default=False)
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[str | None, option],
+    )

@@ -1,0 +1,191 @@
+"""``distributary subscribe`` and ``subscriptions``: the Subscriptions API from the command line.
+
+Callers: ``_commands``. Hides: how flags become a subscription object. What is right or wrong
+with it the server alone decides; its faults are shown as they come.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from rich.json import JSON
+from rich.markup import escape
+from rich.table import Table
+
+from distributary.cli import _console
+from distributary.cli._http import Address, Client, Headers, Response
+from distributary.errors import TransportError
+
+__all__ = ["Wish", "body_of", "call", "delete", "get", "list_all", "parse_pair", "subscribe"]
+
+DIALECTS_OF_PAIRS = ("exact", "prefix", "suffix")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the flags of ``subscribe`` said; empty and None: not said."""
+
+    sink: str
+    id: str | None = None
+    types: tuple[str, ...] = ()
+    source: str | None = None
+    filters: tuple[str, ...] = ()
+    exact: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = ()
+    suffix: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
+    format: str | None = None
+    retry: int | None = None
+    backoff_policy: str | None = None
+    backoff_delay: str | None = None
+    backoff_max: str | None = None
+    timeout: str | None = None
+    rate_limit: float | None = None
+    dead_letter_sink: str | None = None
+
+
+def parse_pair(text: str, separator: str = "=") -> tuple[str, str]:
+    """``name=text`` split in two.
+
+    Raises:
+        ValueError: There is no separator, or no name before it.
+    """
+    name, found, rest = text.partition(separator)
+    if not found or not name.strip():
+        raise ValueError(f"expected name{separator}text; got {text!r}")
+    return name.strip(), rest.strip() if separator == ":" else rest
+
+
+def body_of(wish: Wish) -> dict[str, Any]:
+    """The subscription object to send; absent members take the server's defaults.
+
+    Raises:
+        ValueError: A flag cannot be read (a filter that is no JSON, a pair without ``=``).
+    """
+    body: dict[str, Any] = {"sink": wish.sink, "protocol": "HTTP"}
+    if wish.types:
+        body["types"] = list(wish.types)
+    if wish.source is not None:
+        body["source"] = wish.source
+    filters = [_parse_filter(text) for text in wish.filters]
+    for dialect in DIALECTS_OF_PAIRS:
+        filters += [{dialect: dict([parse_pair(text)])} for text in getattr(wish, dialect)]
+    if filters:
+        body["filters"] = filters
+    protocol_settings = _settings_of(wish)
+    if protocol_settings:
+        body["protocolsettings"] = protocol_settings
+    return body
+
+
+def _parse_filter(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"--filter {text!r} is not JSON: {error}") from error
+
+
+def _settings_of(wish: Wish) -> dict[str, Any]:
+    delivery = {
+        "retry": wish.retry,
+        "backoffPolicy": wish.backoff_policy,
+        "backoffDelay": wish.backoff_delay,
+        "backoffMax": wish.backoff_max,
+        "timeout": wish.timeout,
+        "rateLimit": wish.rate_limit,
+        "deadLetterSink": wish.dead_letter_sink,
+    }
+    chosen: dict[str, Any] = {
+        "headers": dict(parse_pair(text, ":") for text in wish.headers),
+        "format": wish.format,
+        "delivery": {name: value for name, value in delivery.items() if value is not None},
+    }
+    return {name: value for name, value in chosen.items() if value}
+
+
+def call(address: Address, method: str, path: str, body: object = None) -> Response:
+    """One request to the API; ends the command where no server answers."""
+    content = b"" if body is None else msgspec.json.encode(body)
+    headers: Headers = (("content-type", "application/json"),) if content else ()
+
+    async def once() -> Response:
+        client = Client(address)
+        try:
+            return await client.request(method, path, headers, content)
+        finally:
+            client.close()
+
+    try:
+        return asyncio.run(once())
+    except TransportError as error:
+        where = f"{address.host}:{address.port}"
+        hint = "Start it with: distributary serve"
+        _console.fail(f"no server answered at {where}: {error}", hint, _console.UNREACHABLE)
+
+
+def _checked(response: Response) -> Any:
+    if not 200 <= response.status < 300:
+        _console.refuse(response)
+    return response.json()
+
+
+def subscribe(address: Address, wish: Wish) -> int:
+    """Create (with an id: create or replace) and print the realized subscription."""
+    body = body_of(wish)
+    if wish.id is None:
+        realized = _checked(call(address, "POST", "/subscriptions", body))
+    else:
+        realized = _checked(call(address, "PUT", _path(wish.id), body))
+    _print_json(realized)
+    return _console.OK
+
+
+def get(address: Address, identifier: str) -> int:
+    """Print one subscription."""
+    _print_json(_checked(call(address, "GET", _path(identifier))))
+    return _console.OK
+
+
+def delete(address: Address, identifiers: tuple[str, ...]) -> int:
+    """Delete subscriptions, one after another; stops at the first refusal."""
+    for identifier in identifiers:
+        _checked(call(address, "DELETE", _path(identifier)))
+        _console.output().print(f"deleted {escape(_console.fits_one_line(identifier))}")
+    return _console.OK
+
+
+def list_all(address: Address, *, as_json: bool) -> int:
+    """Print all subscriptions: a table for people, or JSON lines."""
+    rows = _checked(call(address, "GET", "/subscriptions")) or []
+    console = _console.output()
+    if as_json:
+        for row in rows:
+            print(msgspec.json.encode(row).decode())
+        return _console.OK
+    table = Table("id", "sink", "source", "types", "filters")
+    for row in rows:
+        cells = (
+            row.get("id", ""),
+            row.get("sink", ""),
+            row.get("source", ""),
+            ", ".join(row.get("types") or ()),
+            msgspec.json.encode(row["filters"]).decode() if row.get("filters") else "",
+        )
+        table.add_row(*(escape(_console.fits_one_line(cell)) for cell in cells))
+    console.print(table if rows else "no subscriptions; create one with: distributary subscribe")
+    return _console.OK
+
+
+def _path(identifier: str) -> str:
+    return "/subscriptions/" + quote(identifier, safe="")
+
+
+def _print_json(value: object) -> None:
+    console = _console.output()
+    text = msgspec.json.encode(value).decode()
+    if console.is_terminal:
+        console.print(JSON(text))
+    else:
+        print(msgspec.json.format(text))

@@ -1,0 +1,46 @@
+"""Desired state: the resources, their store, and the route changes that follow from them.
+
+Called by ``api`` (operations, by way of ``Subscriptions``), ``pipeline`` and ``app`` (the
+``Directory`` of targets). Hides the database, the order in which store and log are written, how
+concurrent changes share a transaction and an append, and how a half-made change is rolled
+forward. It needs one thing from its surroundings: a ``RouteAppender``.
+"""
+
+from distributary.control._directory import Directory, Listed
+from distributary.control._engine import store_url
+from distributary.control._history import RouteChanges
+from distributary.control._leader import RouteAppender
+from distributary.control._store import CHANGES_KEPT, SUBSCRIPTIONS_MAX, Store
+from distributary.control._stored import (
+    ANY_TAG,
+    NO_PRECONDITION,
+    ChangePendingError,
+    Page,
+    Precondition,
+    Replaced,
+    StoredSubscription,
+)
+from distributary.control._subscriptions import PAGE_MAX, Subscriptions
+from distributary.control._wiring import delivery_policy, rules
+
+__all__ = [
+    "ANY_TAG",
+    "CHANGES_KEPT",
+    "NO_PRECONDITION",
+    "PAGE_MAX",
+    "SUBSCRIPTIONS_MAX",
+    "ChangePendingError",
+    "Directory",
+    "Listed",
+    "Page",
+    "Precondition",
+    "Replaced",
+    "RouteAppender",
+    "RouteChanges",
+    "Store",
+    "StoredSubscription",
+    "Subscriptions",
+    "delivery_policy",
+    "rules",
+    "store_url",
+]

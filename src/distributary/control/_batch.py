@@ -1,0 +1,181 @@
+"""What a batch of changes comes to: pure, between one read of the store and one write."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from distributary.control import _tables
+from distributary.control._stored import Applied, Change, Delete, Put, StoredSubscription
+from distributary.errors import DistributaryError, Fault, NotFoundError, ResourceError
+from distributary.flow import RouteRecord, encode_route
+from distributary.resource import SubscriptionSpec
+
+_UID_CHARS_IN_TAG = 12
+"""Enough of the uid that a recreated subscription never repeats an entity tag."""
+
+
+class Row(NamedTuple):
+    """A row of ``api_subscription``."""
+
+    subscription: StoredSubscription
+    state: str
+    seq: int
+
+    @classmethod
+    def of(cls, row: Mapping[Any, Any]) -> "Row":
+        """The row that the database returned."""
+        subscription = StoredSubscription(
+            row["id"],
+            row["uid"],
+            row["revision"],
+            row["etag"],
+            row["created_ms"],
+            row["updated_ms"],
+            row["spec_json"].encode(),
+        )
+        return cls(subscription, row["state"], row["seq"])
+
+    def columns(self) -> dict[str, Any]:
+        """The values that the database takes."""
+        found = self.subscription
+        return {
+            "uid": found.uid,
+            "id": found.id,
+            "revision": found.revision,
+            "spec_json": found.realized.decode(),
+            "created_ms": found.created_ms,
+            "updated_ms": found.updated_ms,
+            "etag": found.etag,
+            "state": self.state,
+            "seq": self.seq,
+        }
+
+
+@dataclass(slots=True)
+class Batch:
+    """Changes on top of the state that the database holds.
+
+    Attributes:
+        live: Rows that stand, by id; at least those that the changes name.
+        seq: Number of the newest change.
+        room: How many more subscriptions may be created.
+        now_ms: Stamp of these changes.
+        inserts: New rows, by uid, to be written.
+        updates: Changed rows, by uid, to be written.
+        records: Rows of ``route_change`` to be written.
+    """
+
+    live: dict[str, Row]
+    seq: int
+    room: int
+    now_ms: int
+    inserts: dict[str, Row] = field(default_factory=dict)
+    updates: dict[str, Row] = field(default_factory=dict)
+    records: list[dict[str, Any]] = field(default_factory=list)
+
+    def apply(self, change: Change) -> Applied | DistributaryError:
+        """Make *change*, or say why it is refused; a refused one leaves nothing."""
+        try:
+            if isinstance(change, Delete):
+                return self._delete(change)
+            return self._put(change)
+        except DistributaryError as error:
+            return error
+
+    def _put(self, change: Put) -> Applied:
+        before = self.live.get(change.id)
+        change.precondition.check(before.subscription.etag if before else None)
+        if before is None:
+            return self._create(change)
+        if change.claimed_id is not None and change.claimed_id != change.id:
+            message = "must be absent or the id of the path: an id never changes"
+            raise ResourceError([Fault("$.id", "immutable", message)])
+        old = before.subscription
+        return self._stand(
+            "replaced",
+            change.spec,
+            old._replace(
+                revision=old.revision + 1,
+                etag=_etag(old.uid, old.revision + 1),
+                updated_ms=self.now_ms,
+                realized=change.spec.realized,
+            ),
+        )
+
+    def _create(self, change: Put) -> Applied:
+        if self.room <= 0:
+            message = "there are as many subscriptions as this server takes; delete some first"
+            raise ResourceError([Fault("$", "too-many", message)])
+        self.room -= 1
+        new = StoredSubscription(
+            id=change.id,
+            uid=change.uid,
+            revision=1,
+            etag=_etag(change.uid, 1),
+            created_ms=self.now_ms,
+            updated_ms=self.now_ms,
+            realized=change.spec.realized,
+        )
+        return self._stand("created", change.spec, new)
+
+    def _delete(self, change: Delete) -> Applied:
+        before = self.live.get(change.id)
+        if before is None:
+            raise NotFoundError("there is no subscription with this id")
+        change.precondition.check(before.subscription.etag)
+        del self.live[change.id]
+        self.room += 1
+        gone = before.subscription
+        record = self._record("delete", gone, None)
+        # What it was leaves with it: a deleted row only tells readers that it is gone.
+        self._keep(Row(gone._replace(realized=b"{}"), _tables.DELETED, self.seq))
+        return Applied(self.seq, "deleted", gone, record)
+
+    def _stand(self, op: str, spec: SubscriptionSpec, new: StoredSubscription) -> Applied:
+        record = self._record("put", new, spec)
+        row = Row(new, _tables.LIVE, self.seq)
+        self.live[new.id] = row
+        if op == "created":
+            self.inserts[new.uid] = row
+        else:
+            self._keep(row)
+        return Applied(self.seq, op, new, record)
+
+    def _keep(self, row: Row) -> None:
+        uid = row.subscription.uid
+        changed = self.inserts if uid in self.inserts else self.updates
+        changed[uid] = row
+
+    def _record(
+        self,
+        op: Literal["put", "delete"],
+        subscription: StoredSubscription,
+        spec: SubscriptionSpec | None,
+    ) -> bytes:
+        self.seq += 1
+        record = encode_route(
+            RouteRecord(
+                seq=self.seq,
+                op=op,
+                uid=subscription.uid,
+                revision=subscription.revision,
+                source=spec.source if spec else None,
+                types=spec.types if spec else (),
+                filters=spec.filters if spec else (),
+            )
+        )
+        self.records.append(
+            {
+                "seq": self.seq,
+                "uid": subscription.uid,
+                "revision": subscription.revision,
+                "op": op,
+                "record_json": record.decode(),
+                "appended": False,
+            }
+        )
+        return record
+
+
+def _etag(uid: str, revision: int) -> str:
+    return f'"{uid[:_UID_CHARS_IN_TAG]}-{revision}"'

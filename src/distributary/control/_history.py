@@ -1,0 +1,58 @@
+"""The route changes that were made, for a partition whose medium lost a route record."""
+
+import sqlalchemy as sa
+
+from distributary.control import _engine, _tables
+from distributary.errors import StoreError
+from distributary.flow import RouteRecord, decode_route
+
+_r = _tables.route_change
+_g = _tables.generation
+
+
+class RouteChanges:
+    """Reads the changes in the store at *url*. For one thread.
+
+    Raises:
+        StoreError: There is no store yet.
+    """
+
+    def __init__(self, url: sa.URL) -> None:
+        self._engine = _engine.open_reader(url)
+
+    def last_seq(self) -> int:
+        """Number of the newest change that stands in every partition; 0: none.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        query = sa.select(sa.func.max(_r.c.seq)).where(_r.c.appended.is_(True))
+        with _engine.guard(), self._engine.connect() as connection:
+            return connection.execute(query).scalar() or 0
+
+    def between(self, after_seq: int, before_seq: int) -> list[RouteRecord]:
+        """The changes with ``after_seq < seq < before_seq``, in order.
+
+        Raises:
+            StoreError: The store cannot be read, or does not keep changes that old any more.
+        """
+        if before_seq <= after_seq + 1:
+            return []
+        query = (
+            sa.select(_r.c.record_json)
+            .where(_r.c.seq > after_seq, _r.c.seq < before_seq)
+            .order_by(_r.c.seq)
+        )
+        with _engine.guard(), self._engine.connect() as connection:
+            trimmed = connection.execute(sa.select(_g.c.trimmed_through)).scalar() or 0
+            if trimmed > after_seq:
+                raise StoreError(
+                    f"route changes after {after_seq} are missing in the log, and the store keeps"
+                    f" only those after {trimmed}"
+                )
+            rows = connection.execute(query).scalars().all()
+        return [decode_route(row.encode()) for row in rows]
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._engine.dispose()

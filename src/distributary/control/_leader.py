@@ -1,0 +1,236 @@
+"""The one loop that makes changes: store first, then the log, in the same order everywhere.
+
+All changes that arrive while one batch is under way share the next transaction and the next
+append, so a thousand creates cost a handful of fsyncs. A batch that the log refused stays
+pending in the store; before anything else is stored it is rolled forward, in the order of its
+numbers, so no partition ever sees changes in another order (DESIGN rule 4). The records carry
+their numbers, and readers pass over one that they have seen: rolling forward twice is harmless.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+import structlog
+
+from distributary.clock import Clock
+from distributary.control._store import Store
+from distributary.control._stored import Applied, Change, ChangePendingError
+from distributary.errors import (
+    DistributaryError,
+    LogError,
+    LogUnavailableError,
+    RequestError,
+    StoreError,
+)
+
+BATCH_MAX: Final = 256
+"""Changes in one transaction; it holds the store for some 20 ms."""
+
+WAITING_MAX: Final = 10_000
+"""Changes that may wait for their batch: ten seconds' worth; beyond that callers are refused."""
+
+ROLL_FORWARD_MAX: Final = 1_000
+"""Pending records appended by one call."""
+
+RETRY_WAIT_S: Final = 1.0
+"""Between two tries to roll forward while nobody asks for a change, seconds."""
+
+_log = structlog.get_logger(__name__)
+
+
+class RouteAppender(Protocol):
+    """Appends route records to the log."""
+
+    async def append_routes(self, bodies: Sequence[bytes]) -> None:
+        """Append *bodies*, in their order, to every partition.
+
+        Returns when all of them are durable in every partition.
+
+        Raises:
+            LogUnavailableError: Some partition did not take some of them. Others may have; the
+                caller appends all of them again later, in the same order.
+        """
+        ...
+
+
+class _Waiting(NamedTuple):
+    change: Change
+    done: asyncio.Future[Applied]
+
+
+class Leader:
+    """Makes changes one batch after the other. One per store, in one process.
+
+    Args:
+        store: Takes the changes.
+        appender: Takes their route records.
+        clock: For stamps.
+        retry_wait_s: See ``RETRY_WAIT_S``.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        appender: RouteAppender,
+        clock: Clock,
+        *,
+        retry_wait_s: float = RETRY_WAIT_S,
+    ) -> None:
+        self._store = store
+        self._appender = appender
+        self._clock = clock
+        self._retry_wait_s = retry_wait_s
+        self._waiting: deque[_Waiting] = deque()
+        self._wake = asyncio.Event()
+        self._behind: LogError | StoreError | None = LogUnavailableError("not started yet")
+        self._closing = False
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def behind(self) -> str | None:
+        """Why stored changes may be missing in the log; None: none are."""
+        return None if self._behind is None else str(self._behind)
+
+    async def start(self) -> None:
+        """Roll forward what an earlier process left, then take changes.
+
+        A log that takes nothing yet does not keep it from starting: it is tried again until
+        it does, and changes are refused until then.
+        """
+        assert self._task is None
+        await self._roll_forward()
+        self._task = asyncio.create_task(self._run(), name="control-leader")
+
+    async def close(self) -> None:
+        """Finish the batch under way, refuse what waits, stop."""
+        self._closing = True
+        self._wake.set()
+        if self._task is not None:
+            await self._task
+
+    async def submit(self, change: Change) -> Applied:
+        """Make *change*; returns when it stands in the store and in the whole log.
+
+        Raises:
+            ResourceError, ConflictError, NotFoundError: Refused; nothing changed.
+            ChangePendingError: It is stored; its record follows when the log is back.
+            LogUnavailableError: The log takes nothing now; nothing was stored.
+            StoreError: The store takes nothing now; nothing was stored.
+            RequestError: Too many changes wait, or the server stops; nothing was stored.
+        """
+        if self._closing or self._task is None or self._task.done():
+            raise RequestError("unavailable", "the server takes no changes now")
+        if len(self._waiting) >= WAITING_MAX:
+            raise RequestError("unavailable", f"{WAITING_MAX} changes are waiting; try later")
+        done: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(change, done))
+        self._wake.set()
+        return await done
+
+    async def _run(self) -> None:
+        while not self._closing:
+            if not self._waiting:
+                await self._wait()
+            batch = self._take()
+            try:
+                if self._behind is not None:
+                    await self._roll_forward()
+                await self._make(batch)
+            # A bug met in one batch goes to its callers (who answer 500). This loop alone makes
+            # changes, so it must not end with them.
+            except Exception as error:  # noqa: BLE001 - see above
+                _log.exception("control-batch-failed", changes=len(batch))
+                self._behind = LogUnavailableError("a batch of changes failed")
+                _refuse(batch, error)
+        _refuse(self._waiting, RequestError("unavailable", "the server is stopping"))
+
+    async def _wait(self) -> None:
+        self._wake.clear()
+        timeout_s = None if self._behind is None else self._retry_wait_s
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), timeout_s)
+
+    def _take(self) -> list[_Waiting]:
+        count = min(BATCH_MAX, len(self._waiting))
+        return [self._waiting.popleft() for _ in range(count)]
+
+    async def _make(self, batch: list[_Waiting]) -> None:
+        if not batch:
+            return
+        if self._behind is not None:
+            _refuse(batch, self._behind)
+            return
+        changes = [waiting.change for waiting in batch]
+        try:
+            outcomes = await asyncio.to_thread(self._store.apply, changes, self._clock.wall_ms())
+        except StoreError as error:
+            _refuse(batch, error)
+            return
+        made = [outcome for outcome in outcomes if isinstance(outcome, Applied)]
+        failed = await self._append(made)
+        for waiting, outcome in zip(batch, outcomes, strict=True):
+            _settle(waiting, outcome, failed)
+        if made and failed is None:
+            await self._mark(made[-1].seq)
+
+    async def _append(self, made: list[Applied]) -> LogError | None:
+        if not made:
+            return None
+        for change in made:
+            _log.info(
+                f"subscription-{change.op}",
+                id=change.subscription.id,
+                uid=change.subscription.uid,
+                revision=change.subscription.revision,
+                seq=change.seq,
+            )
+        try:
+            await self._appender.append_routes([change.record for change in made])
+        except LogError as error:
+            _log.warning("route-changes-pending", from_seq=made[0].seq, reason=str(error))
+            self._behind = error
+            return error
+        return None
+
+    async def _roll_forward(self) -> None:
+        """Append what is pending, oldest first; leaves ``_behind`` saying how it went."""
+        try:
+            while pending := await asyncio.to_thread(self._store.pending, ROLL_FORWARD_MAX):
+                await self._appender.append_routes([record for _, record in pending])
+                await asyncio.to_thread(self._store.mark_appended, pending[-1][0])
+                _log.info("route-changes-rolled-forward", count=len(pending))
+        except (LogError, StoreError) as error:
+            self._behind = error
+            return
+        self._behind = None
+
+    async def _mark(self, seq: int) -> None:
+        try:
+            await asyncio.to_thread(self._store.mark_appended, seq)
+        except StoreError as error:  # they will be appended once more, which changes nothing
+            _log.warning("route-changes-not-marked", seq=seq, reason=str(error))
+            self._behind = error
+
+
+def _settle(
+    waiting: _Waiting, outcome: Applied | DistributaryError, failed: LogError | None
+) -> None:
+    if waiting.done.done():  # its caller went away
+        return
+    if isinstance(outcome, DistributaryError):
+        waiting.done.set_exception(outcome)
+    elif failed is not None:
+        pending = ChangePendingError(outcome)
+        pending.__cause__ = failed
+        waiting.done.set_exception(pending)
+    else:
+        waiting.done.set_result(outcome)
+
+
+def _refuse(batch: Sequence[_Waiting] | deque[_Waiting], error: Exception) -> None:
+    for waiting in batch:
+        if not waiting.done.done():
+            waiting.done.set_exception(error)

@@ -1,0 +1,203 @@
+"""The resource store: subscriptions, and the route changes that follow from them.
+
+Blocking; ``Leader`` calls the writing half from one thread at a time, anybody the reading
+half. One transaction writes a resource and its route change, so that neither is ever without
+the other (DESIGN rule 4).
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from distributary.control import _engine, _tables
+from distributary.control._batch import Batch, Row
+from distributary.control._stored import Applied, Change, StoredSubscription
+from distributary.errors import DistributaryError, NotFoundError, StoreError
+
+SUBSCRIPTIONS_MAX: Final = 200_000
+"""Twice what the matcher is built for; each costs every pipeline process about 2 KiB."""
+
+CHANGES_KEPT: Final = 100_000
+"""Newest changes whose records and deleted rows are kept: a record that the log lost to damage is
+restored from here, and a reader that slept through fewer reads only what changed."""
+
+_TRIM_EVERY: Final = 1_000
+"""Changes between two looks for what can be trimmed."""
+
+_t = _tables.api_subscription
+_g = _tables.generation
+_r = _tables.route_change
+
+
+class Store:
+    """The store at *url*, made if it is not there.
+
+    Args:
+        url: ``store_url`` of a file.
+        changes_kept: See ``CHANGES_KEPT``.
+        subscriptions_max: See ``SUBSCRIPTIONS_MAX``.
+
+    Raises:
+        StoreError: It cannot be opened, or a newer version wrote it.
+    """
+
+    def __init__(
+        self,
+        url: sa.URL,
+        *,
+        changes_kept: int = CHANGES_KEPT,
+        subscriptions_max: int = SUBSCRIPTIONS_MAX,
+    ) -> None:
+        self._changes_kept = changes_kept
+        self._subscriptions_max = subscriptions_max
+        self._trimmed_at = 0
+        self._writer = _engine.open_writer(url)
+        with _engine.guard(), self._writer.begin() as connection:
+            prepare(connection)
+        self._reader = _engine.open_reader(url)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._reader.dispose()
+        self._writer.dispose()
+
+    def apply(self, changes: Sequence[Change], now_ms: int) -> list[Applied | DistributaryError]:
+        """Make *changes*, in their order, in one transaction that is durable on return.
+
+        Args:
+            changes: Each is made or refused for itself.
+            now_ms: Wall clock for the stamps, milliseconds.
+
+        Returns:
+            For each change what it came to, or why it was refused.
+
+        Raises:
+            StoreError: Nothing was changed.
+        """
+        with _engine.guard(), self._writer.begin() as connection:
+            counter = connection.execute(sa.select(_g).with_for_update()).one()
+            ids = {change.id for change in changes}
+            found = connection.execute(
+                sa.select(_t).where(_t.c.id.in_(ids), _t.c.state == _tables.LIVE)
+            )
+            batch = Batch(
+                live={row["id"]: Row.of(row) for row in found.mappings()},
+                seq=counter.seq,
+                room=self._subscriptions_max - counter.live_count,
+                now_ms=now_ms,
+            )
+            outcomes = [batch.apply(change) for change in changes]
+            if batch.seq != counter.seq:
+                live_count = self._subscriptions_max - batch.room
+                _write(connection, batch, live_count)
+        return outcomes
+
+    def pending(self, limit: int) -> list[tuple[int, bytes]]:
+        """Number and route record of the oldest changes that may not stand in the log yet."""
+        query = (
+            sa.select(_r.c.seq, _r.c.record_json)
+            .where(_r.c.appended.is_(False))
+            .order_by(_r.c.seq)
+            .limit(limit)
+        )
+        with _engine.guard(), self._reader.connect() as connection:
+            return [(row.seq, row.record_json.encode()) for row in connection.execute(query)]
+
+    def mark_appended(self, through_seq: int) -> None:
+        """Note that the records of all changes up to *through_seq* stand in every partition."""
+        with _engine.guard(), self._writer.begin() as connection:
+            connection.execute(
+                sa.update(_r)
+                .where(_r.c.appended.is_(False), _r.c.seq <= through_seq)
+                .values(appended=True)
+            )
+            if through_seq - self._trimmed_at >= min(_TRIM_EVERY, self._changes_kept):
+                self._trimmed_at = through_seq
+                _trim(connection, through_seq - self._changes_kept)
+
+    def record(self, seq: int) -> bytes | None:
+        """The route record of change *seq*, to restore a damaged one; None: no longer kept."""
+        query = sa.select(_r.c.record_json).where(_r.c.seq == seq)
+        with _engine.guard(), self._reader.connect() as connection:
+            found = connection.execute(query).scalar()
+        return None if found is None else str(found).encode()
+
+    def find(self, id_: str) -> StoredSubscription:
+        """The subscription with this id.
+
+        Raises:
+            NotFoundError: There is none.
+        """
+        query = sa.select(_t).where(_t.c.id == id_, _t.c.state == _tables.LIVE)
+        with _engine.guard(), self._reader.connect() as connection:
+            row = connection.execute(query).mappings().one_or_none()
+        if row is None:
+            raise NotFoundError("there is no subscription with this id")
+        return Row.of(row).subscription
+
+    def page(self, after_id: str, limit: int) -> list[StoredSubscription]:
+        """At most *limit* subscriptions in the order of their ids, those after *after_id*."""
+        query = (
+            sa.select(_t)
+            .where(_t.c.state == _tables.LIVE, _t.c.id > after_id)
+            .order_by(_t.c.id)
+            .limit(limit)
+        )
+        with _engine.guard(), self._reader.connect() as connection:
+            found = connection.execute(query).mappings().all()
+        return [Row.of(row).subscription for row in found]
+
+    def live_count(self) -> int:
+        """How many subscriptions stand."""
+        with _engine.guard(), self._reader.connect() as connection:
+            return int(connection.execute(sa.select(_g.c.live_count)).scalar_one())
+
+
+def prepare(connection: Connection) -> None:
+    """Make the tables where they are missing.
+
+    Raises:
+        StoreError: A newer version wrote the store.
+    """
+    _tables.metadata.create_all(connection)
+    version = connection.execute(sa.select(_tables.schema.c.version)).scalar()
+    check_version(version or _tables.SCHEMA_VERSION)
+    if version is None:
+        connection.execute(sa.insert(_tables.schema).values(version=_tables.SCHEMA_VERSION))
+        connection.execute(sa.insert(_g).values(id=1, seq=0, live_count=0, trimmed_through=0))
+
+
+def check_version(version: int) -> None:
+    """Refuse a store of another schema than this version's.
+
+    Raises:
+        StoreError: It is newer.
+    """
+    if version > _tables.SCHEMA_VERSION:
+        raise StoreError(
+            f"the resource store has schema {version}, this version knows"
+            f" {_tables.SCHEMA_VERSION}: upgrade distributary, or use another data directory"
+        )
+
+
+def _write(connection: Connection, batch: Batch, live_count: int) -> None:
+    # Updates first: an id that was deleted may be inserted again by the same batch.
+    if batch.updates:
+        connection.execute(
+            sa.update(_t).where(_t.c.uid == sa.bindparam("key")),
+            [row.columns() | {"key": row.subscription.uid} for row in batch.updates.values()],
+        )
+    if batch.inserts:
+        connection.execute(sa.insert(_t), [row.columns() for row in batch.inserts.values()])
+    connection.execute(sa.insert(_r), batch.records)
+    connection.execute(sa.update(_g).values(seq=batch.seq, live_count=live_count))
+
+
+def _trim(connection: Connection, through_seq: int) -> None:
+    if through_seq <= 0:
+        return
+    connection.execute(sa.delete(_r).where(_r.c.appended.is_(True), _r.c.seq <= through_seq))
+    connection.execute(sa.delete(_t).where(_t.c.state == _tables.DELETED, _t.c.seq <= through_seq))
+    connection.execute(sa.update(_g).values(trimmed_through=through_seq))

@@ -1,0 +1,22 @@
+"""Where the rooms below meet: validation needs dialects and durations, delivery a policy."""
+
+from distributary import filter as filter_room
+from distributary.policy import BackoffPolicy, DeliveryPolicy, parse_duration_s
+from distributary.resource import DeliverySpec, Rules, SinkRule
+
+
+def rules(sinks: SinkRule) -> Rules:
+    """What proposals are checked against, with this version's filter dialects."""
+    return Rules(sinks, filter_room.check, parse_duration_s)
+
+
+def delivery_policy(spec: DeliverySpec) -> DeliveryPolicy:
+    """*spec* as ``policy`` and ``deliver`` read it."""
+    return DeliveryPolicy(
+        retry=spec.retry,
+        backoff_policy=BackoffPolicy(spec.backoff_policy),
+        backoff_delay_s=spec.backoff_delay_s,
+        backoff_max_s=spec.backoff_max_s,
+        timeout_s=spec.timeout_s,
+        rate_limit_per_s=spec.rate_limit_per_s,
+    )

@@ -1,0 +1,53 @@
+"""Deliver: one attempt at a time, to one sink at a time, without one sink delaying another.
+
+Called by ``pipeline``, which offers tasks and classifies what comes of them, and by ``app``,
+which builds the transports. Hides lanes, breakers, connections, the protocols' clients, and the
+rule about which addresses may be dialled.
+
+Everything runs on one event loop and by callbacks: a task or future for each delivery would
+cost as much as the delivery.
+"""
+
+from distributary.deliver._addresses import (
+    DENIED,
+    METADATA,
+    OWN,
+    AddressRule,
+    parse_networks,
+)
+from distributary.deliver._breaker import TRANSITIONS, BreakerEvent, BreakerState
+from distributary.deliver._connector import Connector
+from distributary.deliver._destination import Destination
+from distributary.deliver._dispatcher import Dispatcher
+from distributary.deliver._lane import Admission, LaneState
+from distributary.deliver._resolver import CachingResolver, Resolver, SystemResolver
+from distributary.deliver._shared import Limits
+from distributary.deliver._timers import LoopTimers, TimerHandle, Timers
+from distributary.deliver._transport import Answer, Done, Transport, from_coroutine
+
+__all__ = [
+    "DENIED",
+    "METADATA",
+    "OWN",
+    "TRANSITIONS",
+    "AddressRule",
+    "Admission",
+    "Answer",
+    "BreakerEvent",
+    "BreakerState",
+    "CachingResolver",
+    "Connector",
+    "Destination",
+    "Dispatcher",
+    "Done",
+    "LaneState",
+    "Limits",
+    "LoopTimers",
+    "Resolver",
+    "SystemResolver",
+    "TimerHandle",
+    "Timers",
+    "Transport",
+    "from_coroutine",
+    "parse_networks",
+]

@@ -1,0 +1,131 @@
+"""The circuit breaker of one sink: when to stop trying, and how to find out that it is back.
+
+The transitions are a table, ``TRANSITIONS``; the documentation draws its diagram from it.
+"""
+
+import enum
+from typing import Final
+
+FAILURES_IN_A_ROW: Final = 10
+"""Failures without an answer between them that open the breaker. A sink that fails half of its
+requests reaches ten in a row once in a thousand; a dead one at once."""
+
+OPEN_S_FIRST: Final = 0.25
+"""First pause, seconds: a sink that restarts its worker is hardly slowed down by it."""
+
+OPEN_S_MAX: Final = 30.0
+"""Longest pause between probes, seconds: one request in 30 s is no load for a dying sink, and
+half a minute after it came back it gets its events."""
+
+OPEN_JITTER_SHARE: Final = 0.2
+"""A pause is lengthened by up to this share, so that the sinks of one dead host are not all
+probed in one moment."""
+
+
+class BreakerState(enum.Enum):
+    """Whether attempts may start."""
+
+    CLOSED = "closed"
+    """Yes."""
+    OPEN = "open"
+    """No, until the pause is over."""
+    HALF_OPEN = "half-open"
+    """One, the probe; its answer decides."""
+
+
+class BreakerEvent(enum.Enum):
+    """What can happen to a breaker."""
+
+    ANSWERED = "answered"
+    """The sink answered, and not with 429 or 5xx."""
+    FAILED = "failed"
+    """No answer, or 429, or 5xx."""
+    TRIPPED = "tripped"
+    """As ``FAILED``, and it was the last that is tolerated in a row."""
+    PAUSE_OVER = "pause-over"
+    """The time of the probe has come."""
+
+
+_CLOSED, _OPEN, _HALF_OPEN = BreakerState
+
+TRANSITIONS: Final[dict[tuple[BreakerState, BreakerEvent], BreakerState]] = {
+    (_CLOSED, BreakerEvent.ANSWERED): _CLOSED,
+    (_CLOSED, BreakerEvent.FAILED): _CLOSED,
+    (_CLOSED, BreakerEvent.TRIPPED): _OPEN,
+    (_OPEN, BreakerEvent.ANSWERED): _CLOSED,  # an attempt from before the trip came through
+    (_OPEN, BreakerEvent.PAUSE_OVER): _HALF_OPEN,
+    (_HALF_OPEN, BreakerEvent.ANSWERED): _CLOSED,
+    (_HALF_OPEN, BreakerEvent.FAILED): _OPEN,
+}
+"""(state, event) -> next state. Failures of attempts that began before the breaker
+opened are not events: they say nothing new."""
+
+
+class Breaker:
+    """Counts failures in a row and keeps the state. Pure: the lane owns clock and timers.
+
+    Attributes:
+        state: Where it stands.
+        probing: Whether the one attempt of the half-open state has been claimed.
+    """
+
+    __slots__ = ("_failures", "_pause_s", "probing", "state")
+
+    def __init__(self) -> None:
+        self.state = BreakerState.CLOSED
+        self._failures = 0
+        self._pause_s = OPEN_S_FIRST
+        self.probing = False
+
+    def answered(self) -> bool:
+        """Take note of a sign of life.
+
+        Returns:
+            Whether the breaker was open or half open until now.
+        """
+        self._failures = 0
+        if self.state is _CLOSED:
+            return False
+        self._step(BreakerEvent.ANSWERED)
+        self._pause_s = OPEN_S_FIRST
+        return True
+
+    def failed(self, *, probe: bool, jitter: float) -> float | None:
+        """Take note of a failure.
+
+        Args:
+            probe: Whether the failed attempt was the probe. Attempts that began before the
+                breaker opened say nothing new: they are not counted.
+            jitter: Where to land in the jitter window, 0.0 to 1.0.
+
+        Returns:
+            Seconds until the probe, when this failure opened the breaker; else None.
+        """
+        if self.state is _CLOSED:
+            self._failures += 1
+            if self._failures < FAILURES_IN_A_ROW:
+                return None
+            self._step(BreakerEvent.TRIPPED)
+        elif self.state is _HALF_OPEN and probe:
+            self._step(BreakerEvent.FAILED)
+        else:
+            return None  # began before the breaker opened
+        pause_s = self._pause_s
+        self._pause_s = min(pause_s * 2, OPEN_S_MAX)
+        return min(pause_s * (1.0 + OPEN_JITTER_SHARE * jitter), OPEN_S_MAX)
+
+    def pause_over(self) -> None:
+        """The pause has ended: one probe may start."""
+        if self.state is _OPEN:
+            self._step(BreakerEvent.PAUSE_OVER)
+            self.probing = False
+
+    def claim_probe(self) -> bool:
+        """Whether the caller may start the one attempt of the half-open state."""
+        if self.state is not _HALF_OPEN or self.probing:
+            return False
+        self.probing = True
+        return True
+
+    def _step(self, event: BreakerEvent) -> None:
+        self.state = TRANSITIONS[self.state, event]

@@ -1,0 +1,154 @@
+"""The one place that dials. Everything that leaves this machine goes through here.
+
+Called by the transports, and by whatever else must reach an address that a user named (token
+URLs, handshakes). Hides name look-up and the address rule, in the order that leaves no gap
+(RELIABILITY section 4): resolve once, check every answer, dial the checked address and not the
+name, check the peer that was reached. Proxies of the environment are not used.
+"""
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Final
+
+from distributary.deliver import _addresses, _endpoint
+from distributary.deliver._endpoint import Endpoint
+from distributary.deliver._resolver import Resolver
+from distributary.errors import TransportError
+
+ADDRESSES_TRIED_MAX: Final = 4
+"""Addresses of one name that one attempt dials: a name with a hundred dead ones must not use up
+the attempt; the next attempt begins anew."""
+
+DIAL_S_EACH: Final = 3.0
+"""An address that is silent for so long (one lost SYN is sent again after 1 s) gives way to the
+next, where there is one."""
+
+
+class Connector:
+    """Opens connections to allowed addresses alone.
+
+    Args:
+        rule: Which addresses are allowed.
+        resolver: Who looks names up.
+        tls: Context for ``https``; None: the system's trust store, names verified, TLS 1.2 and
+            newer.
+    """
+
+    def __init__(
+        self,
+        rule: _addresses.AddressRule,
+        resolver: Resolver,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._rule = rule
+        self._resolver = resolver
+        self._tls = tls
+
+    def endpoint(self, uri: str) -> Endpoint:
+        """The endpoint of a sink URI; see ``Endpoint``.
+
+        Raises:
+            TransportError: ``blocked-address``: the URI itself cannot be used.
+        """
+        return _endpoint.parse(uri)
+
+    async def open(self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol]) -> None:
+        """Connect, and hand the connection to the protocol that *factory* makes.
+
+        Has no deadline of its own beyond those of the parts: the caller cancels.
+
+        Raises:
+            TransportError: ``dns``, ``blocked-address``, ``refused``, ``timeout``, ``tls``. The
+                factory may have been called for ``tls``.
+        """
+        dialled = await self._dial(endpoint)
+        tls = self._context() if endpoint.scheme == "https" else None
+        name = endpoint.host.rstrip(".") if tls else None  # for SNI and the certificate
+        try:
+            await asyncio.get_running_loop().create_connection(
+                factory, sock=dialled, ssl=tls, server_hostname=name
+            )
+        except OSError as error:  # ssl.SSLError and its certificate errors are among them
+            dialled.close()
+            reason = "tls" if tls else "refused"
+            raise TransportError(reason, f"No connection to {endpoint.host}: {error}") from error
+        except BaseException:
+            dialled.close()
+            raise
+
+    async def _dial(self, endpoint: Endpoint) -> socket.socket:
+        candidates = (await self.checked_addresses(endpoint.host))[:ADDRESSES_TRIED_MAX]
+        for address in candidates[:-1]:
+            try:
+                async with asyncio.timeout(DIAL_S_EACH):
+                    return await self._dial_one(address, endpoint.port)
+            except (TimeoutError, TransportError):
+                continue  # the last one's failure is the one that is told
+        return await self._dial_one(candidates[-1], endpoint.port)
+
+    async def checked_addresses(self, host: str) -> list[str]:
+        """The addresses of *host*, after every one of them has passed the rule.
+
+        One bad answer refuses all: a name that points inside and outside is an attack or a
+        mistake, and which answer is dialled would be chance.
+
+        Raises:
+            TransportError: ``dns``, or ``blocked-address``.
+        """
+        literal = _literal(host)
+        found = [literal] if literal else await self._resolver.resolve(host)
+        if not found:
+            raise TransportError("dns", f"{host} has no address")
+        for address in found:
+            self._check(host, address)
+        return [str(_addresses.normal(address)) for address in found]
+
+    async def _dial_one(self, address: str, port: int) -> socket.socket:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        try:
+            dialled = socket.socket(family, socket.SOCK_STREAM)
+        except OSError as error:  # no descriptors left, or no IPv6 here
+            raise TransportError("refused", f"No socket: {error.strerror}") from error
+        try:
+            dialled.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(dialled, (address, port))
+            self._check(address, dialled.getpeername()[0])
+        except OSError as error:
+            dialled.close()
+            reason = "timeout" if isinstance(error, TimeoutError) else "refused"
+            text = f"No connection to {address} port {port}: {error.strerror or error}"
+            raise TransportError(reason, text) from error
+        except BaseException:
+            dialled.close()
+            raise
+        return dialled
+
+    def _check(self, host: str, address: str) -> None:
+        refusal = self._rule.refusal(address)
+        if refusal is not None:
+            text = f"{host} must not be dialled: {refusal}"
+            raise TransportError("blocked-address", text, retryable=False)
+
+    def _context(self) -> ssl.SSLContext:
+        if self._tls is None:
+            self._tls = ssl.create_default_context()  # reads the trust store: once, when needed
+        return self._tls
+
+
+def _literal(host: str) -> str | None:
+    """The address that *host* is by itself; None: it is a name.
+
+    Includes the old forms of IPv4 (``127.1``, ``0x7f.1``, ``2130706433``), which the system's
+    resolver takes for addresses too, so that what is checked is what would be dialled.
+    """
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        pass
+    try:
+        return socket.inet_ntoa(socket.inet_aton(host))
+    except OSError:
+        return None

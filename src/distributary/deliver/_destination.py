@@ -1,0 +1,41 @@
+"""Where a task goes: the sink, and how its subscriber wants to be spoken to."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Literal
+
+from distributary.policy import DeliveryPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A sink with the settings of one subscription.
+
+    Hashable, and the hash is computed once: transports keep what they derive from a destination
+    (a request's prefix) under it, and look that up for every delivery. Keep the object while the
+    settings stand; do not build an equal one for each task.
+
+    Attributes:
+        uri: The sink. Queue, concurrency, breaker and ``Retry-After`` are kept per URI.
+        protocol: Delivery protocol, one of the six names (``HTTP``...): chooses the transport.
+        method: Request method, for HTTP alone.
+        headers: Custom header names and values, sent as they are. May hold credentials, so they
+            are left out of the ``repr``.
+        format: Event content mode: ``binary`` (attributes beside the data) or ``structured``.
+        policy: Attempts, waits, timeout and rate.
+    """
+
+    uri: str
+    protocol: str = "HTTP"
+    method: bytes = b"POST"
+    headers: tuple[tuple[bytes, bytes], ...] = dataclasses.field(default=(), repr=False)
+    format: Literal["binary", "structured"] = "binary"
+    policy: DeliveryPolicy = dataclasses.field(default_factory=DeliveryPolicy)
+    _hash: int = dataclasses.field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        settings = (self.uri, self.protocol, self.method, self.headers, self.format, self.policy)
+        object.__setattr__(self, "_hash", hash(settings))
+
+    def __hash__(self) -> int:
+        return self._hash

@@ -1,0 +1,399 @@
+"""The lane of one sink: what waits, what is under way, and whether more may start.
+
+Called by ``dispatcher`` alone; the pipeline sees ``LaneState``. Hides queue, concurrency, rate
+limit, ``Retry-After`` and circuit breaker of a sink URI (decision 12). Runs on whatever calls
+it: no event loop, no thread, no clock of its own.
+"""
+
+import enum
+import math
+from collections import deque
+from typing import Final, NamedTuple
+
+from distributary.deliver._breaker import Breaker, BreakerState
+from distributary.deliver._destination import Destination
+from distributary.deliver._pacing import Concurrency, Pace
+from distributary.deliver._shared import TASK_BYTES_OVERHEAD, Shared
+from distributary.deliver._timers import TimerHandle
+from distributary.deliver._transport import Answer
+from distributary.errors import TransportError
+from distributary.flow import Attempt, Task
+from distributary.policy import Reply, retry_after_s
+
+_CLOSED: Final = BreakerState.CLOSED
+
+LOW_WATER_SHARE: Final = 0.25
+"""A lane that refused says that it has room when so much of it is still full: late enough for
+more than one task to fit, early enough not to run dry."""
+
+_RATE_WINDOW_S: Final = 1.0
+"""Completions are counted over a second: long enough for a mean, short enough to be recent."""
+
+_TIMER_S_MIN: Final = 0.001
+"""Timers of event loops are that coarse; one that fired early is set again for this long."""
+
+_UNUSED_LIVES: Final = 10
+"""A lane whose breaker is not closed is kept so many times longer when idle: what it knows (the
+sink is dead) is worth more."""
+
+
+class Admission(enum.Enum):
+    """What became of an offered task."""
+
+    ADMITTED = "admitted"
+    """Taken: exactly one attempt follows, unless ``take_queued`` hands it back."""
+    FULL = "full"
+    """Not taken: the lane is full (or the dispatcher is closing)."""
+    OPEN = "open"
+    """Not taken: the sink's breaker is open."""
+
+
+class LaneState(NamedTuple):
+    """A lane as it stood at one moment.
+
+    Attributes:
+        uri: The sink.
+        queued: Tasks that wait.
+        queued_bytes: Bytes of the tasks that wait (with a flat sum for each).
+        in_flight: Attempts under way.
+        concurrency: How many may be under way now.
+        breaker: State of the circuit breaker.
+        completions_per_s: Answers a second, over the last second or so.
+        drain_s: Seconds until what waits has been sent at this pace; 0 if nothing waits,
+            infinite where nothing has been answered lately.
+        oldest_in_flight_s: Age of the oldest attempt under way; 0 if there is none.
+        held_s: Seconds for which ``Retry-After`` still forbids to start; 0: not held.
+    """
+
+    uri: str
+    queued: int
+    queued_bytes: int
+    in_flight: int
+    concurrency: int
+    breaker: BreakerState
+    completions_per_s: float
+    drain_s: float
+    oldest_in_flight_s: float
+    held_s: float
+
+
+class _Entry:
+    """A task in a lane, first waiting, then in flight; its ``answered`` is the ``Done``."""
+
+    __slots__ = ("bytes", "destination", "lane", "probe", "started_s", "task")
+
+    def __init__(self, lane: "Lane", task: Task, destination: Destination, size: int) -> None:
+        self.lane = lane
+        self.task = task
+        self.destination = destination
+        self.bytes = size
+        self.started_s = 0.0
+        self.probe = False
+
+    def answered(self, answer: Answer) -> None:
+        self.lane.answered(self, answer)
+
+
+class Lane:
+    """One sink's lane.
+
+    A rate limit is a subscription's, the lane a sink's: where several subscriptions share a
+    sink, each start waits for the limit of the task at the head. So every limit is kept, and
+    they slow each other down.
+
+    Args:
+        uri: The sink.
+        shared: Ports, callbacks and budgets of the dispatcher.
+    """
+
+    __slots__ = (
+        "_breaker",
+        "_concurrency",
+        "_flights",
+        "_held_bytes",
+        "_hold_until_s",
+        "_pace",
+        "_probe_at_s",
+        "_queue",
+        "_queued_bytes",
+        "_rate_per_s",
+        "_refused",
+        "_shared",
+        "_timer",
+        "_timer_at_s",
+        "_used_s",
+        "_window_count",
+        "_window_s",
+        "uri",
+    )
+
+    def __init__(self, uri: str, shared: Shared) -> None:
+        now_s = shared.clock.monotonic_s()
+        self.uri = uri
+        self._shared = shared
+        self._queue: deque[_Entry] = deque()
+        self._flights: dict[_Entry, None] = {}  # in the order in which they started
+        self._queued_bytes = 0
+        self._held_bytes = 0
+        self._breaker = Breaker()
+        self._concurrency = Concurrency()
+        self._pace = Pace()
+        self._hold_until_s = now_s
+        self._probe_at_s = now_s
+        self._timer: TimerHandle | None = None
+        self._timer_at_s = 0.0
+        self._refused = False
+        self._used_s = now_s
+        self._window_s = now_s
+        self._window_count = 0
+        self._rate_per_s = 0.0
+
+    def offer(self, task: Task, destination: Destination, *, reserve: int) -> Admission:
+        """Take a task, or say why not.
+
+        Args:
+            task: One attempt of it is made.
+            destination: Its ``uri`` is this lane's.
+            reserve: Tasks above the limit of the queue that this caller may use.
+        """
+        shared = self._shared
+        if shared.stopped:
+            return Admission.FULL
+        if self._breaker.state is not _CLOSED and not self._lacks_probe():
+            self._refused = True
+            return Admission.OPEN
+        body = task.event.data
+        size = TASK_BYTES_OVERHEAD if body is None else TASK_BYTES_OVERHEAD + len(body)
+        queue = self._queue
+        if (queue or self._flights) and not self._fits(size, reserve):
+            self._refused = True
+            return Admission.FULL
+        queue.append(_Entry(self, task, destination, size))
+        self._queued_bytes += size
+        self._held_bytes += size
+        shared.held_bytes += size
+        self.pump()
+        return Admission.ADMITTED
+
+    def _fits(self, size: int, reserve: int) -> bool:
+        limits = self._shared.limits
+        free = limits.held_bytes_total_max - self._shared.held_bytes
+        share = min(limits.held_bytes_max, free) + reserve * TASK_BYTES_OVERHEAD
+        return len(self._queue) < limits.queued_max + reserve and self._held_bytes + size <= share
+
+    def _lacks_probe(self) -> bool:
+        """Whether the breaker would let one attempt through and there is none to let."""
+        return (
+            self._breaker.state is BreakerState.HALF_OPEN
+            and not self._queue
+            and not self._breaker.probing
+        )
+
+    def pump(self) -> None:
+        """Start what may start now; set the timer for what may start later."""
+        shared = self._shared
+        queue = self._queue
+        flights = self._flights
+        limit = self._concurrency.limit
+        while queue and len(flights) < limit and not shared.stopped:
+            now_s = shared.clock.monotonic_s()
+            if not self._may_start(now_s):
+                return
+            if not shared.place_free(first=not flights):
+                shared.waiting[self] = None
+                return
+            entry = queue.popleft()
+            rate_per_s = entry.destination.policy.rate_limit_per_s
+            if rate_per_s is not None:
+                wait_s = self._pace.take(rate_per_s, now_s)
+                if wait_s > 0.0:
+                    queue.appendleft(entry)
+                    self._wake_at(now_s + wait_s, now_s)
+                    return
+            if self._breaker.state is not _CLOSED:
+                entry.probe = self._breaker.claim_probe()
+                if not entry.probe:
+                    queue.appendleft(entry)
+                    return
+            self._start(entry, now_s)
+
+    def _may_start(self, now_s: float) -> bool:
+        if self._breaker.state is BreakerState.OPEN:
+            return False  # the timer ends the pause
+        if self._hold_until_s > now_s:
+            self._wake_at(self._hold_until_s, now_s)
+            return False
+        slow_s = self._shared.slow_s
+        return slow_s is None or self.oldest_in_flight_s(now_s) <= slow_s
+
+    def _start(self, entry: _Entry, now_s: float) -> None:
+        shared = self._shared
+        destination = entry.destination
+        entry.started_s = now_s
+        self._queued_bytes -= entry.bytes
+        self._flights[entry] = None
+        shared.in_flight += 1
+        transport = shared.transports.get(destination.protocol)
+        if transport is None:
+            # A route that a newer version wrote; its tasks must end, not stop the lane.
+            error = TransportError(
+                "protocol", f"No transport for {destination.protocol}", retryable=False
+            )
+            shared.timers.call_later(0.0, lambda: entry.answered(error))
+            return
+        transport.send(entry.task.event, destination, destination.policy.timeout_s, entry.answered)
+
+    def answered(self, entry: _Entry, answer: Answer) -> None:
+        """Take the answer of an attempt, start what may follow, and pass it on."""
+        shared = self._shared
+        now_s = shared.clock.monotonic_s()
+        del self._flights[entry]
+        shared.in_flight -= 1
+        shared.held_bytes -= entry.bytes
+        self._held_bytes -= entry.bytes
+        self._count(now_s)
+        queue = self._queue
+        if isinstance(answer, Reply) and answer.status < 429:
+            if self._breaker.answered():
+                self._closed_again()
+            if queue and len(self._flights) + 1 >= self._concurrency.limit:
+                self._concurrency.grow()
+        else:
+            self._trouble(entry, answer, now_s)
+        if shared.waiting:
+            shared.wake_waiting()
+        if queue:
+            self.pump()
+        if self._refused:
+            self._tell_of_room()
+        shared.on_attempt(Attempt(entry.task, answer, now_s - entry.started_s))
+
+    def _trouble(self, entry: _Entry, answer: Answer, now_s: float) -> None:
+        """Anything but a healthy answer: adapt concurrency, hold and breaker."""
+        status = answer.status if isinstance(answer, Reply) else 0
+        silent = isinstance(answer, TransportError) and answer.retryable
+        if silent or status in (429, 503):
+            self._concurrency.shrink(entry.started_s, now_s)
+        if isinstance(answer, Reply) and status in (429, 503):
+            wall_ms = self._shared.clock.wall_ms()
+            asked_s = retry_after_s(answer.retry_after, wall_ms)
+            if asked_s is not None:
+                until_s = now_s + min(asked_s, entry.destination.policy.backoff_max_s)
+                self._hold_until_s = max(self._hold_until_s, until_s)
+        if not silent and status != 429 and status < 500:
+            # The sink is alive, or (a blocked address) waiting would change nothing: tasks that
+            # can only fail for good must not pile up behind a breaker.
+            if self._breaker.answered():
+                self._closed_again()
+            return
+        pause_s = self._breaker.failed(probe=entry.probe, jitter=self._shared.random.unit())
+        if pause_s is not None:
+            self._probe_at_s = max(now_s + pause_s, self._hold_until_s)
+            self._wake_at(self._probe_at_s, now_s)
+
+    def _closed_again(self) -> None:
+        """The breaker has closed: begin gently, and let the pipeline come back."""
+        self._concurrency.restart()
+        self._tell_of_room()
+
+    def _tell_of_room(self) -> None:
+        limits = self._shared.limits
+        if self._refused and (
+            self._lacks_probe()
+            or (
+                self._breaker.state is _CLOSED
+                and len(self._queue) <= limits.queued_max * LOW_WATER_SHARE
+                and self._queued_bytes <= limits.held_bytes_max * LOW_WATER_SHARE
+            )
+        ):
+            self._refused = False
+            self._shared.on_room(self.uri)
+
+    def _count(self, now_s: float) -> None:
+        self._used_s = now_s
+        self._window_count += 1
+        elapsed_s = now_s - self._window_s
+        if elapsed_s >= _RATE_WINDOW_S:
+            self._rate_per_s = self._window_count / elapsed_s
+            self._window_s = now_s
+            self._window_count = 0
+
+    def _wake_at(self, due_s: float, now_s: float) -> None:
+        """Have ``_woken`` called at *due_s*, unless it is called earlier anyway."""
+        if self._timer is not None:
+            if self._timer_at_s <= due_s:
+                return
+            self._timer.cancel()
+        self._timer_at_s = due_s
+        delay_s = max(due_s - now_s, _TIMER_S_MIN)
+        self._timer = self._shared.timers.call_later(delay_s, self._woken)
+
+    def _woken(self) -> None:
+        self._timer = None
+        now_s = self._shared.clock.monotonic_s()
+        if self._breaker.state is BreakerState.OPEN:
+            if now_s < self._probe_at_s:
+                self._wake_at(self._probe_at_s, now_s)
+                return
+            self._breaker.pause_over()
+        self.pump()
+        self._tell_of_room()
+
+    def take_queued(self) -> list[Task]:
+        """Hand back everything that waits, oldest first; what is in flight stays."""
+        tasks = [entry.task for entry in self._queue]
+        self._queue.clear()
+        self._held_bytes -= self._queued_bytes
+        self._shared.held_bytes -= self._queued_bytes
+        self._queued_bytes = 0
+        return tasks
+
+    def stop(self) -> None:
+        """Call off the timer: the dispatcher is closing or drops the lane."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._shared.waiting.pop(self, None)
+
+    @property
+    def queued(self) -> int:
+        """Tasks that wait."""
+        return len(self._queue)
+
+    def oldest_in_flight_s(self, now_s: float) -> float:
+        """Age of the oldest attempt under way, seconds; 0 if there is none."""
+        for entry in self._flights:
+            return now_s - entry.started_s
+        return 0.0
+
+    def unused(self, now_s: float) -> bool:
+        """Whether the lane can be dropped: nobody used it for long, and nothing is due."""
+        if self._queue or self._flights or self._hold_until_s > now_s:
+            return False
+        lives = 1 if self._breaker.state is _CLOSED else _UNUSED_LIVES
+        return now_s - self._used_s >= self._shared.limits.idle_s * lives
+
+    def state(self) -> LaneState:
+        """A snapshot."""
+        now_s = self._shared.clock.monotonic_s()
+        elapsed_s = now_s - self._window_s
+        rate_per_s = self._rate_per_s
+        if elapsed_s >= _RATE_WINDOW_S or (rate_per_s == 0.0 and elapsed_s > 0.0):
+            rate_per_s = self._window_count / max(elapsed_s, 0.05)
+        queued = len(self._queue)
+        held_s = max(0.0, self._hold_until_s - now_s)
+        drain_s = 0.0
+        if queued:
+            drain_s = held_s + (queued / rate_per_s if rate_per_s > 0.0 else math.inf)
+        return LaneState(
+            uri=self.uri,
+            queued=queued,
+            queued_bytes=self._queued_bytes,
+            in_flight=len(self._flights),
+            concurrency=self._concurrency.limit,
+            breaker=self._breaker.state,
+            completions_per_s=rate_per_s,
+            drain_s=drain_s,
+            oldest_in_flight_s=self.oldest_in_flight_s(now_s),
+            held_s=held_s,
+        )

@@ -1,0 +1,92 @@
+"""How many attempts of one sink run at once, and how many start a second.
+
+Called by ``lane`` alone. Hides the two control laws; pure arithmetic on times that it is given.
+"""
+
+from typing import Final
+
+CONCURRENCY_FIRST: Final = 4.0
+"""Where a new sink starts: it doubles within one round trip when it answers, and a thousand new
+sinks that hang hold no more than 4,000 connections."""
+
+CONCURRENCY_MAX: Final = 64
+"""Most attempts in flight to one sink: enough for 6,000/s at 10 ms, and what a small server
+still answers without queueing."""
+
+BURST_S: Final = 0.1
+"""A rate limit may be run ahead of by this many seconds' worth, so that the coarseness of
+timers does not lower the rate. At 1/s that is nothing; at 1,000/s 100 attempts."""
+
+
+class Concurrency:
+    """Additive increase, multiplicative decrease, with a slow start, as TCP does it.
+
+    Attributes:
+        limit: How many attempts may be in flight, 1 to ``CONCURRENCY_MAX``.
+    """
+
+    __slots__ = ("_decreased_at_s", "_slow_start", "_value", "limit")
+
+    def __init__(self) -> None:
+        self._value = CONCURRENCY_FIRST
+        self._slow_start = True
+        self._decreased_at_s = float("-inf")
+        self.limit = int(CONCURRENCY_FIRST)
+
+    def grow(self) -> None:
+        """An attempt succeeded while others waited for a place."""
+        if self.limit >= CONCURRENCY_MAX:
+            return
+        self._value += 1.0 if self._slow_start else 1.0 / self._value
+        self.limit = int(self._value)
+
+    def shrink(self, started_s: float, now_s: float) -> None:
+        """An attempt found the sink overloaded or silent.
+
+        Of the attempts that were in flight together only the first one counts: what began
+        before the last decrease tells nothing about the new limit.
+
+        Args:
+            started_s: When the attempt began.
+            now_s: Now, on the same clock.
+        """
+        if started_s < self._decreased_at_s:
+            return
+        self._decreased_at_s = now_s
+        self._slow_start = False
+        self._value = max(1.0, self._value / 2)
+        self.limit = int(self._value)
+
+    def restart(self) -> None:
+        """The sink is back: begin with one and double."""
+        self._value = 1.0
+        self._slow_start = True
+        self.limit = 1
+
+
+class Pace:
+    """A rate limit as one number: the time at which the next attempt is due (GCRA).
+
+    In any window of T seconds at most ``rate * (T + BURST_S) + 1`` attempts start.
+    """
+
+    __slots__ = ("_due_s",)
+
+    def __init__(self) -> None:
+        self._due_s = float("-inf")
+
+    def take(self, rate_per_s: float, now_s: float) -> float:
+        """Take the place of one attempt, or learn how long to wait.
+
+        Args:
+            rate_per_s: Attempts a second that are allowed, above 0.
+            now_s: Now.
+
+        Returns:
+            0.0: taken, start now. Else seconds to wait; nothing was taken.
+        """
+        wait_s = self._due_s - BURST_S - now_s
+        if wait_s > 0.0:
+            return wait_s
+        self._due_s = max(self._due_s, now_s) + 1.0 / rate_per_s
+        return 0.0

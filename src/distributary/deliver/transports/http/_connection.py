@@ -1,0 +1,374 @@
+"""One connection to a sink: writes a request, reads the answer to it, is used again.
+
+Called by ``_transport`` and by the event loop. Hides HTTP/1.1 responses, and every way in which
+a sink can get them wrong.
+
+When an attempt is decided:
+
+==========================================  ================================================
+what arrives before the deadline            answer
+==========================================  ================================================
+a whole response                            its status
+2xx and headers, then more than             its status; the connection is closed
+``RESPONSE_BYTES_MAX``
+2xx and headers, then too slow a body       its status; the connection is closed
+other status, then more than                its status; the connection is closed
+``ERROR_BYTES_MAX``, or too slow a body
+closed or reset before the response ended   ``TransportError("reset")``
+headers without end, not HTTP               ``TransportError("protocol")``
+nothing, or headers too slowly              ``TransportError("timeout")``
+==========================================  ================================================
+
+So once the status line and the headers are in, the status decides, and a sink gains nothing by
+an endless body (RELIABILITY S2, S3); a connection that breaks in the middle of a response may
+have broken off anything, and the attempt is made again (S4).
+"""
+
+import asyncio
+import ssl
+from typing import Final, Protocol, cast
+
+import httptools
+
+from distributary.deliver._transport import Done
+from distributary.deliver.transports.http._wheel import TICK_S, Wheel
+from distributary.errors import TransportError
+from distributary.policy import Reply
+
+HEAD_BYTES_MAX: Final = 64 * 1024
+"""Status line and headers: as the receiver allows."""
+
+RESPONSE_BYTES_MAX: Final = 1024 * 1024
+"""Whole 2xx response: what is longer is not needed, and reading on to save a connection costs
+more than a new one."""
+
+ERROR_BYTES_MAX: Final = 64 * 1024
+"""Whole response of another status."""
+
+ERROR_BODY_BYTES_KEPT: Final = 1_024
+"""Of the body of an error: as much as a dead letter carries (decision 16)."""
+
+IDLE_S_MAX: Final = 50.0
+"""Unused connections are closed after this long: before the 60 s after which most servers close
+theirs, so that few requests meet a connection that is just being closed."""
+
+AGE_S_MAX: Final = 300.0
+"""Older connections are not used again: so a sink whose name has moved is found within 5 min."""
+
+KNOWN_BYTES_MAX: Final = 512
+"""Longer responses are not remembered; a plain 2xx has 50 to 300 bytes."""
+
+KNOWN_MAX: Final = 32
+"""Responses remembered for one sink address: a few status codes, and dates that change every
+second. When there are more, all are forgotten."""
+
+_HEADERS_READ: Final = frozenset(
+    (b"content-length", b"content-type", b"retry-after", b"transfer-encoding")
+)
+
+
+class Home(Protocol):
+    """Where a connection comes from and goes back to.
+
+    Attributes:
+        known: Whole responses that came in one piece, and what they mean; see ``Connection``.
+    """
+
+    known: dict[bytes, Reply]
+
+    def free(self, connection: "Connection") -> None:
+        """The connection can take a request."""
+        ...
+
+    def gone(self, connection: "Connection") -> None:
+        """The connection is closed for good."""
+        ...
+
+
+class Connection(asyncio.Protocol):
+    """A connection, from before it is dialled until it is closed.
+
+    One request at a time: pipelining would make one slow answer delay the next, and a reset
+    would leave open which requests were taken.
+
+    Responses of a sink are mostly the same bytes, so what a whole response means is remembered
+    with its bytes (``Home.known``), and the parser is not asked again. This is exact: after a
+    whole response the parser stands where it stood before.
+
+    Args:
+        home: Takes it back between requests.
+        wheel: Watches its deadline.
+        request: The first request: written once connected.
+        due_s: Deadline of that request.
+        done: Takes its answer.
+        bodiless: Whether the response has no body, whatever its headers say (``HEAD``).
+    """
+
+    __slots__ = (
+        "_bodiless",
+        "_body",
+        "_complete",
+        "_content_type",
+        "_framed",
+        "_headers_in",
+        "_home",
+        "_interim",
+        "_keep",
+        "_parser",
+        "_received",
+        "_request",
+        "_retire_s",
+        "_retry_after",
+        "_status",
+        "_surplus",
+        "_transport",
+        "_wheel",
+        "closed",
+        "dialling",
+        "done",
+        "due_s",
+        "slot",
+    )
+
+    def __init__(
+        self,
+        home: Home,
+        wheel: Wheel,
+        request: tuple[bytes, ...],
+        due_s: float,
+        done: Done,
+        *,
+        bodiless: bool,
+    ) -> None:
+        self._home = home
+        self._wheel = wheel
+        self._request = request
+        self._bodiless = bodiless
+        self._transport: asyncio.Transport | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self.dialling: asyncio.Task[None] | None = None
+        self.done: Done | None = done
+        self.due_s = due_s
+        self.closed = False
+        self.slot = 0
+        wheel.watch(self)
+        self._retire_s = wheel.now_s + AGE_S_MAX
+        self._expect()
+
+    def _expect(self) -> None:
+        """Make ready for the next response."""
+        self._status = 0
+        self._headers_in = False
+        self._complete = False
+        self._surplus = False
+        self._framed = False
+        self._keep = False
+        self._interim = False
+        self._received = 0
+        self._content_type: str | None = None
+        self._retry_after: str | None = None
+        self._body = b""
+
+    @property
+    def usable(self) -> bool:
+        """Whether ``start`` may be called, as far as this end knows."""
+        transport = self._transport
+        return self.done is None and transport is not None and not transport.is_closing()
+
+    def start(
+        self, request: tuple[bytes, ...], due_s: float, done: Done, *, bodiless: bool
+    ) -> None:
+        """Send the next request. Only when ``usable``."""
+        assert self.done is None
+        self.done = done
+        self.due_s = due_s
+        self._bodiless = bodiless
+        self._write(request)
+        if self.slot * TICK_S > due_s + TICK_S:
+            self._wheel.watch(self)
+
+    def _write(self, request: tuple[bytes, ...]) -> None:
+        assert self._transport is not None
+        if len(request) == 1:
+            self._transport.write(request[0])
+        else:
+            self._transport.writelines(request)
+
+    # What the event loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Send the request that this connection was made for."""
+        self.dialling = None
+        self._transport = cast("asyncio.Transport", transport)
+        if self.closed:
+            self._transport.abort()
+            return
+        self._write(self._request)
+        self._request = ()
+
+    def data_received(self, data: bytes) -> None:
+        """Take a piece of the response."""
+        done = self.done
+        if done is None:
+            self.close()  # nobody asked: a surplus response would answer the next request
+            return
+        if not self._received and not self._bodiless:
+            reply = self._home.known.get(data)
+            if reply is not None:
+                self.done = None
+                self._release()
+                done(reply)
+                return
+        self._parse(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone; so is the attempt, unless the response ended with it."""
+        self._transport = None
+        self.dialling = None
+        done = self.done
+        self.done = None
+        self.close()
+        if done is None:
+            return
+        if exc is None and self._headers_in and not self._framed:
+            done(self._reply())
+            return
+        reason = "tls" if isinstance(exc, ssl.SSLError) else "reset"
+        text = f"The connection was closed before the response was whole ({exc or 'end of stream'})"
+        done(TransportError(reason, text))
+
+    def expire(self, now_s: float) -> bool:
+        """The deadline of the request, or of idling, has passed; called by the wheel."""
+        del now_s
+        if self.done is None:
+            self.close()
+        elif self._headers_in:
+            self._keep = False
+            self._finish()
+        else:
+            what = "connection" if self._transport is None else "whole response head"
+            self.fail(TransportError("timeout", f"No {what} within the time allowed"))
+        return False
+
+    # What the parser calls.
+
+    def on_message_begin(self) -> None:
+        """Notice a response that nobody asked for."""
+        if self._complete:
+            self._surplus = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep the few headers that matter; those of interim responses and trailers do not."""
+        if self._headers_in:
+            return
+        name = name.lower()
+        if name in _HEADERS_READ:
+            if name == b"content-type":
+                self._content_type = value.decode("latin-1")
+            elif name == b"retry-after":
+                self._retry_after = value.decode("latin-1")
+            else:
+                self._framed = True
+
+    def on_headers_complete(self) -> None:
+        """Note status and framing of the response, if it is the final one."""
+        if self._complete:
+            return
+        status = self._parser.get_status_code()
+        if 100 <= status < 200 and status != 101:
+            self._interim = True
+            self._content_type = self._retry_after = None
+            self._framed = False
+            return
+        self._status = status
+        self._headers_in = True
+        if self._bodiless or status == 101:
+            self._complete = True  # and not used again: what follows has no known framing
+        else:
+            self._keep = self._parser.should_keep_alive()
+
+    def on_body(self, body: bytes) -> None:
+        """Keep the beginning of an error's body."""
+        if self._status >= 300 and len(self._body) < ERROR_BODY_BYTES_KEPT:
+            self._body = (self._body + body)[:ERROR_BODY_BYTES_KEPT]
+
+    def on_message_complete(self) -> None:
+        """Note the end of a response."""
+        if self._interim:
+            self._interim = False
+        else:
+            self._complete = True
+
+    # The rest.
+
+    def _parse(self, data: bytes) -> None:
+        self._received += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._surplus = True
+        except httptools.HttpParserError as error:
+            if not self._complete:
+                self.fail(TransportError("protocol", f"The answer is not HTTP: {error}"))
+                return
+            self._surplus = True
+        if self._complete:
+            self._finish(data)
+        elif not self._headers_in:
+            if self._received > HEAD_BYTES_MAX:
+                text = f"The headers are longer than {HEAD_BYTES_MAX} bytes"
+                self.fail(TransportError("protocol", text))
+        elif self._received > (RESPONSE_BYTES_MAX if self._status < 300 else ERROR_BYTES_MAX):
+            self._keep = False
+            self._finish()
+
+    def _reply(self) -> Reply:
+        return Reply(self._status, self._retry_after, self._content_type, self._body)
+
+    def _finish(self, last: bytes = b"") -> None:
+        """The attempt has its answer: tell it, and use the connection again if that is safe."""
+        reply = self._reply()
+        done = self.done
+        assert done is not None
+        self.done = None
+        if self._keep and not self._surplus:
+            if len(last) == self._received <= KNOWN_BYTES_MAX and self._status < 300:
+                self._remember(last, reply)
+            self._expect()
+            self._release()
+        else:
+            self.close()
+        done(reply)
+
+    def _remember(self, response: bytes, reply: Reply) -> None:
+        known = self._home.known
+        if len(known) >= KNOWN_MAX:
+            known.clear()
+        known[response] = reply
+
+    def _release(self) -> None:
+        now_s = self._wheel.now_s
+        if now_s >= self._retire_s:
+            self.close()
+            return
+        self.due_s = now_s + IDLE_S_MAX
+        self._home.free(self)
+
+    def fail(self, error: TransportError) -> None:
+        """Close, and end the attempt under way (if there is one) with *error*."""
+        done = self.done
+        self.done = None
+        self.close()
+        if done is not None:
+            done(error)
+
+    def close(self) -> None:
+        """Close at once. An attempt under way is not told; ``fail`` does that."""
+        if self.closed:
+            return
+        self.closed = True
+        if self._transport is not None:
+            self._transport.abort()
+        elif self.dialling is not None:
+            self.dialling.cancel()
+        self._home.gone(self)

@@ -1,0 +1,197 @@
+"""The HTTP transport: destinations to requests, connections in pools."""
+
+import asyncio
+import re
+import weakref
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from distributary.clock import Clock
+from distributary.deliver._connector import Connector
+from distributary.deliver._destination import Destination
+from distributary.deliver._endpoint import Endpoint
+from distributary.deliver._transport import Done
+from distributary.deliver.transports.http._connection import Connection
+from distributary.deliver.transports.http._wheel import Wheel
+from distributary.errors import EventError, TransportError
+from distributary.event import Event, http
+from distributary.policy import Reply
+
+IDLE_MAX: Final = 256
+"""Unused connections kept for one scheme, host and port: four lanes at full width."""
+
+OPEN_MAX: Final = 1_024
+"""While more connections than this are open in all, none is kept unused."""
+
+TARGETS_MAX: Final = 10_000
+"""Destinations whose request prefix is kept (about 500 bytes each); the oldest go first and are
+made again when needed."""
+
+_JOINED_BYTES_MAX: Final = 16 * 1024
+"""Up to this size one copy is cheaper than a second buffer for the kernel to gather."""
+
+_TOKEN: Final = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_VALUE: Final = re.compile(rb"[^\x00\r\n]*")
+
+
+class _Pool:
+    """Connections of one scheme, host and port."""
+
+    __slots__ = ("__weakref__", "_transport", "endpoint", "idle", "known")
+
+    def __init__(self, transport: "HttpTransport", endpoint: Endpoint) -> None:
+        self._transport = transport
+        self.endpoint = endpoint
+        self.idle: dict[Connection, None] = {}  # the one used last is used first
+        self.known: dict[bytes, Reply] = {}
+
+    def free(self, connection: Connection) -> None:
+        if len(self.idle) >= IDLE_MAX or len(self._transport.connections) > OPEN_MAX:
+            connection.close()
+        else:
+            self.idle[connection] = None
+
+    def gone(self, connection: Connection) -> None:
+        self.idle.pop(connection, None)
+        self._transport.connections.discard(connection)
+
+
+class _Target(NamedTuple):
+    """What a destination comes to: everything of a request that does not change."""
+
+    prefix: bytes
+    encode: Callable[[Event], tuple[bytes, bytes]]
+    bodiless: bool
+    pool: _Pool
+
+
+class HttpTransport:
+    """Delivers by HTTP/1.1, binary or structured mode (CloudEvents HTTP binding).
+
+    Follows no redirect, uses no proxy of the environment, asks for no compression and sends no
+    request twice: a kept connection that the sink closes while the request is on its way ends
+    the attempt as ``reset``, since the sink may have the event. Memory: requests are written
+    from the event's own bytes; responses are not kept beyond 1,024 bytes.
+
+    Args:
+        connector: Dials; decides which addresses are allowed.
+        clock: For deadlines.
+        loop: Runs the connections; every method is called on its thread.
+        user_agent: Value of ``User-Agent``.
+    """
+
+    def __init__(
+        self,
+        connector: Connector,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+        user_agent: str = "distributary",
+    ) -> None:
+        self._connector = connector
+        self._monotonic_s = clock.monotonic_s
+        self._loop = loop
+        self._user_agent = user_agent.encode("ascii")
+        self._wheel = Wheel(loop, clock.monotonic_s)
+        self._targets: dict[Destination, _Target] = {}
+        self._pools: weakref.WeakValueDictionary[tuple[str, str, int], _Pool] = (
+            weakref.WeakValueDictionary()
+        )
+        self._closed = False
+        self.connections: set[Connection] = set()
+
+    def send(self, event: Event, destination: Destination, timeout_s: float, done: Done) -> None:
+        """Start one attempt; see ``Transport``."""
+        try:
+            target = self._targets.get(destination) or self._aim(destination)
+            block, body = target.encode(event)
+        except TransportError as error:
+            self._loop.call_soon(done, error)
+            return
+        except EventError as error:
+            # The log holds checked events only; one that cannot be sent must not stop the lane.
+            failure = TransportError("protocol", f"Cannot encode: {error}", retryable=False)
+            self._loop.call_soon(done, failure)
+            return
+        size = len(body)
+        request: tuple[bytes, ...]
+        if size <= _JOINED_BYTES_MAX:
+            request = (b"%bcontent-length: %d\r\n%b\r\n%b" % (target.prefix, size, block, body),)
+        else:
+            request = (b"%bcontent-length: %d\r\n%b\r\n" % (target.prefix, size, block), body)
+        due_s = self._monotonic_s() + timeout_s
+        idle = target.pool.idle
+        while idle:
+            connection = idle.popitem()[0]
+            if connection.usable:
+                connection.start(request, due_s, done, bodiless=target.bodiless)
+                return
+            connection.close()
+        self._dial(target, request, due_s, done)
+
+    def _dial(self, target: _Target, request: tuple[bytes, ...], due_s: float, done: Done) -> None:
+        if self._closed:
+            self._loop.call_soon(done, _closed())
+            return
+        pool = target.pool
+        connection = Connection(pool, self._wheel, request, due_s, done, bodiless=target.bodiless)
+        self.connections.add(connection)
+        connection.dialling = self._loop.create_task(self._connect(connection, pool.endpoint))
+
+    async def _connect(self, connection: Connection, endpoint: Endpoint) -> None:
+        try:
+            await self._connector.open(endpoint, lambda: connection)
+        except TransportError as error:
+            connection.dialling = None  # this task: it ends by itself
+            connection.fail(error)
+
+    def _aim(self, destination: Destination) -> _Target:
+        """The target of a destination that is not known yet."""
+        endpoint = self._connector.endpoint(destination.uri)
+        key = (endpoint.scheme, endpoint.host, endpoint.port)
+        pool = self._pools.get(key)
+        if pool is None:
+            pool = self._pools[key] = _Pool(self, endpoint)
+        encode = http.encode_binary if destination.format == "binary" else http.encode_structured
+        target = _Target(
+            self._prefix(destination, endpoint),
+            encode,
+            destination.method in (b"HEAD", b"CONNECT"),
+            pool,
+        )
+        if len(self._targets) >= TARGETS_MAX:
+            del self._targets[next(iter(self._targets))]
+        self._targets[destination] = target
+        return target
+
+    def _prefix(self, destination: Destination, endpoint: Endpoint) -> bytes:
+        """Request line and the headers that are the same for every event."""
+        lines = [b"%b %b HTTP/1.1" % (destination.method, endpoint.target)]
+        lines.append(b"host: " + endpoint.authority)
+        names = {name.lower() for name, _ in destination.headers}
+        if b"user-agent" not in names:
+            lines.append(b"user-agent: " + self._user_agent)
+        for name, value in destination.headers:
+            # Resources are checked for this; here it is what keeps requests from being split.
+            if not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
+                raise TransportError(
+                    "protocol", "A custom header cannot be written", retryable=False
+                )
+            lines.append(b"%b: %b" % (name, value))
+        if not _TOKEN.fullmatch(destination.method):
+            raise TransportError("protocol", "The method is not a token", retryable=False)
+        return b"\r\n".join(lines) + b"\r\n"
+
+    async def close(self) -> None:
+        """Close every connection; attempts under way end as ``TransportError("closed")``."""
+        self._closed = True
+        connections = tuple(self.connections)
+        dialling = [c.dialling for c in connections if c.dialling is not None]
+        for connection in connections:
+            connection.fail(_closed())
+        self._wheel.close()
+        await asyncio.gather(*dialling, return_exceptions=True)
+        await asyncio.sleep(0)  # aborted transports close in the next turn of the loop
+
+
+def _closed() -> TransportError:
+    return TransportError("closed", "The transport was closed before an answer came")

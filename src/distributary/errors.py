@@ -1,0 +1,195 @@
+"""Every error this package raises, and the catalogue of their stable codes.
+
+The tree::
+
+    DistributaryError
+    ├── EventError          the sender's bytes are not an event (all faults at once)
+    ├── ResourceError       a resource's spec is wrong (all faults at once, each with a path)
+    ├── ConflictError       the resource stands in another state than the caller believes
+    ├── NotFoundError       there is no such resource
+    ├── RequestError        an HTTP request breaks a limit or a rule of HTTP itself
+    ├── LogError            the log cannot do what was asked
+    │   ├── LogUnavailableError   not now: full disk, failed fsync, closed; nothing was appended
+    │   ├── LogDamagedError       bytes on the medium are not what was written
+    │   ├── LogLockedError        another process owns the folder
+    │   └── LogFormatError        written by a newer version
+    ├── StoreError          the resource or delivery store cannot do what was asked
+    ├── TransportError      no answer came from a sink (never an invented status code)
+    └── SettingsError       settings that cannot be used; the message says what to do
+
+Delivery failure is a value, not an exception: ``policy.classify`` turns a reply or a
+``TransportError`` into a verdict. Bugs are assertions and are not caught.
+
+Callers: everybody. Imports nothing of ours.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong, and where.
+
+    Attributes:
+        path: Where: a JSON path from the root (``$.filters[0].exact``), a header name
+            (``ce-id``), or ``$`` for the whole.
+        code: A stable short name of the kind of fault (``missing``, ``empty``, ``type``...).
+        message: A sentence for people; says what is expected. Never holds a secret.
+    """
+
+    path: str
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueEntry:
+    """A stable code: the HTTP status that carries it and its title.
+
+    Attributes:
+        status: HTTP status of a problem details body with this code (RFC 9457).
+        title: A sentence that never changes for the code.
+    """
+
+    status: int
+    title: str
+
+
+CATALOGUE: dict[str, CatalogueEntry] = {
+    "invalid": CatalogueEntry(400, "The request holds invalid information"),
+    "malformed-event": CatalogueEntry(400, "The request does not hold a CloudEvent"),
+    "bad-request": CatalogueEntry(400, "The request breaks a rule of HTTP"),
+    "notfound": CatalogueEntry(404, "There is no such resource"),
+    "method-not-allowed": CatalogueEntry(405, "The resource does not know this method"),
+    "request-timeout": CatalogueEntry(408, "The request took too long to arrive"),
+    "conflict": CatalogueEntry(412, "The resource is in another state"),
+    "content-too-large": CatalogueEntry(413, "The body is larger than the limit"),
+    "uri-too-long": CatalogueEntry(414, "The request line is longer than the limit"),
+    "unsupported-media-type": CatalogueEntry(415, "The content type is not supported"),
+    "headers-too-large": CatalogueEntry(431, "The header fields are larger than the limit"),
+    "internal": CatalogueEntry(500, "The server failed"),
+    "unavailable": CatalogueEntry(503, "The server cannot take this now; try again later"),
+    "log-unavailable": CatalogueEntry(503, "The log cannot take events now; try again later"),
+    "log-damaged": CatalogueEntry(500, "The log is damaged"),
+    "log-locked": CatalogueEntry(500, "The data directory is used by another process"),
+    "log-format": CatalogueEntry(500, "The data directory was written by a newer version"),
+    "store-failed": CatalogueEntry(503, "The store cannot do this now"),
+    "no-answer": CatalogueEntry(502, "No answer came from the sink"),
+    "settings": CatalogueEntry(500, "The settings cannot be used"),
+}
+"""Code -> HTTP status and title: problem bodies, logs and docs/reference/errors.md use it."""
+
+
+class DistributaryError(Exception):
+    """Base of every error of this package; ``code`` is a key of ``CATALOGUE``."""
+
+    code: ClassVar[str] = "internal"
+
+
+class FaultsError(DistributaryError):
+    """An error that carries every fault found, not the first alone."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults: tuple[Fault, ...] = tuple(faults)
+        assert self.faults
+        super().__init__("; ".join(f"{f.path}: {f.message}" for f in self.faults))
+
+
+class EventError(FaultsError):
+    """Bytes that are not an event. The sender must change them; trying again is useless."""
+
+    code = "malformed-event"
+
+
+class ResourceError(FaultsError):
+    """A resource that breaks its schema or a rule; nothing was stored."""
+
+    code = "invalid"
+
+
+class ConflictError(DistributaryError):
+    """The resource exists already, or has changed since the caller read it. Read again."""
+
+    code = "conflict"
+
+
+class NotFoundError(DistributaryError):
+    """There is no resource of that name."""
+
+    code = "notfound"
+
+
+class RequestError(DistributaryError):
+    """An HTTP request that breaks a limit or a rule of HTTP.
+
+    Args:
+        code: A key of ``CATALOGUE``; its status is the answer's.
+        message: What was wrong and which limit stands.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        assert code in CATALOGUE
+        self.request_code = code
+        super().__init__(message)
+
+
+class LogError(DistributaryError):
+    """The log cannot do what was asked."""
+
+    code = "log-unavailable"
+
+
+class LogUnavailableError(LogError):
+    """The log takes nothing now (disk full, fsync failed, closed). Nothing was promised."""
+
+    code = "log-unavailable"
+
+
+class LogDamagedError(LogError):
+    """Bytes on the medium are not what was written; the damage is confined and reported."""
+
+    code = "log-damaged"
+
+
+class LogLockedError(LogError):
+    """Another process owns the folder. Stop it, or choose another data directory."""
+
+    code = "log-locked"
+
+
+class LogFormatError(LogError):
+    """The folder was written by a newer version. Upgrade, or choose another directory."""
+
+    code = "log-format"
+
+
+class StoreError(DistributaryError):
+    """A store (resources, retries, dead letters) cannot do what was asked."""
+
+    code = "store-failed"
+
+
+class TransportError(DistributaryError):
+    """No answer came from a sink: refused, reset, timed out, TLS, DNS, blocked address.
+
+    Args:
+        reason: A stable short name: ``refused``, ``reset``, ``timeout``, ``dns``, ``tls``,
+            ``blocked-address``, ``protocol``, ``closed``.
+        message: A sentence for people; never holds a secret.
+        retryable: False where no later attempt can succeed (a blocked address).
+    """
+
+    code = "no-answer"
+
+    def __init__(self, reason: str, message: str, *, retryable: bool = True) -> None:
+        self.reason = reason
+        self.retryable = retryable
+        super().__init__(message)
+
+
+class SettingsError(DistributaryError):
+    """Settings that cannot be used. The message says what to do."""
+
+    code = "settings"

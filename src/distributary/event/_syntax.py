@@ -1,0 +1,88 @@
+"""What text may look like: attribute names, URIs, timestamps, media types, strings.
+
+Called by ``_validity``. Pure predicates, each with the clause it follows; every pattern takes time
+linear in the text, whatever the text.
+"""
+
+import re
+
+MEDIA_TYPE_CHARS_MAX = 1_024
+"""Characters of a content type: both names have at most 127 each (RFC 6838), a boundary 70
+(RFC 2046). Content types are keys of memos, so they must stay small."""
+
+_NAME = re.compile(r"[a-z0-9]+")
+
+# RFC 3986 characters, and beyond ASCII those of RFC 3987: senders use such sources, and every
+# binding can carry them. At most one fragment.
+_URI_CHARACTERS = r"(?:[A-Za-z0-9\-._~:/?\[\]@!$&'()*+,;=\u00a0-\U0010fffd]|%[0-9A-Fa-f]{2})"
+_URI_REFERENCE = re.compile(rf"(?=.){_URI_CHARACTERS}*+(?:#{_URI_CHARACTERS}*+)?")
+_URI = re.compile(rf"[A-Za-z][A-Za-z0-9+.\-]*:{_URI_CHARACTERS}*+(?:#{_URI_CHARACTERS}*+)?")
+
+# RFC 3339 section 5.6; a leap second may stand in any minute, since only a table could tell.
+_TIME = re.compile(
+    r"([0-9]{4})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+    r"[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:\.[0-9]+)?"
+    r"(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+)
+_DAYS_EVERY_MONTH_HAS = "28"
+_DAYS_OF_MONTH = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+# RFC 2046 with the syntax of RFC 2045 section 5.1; empty parameters as RFC 9110 allows them.
+_WORD = r"[A-Za-z0-9!#$%&'*+\-.^_`|~]+"
+_PARAMETER = rf'{_WORD}=(?:{_WORD}|"(?:[^"\\]|\\.)*+")'
+_MEDIA_TYPE = re.compile(rf"{_WORD}/{_WORD}(?:[ \t]*+;[ \t]*+(?:{_PARAMETER})?+)*+[ \t]*+")
+_TOKEN = re.compile(_WORD)
+_COMMON_MEDIA_TYPES = frozenset({"application/json", "application/json; charset=utf-8"})
+
+# CloudEvents 1.0, Type System, String: control characters, surrogates, noncharacters.
+_FORBIDDEN_CHARACTER = re.compile(
+    "[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef"
+    + "".join(f"{chr(plane << 16 | 0xFFFE)}{chr(plane << 16 | 0xFFFF)}" for plane in range(17))
+    + "]"
+)
+
+
+def is_name(text: str) -> bool:
+    """Whether *text* may name an attribute (CloudEvents 1.0, Naming Conventions)."""
+    return _NAME.fullmatch(text) is not None
+
+
+def forbidden_character(text: str) -> re.Match[str] | None:
+    """The first character of *text* that no String may hold (CloudEvents 1.0, Type System)."""
+    return _FORBIDDEN_CHARACTER.search(text)
+
+
+def is_uri_reference(text: str) -> bool:
+    """Whether *text* is a non-empty URI-reference by its characters (RFC 3986 section 4.1)."""
+    return _URI_REFERENCE.fullmatch(text) is not None
+
+
+def is_uri(text: str) -> bool:
+    """Whether *text* is a URI with a scheme (RFC 3986 section 3)."""
+    return _URI.fullmatch(text) is not None
+
+
+def is_media_type(text: str) -> bool:
+    """Whether *text* is a media type with optional parameters (RFC 2046)."""
+    if text in _COMMON_MEDIA_TYPES:
+        return True
+    return len(text) <= MEDIA_TYPE_CHARS_MAX and _MEDIA_TYPE.fullmatch(text) is not None
+
+
+def is_token(text: str) -> bool:
+    """Whether *text* is a token (RFC 2045 section 5.1)."""
+    return _TOKEN.fullmatch(text) is not None
+
+
+def is_timestamp(text: str) -> bool:
+    """Whether *text* is a date and time that exists (RFC 3339), leap seconds included."""
+    match = _TIME.fullmatch(text)
+    if match is None:
+        return False
+    year, month, day = match.groups()
+    if day <= _DAYS_EVERY_MONTH_HAS:
+        return True
+    if month == "02" and day == "29":
+        number = int(year)
+        return number % 4 == 0 and (number % 100 != 0 or number % 400 == 0)
+    return int(day) <= _DAYS_OF_MONTH[int(month) - 1]

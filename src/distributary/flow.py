@@ -1,0 +1,243 @@
+"""The six records that pass between the rooms. Read this file and you know the system.
+
+::
+
+    Received -> Logged -> Matched -> Task -> Attempt -> Outcome (+ followups)
+     ingest      log       route     ---- deliver ----   outcome
+
+==========  =========================  ======================================
+record      made by                    read by
+==========  =========================  ======================================
+Received    ``ingest``                 ``log`` (appended as one record)
+Logged      ``log``                    ``pipeline`` (decoded, matched)
+Matched     ``pipeline`` by ``route``  ``pipeline`` (one task a route)
+Task        ``pipeline``               ``deliver`` (sent until an answer)
+Attempt     ``deliver``                ``pipeline`` (classified by ``policy``)
+Outcome     ``pipeline``               ``outcome`` (journal, retries, dead letters)
+==========  =========================  ======================================
+
+Route records travel in the log beside the events, so that the routes which see an event are
+those that stand before it (DESIGN rule 4); ``RouteRecord`` is their body.
+
+The hot path makes one of these for every event and match, so they are slotted and hold
+references, never copies.
+"""
+
+import enum
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from distributary.errors import EventError, Fault, TransportError
+from distributary.event import Event
+from distributary.policy import Reply, Verdict
+
+__all__ = [
+    "Attempt",
+    "Kind",
+    "Leg",
+    "Logged",
+    "Matched",
+    "Origin",
+    "Outcome",
+    "Position",
+    "Received",
+    "RouteRecord",
+    "Task",
+    "decode_route",
+    "encode_route",
+]
+
+
+class Kind(enum.IntEnum):
+    """What the body of a log record holds."""
+
+    EVENTS = 1
+    """One event or one batch: ``event.record.encode``."""
+    ROUTE = 2
+    """One change of one route: ``encode_route``."""
+    ROUTE_SNAPSHOT = 3
+    """All routes that stand here: written before retention deletes what is older."""
+
+
+class Position(NamedTuple):
+    """Where an event stands: unique for ever within one log.
+
+    Attributes:
+        partition: Partition number, from 0.
+        offset: Sequence number of the record in its partition, from 0.
+        index: Place of the event in its record (a batch is one record), from 0.
+    """
+
+    partition: int
+    offset: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which no position needs
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """Events that one request brought, checked and encoded; all or nothing.
+
+    Attributes:
+        body: ``event.record.encode`` of the events.
+        event_count: How many events, from 1 to the batch limit.
+        partition_key: Events with the same key share a partition; None: any partition.
+    """
+
+    body: bytes
+    event_count: int
+    partition_key: str | None
+
+
+class Logged(NamedTuple):
+    """A record of one partition, durable (a named tuple: made once an event on the hot path).
+
+    Attributes:
+        offset: Its sequence number in the partition.
+        time_ms: Wall clock at the append, milliseconds.
+        checksum: CRC-32 over the record; an outcome is void if it does not carry the same.
+        kind: A ``Kind`` (kept as int: an unknown kind is skipped by readers, with a count).
+        body: What the appender wrote.
+    """
+
+    offset: int
+    time_ms: int
+    checksum: int
+    kind: int
+    body: bytes
+
+
+class Matched(NamedTuple):
+    """An event with the routes that it matched.
+
+    Attributes:
+        position: Where the event stands.
+        checksum: Of its record.
+        event: The event.
+        routes: Uids of the matching routes, in the order in which the routes stand in the log.
+    """
+
+    position: Position
+    checksum: int
+    event: Event
+    routes: tuple[str, ...]
+
+
+class Origin(enum.IntEnum):
+    """Who brought a task, and so what its outcome lets go."""
+
+    LIVE = 1
+    """The live reader: the cursor waits for it."""
+    CATCH_UP = 2
+    """The catch-up reader of a lagging route: the lag row waits for it."""
+    RETRY = 3
+    """A durable retry row: neither waits; the row is finished."""
+
+
+class Leg(enum.IntEnum):
+    """Which destination of a route a task goes to."""
+
+    EVENT = 1
+    """To the sink of the route."""
+    DEAD_LETTER = 2
+    """To its dead letter sink, after the first leg failed for good."""
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """One event to be sent to one route's destination, until a final outcome.
+
+    Attributes:
+        position: Where the event stands.
+        checksum: Of its record.
+        route: Uid of the route.
+        event: What is sent (on the dead letter leg: with its error attributes).
+        leg: Which destination.
+        attempt: Number of the attempt that is next or under way, from 1 for each leg.
+        logged_ms: When the record was appended (wall clock): for latency figures.
+        origin: Who brought it; changes to RETRY once the task waits as a row.
+    """
+
+    position: Position
+    checksum: int
+    route: str
+    event: Event
+    leg: Leg
+    attempt: int
+    logged_ms: int
+    origin: Origin
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """What came of sending a task once.
+
+    Attributes:
+        task: The task; ``task.attempt`` is the number of this attempt.
+        answer: The sink's reply, or why there was none.
+        duration_s: From the start of the attempt to its answer, seconds.
+    """
+
+    task: Task
+    answer: Reply | TransportError
+    duration_s: float
+
+
+@dataclass(slots=True, eq=False)
+class Outcome:
+    """What an attempt means: a final verdict, or a wait for the next attempt.
+
+    Idempotent by (position, checksum, route, leg, attempt): writing it twice changes nothing.
+    """
+
+    task: Task
+    verdict: Verdict
+
+
+class RouteRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One change of one route, as it stands in every partition of the log.
+
+    Holds what decides about matching and nothing else: sinks, headers and credentials stay
+    in the store, since any Spark job may read the log (DESIGN rule 4).
+
+    Attributes:
+        seq: Number of the change, from 1, one sequence for the whole system. A record whose
+            seq is not above the last applied one has been rolled forward twice: ignore it.
+        op: ``put`` (create or replace) or ``delete``.
+        uid: The route: unique for ever; a recreated id gets a new uid.
+        revision: Revision of the resource that these filters belong to, from 1.
+        source: Exact match on the event's ``source``; None: any.
+        types: Any-of match on the event's ``type``; empty: any.
+        filters: Filter expressions (Subscriptions API ``filters``), all must hold; empty: all pass.
+    """
+
+    seq: int
+    op: Literal["put", "delete"]
+    uid: str
+    revision: int
+    source: str | None = None
+    types: tuple[str, ...] = ()
+    filters: tuple[dict[str, Any], ...] = ()
+
+
+_route_decoder = msgspec.json.Decoder(RouteRecord)
+_route_encoder = msgspec.json.Encoder()
+
+
+def encode_route(record: RouteRecord) -> bytes:
+    """Body of a log record of kind ``ROUTE`` (JSON, so that people can read the log)."""
+    return _route_encoder.encode(record)
+
+
+def decode_route(body: bytes) -> RouteRecord:
+    """The change in *body*.
+
+    Raises:
+        EventError: *body* is not a route record. Never skip it: restore it from the store or
+            stop the partition (DESIGN rule 4).
+    """
+    try:
+        return _route_decoder.decode(body)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise EventError([Fault("$", "route-record", str(error))]) from error

@@ -1,0 +1,29 @@
+"""The HTTP receiver: owns the public port, never waits for Spark.
+
+Called by ``app`` in a process of its own. ``POST /events`` (and ``/brokers/default/default``)
+is answered 202 once the events are durable; every other path is passed to the control process.
+Hides HTTP: framing, limits, deadlines, pipelining, backpressure, problem details.
+
+The log is a port (``Appends``); ``app`` wires it to the log's group commit and uses
+``choose_partition`` there.
+"""
+
+from distributary.ingest._counters import ACK_BOUNDS_S, Counters
+from distributary.ingest._desk import Appends
+from distributary.ingest._limits import BODY_BYTES_MAX_DEFAULT, IngestSettings
+from distributary.ingest._partition import choose_partition, partition_key
+from distributary.ingest._request import EVENT_PATHS
+from distributary.ingest._server import Server, serve
+
+__all__ = [
+    "ACK_BOUNDS_S",
+    "BODY_BYTES_MAX_DEFAULT",
+    "EVENT_PATHS",
+    "Appends",
+    "Counters",
+    "IngestSettings",
+    "Server",
+    "choose_partition",
+    "partition_key",
+    "serve",
+]

@@ -1,0 +1,119 @@
+"""Every limit of the public port, each with its reason, and the settings an operator may turn.
+
+Callers: the other modules of this room; ``app`` builds ``IngestSettings``. Hides nothing: the
+numbers are the interface. Names of sizes end in ``_bytes_max``, of waits in ``_s``.
+"""
+
+from dataclasses import dataclass
+
+REQUEST_LINE_BYTES_MAX = 8 * 1024
+"""Request line without its CRLF. RFC 9112 section 3 asks for at least 8,000; nginx: 8 KiB."""
+
+HEADER_COUNT_MAX = 100
+"""Header fields of a request: Apache's default. An event has at most 64 attributes."""
+
+HEADER_BYTES_MAX = 8 * 1024
+"""One header field, name and value, without its CRLF: nginx's and Apache's default."""
+
+HEADERS_BYTES_MAX = 64 * 1024
+"""All header fields with their CRLFs: eight of the largest; bounds what a half head holds."""
+
+CHUNK_SIZE_DIGITS_MAX = 16
+"""Hexadecimal digits of a chunk size: 64 bits. Longer numbers exist only to overflow."""
+
+CHUNK_EXTENSION_BYTES_MAX = 256
+"""Extension of one chunk, with its semicolon: nobody reads them (Go, CVE-2023-39326)."""
+
+CHUNK_OVERHEAD_BYTES_MAX = 16 * 1024
+"""Framing that a chunked body may cost before the ratio below counts, as in Go's net/http."""
+
+CHUNK_OVERHEAD_RATIO_MAX = 2
+"""Framing bytes for each byte of body beyond that. Chunks of 3 bytes pass, of 1 byte do not."""
+
+TRAILER_COUNT_MAX = 16
+"""Trailer fields after a chunked body. They are checked and dropped (CVE-2026-22815)."""
+
+TRAILERS_BYTES_MAX = 8 * 1024
+"""All trailer fields with their CRLFs."""
+
+BODY_BYTES_MAX_DEFAULT = 1024 * 1024
+"""Body of a request: CloudEvents asks for 64 KiB an event; 1 MiB leaves room for batches."""
+
+HEAD_DEADLINE_S = 10.0
+"""From the first byte of a request to the end of its header: stops slow header senders."""
+
+BODY_DEADLINE_S = 30.0
+"""From the end of the header to the end of the body."""
+
+BODY_RATE_BYTES_PER_S_MIN = 1024
+"""Slowest body that is waited for, on average since its start."""
+
+BODY_RATE_GRACE_S = 5.0
+"""The rate counts only after this: a lost packet and its repetitions take a few seconds."""
+
+IDLE_S = 60.0
+"""A connection between two requests: longer than common client pools keep theirs."""
+
+REQUESTS_PER_CONNECTION_MAX = 10_000
+"""Then the answer says close: lets a balancer spread clients again and bounds any leak."""
+
+PIPELINED_MAX = 64
+"""Requests of one connection that wait for an answer; reading pauses beyond. Twice a group
+commit's share of a busy connection, and small enough that one client fills no queue."""
+
+RELAY_BUFFER_BYTES_MAX = 64 * 1024
+"""Bytes of later requests kept while one is passed on; reading pauses beyond."""
+
+RELAYS_MAX = 512
+"""Requests passed to the control process at a time; open watches count, so it is not small."""
+
+RELAY_HEAD_DEADLINE_S = 30.0
+"""Wait for the header of the control process's answer; then 503."""
+
+WRITE_STALL_S = 30.0
+"""A client that takes none of its answer for this long is cut off: it holds our memory."""
+
+LINGER_S = 2.0
+"""After a refusal that leaves bytes unread we read on this long, so that the answer arrives
+(closing at once would reset the connection and take the answer along)."""
+
+LINGER_BYTES_MAX = 4 * 1024 * 1024
+"""Bytes thrown away while lingering; then the connection is cut."""
+
+SWEEP_S = 1.0
+"""One look at all connections a second replaces a timer for each request; deadlines are
+therefore kept with this precision."""
+
+RETRY_AFTER_S = 1
+"""``Retry-After`` of a 503: a full queue is empty again within a second, or it is not ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestSettings:
+    """What an operator may turn on the public port.
+
+    Attributes:
+        body_bytes_max: Largest body of one request, after de-chunking.
+        connections_max: Open connections; one more is answered 503 and closed. 2,000 keeps the
+            worst case of buffers below 256 MiB and the file table small.
+        connections_per_address_max: Open connections of one client address, loopback excepted;
+            None: no such limit.
+        appends_max: Events requests that wait for the log; one more is answered 503. Two
+            seconds of the rated load.
+        held_bytes_max: Bodies in memory, half received or waiting for the log, over all
+            connections; beyond, 503. Keeps 2,000 clients with 1 MiB bodies from 2 GiB.
+    """
+
+    body_bytes_max: int = BODY_BYTES_MAX_DEFAULT
+    connections_max: int = 2_000
+    connections_per_address_max: int | None = 200
+    appends_max: int = 50_000
+    held_bytes_max: int = 128 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        """Settings are checked where they are read; a number below 1 here is a bug."""
+        assert self.body_bytes_max >= 1
+        assert self.connections_max >= 1
+        assert self.connections_per_address_max is None or self.connections_per_address_max >= 1
+        assert self.appends_max >= 1
+        assert self.held_bytes_max >= self.body_bytes_max

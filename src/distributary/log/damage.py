@@ -1,0 +1,32 @@
+"""What is known about bytes that are not what was written.
+
+Callers: the pipeline and the metrics, by ``Reader.damages`` and ``Appender.damages``.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A stretch of one partition whose records were acknowledged and cannot be read.
+
+    They are never delivered; what comes after them is. Where ``kind`` is not known the stretch may
+    have held a route record: restore that from the store or stop the partition (DESIGN rule 4).
+
+    Attributes:
+        partition: Partition number, from 0.
+        from_offset: First record that is lost.
+        to_offset: First record after it that can be read, or None: nothing after it was found.
+        segment: Name of the file.
+        byte_from: Where the stretch begins in the file.
+        byte_to: Where it ends, or None: at the end of the file.
+        kind: The ``flow.Kind`` of the one lost record where its header is intact; else None.
+    """
+
+    partition: int
+    from_offset: int
+    to_offset: int | None
+    segment: str
+    byte_from: int
+    byte_to: int | None
+    kind: int | None = None

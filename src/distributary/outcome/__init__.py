@@ -1,0 +1,49 @@
+"""The last room of the flow: what came of each match, durable.
+
+``Journal`` holds the cursor and the matches done above it; ``DeliveryStore`` holds what waits
+(retries), what lags and what could not be delivered. The partition's owner in ``pipeline``
+calls both from its flush thread, in that order: store first, then journal, because the cursor
+must never pass a match whose row is not yet durable (DESIGN rule 1).
+
+Hides: file formats, SQL, fsync.
+"""
+
+from distributary.outcome._journal import (
+    COMPACT_BYTES,
+    DoneKey,
+    Files,
+    Journal,
+    JournalState,
+    Mark,
+    SystemFiles,
+    fit,
+    read_journal,
+)
+from distributary.outcome._store import (
+    Changes,
+    DeadLetter,
+    DeliveryStore,
+    Failure,
+    LagRow,
+    RetryRow,
+    sqlite_url,
+)
+
+__all__ = [
+    "COMPACT_BYTES",
+    "Changes",
+    "DeadLetter",
+    "DeliveryStore",
+    "DoneKey",
+    "Failure",
+    "Files",
+    "Journal",
+    "JournalState",
+    "LagRow",
+    "Mark",
+    "RetryRow",
+    "SystemFiles",
+    "fit",
+    "read_journal",
+    "sqlite_url",
+]

@@ -1,0 +1,41 @@
+"""Where the rooms meet for one partition: records in, matches out, outcomes written down.
+
+Called by ``spark`` (the writer opens a ``Session`` for its partition and feeds it) and by
+``app`` (places, boards). Hides: lagging routes, the retry queue, the cursor, the flush order,
+and what is done when something is killed. DESIGN's "Rules that keep it correct" live here.
+"""
+
+from distributary.pipeline._attempt_log import AttemptLog
+from distributary.pipeline._board import Board, Phase, Word
+from distributary.pipeline._lock import OwnerLock
+from distributary.pipeline._owner import Owner, Surroundings
+from distributary.pipeline._places import Places
+from distributary.pipeline._ports import Blocking, Records, RouteTarget, Targets
+from distributary.pipeline._routes import RouteFollower, RouteHistory, follow_from, save_table
+from distributary.pipeline._session import Session, SessionSettings, stands_in
+from distributary.pipeline._targets import DirectoryTargets
+from distributary.pipeline._tracker import Tracker
+
+__all__ = [
+    "AttemptLog",
+    "Blocking",
+    "Board",
+    "DirectoryTargets",
+    "Owner",
+    "OwnerLock",
+    "Phase",
+    "Places",
+    "Records",
+    "RouteFollower",
+    "RouteHistory",
+    "RouteTarget",
+    "Session",
+    "SessionSettings",
+    "Surroundings",
+    "Targets",
+    "Tracker",
+    "Word",
+    "follow_from",
+    "save_table",
+    "stands_in",
+]

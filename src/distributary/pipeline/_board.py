@@ -1,0 +1,96 @@
+"""The board of a partition: a page of numbers that several processes see at once.
+
+The owner writes where it stands; the driver writes what it wants; the reader, the ingest
+process (retention) and the API (readiness, lag) look. A word is eight bytes in a shared
+memory map: one store, never torn. Nothing on it is needed after a restart: truth is in the
+log and in the outcome journal.
+"""
+
+import enum
+import mmap
+import os
+from pathlib import Path
+
+_WORDS = 64
+_BYTES = _WORDS * 8
+
+
+class Word(enum.IntEnum):
+    """Place of each number on the board."""
+
+    # Written by the owner (the process that holds the partition).
+    HEARTBEAT_MS = 0
+    """Wall clock of the owner's last sign of life, milliseconds."""
+    EPOCH = 1
+    """Epoch that the owner serves."""
+    PHASE = 2
+    """A ``Phase``."""
+    LIVE_OFFSET = 3
+    """Next record that the live path will look at."""
+    WATERMARK = 4
+    """The durable cursor."""
+    KEEP_FROM = 5
+    """Lowest record that a cursor, lag or retry still needs: retention stays above."""
+    IN_FLIGHT = 6
+    """Attempts under way."""
+    QUEUED = 7
+    """Tasks that wait in lanes."""
+    LAGGING = 8
+    """Routes that lag."""
+    WAITING = 9
+    """Durable retry rows that wait."""
+    OLDEST_IN_FLIGHT_MS = 10
+    """Age of the oldest attempt under way, milliseconds."""
+    OWNER_PID = 11
+    """Process id of the owner."""
+
+    # Written by the driver.
+    COOLING = 32
+    """1: an orderly end of the epoch is near; start nothing on slow sinks."""
+    END_EPOCH = 33
+    """Readers of epochs up to this one return."""
+    STOP = 34
+    """1: the system stops; readers return, owners drain until their deadline."""
+    READY = 35
+    """1: the pipeline is warm and has been seen running since it was started."""
+
+
+class Phase(enum.IntEnum):
+    """What the owner is doing."""
+
+    ABSENT = 0
+    LOADING = 1
+    RUNNING = 2
+    DRAINING = 3
+
+
+class Board:
+    """The board of one partition.
+
+    Args:
+        path: File of the board; made when it is missing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            if os.fstat(fd).st_size < _BYTES:
+                os.ftruncate(fd, _BYTES)
+            self._map = mmap.mmap(fd, _BYTES)
+        finally:
+            os.close(fd)
+        self._words = memoryview(self._map).cast("Q")
+
+    def __getitem__(self, word: Word) -> int:
+        """The number at *word*."""
+        return self._words[word]
+
+    def __setitem__(self, word: Word, value: int) -> None:
+        """Write *value*, not negative, at *word*."""
+        self._words[word] = value
+
+    def close(self) -> None:
+        """Let go of the map; the file stays."""
+        self._words.release()
+        self._map.close()

@@ -1,0 +1,205 @@
+"""What a partition's owner has to make durable, and the flush that does it.
+
+Everything that happened since the last flush goes in together: retry rows, lags and dead
+letters into the store first, then the cursor and the outcomes into the journal (DESIGN
+rule 1). One flush at a time; the next takes all that came meanwhile.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from distributary.clock import Clock
+from distributary.errors import StoreError
+from distributary.outcome import (
+    Changes,
+    DeadLetter,
+    DeliveryStore,
+    DoneKey,
+    Journal,
+    LagRow,
+    Mark,
+    RetryRow,
+)
+from distributary.pipeline._ports import Blocking, Timers
+
+FLUSH_S = 0.01
+"""Outcomes are durable this soon (DESIGN promise 3)."""
+FLUSH_COUNT = 1_000
+"""...or when this many wait, whichever is first."""
+CURSOR_S = 0.2
+"""A cursor that moved without outcomes is written this often: it only shortens a restart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Where the owner stands at a flush: taken on the loop, in one instant.
+
+    Attributes:
+        mark: The live cursor.
+        floor: The lowest offset that the cursor or a lag still needs.
+        lags: Rows of lags whose position moved.
+    """
+
+    mark: Mark
+    floor: int
+    lags: tuple[LagRow, ...]
+
+
+class Ledger:
+    """Collects changes and flushes them.
+
+    Args:
+        journal: Cursor and outcomes.
+        store: Retries, lags, dead letters.
+        blocking: Runs the flush beside the loop.
+        timers: For the flush interval.
+        clock: Likewise.
+        point: Gives the owner's position; called once a flush.
+        forgettable: Gives finished rows that the cursor *at that mark* has passed.
+        failed: Called once when a flush fails: the owner must start nothing any more.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        store: DeliveryStore,
+        *,
+        blocking: Blocking,
+        timers: Timers,
+        clock: Clock,
+        point: Callable[[], Point],
+        forgettable: Callable[[Point], list[DoneKey]],
+        failed: Callable[[StoreError], None],
+    ) -> None:
+        self._journal = journal
+        self._store = store
+        self._blocking = blocking
+        self._timers = timers
+        self._clock = clock
+        self._point = point
+        self._forgettable = forgettable
+        self._failed = failed
+        self._changes = Changes()
+        self._done: list[tuple[DoneKey, int]] = []
+        self._caught_up: list[tuple[DoneKey, int]] = []
+        self._durable = Point(journal.state.mark, 0, ())
+        self._flushing = False
+        self._armed = False
+        self._dead = False
+        self._cursor_s = clock.monotonic_s()
+        self._idle: list[Callable[[], None]] = []
+        self.flush_count = 0
+
+    @property
+    def durable_mark(self) -> Mark:
+        """The cursor that is on the medium."""
+        return self._durable.mark
+
+    def done(self, key: DoneKey, checksum: int) -> None:
+        """A match that the live reader brought has its final outcome."""
+        self._done.append((key, checksum))
+        self._arm(at_once=len(self._done) >= FLUSH_COUNT)
+
+    def caught_up(self, key: DoneKey, checksum: int) -> None:
+        """A match that the catch-up reader brought has its final outcome."""
+        self._caught_up.append((key, checksum))
+        self._arm(at_once=len(self._caught_up) >= FLUSH_COUNT)
+
+    def put_row(self, row: RetryRow) -> None:
+        """A match waits as this row (or the row is done)."""
+        self._changes.rows[row.key] = row
+        self._arm()
+
+    def put_lag(self, lag: LagRow) -> None:
+        """A route lags as this row says."""
+        self._changes.lags[lag.name] = lag
+        self._arm()
+
+    def end_lag(self, name: tuple[str, int]) -> None:
+        """A lag has been caught up."""
+        self._changes.lags[name] = None
+        self._arm()
+
+    def keep(self, letter: DeadLetter) -> None:
+        """An event could not be delivered and is kept."""
+        self._changes.dead_letters.append(letter)
+        self._arm()
+
+    def forget(self, key: DoneKey) -> None:
+        """A row is void: it goes without having been done."""
+        self._changes.rows.pop(key, None)
+        self._changes.forget.append(key)
+        self._arm()
+
+    def moved(self) -> None:
+        """The cursor may have moved: flush in a while."""
+        if not self._armed and self._clock.monotonic_s() - self._cursor_s >= CURSOR_S:
+            self._arm()
+
+    def _arm(self, *, at_once: bool = False) -> None:
+        if at_once:
+            self.flush()
+        elif not self._armed and not self._flushing and not self._dead:
+            self._armed = True
+            self._timers.call_later(FLUSH_S, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._armed = False
+        self.flush()
+
+    def flush(self) -> None:
+        """Start a flush of everything so far, unless one is under way (then one follows it)."""
+        if self._flushing or self._dead:
+            return
+        point = self._point()
+        changes, self._changes = self._changes, Changes()
+        for lag in point.lags:
+            changes.lags.setdefault(lag.name, lag)
+        changes.forget.extend(self._forgettable(self._durable))
+        # What the cursor covers need not be said again.
+        done = [(key, crc) for key, crc in self._done if key.offset >= point.mark.offset]
+        done += self._caught_up
+        self._done = []
+        self._caught_up = []
+        self._cursor_s = self._clock.monotonic_s()
+        if not changes and not done and point.mark == self._durable.mark:
+            self._call_idle()
+            return
+        self._flushing = True
+
+        def work() -> None:
+            if changes:
+                self._store.apply(changes)
+            self._journal.record(point.mark, done, point.floor)
+
+        def finished(error: StoreError | None) -> None:
+            self._flushing = False
+            if error is not None:
+                self._dead = True
+                self._failed(error)
+                self._call_idle()
+                return
+            self.flush_count += 1
+            self._durable = point
+            self._again()
+
+        self._blocking.run(work, finished)
+
+    def _again(self) -> None:
+        if len(self._done) >= FLUSH_COUNT or self._idle:
+            self.flush()
+        elif self._done or self._caught_up or self._changes:
+            self._arm()
+
+    def when_durable(self, then: Callable[[], None]) -> None:
+        """Call *then* when everything up to now is durable (or the ledger is dead)."""
+        self._idle.append(then)
+        if self._dead:
+            self._call_idle()
+        else:
+            self.flush()
+
+    def _call_idle(self) -> None:
+        waiting, self._idle = self._idle, []
+        for then in waiting:
+            then()

@@ -1,0 +1,76 @@
+"""Whether a full lane is worth a moment's pause of the whole intake, or its route must lag.
+
+A pause holds up every route of the partition, so it is only for a sink that is about to have
+room: without it, a burst to a fast sink would read the log twice. A sink that is slower than
+that lags alone (DESIGN promise 4).
+"""
+
+from distributary.clock import Clock
+from distributary.deliver import BreakerState, Dispatcher
+
+DRAIN_S_MAX = 0.3
+"""A lane that empties within this is worth a pause: a full lane of 4,096 at 14,000/s."""
+PAUSE_S = 0.02
+"""Longest single pause before the lane is looked at again."""
+SHARE_MAX = 0.5
+"""A sink may hold up the intake for at most this share of a second while others have work."""
+ROOM_SHARE = 0.25
+"""A lagging route joins the live reader when its lane is no fuller than this."""
+QUEUE_COUNT = 4_096
+"""Tasks of a full lane (``deliver.Limits.queued_max``)."""
+
+
+class Patience:
+    """Keeps account of the pauses that each sink has cost.
+
+    Args:
+        clock: Monotonic time.
+        dispatcher: Its lanes.
+    """
+
+    def __init__(self, clock: Clock, dispatcher: Dispatcher) -> None:
+        self._clock = clock
+        self._dispatcher = dispatcher
+        self._since_s: dict[str, float] = {}
+        self._spent: dict[str, float] = {}
+        self._window_s = clock.monotonic_s()
+        self._last: tuple[str, float] | None = None
+        self.pause_s = PAUSE_S
+
+    def worth(self, uri: str) -> bool:
+        """True where the intake should wait for the lane of *uri*; asked again after a pause."""
+        lane = self._dispatcher.lane(uri)
+        if lane is None or lane.breaker is not BreakerState.CLOSED or lane.held_s > 0.0:
+            return False
+        if lane.drain_s > DRAIN_S_MAX and lane.oldest_in_flight_s > PAUSE_S:
+            return False
+        self._note(uri)
+        return self._spent[uri] <= SHARE_MAX or self._alone(uri)
+
+    def _note(self, uri: str) -> None:
+        now_s = self._clock.monotonic_s()
+        if now_s - self._window_s > 1.0:
+            self._window_s = now_s
+            self._spent.clear()
+        spent = self._spent.get(uri, 0.0)
+        if self._last is not None and self._last[0] == uri:
+            spent += min(now_s - self._last[1], PAUSE_S)
+        self._spent[uri] = spent
+        self._last = (uri, now_s)
+
+    def _alone(self, uri: str) -> bool:
+        """True where no other sink is hungry: then the pause costs nobody anything."""
+        return all(
+            lane.uri == uri or lane.queued > 0 or lane.breaker is not BreakerState.CLOSED
+            for lane in self._dispatcher.lanes()
+        )
+
+    def comfortable(self, uri: str) -> bool:
+        """True where the lane of *uri* has room enough to join the live reader."""
+        lane = self._dispatcher.lane(uri)
+        return lane is None or (
+            lane.breaker is BreakerState.CLOSED
+            and lane.held_s == 0.0
+            and lane.queued <= QUEUE_COUNT * ROOM_SHARE
+            and lane.drain_s < 1.0
+        )

@@ -1,0 +1,97 @@
+"""Where things lie in a data directory: the one place that knows the names.
+
+::
+
+    data/
+      LOCK, FORMAT                one server at a time; format of the folder
+      state.db                    resources (control)
+      log/p0000/…                 the log (log room)
+      outcome/p0000/journal       cursor and outcomes (outcome room)
+      outcome/p0000/delivery.db   retries, lags, dead letters
+      outcome/p0000/routes        route table at a durable cursor (a cache, can be rebuilt)
+      outcome/p0000/OWNER         locked by the process that delivers the partition
+      run/                        sockets, boards, metric snapshots: nothing to keep
+      spark/                      Spark's checkpoint: scratch, rebuilt when damaged
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Paths below one data directory."""
+
+    root: Path
+
+    @classmethod
+    def of(cls, data_dir: str) -> "Places":
+        """The places below *data_dir*."""
+        return cls(Path(data_dir))
+
+    @property
+    def log(self) -> Path:
+        """Folder of the log."""
+        return self.root / "log"
+
+    @property
+    def state_db(self) -> Path:
+        """The resource store."""
+        return self.root / "state.db"
+
+    @property
+    def run(self) -> Path:
+        """Sockets, boards, snapshots of metrics."""
+        return self.root / "run"
+
+    @property
+    def spark(self) -> Path:
+        """Spark's scratch: checkpoint, warehouse, temporary files."""
+        return self.root / "spark"
+
+    @property
+    def control_socket(self) -> Path:
+        """Where the API listens; the ingest process passes requests on to it."""
+        return self.run / "control.sock"
+
+    @property
+    def append_socket(self) -> Path:
+        """Where the ingest process takes route records from the control process."""
+        return self.run / "append.sock"
+
+    def outcome(self, partition: int) -> Path:
+        """Folder of what came of the matches of *partition*."""
+        return self.root / "outcome" / f"p{partition:04d}"
+
+    def journal(self, partition: int) -> Path:
+        """Cursor and outcomes."""
+        return self.outcome(partition) / "journal"
+
+    def delivery_db(self, partition: int) -> Path:
+        """Retries, lags, dead letters."""
+        return self.outcome(partition) / "delivery.db"
+
+    def routes(self, partition: int) -> Path:
+        """Route table at a durable cursor."""
+        return self.outcome(partition) / "routes"
+
+    def owner_lock(self, partition: int) -> Path:
+        """Locked by the one process that delivers *partition*."""
+        return self.outcome(partition) / "OWNER"
+
+    def board(self, partition: int) -> Path:
+        """Numbers shared between processes."""
+        return self.run / f"p{partition:04d}.board"
+
+    @property
+    def ingest_board(self) -> Path:
+        """Whether the ingest process lives and its log takes events."""
+        return self.run / "ingest.board"
+
+    def meter(self, role: str) -> Path:
+        """Snapshot of the counters of *role*."""
+        return self.run / "metrics" / f"{role}.json"
+
+    def meters(self) -> list[Path]:
+        """Every snapshot of counters."""
+        return sorted((self.run / "metrics").glob("*.json"))

@@ -1,0 +1,79 @@
+"""What the owner of a partition needs from its surroundings; ``app`` and tests provide it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from distributary.deliver import Destination, TimerHandle, Timers
+from distributary.errors import StoreError
+from distributary.flow import Logged
+
+__all__ = ["Blocking", "Records", "RouteTarget", "Targets", "TimerHandle", "Timers"]
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTarget:
+    """Where a route delivers now: the newest revision of its resource.
+
+    Attributes:
+        revision: Of the resource.
+        sink: The subscriber's sink.
+        dead_letter: Its dead letter sink; None: what fails for good is kept in the store.
+    """
+
+    revision: int
+    sink: Destination
+    dead_letter: Destination | None
+
+
+class Targets(Protocol):
+    """The newest revision of every route's resource (DESIGN rule 5)."""
+
+    def refresh(self) -> bool:
+        """Look for changes; True where there were some. Cheap: called many times a second."""
+        ...
+
+    def changed_uris(self) -> list[str]:
+        """Sinks whose waiting tasks may belong elsewhere since the last call: the URIs that
+        changed or deleted routes had before."""
+        ...
+
+    def get(self, route: str) -> RouteTarget | None:
+        """The target of the route with this uid; None where its resource is deleted."""
+        ...
+
+
+class Records(Protocol):
+    """Reads one partition of the log; never past the durable end."""
+
+    def start(self) -> int:
+        """Oldest record that is kept."""
+        ...
+
+    def durable_end(self) -> int:
+        """The record after the last durable one."""
+        ...
+
+    def read_chunk(self, from_offset: int, bytes_max: int) -> tuple[bytes, int]:
+        """Whole frames from *from_offset* on, and the offset after what was looked at."""
+        ...
+
+    def read(self, from_offset: int, to_offset: int) -> Iterator[Logged]:
+        """Records of ``from_offset <= offset < to_offset``; gaps are passed over."""
+        ...
+
+    def kinds(self, from_offset: int, to_offset: int, kind: int) -> Iterator[Logged]:
+        """Records of one kind in a range, without reading the bodies of the others."""
+        ...
+
+    def route_snapshot(self) -> tuple[int, bytes] | None:
+        """The routes that stood where retention last cut, and that offset."""
+        ...
+
+
+class Blocking(Protocol):
+    """Runs what blocks (fsync, SQL) beside the loop."""
+
+    def run(self, work: Callable[[], None], done: Callable[[StoreError | None], None]) -> None:
+        """Run *work* elsewhere; call *done* on the loop with its error, never from inside."""
+        ...

@@ -1,0 +1,343 @@
+"""One process's time as the owner of a partition: lock, load, deliver on a loop, let go.
+
+The Spark writer opens a session, feeds it chunks from its own thread, and closes it. Everything
+of the owner happens on the session's event loop thread.
+"""
+
+import asyncio
+import gc
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import structlog
+import uvloop
+
+from distributary.clock import SystemClock, SystemRandom
+from distributary.deliver import Dispatcher, LoopTimers
+from distributary.errors import DistributaryError, StoreError
+from distributary.flow import Attempt
+from distributary.log import Reader
+from distributary.meter import Meter
+from distributary.outcome import DeliveryStore, Journal, Mark, fit, sqlite_url
+from distributary.pipeline._attempt_log import AttemptLog
+from distributary.pipeline._board import Board, Phase, Word
+from distributary.pipeline._lock import OwnerLock
+from distributary.pipeline._owner import Owner, Surroundings
+from distributary.pipeline._places import Places
+from distributary.pipeline._routes import follow_from
+from distributary.pipeline._targets import DirectoryTargets
+from distributary.pipeline._transports import make_transports
+
+BUFFER_BYTES_MAX = 4 * 1024 * 1024
+"""Chunks that were fed and not yet taken: enough to keep the loop busy, little to lose."""
+LOCK_WAIT_S = 60.0
+"""How long to wait for the last owner: it may be finishing attempts under way."""
+ABRUPT_DRAIN_S = 0.5
+"""Time for attempts under way when the input ended without an orderly end: the next owner waits
+for the lock, and every partition's events wait with it."""
+SLOW_S = 0.1
+"""While the epoch cools down, sinks with an attempt older than this start nothing new."""
+HEARTBEAT_S = 0.25
+"""How often the session looks at its board and its parent."""
+STOP_WAIT_S = 5.0
+"""A loop that does not stop within this is left to the end of the process."""
+
+
+class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session must know; travels to the workers as JSON.
+
+    Attributes:
+        data_dir: The data directory.
+        loopback_only: The server listens on loopback: then private sinks are allowed (dec. 22).
+        allow_sinks: CIDRs of sink addresses that are allowed all the same.
+        log_attempts: ``all``, ``failures`` or ``none``.
+        log_level: Least level of the lines that the owner writes to standard error.
+        drain_s: Time for attempts under way at an orderly stop, seconds.
+    """
+
+    data_dir: str
+    loopback_only: bool = True
+    allow_sinks: tuple[str, ...] = ()
+    log_attempts: str = "all"
+    log_level: str = "info"
+    drain_s: float = 10.0
+
+
+@dataclass(slots=True)
+class _Blocking:
+    """Runs flushes on one thread, answers on the loop."""
+
+    loop: asyncio.AbstractEventLoop
+    pool: ThreadPoolExecutor
+
+    def run(self, work: Callable[[], None], done: Callable[[StoreError | None], None]) -> None:
+        def job() -> None:
+            error: StoreError | None = None
+            try:
+                work()
+            except StoreError as raised:
+                error = raised
+            except Exception as raised:  # noqa: BLE001 - a bug here must stop the owner, not hang it
+                error = StoreError(f"a flush failed: {raised!r}")
+            self.loop.call_soon_threadsafe(done, error)
+
+        self.pool.submit(job)
+
+
+class Session:
+    """Owns a partition from construction until ``close``.
+
+    Args:
+        partition: Partition number.
+        epoch: For the board alone: ownership is the lock's (DESIGN rule 2).
+        settings: See there.
+
+    Raises:
+        LogLockedError: Another owner did not finish in time.
+        StoreError, LogError: What the last owner left cannot be read.
+    """
+
+    def __init__(self, partition: int, epoch: int, settings: SessionSettings) -> None:
+        self._settings = settings
+        self._partition = partition
+        self._places = Places.of(settings.data_dir)
+        self._clock = SystemClock()
+        self._failure: DistributaryError | None = None
+        self._parent = os.getppid()
+        self._gate = threading.Condition()
+        self._log = _logger(settings.log_level).bind(partition=partition, epoch=epoch)
+        places = self._places
+        self._lock = OwnerLock(
+            places.owner_lock(partition), LOCK_WAIT_S, self._clock, time.sleep
+        )
+        self._board = Board(places.board(partition))
+        self._board[Word.PHASE] = Phase.LOADING
+        self._board[Word.EPOCH] = epoch
+        self._board[Word.OWNER_PID] = os.getpid()
+        self._loop = uvloop.new_event_loop()
+        self._pool = ThreadPoolExecutor(1, f"flush-p{partition}")
+        self._meter = Meter(places.meter(f"owner-p{partition:04d}"))
+        self._cooling = False
+        self._closing = False
+        try:
+            self.owner = self._load()
+        except BaseException:
+            self._lock.release()
+            raise
+        self._thread = threading.Thread(target=self._run, name=f"owner-p{partition}", daemon=True)
+        self._thread.start()
+        self._call(self._begin)
+
+    def _load(self) -> Owner:
+        places, partition = self._places, self._partition
+        records = Reader(places.log, partition)
+        journal = Journal(places.journal(partition))
+        state = fit(journal.state, lambda mark: stands_in(records, mark))
+        if state is not journal.state:
+            self._log.error(
+                "log-lost-its-tail",
+                cursor=journal.state.mark.offset,
+                going_back_to=state.mark.offset,
+            )
+            journal.restart_at(state)
+        self._journal = journal
+        self._store = DeliveryStore(sqlite_url(places.delivery_db(partition)), partition)
+        self._targets = DirectoryTargets(places.state_db)
+        follower = follow_from(
+            places.routes(partition), records, self._targets, state.mark.offset
+        )
+        path = places.root / "logs" / f"attempts-p{partition:04d}.jsonl"
+        mode = self._settings.log_attempts
+        self._attempts = AttemptLog(
+            None if mode == "none" else path, failures_only=mode == "failures"
+        )
+        return Owner(
+            Surroundings(
+                partition=partition,
+                make_records=lambda: Reader(places.log, partition),
+                follower=follower,
+                targets=self._targets,
+                journal=journal,
+                store=self._store,
+                board=self._board,
+                meter=self._meter,
+                attempts=self._attempts,
+                clock=self._clock,
+                timers=LoopTimers(self._loop),
+                random=SystemRandom(),
+                blocking=_Blocking(self._loop, self._pool),
+                make_dispatcher=self._make_dispatcher,
+                routes_path=places.routes(partition),
+                on_failed=self._on_failed,
+                report=lambda event, fields: self._log.info(event, **fields),
+            )
+        )
+
+    def _make_dispatcher(
+        self, on_attempt: Callable[[Attempt], None], on_room: Callable[[str], None]
+    ) -> Dispatcher:
+        timers = LoopTimers(self._loop)
+        transports = make_transports(
+            self._loop,
+            loopback_only=self._settings.loopback_only,
+            allow_sinks=self._settings.allow_sinks,
+        )
+        return Dispatcher(
+            transports,
+            clock=self._clock,
+            timers=timers,
+            random=SystemRandom(),
+            on_attempt=on_attempt,
+            on_room=on_room,
+        )
+
+    # -- the loop's thread --------------------------------------------------------------------
+
+    def _run(self) -> None:
+        # Deliveries make few cycles and many short-lived objects: collecting rarely keeps the
+        # pauses out of the latencies; what is there at the start is never garbage.
+        gc.freeze()
+        gc.set_threshold(100_000, 20, 50)
+        sys.setswitchinterval(0.002)
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    def _call(self, work: Callable[[], None]) -> None:
+        """Run *work* on the loop and wait for it; its error is raised here."""
+        done: Future[None] = Future()
+
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:  # noqa: BLE001 - handed to the waiting thread
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        self._loop.call_soon_threadsafe(run)
+        done.result()
+
+    def _begin(self) -> None:
+        self.owner.start()
+        self._board[Word.PHASE] = Phase.RUNNING
+        self._board[Word.HEARTBEAT_MS] = self._clock.wall_ms()
+        self._heartbeat()
+
+    def _heartbeat(self) -> None:
+        if self._closing:
+            return
+        if os.getppid() != self._parent:
+            # The JVM and its daemon are gone: nobody will ever read our answer, and the next
+            # owner waits for the lock (DESIGN rule 7).
+            self._log.error("parent-gone")
+            os._exit(70)
+        cooling = bool(self._board[Word.COOLING])
+        if cooling != self._cooling:
+            self._cooling = cooling
+            if cooling:
+                self.owner.dispatcher.cool_down(SLOW_S)
+            else:
+                self.owner.dispatcher.warm_up()
+        self._meter.save()
+        self._loop.call_later(HEARTBEAT_S, self._heartbeat)
+        self._wake_feeder()
+
+    def _on_failed(self, error: DistributaryError) -> None:
+        self._failure = error
+        self._log.error("owner-failed", error=str(error), code=error.code)
+        self._wake_feeder()
+
+    def _wake_feeder(self) -> None:
+        with self._gate:
+            self._gate.notify_all()
+
+    # -- the feeding thread -------------------------------------------------------------------
+
+    @property
+    def next_offset(self) -> int:
+        """The record that is wanted next; chunks may begin below it."""
+        return self.owner.live_offset
+
+    def feed(self, to_offset: int, chunk: bytes) -> None:
+        """Take a chunk; blocks while too many bytes wait. Raises what stopped the owner."""
+        with self._gate:
+            while self.owner.buffered_bytes > BUFFER_BYTES_MAX and self._failure is None:
+                self._gate.wait(0.05)
+        if self._failure is not None:
+            raise self._failure
+        self._loop.call_soon_threadsafe(self.owner.feed, to_offset, chunk)
+
+    def check(self) -> None:
+        """Raise what stopped the owner, if it was stopped."""
+        if self._failure is not None:
+            raise self._failure
+
+    def close(self, *, orderly: bool) -> int:
+        """Finish what is under way, make it durable, let the partition go.
+
+        Args:
+            orderly: The epoch was ended by the driver. Otherwise the input just ended, which
+                proves nothing (DESIGN rule 7): only a moment is given, and what has no answer
+                by then is left to the next owner, as after a crash.
+
+        Returns:
+            Attempts that were left without an answer.
+        """
+        self._board[Word.PHASE] = Phase.DRAINING
+        left: Future[int] = Future()
+        drain_s = self._settings.drain_s if orderly else ABRUPT_DRAIN_S
+        self._loop.call_soon_threadsafe(self.owner.drain, drain_s, left.set_result)
+        count = left.result(drain_s + 30.0)
+        self._shut()
+        return count
+
+    def _shut(self) -> None:
+        self._closing = True
+        closing = asyncio.run_coroutine_threadsafe(
+            self.owner.dispatcher.close(abort=True), self._loop
+        )
+        closing.result(STOP_WAIT_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(STOP_WAIT_S)
+        self._pool.shutdown()
+        if not self._thread.is_alive():
+            self._loop.close()
+        self._meter.save()
+        self._attempts.close()
+        self._journal.close()
+        self._store.close()
+        self._targets.close()
+        self._board[Word.PHASE] = Phase.ABSENT
+        self._lock.release()
+
+
+def _logger(level: str) -> Any:
+    """Lines as JSON on standard error: they pass through the JVM's to the supervisor."""
+    return structlog.wrap_logger(
+        structlog.WriteLogger(sys.stderr),
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        role="owner",
+    )
+
+
+def stands_in(records: Reader, mark: Mark) -> bool:
+    """Whether the record below the cursor *mark* is the one that the cursor knew.
+
+    A record that retention has deleted in good order is taken to be.
+    """
+    offset = mark.offset - 1
+    if offset < records.start():
+        return mark.offset <= records.durable_end()
+    return any(logged.checksum == mark.checksum for logged in records.read(offset, offset + 1))

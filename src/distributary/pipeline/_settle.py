@@ -1,0 +1,304 @@
+"""What an attempt's answer means for its task: final, a retry row, or the dead letter leg.
+
+The only place that turns verdicts into durable records. A match has one final outcome:
+delivered, dead-lettered (taken by the dead letter sink, or kept in the store), or dropped with
+a reason (DESIGN promise 3).
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from distributary.deliver import Admission, Destination, Dispatcher
+from distributary.event import record as event_record
+from distributary.flow import Attempt, Leg, Origin, Position, Task
+from distributary.outcome import DeadLetter, DoneKey, Failure, RetryRow
+from distributary.pipeline._dead_letter import dead_letter_event, failure_of
+from distributary.pipeline._ledger import Ledger
+from distributary.pipeline._ports import RouteTarget
+from distributary.pipeline._waiting import Waiting
+from distributary.policy import DELIVERED, Decision, Reply, classify
+
+if TYPE_CHECKING:
+    from distributary.pipeline._owner import Surroundings
+
+DUE_COUNT = 256
+"""Due rows taken before the loop gets its turn."""
+UNPARK_COUNT = 64
+"""Parked rows tried when a lane says that it has room."""
+RESTORED_WAIT_S_MAX = 3_600.0
+"""A row read at a start waits no longer than this, however far the wall clock has jumped."""
+
+
+def _key(task: Task) -> DoneKey:
+    position = task.position
+    return DoneKey(position[1], position[2], task.route)
+
+
+class Settle:
+    """Settles tasks and runs the retries of a partition.
+
+    Args:
+        around: Ports of the owner.
+        ledger: Takes what must be durable.
+        dispatcher: Takes due retries.
+        let_go: Tells the stream of a task that it need not wait for it.
+    """
+
+    def __init__(
+        self,
+        around: "Surroundings",
+        *,
+        ledger: Ledger,
+        dispatcher: Dispatcher,
+        let_go: Callable[[Task], None],
+    ) -> None:
+        self._around = around
+        self._ledger = ledger
+        self._dispatcher = dispatcher
+        self._let_go = let_go
+        self._clock = around.clock
+        self._targets = around.targets
+        self._attempts = around.attempts
+        self._meter = around.meter
+        self._counters = around.meter.counters
+        for name in ("events_read_total", "matches_total", "delivered_total"):
+            around.meter.add(name, 0)
+        for name in ("retried_total", 'dead_lettered_total{to="sink"}'):
+            around.meter.add(name, 0)
+        around.meter.add('dead_lettered_total{to="store"}', 0)
+        self._latency = around.meter.histogram("delivery_latency_seconds")
+        self._duration = around.meter.histogram("attempt_duration_seconds")
+        self._waiting = Waiting()
+        self._records = around.make_records()
+        self._armed_s: float | None = None
+        self._stopped = False
+
+    @property
+    def waiting_count(self) -> int:
+        """Rows that wait or are being attempted."""
+        return len(self._waiting.rows)
+
+    def lowest_offset(self) -> int | None:
+        """The lowest record that a row still needs."""
+        return self._waiting.lowest_offset()
+
+    def stop(self) -> None:
+        """Start no retry any more."""
+        self._stopped = True
+
+    # -- answers ------------------------------------------------------------------------------
+
+    def attempt(self, attempt: Attempt) -> None:
+        """Settle what came of one attempt."""
+        task = attempt.task
+        answer = attempt.answer
+        now_ms = self._clock.wall_ms()
+        self._duration.observe(attempt.duration_s)
+        if type(answer) is Reply and 200 <= answer.status < 300:
+            self._attempts.line(attempt, DELIVERED, now_ms)
+            self._delivered(task, now_ms)
+            return
+        target = self._targets.get(task.route)
+        if target is None:
+            self.drop(task, "route-deleted")
+            return
+        dest = target.sink if task.leg is Leg.EVENT else target.dead_letter
+        policy = (dest or target.sink).policy
+        verdict = classify(answer, task.attempt, policy, self._around.random.unit(), now_ms)
+        self._attempts.line(attempt, verdict, now_ms)
+        uri = (dest or target.sink).uri
+        if verdict.decision is Decision.RETRY:
+            failure = failure_of(answer, verdict.reason, uri)
+            if task.leg is Leg.DEAD_LETTER:
+                failure = self._failure_before(task) or failure
+            self._meter.add("retried_total")
+            self._wait(task, failure, verdict.wait_s, attempt=task.attempt + 1)
+        else:
+            self._failed(task, target, failure_of(answer, verdict.reason, uri))
+
+    def _failure_before(self, task: Task) -> Failure | None:
+        row = self._waiting.rows.get(_key(task))
+        return row.failure if row else None
+
+    def _delivered(self, task: Task, now_ms: int) -> None:
+        if task.leg is Leg.EVENT:
+            self._counters["delivered_total"] += 1
+            self._latency.observe((now_ms - task.logged_ms) / 1000)
+        else:
+            self._meter.add('dead_lettered_total{to="sink"}')
+        self._final(task)
+
+    def _final(self, task: Task) -> None:
+        """The match has its outcome; the stream or the row that waits for it may go on."""
+        origin = task.origin
+        key = _key(task)
+        if origin is Origin.LIVE:
+            self._ledger.done(key, task.checksum)
+        elif origin is Origin.CATCH_UP:
+            self._ledger.caught_up(key, task.checksum)
+        else:
+            row = self._waiting.finish(key)
+            if row is not None:
+                self._ledger.put_row(row)
+        self._let_go(task)
+
+    def _failed(self, task: Task, target: RouteTarget, failure: Failure) -> None:
+        """No further attempt at this destination: the dead letter leg, or the store."""
+        if task.leg is Leg.EVENT and target.dead_letter is not None:
+            task.leg = Leg.DEAD_LETTER
+            task.event = dead_letter_event(task.event, failure)
+            self._wait(task, failure, 0.0, attempt=1)
+            return
+        if task.leg is Leg.EVENT:
+            kept = dead_letter_event(task.event, failure)
+        else:
+            # The event tells why its own sink failed; the row tells why this one did.
+            kept = task.event
+        letter = DeadLetter(
+            _key(task), task.checksum, failure, event_record.encode([kept]), self._clock.wall_ms()
+        )
+        self._ledger.keep(letter)
+        self._meter.add('dead_lettered_total{to="store"}')
+        self._final(task)
+
+    def drop(self, task: Task, reason: str) -> None:
+        """The match ends without delivery, for a recorded reason."""
+        self._meter.add(f'dropped_total{{reason="{reason}"}}')
+        self._around.report(
+            "dropped",
+            {"route": task.route, "offset": task.position.offset, "reason": reason},
+        )
+        self._final(task)
+
+    # -- rows ---------------------------------------------------------------------------------
+
+    def load(self, row: RetryRow) -> None:
+        """A row that the last owner left."""
+        if row.done:
+            self._waiting.finished[row.key] = row
+            return
+        wait_s = (row.not_before_ms - self._clock.wall_ms()) / 1000
+        wait_s = min(max(wait_s, 0.0), RESTORED_WAIT_S_MAX)
+        self._waiting.put(row, self._clock.monotonic_s() + wait_s, None)
+        self._arm()
+
+    def _wait(self, task: Task, failure: Failure | None, wait_s: float, attempt: int) -> None:
+        not_before_ms = self._clock.wall_ms() + int(wait_s * 1000)
+        row = RetryRow(
+            _key(task), task.checksum, task.leg, attempt, not_before_ms, failure, done=False
+        )
+        task.attempt = attempt
+        self._let_go(task)
+        task.origin = Origin.RETRY
+        self._ledger.put_row(row)
+        self._waiting.put(row, self._clock.monotonic_s() + wait_s, task)
+        self._arm()
+
+    def spill(self, task: Task) -> None:
+        """The cursor must pass *task*, which goes on: from now on its row stands for it."""
+        if task.origin is Origin.RETRY:
+            return
+        row = RetryRow(
+            _key(task),
+            task.checksum,
+            task.leg,
+            task.attempt,
+            self._clock.wall_ms(),
+            None,
+            done=False,
+        )
+        self._let_go(task)
+        task.origin = Origin.RETRY
+        self._ledger.put_row(row)
+        self._waiting.rows[row.key] = row
+        self._meter.add("spilled_total")
+
+    def park(self, task: Task, uri: str) -> None:
+        """*task* was handed back by its lane: its row waits until there is room."""
+        self.spill(task)
+        self._waiting.park(_key(task), uri)
+
+    def forgettable(
+        self, below: int, needed: Callable[[str, int], bool]
+    ) -> list[DoneKey]:
+        """Finished rows that nothing can ask about any more: the cursor has passed them."""
+        finished = self._waiting.finished
+        keys = [
+            key for key in finished if key.offset < below and not needed(key.route, key.offset)
+        ]
+        for key in keys:
+            del finished[key]
+        return keys
+
+    def room(self, uri: str) -> None:
+        """The lane of *uri* has room."""
+        if not self._stopped:
+            for row in list(self._waiting.unpark(uri, UNPARK_COUNT)):
+                self._attempt_row(row)
+
+    def tick(self) -> None:
+        """Look after rows whose lane forgot to tell (it was dropped meanwhile)."""
+        for uri in self._waiting.parked_uris():
+            if self._dispatcher.lane(uri) is None:
+                self.room(uri)
+
+    def _arm(self) -> None:
+        due_s = self._waiting.next_due_s()
+        if due_s is None or self._stopped:
+            return
+        if self._armed_s is not None and self._armed_s <= due_s:
+            return
+        self._armed_s = due_s
+        delay_s = max(0.0, due_s - self._clock.monotonic_s())
+        self._around.timers.call_later(delay_s, self._run_due)
+
+    def _run_due(self) -> None:
+        self._armed_s = None
+        if self._stopped:
+            return
+        for row in self._waiting.pop_due(self._clock.monotonic_s(), DUE_COUNT):
+            self._attempt_row(row)
+        self._arm()
+
+    def _attempt_row(self, row: RetryRow) -> None:
+        task = self._waiting.held(row.key) or self._reload(row)
+        if task is None:
+            return
+        target = self._targets.get(row.key.route)
+        if target is None:
+            self.drop(task, "route-deleted")
+            return
+        dest: Destination | None = target.sink
+        if row.leg is Leg.DEAD_LETTER:
+            dest = target.dead_letter
+        if dest is None:
+            # The dead letter sink was taken away while its letter waited.
+            self._failed(task, target, row.failure or Failure("no-dead-letter-sink", ""))
+            return
+        if self._dispatcher.offer_retry(task, dest) is not Admission.ADMITTED:
+            self._waiting.park(row.key, dest.uri)
+
+    def _reload(self, row: RetryRow) -> Task | None:
+        """The task of a row, from the log; None where the row is void."""
+        key = row.key
+        found = next(iter(self._records.read(key.offset, key.offset + 1)), None)
+        if found is None or found.checksum != row.checksum:
+            # The log lost that record (DESIGN rule 1: such a row is void), or it was damaged.
+            self._waiting.drop(key)
+            self._ledger.forget(key)
+            self._meter.add("void_rows_total")
+            self._around.report("void-row", {"offset": key.offset, "route": key.route})
+            return None
+        event = event_record.decode(found.body)[key.index]
+        if row.leg is Leg.DEAD_LETTER and row.failure is not None:
+            event = dead_letter_event(event, row.failure)
+        return Task(
+            Position(self._around.partition, key.offset, key.index),
+            row.checksum,
+            key.route,
+            event,
+            row.leg,
+            row.attempt,
+            found.time_ms,
+            Origin.RETRY,
+        )

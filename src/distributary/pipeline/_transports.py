@@ -1,0 +1,30 @@
+"""The transports of an owner, one for each protocol that this version delivers by."""
+
+import asyncio
+
+from distributary.clock import SystemClock
+from distributary.deliver import (
+    AddressRule,
+    CachingResolver,
+    Connector,
+    SystemResolver,
+    Transport,
+    parse_networks,
+)
+from distributary.deliver.transports.http import HttpTransport
+
+
+def make_transports(
+    loop: asyncio.AbstractEventLoop, *, loopback_only: bool, allow_sinks: tuple[str, ...]
+) -> dict[str, Transport]:
+    """Transports by delivery protocol, all behind one connector with the address rule.
+
+    Args:
+        loop: Runs them.
+        loopback_only: The server listens on loopback (decision 22).
+        allow_sinks: CIDRs that the operator allows.
+    """
+    clock = SystemClock()
+    rule = AddressRule(parse_networks(allow_sinks), loopback_allowed=loopback_only)
+    connector = Connector(rule, CachingResolver(SystemResolver(), clock))
+    return {"HTTP": HttpTransport(connector, clock, loop)}

@@ -1,0 +1,53 @@
+"""Delivery policy: how often to try, how long to wait, and what an answer means. Pure.
+
+Called by ``flow`` (its records hold replies and verdicts), ``deliver`` (makes replies, reads the
+policy of a destination), ``pipeline`` (classifies attempts) and ``control`` (reads durations).
+Hides the response table, the arithmetic of the waits, and the texts of ``Retry-After`` and of
+ISO 8601 durations. Knows no clock and draws no chance: callers pass both in.
+"""
+
+from distributary.policy._backoff import JITTER_SHARE_MAX, delay_before_s
+from distributary.policy._classify import (
+    OTHER_STATUS_RULE,
+    RESPONSE_RULES,
+    ResponseRule,
+    classify,
+    response_rule,
+)
+from distributary.policy._delivery_policy import (
+    BACKOFF_DELAY_S_DEFAULT,
+    BACKOFF_S_MAX_DEFAULT,
+    RETRY_DEFAULT,
+    TIMEOUT_S_DEFAULT,
+    BackoffPolicy,
+    DeliveryPolicy,
+)
+from distributary.policy._durations import DURATION_S_MAX, format_duration, parse_duration_s
+from distributary.policy._reply import Reply
+from distributary.policy._retry_after import RETRY_AFTER_S_MAX, retry_after_s
+from distributary.policy._verdict import DELIVERED, Decision, Verdict
+
+__all__ = [
+    "BACKOFF_DELAY_S_DEFAULT",
+    "BACKOFF_S_MAX_DEFAULT",
+    "DELIVERED",
+    "DURATION_S_MAX",
+    "JITTER_SHARE_MAX",
+    "OTHER_STATUS_RULE",
+    "RESPONSE_RULES",
+    "RETRY_AFTER_S_MAX",
+    "RETRY_DEFAULT",
+    "TIMEOUT_S_DEFAULT",
+    "BackoffPolicy",
+    "Decision",
+    "DeliveryPolicy",
+    "Reply",
+    "ResponseRule",
+    "Verdict",
+    "classify",
+    "delay_before_s",
+    "format_duration",
+    "parse_duration_s",
+    "response_rule",
+    "retry_after_s",
+]

@@ -1,0 +1,64 @@
+"""How often, how fast and how long a route tries: the settings of one destination."""
+
+import enum
+import math
+from dataclasses import dataclass
+from typing import Final
+
+RETRY_DEFAULT: Final = 10
+"""Retries after the first attempt (decision 21)."""
+BACKOFF_DELAY_S_DEFAULT: Final = 0.2
+"""First wait, seconds (decision 21): a sink that restarts its worker is back by the second."""
+BACKOFF_S_MAX_DEFAULT: Final = 300.0
+"""Ceiling of the waits, seconds (decision 21)."""
+TIMEOUT_S_DEFAULT: Final = 30.0
+"""Whole attempt, dial to last byte of the answer, seconds (decision 21)."""
+
+
+class BackoffPolicy(enum.StrEnum):
+    """How the waits between attempts grow; the values are those of the DeliverySpec.
+
+    Source:
+        Knative control plane, ``backoffPolicy`` (decision 12 says where its texts and its code
+        disagree: the text is followed).
+    """
+
+    LINEAR = "linear"
+    """Each wait is the same delay."""
+    EXPONENTIAL = "exponential"
+    """The wait before retry k is the delay times ``2^(k-1)``."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryPolicy:
+    """The delivery settings of one destination, checked and with every default filled in.
+
+    Resources are checked before they become a policy, so a wrong value here is a bug of the
+    caller and an assertion.
+
+    Attributes:
+        retry: Retries after the first attempt, from 0; attempts = 1 + retry.
+        backoff_policy: How the waits grow.
+        backoff_delay_s: The first wait, seconds, from 0.
+        backoff_max_s: No wait is longer before jitter, seconds, from 0.
+        timeout_s: Deadline of one whole attempt, seconds, above 0.
+        rate_limit_per_s: At most so many attempts a second; None: no limit.
+    """
+
+    retry: int = RETRY_DEFAULT
+    backoff_policy: BackoffPolicy = BackoffPolicy.EXPONENTIAL
+    backoff_delay_s: float = BACKOFF_DELAY_S_DEFAULT
+    backoff_max_s: float = BACKOFF_S_MAX_DEFAULT
+    timeout_s: float = TIMEOUT_S_DEFAULT
+    rate_limit_per_s: float | None = None
+
+    def __post_init__(self) -> None:
+        """Assert the ranges that the attributes state."""
+        assert self.retry >= 0
+        assert math.isfinite(self.backoff_delay_s)
+        assert self.backoff_delay_s >= 0.0
+        assert math.isfinite(self.backoff_max_s)
+        assert self.backoff_max_s >= 0.0
+        assert math.isfinite(self.timeout_s)
+        assert self.timeout_s > 0.0
+        assert self.rate_limit_per_s is None or self.rate_limit_per_s > 0.0

@@ -1,0 +1,21 @@
+"""What a sink answered, as far as the rest of the system may know it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer of a sink to one attempt.
+
+    Attributes:
+        status: The response code as it came. Never invented: where no answer came there is a
+            ``TransportError`` instead (decision 13).
+        retry_after: The ``Retry-After`` header as it came; None: absent.
+        content_type: The ``Content-Type`` header as it came; None: absent.
+        body: The first bytes of the body; the transport has cut it at its limit.
+    """
+
+    status: int
+    retry_after: str | None
+    content_type: str | None
+    body: bytes

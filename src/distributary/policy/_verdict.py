@@ -1,0 +1,39 @@
+"""What an attempt means for its event: the value that ``classify`` gives."""
+
+import enum
+from dataclasses import dataclass
+from typing import Final
+
+
+class Decision(enum.Enum):
+    """What happens to the event next. All but ``RETRY`` are final."""
+
+    DELIVERED = "delivered"
+    """The sink has it."""
+    RETRY = "retry"
+    """Another attempt after ``Verdict.wait_s``."""
+    DEAD_LETTER = "dead-letter"
+    """No further attempt at this destination; the event goes to the dead letter sink or is kept."""
+    DROPPED = "dropped"
+    """Nothing is sent any more, with a recorded reason (such as a deleted route)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A decision, why, and how long to wait.
+
+    Attributes:
+        decision: What happens next.
+        reason: A stable short text for journals, logs and metrics: ``delivered``,
+            ``status-503``, ``timeout``, ``attempts-used-up: status-503``. Holds nothing that
+            the sink wrote, so no secret.
+        wait_s: Seconds until the next attempt, from 0.0; 0.0 unless the decision is ``RETRY``.
+    """
+
+    decision: Decision
+    reason: str
+    wait_s: float = 0.0
+
+
+DELIVERED: Final = Verdict(Decision.DELIVERED, "delivered")
+"""The verdict of every success: one shared value, since the hot path needs it for each event."""

@@ -1,0 +1,45 @@
+"""Resources that people write: their shape, their defaults and their validation. Pure.
+
+Called by ``control`` (which stores them and makes routes of them), ``pipeline`` (which reads
+where and how to deliver) and ``api`` (which renders them). Hides what the revisions of a
+specification look like and how a fault is found and named. Knows no filter dialect, no clock
+and no store: ``Rules`` brings in what is decided elsewhere.
+"""
+
+from distributary.resource import api_subscription
+from distributary.resource._faults import FAULTS_MAX, Faults
+from distributary.resource._json import JSON_DEPTH_MAX, RESOURCE_BYTES_MAX, decode_json
+from distributary.resource._rules import FilterCheck, Rules
+from distributary.resource._sinks import (
+    DENIED_NETWORKS,
+    LOCAL_NETWORKS,
+    METADATA_NETWORKS,
+    SinkRule,
+)
+from distributary.resource._uri import URI_CHARS_MAX
+from distributary.resource.api_subscription import (
+    DeadLetterSpec,
+    DeliverySpec,
+    HttpSettings,
+    SubscriptionSpec,
+)
+
+__all__ = [
+    "DENIED_NETWORKS",
+    "FAULTS_MAX",
+    "JSON_DEPTH_MAX",
+    "LOCAL_NETWORKS",
+    "METADATA_NETWORKS",
+    "RESOURCE_BYTES_MAX",
+    "URI_CHARS_MAX",
+    "DeadLetterSpec",
+    "DeliverySpec",
+    "Faults",
+    "FilterCheck",
+    "HttpSettings",
+    "Rules",
+    "SinkRule",
+    "SubscriptionSpec",
+    "api_subscription",
+    "decode_json",
+]

@@ -1,0 +1,35 @@
+"""What the validation of a resource is told from outside.
+
+This room knows no filter dialects, no durations and no operator's settings; ``control`` wires it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from distributary.errors import Fault
+from distributary.resource._sinks import SinkRule
+
+
+class FilterCheck(Protocol):
+    """Finds everything that is wrong with filter expressions."""
+
+    def __call__(self, filters: object, path: str = ..., /) -> list[Fault]:
+        """Every fault of the array *filters*, which stands at the JSON path *path*."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a resource is checked against.
+
+    Attributes:
+        sinks: Where events may be sent.
+        check_filters: ``filter.check``.
+        duration_s: ``policy.parse_duration_s``: seconds in an ISO 8601 duration, or a
+            ``ValueError`` whose message is for people.
+    """
+
+    sinks: SinkRule
+    check_filters: FilterCheck
+    duration_s: Callable[[str], float]

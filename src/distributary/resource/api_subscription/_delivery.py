@@ -1,0 +1,126 @@
+"""``protocolsettings.delivery``: retries, waits and rate, checked and realized (decision 21).
+
+The dead letter sink stands in the same object and is read by ``_settings``, since it holds
+settings of its own.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from distributary.resource._faults import Faults, one_of
+from distributary.resource.api_subscription import _defaults
+
+RETRY_MAX: Final = 1000
+"""Most retries. With the default waits that is three days, beyond which a dead letter serves
+better."""
+
+BACKOFF_POLICIES: Final = ("linear", "exponential")
+
+TIMEOUT_S_MAX: Final = 600.0
+"""Longest attempt, seconds. It holds a connection and a place in flight as long."""
+
+BACKOFF_S_MAX: Final = 7 * 86_400.0
+"""Longest wait, seconds: the log keeps an event for a week unless told otherwise."""
+
+RATE_PER_S_MAX: Final = 1_000_000
+"""Highest rate limit, attempts a second; one machine sends a twentieth of it."""
+
+DELIVERY_SETTINGS: Final = (
+    "retry",
+    "backoffPolicy",
+    "backoffDelay",
+    "backoffMax",
+    "timeout",
+    "rateLimit",
+    "deadLetterSink",
+)
+
+_ALSO_READ: Final = ("format",)
+"""Knative's DeliverySpec has ``format`` here; ``_settings`` moves it to its place."""
+
+ReadDuration = Callable[[str], float]
+
+
+def realize_delivery(
+    faults: Faults, path: str, value: object, duration_s: ReadDuration
+) -> dict[str, Any]:
+    """The object with every default, without ``deadLetterSink``; faults are noted."""
+    wanted = faults.object_at(path, value)
+    if wanted is None:
+        return {}
+    faults.unknown_members(path, wanted, (*DELIVERY_SETTINGS, *_ALSO_READ))
+    realized: dict[str, Any] = {
+        "retry": wanted.get("retry", _defaults.RETRY),
+        "backoffPolicy": wanted.get("backoffPolicy", _defaults.BACKOFF_POLICY),
+        "backoffDelay": wanted.get("backoffDelay", _defaults.BACKOFF_DELAY),
+        "backoffMax": wanted.get("backoffMax", _defaults.BACKOFF_MAX),
+        "timeout": wanted.get("timeout", _defaults.TIMEOUT),
+    }
+    _check_retry(faults, f"{path}.retry", realized["retry"])
+    _check_backoff_policy(faults, f"{path}.backoffPolicy", realized["backoffPolicy"])
+    _check_waits(faults, path, realized, duration_s, max_is_given="backoffMax" in wanted)
+    timeout_s = _seconds(faults, f"{path}.timeout", realized["timeout"], duration_s, TIMEOUT_S_MAX)
+    if timeout_s == 0.0:
+        faults.add(f"{path}.timeout", "value", "a timeout is longer than zero")
+    if "rateLimit" in wanted:
+        realized["rateLimit"] = wanted["rateLimit"]
+        _check_rate(faults, f"{path}.rateLimit", wanted["rateLimit"])
+    return realized
+
+
+def _check_retry(faults: Faults, path: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        faults.wrong_type(path, "a whole number", value)
+    elif not 0 <= value <= RETRY_MAX:
+        faults.add(path, "value", f"expected a number from 0 to {RETRY_MAX}")
+
+
+def _check_backoff_policy(faults: Faults, path: str, value: object) -> None:
+    if not isinstance(value, str):
+        faults.wrong_type(path, "a string", value)
+    elif value not in BACKOFF_POLICIES:
+        faults.add(path, "value", f"expected one of {one_of(BACKOFF_POLICIES)}")
+
+
+def _check_waits(
+    faults: Faults,
+    path: str,
+    realized: dict[str, Any],
+    duration_s: ReadDuration,
+    *,
+    max_is_given: bool,
+) -> None:
+    """Both waits; a ceiling that nobody asked for never lies below the delay that was."""
+    delay, ceiling = realized["backoffDelay"], realized["backoffMax"]
+    delay_s = _seconds(faults, f"{path}.backoffDelay", delay, duration_s, BACKOFF_S_MAX)
+    max_s = _seconds(faults, f"{path}.backoffMax", ceiling, duration_s, BACKOFF_S_MAX)
+    if delay_s is None or max_s is None or delay_s <= max_s:
+        return
+    if max_is_given:
+        faults.add(f"{path}.backoffMax", "value", "the ceiling of waits lies below backoffDelay")
+    else:
+        realized["backoffMax"] = delay
+
+
+def _seconds(
+    faults: Faults, path: str, value: object, duration_s: ReadDuration, seconds_max: float
+) -> float | None:
+    if not isinstance(value, str):
+        faults.wrong_type(path, "an ISO 8601 duration such as PT0.2S", value)
+        return None
+    try:
+        seconds = duration_s(value)
+    except ValueError as error:
+        faults.add(path, "duration", str(error))
+        return None
+    if seconds > seconds_max:
+        faults.add(path, "value", f"at most {seconds_max:.0f} seconds")
+        return None
+    return seconds
+
+
+def _check_rate(faults: Faults, path: str, value: object) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        faults.wrong_type(path, "a number of deliveries a second", value)
+    elif not 0 < value <= RATE_PER_S_MAX:
+        faults.add(path, "value", f"expected a number above 0, at most {RATE_PER_S_MAX}")

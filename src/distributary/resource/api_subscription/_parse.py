@@ -1,0 +1,123 @@
+"""From a client's proposal to a spec: every fault at once, or a complete object."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from distributary.resource._faults import Faults
+from distributary.resource._rules import Rules
+from distributary.resource._uri import check_http_sink, check_reference
+from distributary.resource.api_subscription._revisions import read_filters
+from distributary.resource.api_subscription._settings import (
+    CREDENTIAL_MEMBERS,
+    check_protocol,
+    realize_settings,
+    refuse_credentials,
+)
+from distributary.resource.api_subscription._shape import SubscriptionSpec, restore
+
+TYPES_MAX: Final = 1000
+"""Types of one subscription; beyond that a prefix filter says it better."""
+
+TYPE_CHARS_MAX: Final = 1024
+"""Longest event type that a subscription can name."""
+
+CONFIG_KEYS: Final[tuple[str, ...]] = ()
+"""Keys that ``config`` may have: none yet (decision 11)."""
+
+_MEMBERS: Final = (
+    "id",
+    "source",
+    "types",
+    "config",
+    "filters",
+    "filter",
+    "sink",
+    "protocol",
+    "protocolsettings",
+)
+
+
+def parse(body: object, rules: Rules) -> SubscriptionSpec:
+    """The spec that *body* proposes, in any of the three revisions of the specification.
+
+    An ``id`` is not looked at: who creates or replaces decides what it means.
+
+    Args:
+        body: Any JSON value.
+        rules: What to check against.
+
+    Raises:
+        ResourceError: *body* is not a subscription; it names every fault. Nothing else can come
+            out, whatever *body* is.
+
+    Source:
+        CloudEvents Subscriptions API 0.1-wip, 3.2.1 to 3.2.4.
+    """
+    faults = Faults()
+    proposal = faults.object_at("$", body)
+    faults.refuse()
+    assert proposal is not None
+    realized = _realize(faults, proposal, rules)
+    faults.refuse()
+    return restore(msgspec.json.encode(realized), rules.duration_s)
+
+
+def _realize(faults: Faults, body: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
+    """The realized object, in the order of the specification; of use without faults only."""
+    refuse_credentials(faults, "$", body)
+    faults.unknown_members("$", body, (*_MEMBERS, *CREDENTIAL_MEMBERS))
+    realized: dict[str, Any] = {}
+    if "source" in body:
+        realized["source"] = check_reference(faults, "$.source", body["source"])
+    if "types" in body:
+        realized["types"] = _types(faults, "$.types", body["types"])
+    if "config" in body:
+        realized["config"] = _config(faults, "$.config", body["config"])
+    realized["filters"] = read_filters(faults, body, rules.check_filters)
+    realized |= _target(faults, body, rules)
+    return realized
+
+
+def _target(faults: Faults, body: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
+    sink: object = None
+    protocol: str | None = None
+    if "protocol" in body:
+        protocol = check_protocol(faults, "$.protocol", body["protocol"])
+    else:
+        faults.add("$.protocol", "missing", "a subscription names its delivery protocol")
+    if "sink" not in body:
+        faults.add("$.sink", "missing", "a subscription has a sink")
+    elif protocol is None:  # the protocol decides which URIs fit
+        sink = check_reference(faults, "$.sink", body["sink"])
+    else:
+        sink = check_http_sink(faults, "$.sink", body["sink"], rules.sinks)
+    settings: object = body.get("protocolsettings", {})
+    if protocol is None:  # likewise for the settings
+        faults.object_at("$.protocolsettings", settings)
+    else:
+        settings = realize_settings(faults, "$.protocolsettings", settings, rules)
+    return {"sink": sink, "protocol": protocol, "protocolsettings": settings}
+
+
+def _types(faults: Faults, path: str, value: object) -> list[str]:
+    if not isinstance(value, list):
+        faults.wrong_type(path, "an array of strings", value)
+        return []
+    if not value:
+        faults.add(path, "empty", "at least one type; leave the member out for every type")
+    if len(value) > TYPES_MAX:
+        faults.add(path, "too-many", f"at most {TYPES_MAX} types")
+        return []
+    for number, each in enumerate(value):
+        faults.text_at(f"{path}[{number}]", each, TYPE_CHARS_MAX)
+    return value
+
+
+def _config(faults: Faults, path: str, value: object) -> dict[str, Any]:
+    config = faults.object_at(path, value)
+    if config is None:
+        return {}
+    faults.unknown_members(path, config, CONFIG_KEYS, none="no configuration keys yet")
+    return dict(config)

@@ -1,0 +1,168 @@
+"""The shape of a subscription of the CloudEvents Subscriptions API, checked and complete."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import msgspec
+
+PROTOCOLS: Final = ("AMQP", "MQTT3", "MQTT5", "HTTP", "KAFKA", "NATS")
+"""The delivery protocols with a CloudEvents binding; compared case-sensitively (decision 20)."""
+
+PROTOCOLS_SUPPORTED: Final = ("HTTP",)
+"""Those of them that events can be sent by."""
+
+HTTP_METHODS: Final = ("POST", "PUT", "PATCH")
+"""Methods that carry a body to a resource. GET and DELETE give a body no meaning, and the
+others are not requests to hand something over (RFC 9110, section 9.3)."""
+
+EventFormat = Literal["binary", "structured"]
+
+ReadDuration = Callable[[str], float]
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSettings:
+    """How an event is sent by HTTP.
+
+    Attributes:
+        method: One of ``HTTP_METHODS``.
+        headers: Custom header fields, in the order of the subscription. May hold credentials,
+            so they are left out of the ``repr``.
+        format: Content mode: ``binary`` or ``structured`` (JSON).
+    """
+
+    method: str
+    headers: tuple[tuple[str, str], ...] = field(repr=False)
+    format: EventFormat
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverySpec:
+    """How often an event is sent and how long is waited between (decisions 12 and 21).
+
+    Attributes:
+        retry: Retries after the first attempt, from 0.
+        backoff_policy: ``linear`` or ``exponential``.
+        backoff_delay_s: The first wait, seconds.
+        backoff_max_s: Ceiling of a wait, seconds.
+        timeout_s: Deadline of one attempt, seconds.
+        rate_limit_per_s: Most attempts a second; None: no limit.
+        dead_letter: Where an event goes that could not be delivered; None: it is kept here.
+    """
+
+    retry: int
+    backoff_policy: str
+    backoff_delay_s: float
+    backoff_max_s: float
+    timeout_s: float
+    rate_limit_per_s: float | None
+    dead_letter: "DeadLetterSpec | None"
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterSpec:
+    """A dead letter sink; its own ``delivery`` has no further one.
+
+    Attributes:
+        sink: Absolute URI.
+        protocol: One of ``PROTOCOLS_SUPPORTED``.
+        http: How to send.
+        delivery: How often and how long.
+    """
+
+    sink: str
+    protocol: str
+    http: HttpSettings
+    delivery: DeliverySpec
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionSpec:
+    """What a subscriber wants: which events, and where and how they are sent.
+
+    Made by ``parse`` from a client's proposal or by ``restore`` from the store.
+
+    Attributes:
+        source: Exact match on ``source``; None: any.
+        types: Any-of match on ``type``; empty: any.
+        filters: Filter expressions, all of which must hold; empty: every event passes.
+        sink: Absolute URI.
+        protocol: One of ``PROTOCOLS_SUPPORTED``.
+        http: How events are sent.
+        delivery: How often and how long.
+        realized: JSON of the subscription object without its ``id``, in the newest revision of
+            the specification, with every default filled in.
+    """
+
+    source: str | None
+    types: tuple[str, ...]
+    filters: tuple[dict[str, Any], ...]
+    sink: str
+    protocol: str
+    http: HttpSettings
+    delivery: DeliverySpec
+    realized: bytes = field(repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """The realized object without its ``id``, as values of its own."""
+        value: dict[str, Any] = msgspec.json.decode(self.realized)
+        return value
+
+
+def restore(realized: bytes, duration_s: ReadDuration) -> SubscriptionSpec:
+    """The spec whose ``realized`` is *realized*. It was checked before it was stored.
+
+    Raises:
+        ValueError: *realized* is not such an object (damage, or a newer version wrote it).
+    """
+    try:
+        value = msgspec.json.decode(realized)
+        settings = value["protocolsettings"]
+        http = _http(settings)
+        return SubscriptionSpec(
+            source=value.get("source"),
+            types=tuple(value.get("types", ())),
+            filters=tuple(value["filters"]),
+            sink=value["sink"],
+            protocol=value["protocol"],
+            http=http,
+            delivery=_delivery(settings["delivery"], value["protocol"], http, duration_s),
+            realized=realized,
+        )
+    except (msgspec.MsgspecError, LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a realized subscription: {error}") from error
+
+
+def _http(settings: Mapping[str, Any]) -> HttpSettings:
+    headers = tuple(settings["headers"].items())
+    return HttpSettings(settings["method"], headers, settings["format"])
+
+
+def _delivery(
+    value: Mapping[str, Any], protocol: str, http: HttpSettings, duration_s: ReadDuration
+) -> DeliverySpec:
+    plain = _delivery_alone(value, duration_s, None)
+    target = value.get("deadLetterSink")
+    if target is None:
+        return plain
+    if isinstance(target, str):  # the same protocol and settings, but no dead letters of its own
+        return _delivery_alone(value, duration_s, DeadLetterSpec(target, protocol, http, plain))
+    settings = target["protocolsettings"]
+    own = _delivery_alone(settings["delivery"], duration_s, None)
+    dead_letter = DeadLetterSpec(target["sink"], target["protocol"], _http(settings), own)
+    return _delivery_alone(value, duration_s, dead_letter)
+
+
+def _delivery_alone(
+    value: Mapping[str, Any], duration_s: ReadDuration, dead_letter: DeadLetterSpec | None
+) -> DeliverySpec:
+    return DeliverySpec(
+        retry=value["retry"],
+        backoff_policy=value["backoffPolicy"],
+        backoff_delay_s=duration_s(value["backoffDelay"]),
+        backoff_max_s=duration_s(value["backoffMax"]),
+        timeout_s=duration_s(value["timeout"]),
+        rate_limit_per_s=value.get("rateLimit"),
+        dead_letter=dead_letter,
+    )

@@ -1,0 +1,11 @@
+"""Routing: which routes an event matches. Pure.
+
+Called by ``pipeline`` (applies the route records of a partition in log order, matches every event)
+and by retention (takes the snapshot at a cut). Hides how routes are indexed and what a snapshot
+looks like. Knows nothing of sinks and policies: they are not in the log (DESIGN rule 4).
+"""
+
+from distributary.route._matcher import Matcher, WalkMatcher
+from distributary.route._table import SNAPSHOT_FORMAT, RouteTable
+
+__all__ = ["SNAPSHOT_FORMAT", "Matcher", "RouteTable", "WalkMatcher"]

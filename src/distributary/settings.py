@@ -1,0 +1,397 @@
+"""Settings of ``distributary serve``: where they come from, what they may be.
+
+Sources, the first that names a setting wins::
+
+    flag (--port 9000) > environment (DISTRIBUTARY_PORT) > TOML file (port = 9000) > default
+
+The TOML file is the one named by ``--config`` or ``DISTRIBUTARY_CONFIG``, else
+``./distributary.toml`` when it is there.
+
+Callers: ``cli`` (reads the sources), ``app`` (reads ``Settings``), the reference page of the
+documentation (``settings_table``). Hides: parsing of sizes, durations and addresses. Every
+fault of every source is found before anything is refused, so that one start shows them all.
+"""
+
+import difflib
+import ipaddress
+import math
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import Any, NamedTuple, Never
+
+from distributary.errors import SettingsError
+
+__all__ = ["ENV_PREFIX", "Settings", "SettingsRow", "config_file", "load", "settings_table"]
+
+ENV_PREFIX = "DISTRIBUTARY_"
+"""Every environment variable of ours begins so; an unknown one is a fault, not ignored."""
+
+CONFIG_NAME = "distributary.toml"
+"""Read from the working folder when no other file is named."""
+
+_ENV_OF_OTHERS = frozenset({"DISTRIBUTARY_CONFIG", "DISTRIBUTARY_URL"})
+"""Ours, but no settings of ``serve``: the file's name, and the client commands' server."""
+
+_KIB = 1024
+_MIB = 1024 * _KIB
+_GIB = 1024 * _MIB
+_SIZE_UNITS = {"": 1, "b": 1, "k": _KIB, "kib": _KIB, "m": _MIB, "mib": _MIB, "g": _GIB}
+_SIZE_UNITS |= {"gib": _GIB, "t": 1024 * _GIB, "tib": 1024 * _GIB}
+_DURATION_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DIGITS = re.compile(r"[0-9]{1,18}")
+_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What values a setting takes: how people are told, and how a raw value becomes one."""
+
+    expects: str
+    parse: Callable[[Any], Any]
+
+
+def _refuse() -> Never:
+    """Refuse a value; the caller adds the setting's name and what was expected."""
+    raise ValueError
+
+
+def _whole(low: int, high: int) -> _Shape:
+    def parse(raw: Any) -> int:
+        if isinstance(raw, bool) or not isinstance(raw, (int, str)):
+            _refuse()
+        if isinstance(raw, str) and not _DIGITS.fullmatch(raw):
+            _refuse()
+        number = int(raw)
+        return number if low <= number <= high else _refuse()
+
+    return _Shape(f"a whole number from {low:,} to {high:,}", parse)
+
+
+def _quantity(raw: Any, units: Mapping[str, float]) -> float:
+    """The number in *raw*: itself, or digits with one of *units* (``64 MiB``, ``5m``)."""
+    if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
+        _refuse()
+    if not isinstance(raw, str):
+        return raw
+    found = _QUANTITY.fullmatch(raw)
+    unit = units.get(found[2].lower()) if found else None
+    return float(found[1]) * unit if found and unit else _refuse()
+
+
+def _size(low: int, high: int) -> _Shape:
+    def parse(raw: Any) -> int:
+        size = _quantity(raw, _SIZE_UNITS)
+        return int(size) if math.isfinite(size) and low <= size <= high else _refuse()
+
+    return _Shape(f"a size such as 64 MiB, from {_size_text(low)} to {_size_text(high)}", parse)
+
+
+def _duration(low_s: float, high_s: float) -> _Shape:
+    def parse(raw: Any) -> float:
+        seconds = float(_quantity(raw, _DURATION_UNITS))
+        return seconds if low_s <= seconds <= high_s else _refuse()
+
+    return _Shape(f"a duration such as 30s, 5m or 7d, from {low_s:g} s to {high_s:g} s", parse)
+
+
+def _size_text(size: int) -> str:
+    for unit, scale in (("GiB", _GIB), ("MiB", _MIB), ("KiB", _KIB)):
+        if size >= scale and size % scale == 0:
+            return f"{size // scale} {unit}"
+    return f"{size} B"
+
+
+def _text(expects: str, pattern: str) -> _Shape:
+    compiled = re.compile(pattern)
+
+    def parse(raw: Any) -> str:
+        return raw if isinstance(raw, str) and compiled.fullmatch(raw) else _refuse()
+
+    return _Shape(expects, parse)
+
+
+def _one_of(*names: str) -> _Shape:
+    def parse(raw: Any) -> str:
+        return raw if isinstance(raw, str) and raw in names else _refuse()
+
+    return _Shape("one of " + ", ".join(names), parse)
+
+
+def _path(expects: str) -> _Shape:
+    def parse(raw: Any) -> Path:
+        if not isinstance(raw, (str, Path)) or not str(raw) or "\0" in str(raw):
+            _refuse()
+        return Path(raw).expanduser()
+
+    return _Shape(expects, parse)
+
+
+def _parse_networks(raw: Any) -> tuple[str, ...]:
+    names = [part.strip() for part in raw.split(",")] if isinstance(raw, str) else raw
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        _refuse()
+    return tuple(str(ipaddress.ip_network(name)) for name in names if name)
+
+
+def _parse_table(raw: Any) -> dict[str, str]:
+    if isinstance(raw, str):
+        pairs = [part.partition("=") for part in raw.split(",") if part.strip()]
+        if not all(separator for _, separator, _ in pairs):
+            _refuse()
+        raw = {key.strip(): value.strip() for key, _, value in pairs}
+    if not isinstance(raw, Mapping) or not all(isinstance(key, str) and key for key in raw):
+        _refuse()
+    return {key: _table_value(value) for key, value in raw.items()}
+
+
+def _table_value(raw: Any) -> str:
+    if isinstance(raw, bool):
+        return "true" if raw else "false"  # as Spark spells it; str() would give "True"
+    return str(raw) if isinstance(raw, (str, int, float)) else _refuse()
+
+
+def _setting(shape: _Shape, default: Any, about: str) -> Any:
+    """A field of ``Settings``; *about* is one sentence for ``--help`` and the reference page."""
+    metadata = {"shape": shape, "about": about}
+    if isinstance(default, dict):
+        return field(default_factory=default.copy, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What ``serve`` was told. Every value has been checked; paths are as given.
+
+    Plain and picklable, so that ``serve`` can hand it to the processes that it starts.
+    """
+
+    data_dir: Path = _setting(  # noqa: RUF009 - dataclasses.field under another name
+        _path("the path of a folder"),
+        Path("distributary-data"),
+        "Folder of the log and the store; one server at a time uses it.",
+    )
+    host: str = _setting(
+        _text("an address or host name", r"[^\s/\0]+"),
+        "127.0.0.1",
+        "Address to listen on. While it is loopback, sinks on private addresses are allowed.",
+    )
+    port: int = _setting(_whole(0, 65535), 8080, "TCP port; 0 takes a free one and prints it.")
+    partitions: int = _setting(
+        _whole(1, 64), 2, "Partitions of a new log; an existing log keeps the count it has."
+    )
+    event_bytes_max: int = _setting(
+        _size(_KIB, 64 * _MIB), _MIB, "Largest request body accepted; a larger one is answered 413."
+    )
+    batch_events_max: int = _setting(
+        _whole(1, 1000), 1000, "Most events in one batch; a larger batch is answered 400."
+    )
+    connections_max: int = _setting(
+        _whole(1, 100_000), 2000, "Most connections of publishers at one time."
+    )
+    connections_per_address_max: int = _setting(
+        _whole(0, 100_000), 0, "Most connections from one address; 0 sets no limit."
+    )
+    retention_bytes_max: int = _setting(
+        _size(_MIB, 1024 * 1024 * _GIB),
+        10 * _GIB,
+        "Size of the log above which the oldest segments go, once every route is past them.",
+    )
+    retention_age_max_s: float = _setting(
+        _duration(60, 3650 * 86400),
+        7 * 86400.0,
+        "Age above which segments go, once every route is past them.",
+    )
+    disk_free_bytes_min: int = _setting(
+        _size(0, 1024 * _GIB),
+        256 * _MIB,
+        "Disk watermark: with less free space, publishing is answered 503 until there is more.",
+    )
+    epoch_s: float = _setting(
+        _duration(1, 3600),
+        60.0,
+        "Length of a pipeline epoch; hand-over between two costs some tens of milliseconds.",
+    )
+    drain_s: float = _setting(
+        _duration(0, 600), 10.0, "Longest wait for deliveries under way when asked to stop."
+    )
+    allow_sinks: tuple[str, ...] = _setting(
+        _Shape("networks such as 10.0.0.0/8, separated by commas", _parse_networks),
+        (),
+        "Networks that events may be sent to although their addresses are private.",
+    )
+    log_level: str = _setting(
+        _one_of("debug", "info", "warning", "error"), "info", "Least level that is logged."
+    )
+    log_format: str = _setting(
+        _one_of("auto", "console", "json"),
+        "auto",
+        "Shape of log lines; auto is console on a terminal and json elsewhere.",
+    )
+    log_attempts: str = _setting(
+        _one_of("all", "failures", "none"),
+        "all",
+        "Which delivery attempts get a line in logs/attempts-p*.jsonl of the data folder.",
+    )
+    java_home: Path | None = _setting(  # noqa: RUF009 - dataclasses.field under another name
+        _path("the path of a Java 17 (or newer) installation"),
+        None,
+        "Java to run Spark on; otherwise JAVA_HOME, the PATH and the usual places are searched.",
+    )
+    spark_master: str = _setting(
+        _text("a Spark master URL such as local[8,4]", r"local(\[.+\])?|[a-z][a-z0-9+-]*(://\S+)?"),
+        "local[8,4]",
+        "Where Spark runs. Local slots may exceed the cores: tasks mostly wait for the network.",
+    )
+    spark_conf: dict[str, str] = _setting(  # noqa: RUF009 - dataclasses.field under another name
+        _Shape("pairs such as spark.driver.memory=1g, separated by commas", _parse_table),
+        {},
+        "Spark properties that replace ours, at your own risk.",
+    )
+
+
+class SettingsRow(NamedTuple):
+    """One setting, for ``--help`` and the reference page.
+
+    Attributes:
+        name: As in the TOML file, such as ``data_dir``.
+        flag: As on the command line.
+        variable: As in the environment.
+        expects: What values it takes.
+        default: As people would write it; empty where there is none.
+        about: What it does.
+    """
+
+    name: str
+    flag: str
+    variable: str
+    expects: str
+    default: str
+    about: str
+
+
+_SHAPES: dict[str, _Shape] = {row.name: row.metadata["shape"] for row in fields(Settings)}
+
+
+def settings_table() -> tuple[SettingsRow, ...]:
+    """Every setting, in the order in which a reader wants to meet them."""
+    return tuple(
+        SettingsRow(
+            row.name,
+            _flag(row.name),
+            _variable(row.name),
+            _SHAPES[row.name].expects,
+            _default_text(row.name, None if row.default is MISSING else row.default),
+            row.metadata["about"],
+        )
+        for row in fields(Settings)
+    )
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _variable(name: str) -> str:
+    return ENV_PREFIX + name.upper()
+
+
+def _default_text(name: str, default: Any) -> str:
+    if default is None or default == ():
+        return ""
+    if "bytes" in name:
+        return _size_text(default)
+    return f"{default:g}" if isinstance(default, float) else str(default)
+
+
+class _Source(NamedTuple):
+    """Raw values of one source, by setting, and how that source spells a setting's name."""
+
+    raw: Mapping[str, Any]
+    spelling: Callable[[str], str]
+
+
+def load(flags: Mapping[str, Any], environ: Mapping[str, str], toml_text: str | None) -> Settings:
+    """Settings from their sources; reads nothing but its arguments.
+
+    Args:
+        flags: Setting name (``data_dir``) -> what the command line said; None: not said.
+        environ: The environment; names that do not begin with ``DISTRIBUTARY_`` are passed over.
+        toml_text: Text of the TOML file; None where there is no file.
+
+    Returns:
+        Settings in which every value is of its type and inside its range.
+
+    Raises:
+        SettingsError: Something cannot be used. The message has a line for each fault of
+            every source: unknown names with the nearest known one, wrong types, values out
+            of range. A value that a stronger source replaces is checked all the same.
+    """
+    faults: list[str] = []
+    sources = (
+        _Source({key: raw for key, raw in flags.items() if raw is not None}, _flag),
+        _Source(_from_environ(environ), _variable),
+        _Source(_from_toml(toml_text, faults), lambda name: f"{name} (configuration file)"),
+    )
+    chosen: dict[str, Any] = {}
+    for source in sources:
+        for name, raw in source.raw.items():
+            if name not in _SHAPES:
+                faults.append(_unknown(source, name))
+                continue
+            try:
+                parsed = _SHAPES[name].parse(raw)
+            except (ValueError, OverflowError):
+                expects = _SHAPES[name].expects
+                faults.append(f"{source.spelling(name)}: expected {expects}; got {raw!r}")
+            else:
+                chosen.setdefault(name, parsed)
+    if faults:
+        raise SettingsError("\n".join(("These settings cannot be used:", *faults)))
+    return Settings(**chosen)
+
+
+def _from_environ(environ: Mapping[str, str]) -> dict[str, str]:
+    return {
+        variable[len(ENV_PREFIX) :].lower(): raw
+        for variable, raw in sorted(environ.items())
+        if variable.startswith(ENV_PREFIX) and variable not in _ENV_OF_OTHERS
+    }
+
+
+def _from_toml(toml_text: str | None, faults: list[str]) -> dict[str, Any]:
+    if toml_text is None:
+        return {}
+    try:
+        return tomllib.loads(toml_text)
+    except tomllib.TOMLDecodeError as error:
+        faults.append(f"configuration file: not TOML: {error}")
+        return {}
+
+
+def _unknown(source: _Source, name: str) -> str:
+    near = difflib.get_close_matches(name.replace("-", "_"), _SHAPES, n=1)
+    hint = f"; did you mean {source.spelling(near[0])}?" if near else ""
+    return f"{source.spelling(name)}: there is no such setting{hint}"
+
+
+def config_file(flag: str | None, environ: Mapping[str, str], folder: Path) -> Path | None:
+    """Which TOML file to read; None where there is none to read.
+
+    Args:
+        flag: What ``--config`` said; None: not said.
+        environ: The environment.
+        folder: The working folder.
+
+    Raises:
+        SettingsError: A file was named and is not there.
+    """
+    named = flag or environ.get("DISTRIBUTARY_CONFIG")
+    path = folder / (named or CONFIG_NAME)
+    if path.is_file():
+        return path
+    if named:
+        raise SettingsError(f"There is no configuration file {path}. Create it, or name another.")
+    return None

@@ -1,0 +1,185 @@
+"""Options of the format ``distributary``: parsed once, every fault at once.
+
+Callers: ``format``. Hides: that Spark hands options over as strings, in any case.
+"""
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Final, Literal, TypeVar
+
+from distributary.errors import SettingsError
+
+__all__ = ["EARLIEST", "LATEST", "Bound", "FormatOptions", "parse_options"]
+
+_T = TypeVar("_T")
+
+EARLIEST: Final = -2
+"""In a JSON bound: from the oldest record that is kept (the numbers are those of Spark's Kafka)."""
+
+LATEST: Final = -1
+"""In a JSON bound: from the durable end."""
+
+_RECORDS_PER_TASK_DEFAULT: Final = 100_000
+"""A third of a second of work: long against the 0.05 s that a task costs, short enough to share
+a large range among all cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where a read begins or ends, before anybody has looked at the log.
+
+    Attributes:
+        kind: ``earliest``, ``latest``, ``offsets`` (see ``offsets``) or ``time`` (``time_ms``).
+        offsets: Partition -> offset, ``EARLIEST`` or ``LATEST``. A partition that is not named
+            has the default of its end: a start is earliest, an end is latest.
+        time_ms: Milliseconds since 1970; the first record appended at or after it.
+    """
+
+    kind: Literal["earliest", "latest", "offsets", "time"]
+    offsets: Mapping[int, int] = field(default_factory=dict)
+    time_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FormatOptions:
+    """What a reader was asked for.
+
+    Attributes:
+        data_dir: The folder that ``distributary serve --data-dir`` uses.
+        start: Where to begin (a checkpoint of a streaming query overrules it).
+        end: Where a batch ends, exclusive; a stream has no end.
+        records_per_trigger_max: At most so many log records in one micro-batch; None: no limit.
+        records_per_task_max: A batch read splits a partition into tasks of so many records.
+        fail_on_data_loss: True: a read that needs records which are deleted or damaged fails.
+            False: it leaves them out, with a warning.
+    """
+
+    data_dir: Path
+    start: Bound
+    end: Bound
+    records_per_trigger_max: int | None
+    records_per_task_max: int
+    fail_on_data_loss: bool
+
+
+_NAMES: Final = (
+    "path",
+    "startingOffsets",
+    "endingOffsets",
+    "startingTimestamp",
+    "endingTimestamp",
+    "maxRecordsPerTrigger",
+    "recordsPerTask",
+    "failOnDataLoss",
+)
+
+
+def parse_options(options: Mapping[str, str]) -> FormatOptions:
+    """The options of a reader; names in any case, as everywhere in Spark.
+
+    Raises:
+        SettingsError: Unknown names, values that cannot be read, two options that exclude one
+            another: all of them in one message.
+    """
+    given = {name.lower(): value for name, value in options.items()}
+    faults = [_unknown(name) for name in options if name.lower() not in _LOWER]
+
+    def read(name: str, parse: Callable[[str], _T], default: _T) -> _T:
+        text = given.get(name.lower())
+        if text is None:
+            return default
+        try:
+            return parse(text)
+        except ValueError as error:
+            faults.append(f"{name}: {error}")
+            return default
+
+    faults += [
+        f"{side}Offsets and {side}Timestamp exclude one another"
+        for side in ("starting", "ending")
+        if f"{side}offsets" in given and f"{side}timestamp" in given
+    ]
+    if not given.get("path"):
+        faults.append("path: missing; give the data directory of `distributary serve`")
+    earliest, latest = Bound("earliest"), Bound("latest")
+    start = read("startingTimestamp", _time, read("startingOffsets", _offsets, earliest))
+    end = read("endingTimestamp", _time, read("endingOffsets", _offsets, latest))
+    parsed = FormatOptions(
+        data_dir=Path(given.get("path", ".").removeprefix("file://")),
+        start=start,
+        end=end,
+        records_per_trigger_max=read("maxRecordsPerTrigger", _count_or_none, None),
+        records_per_task_max=read("recordsPerTask", _count, _RECORDS_PER_TASK_DEFAULT),
+        fail_on_data_loss=read("failOnDataLoss", _truth, default=True),
+    )
+    if faults:
+        raise SettingsError("options of the format distributary: " + "; ".join(faults))
+    return parsed
+
+
+_LOWER: Final = {name.lower(): name for name in _NAMES}
+
+
+def _unknown(name: str) -> str:
+    near = difflib.get_close_matches(name.lower(), _LOWER, n=1)
+    hint = f"did you mean {_LOWER[near[0]]}?" if near else f"known: {', '.join(_NAMES)}"
+    return f"{name}: unknown; {hint}"
+
+
+def _offsets(text: str) -> Bound:
+    if text.lower() == "earliest":
+        return Bound("earliest")
+    if text.lower() == "latest":
+        return Bound("latest")
+    wanted = 'expected earliest, latest, or JSON such as {"0": 1200, "1": -2}'
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise ValueError(wanted) from error
+    if not isinstance(value, dict):
+        raise ValueError(wanted)  # noqa: TRY004 - one kind of error for what a user typed
+    offsets = {}
+    for partition, offset in value.items():
+        if not re.fullmatch(r"\d{1,9}", partition):
+            raise ValueError(f"{partition!r} is not a partition number")
+        if type(offset) is not int or offset < EARLIEST:
+            raise ValueError(f"partition {partition}: an offset from 0, -1 (latest), -2 (earliest)")
+        offsets[int(partition)] = offset
+    return Bound("offsets", offsets)
+
+
+def _time(text: str) -> Bound:
+    """RFC 3339 with an offset, or milliseconds since 1970."""
+    if re.fullmatch(r"\d{1,15}", text):
+        return Bound("time", time_ms=int(text))
+    wanted = "expected a time such as 2026-01-31T12:00:00Z, or milliseconds since 1970"
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError(wanted) from error
+    if moment.tzinfo is None:
+        raise ValueError(f"{wanted}; the offset from UTC is missing")
+    # Rounded up: the first millisecond that is not before the moment.
+    micros = round(moment.timestamp() * 1_000_000)
+    return Bound("time", time_ms=-(-micros // 1000))
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"\d{1,18}", text) or int(text) == 0:
+        raise ValueError("expected a number from 1")
+    return int(text)
+
+
+def _count_or_none(text: str) -> int | None:
+    return _count(text)
+
+
+def _truth(text: str) -> bool:
+    if text.lower() not in {"true", "false"}:
+        raise ValueError("expected true or false")
+    return text.lower() == "true"

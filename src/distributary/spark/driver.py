@@ -1,0 +1,274 @@
+"""The driver of the pipeline: starts the query, watches it, hands epochs over, stops it.
+
+Runs in a process of its own (``app`` starts and restarts it), since the JVM that belongs to it
+can die. Talks to readers and owners through the boards of the partitions alone.
+"""
+
+import signal
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import msgspec
+import structlog
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from distributary.pipeline import Board, Phase, Places, SessionSettings, Word
+from distributary.spark import checkpoint, epoch_source
+from distributary.spark.delivery_sink import NAME as SINK
+from distributary.spark.delivery_sink import DeliverySink
+from distributary.spark.epoch_source import EpochSource
+from distributary.spark.session import open_session
+
+LOOK_S = 0.1
+"""How often the driver looks at query and boards."""
+RESTART_WAIT_S = (0.2, 1.0, 5.0, 15.0)
+"""Waits before the query is started again after it ended, the last one for good."""
+STEADY_S = 60.0
+"""A query that ran for so long was a good start: waits begin anew."""
+QUIET_MS = 150
+"""Owners whose oldest attempt is younger can end the epoch without holding anything up."""
+COOLING_S_MAX = 120.0
+"""A hand-over that finds no quiet moment within this is put off."""
+PROGRESS_S = 30.0
+"""How often the pipeline says how far it is."""
+EXIT_JVM_GONE = 71
+"""Exit code: the JVM is gone, start the driver anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverSettings:
+    """What the driver must know.
+
+    Attributes:
+        session: For the owners.
+        partitions: Of the log.
+        master: Spark master.
+        spark_conf: The operator's own Spark settings.
+        epoch_s: Length of an epoch, seconds.
+        drain_s: Longest orderly stop, seconds.
+    """
+
+    session: SessionSettings
+    partitions: int
+    master: str
+    spark_conf: Mapping[str, str]
+    epoch_s: float
+    drain_s: float
+
+
+class Driver:
+    """Runs the query until it is asked to stop.
+
+    Args:
+        settings: See there.
+        monotonic_s: The monotonic clock.
+        sleep: Waits seconds.
+    """
+
+    def __init__(
+        self,
+        settings: DriverSettings,
+        monotonic_s: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._settings = settings
+        self._now_s = monotonic_s
+        self._sleep = sleep
+        self._stopping = False
+        self._log = structlog.get_logger()
+        self._places = Places.of(settings.session.data_dir)
+        self._boards = [Board(self._places.board(p)) for p in range(settings.partitions)]
+        self._cooling_since_s: float | None = None
+        self._epoch_began_s = 0.0
+        self._epoch = 0
+        self._warm = False
+        self._progress_s = 0.0
+        self._last_live = 0
+
+    def run(self) -> int:
+        """Run until SIGTERM; the exit code of the process."""
+        signal.signal(signal.SIGTERM, self._on_signal)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent stops us in its own order.
+        failures = 0
+        while not self._stopping:
+            started_s = self._now_s()
+            try:
+                self._run_query()
+                reason = "the query ended"
+            except (Py4JNetworkError, ConnectionError, EOFError) as error:
+                self._log.error("pipeline-jvm-gone", error=str(error)[:500])
+                return EXIT_JVM_GONE
+            except (PySparkException, Py4JError) as error:
+                if not self._jvm_alive():
+                    self._log.error("pipeline-jvm-gone", error=str(error)[:500])
+                    return EXIT_JVM_GONE
+                reason = str(error)[:2000]
+            if self._stopping:
+                break
+            failures = 0 if self._now_s() - started_s > STEADY_S else failures + 1
+            wait_s = RESTART_WAIT_S[min(failures, len(RESTART_WAIT_S)) - 1] if failures else 0.2
+            self._log.error("pipeline-restarts", reason=reason, wait_s=wait_s)
+            checkpoint.set_aside(self._places.spark / "checkpoint")
+            self._sleep(wait_s)
+        return 0
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self._stopping = True
+
+    def _jvm_alive(self) -> bool:
+        context = SparkSession.getActiveSession()
+        gateway = getattr(context.sparkContext if context else None, "_gateway", None)
+        proc = getattr(gateway, "proc", None)
+        return proc is not None and proc.poll() is None
+
+    # -- one query ----------------------------------------------------------------------------
+
+    def _run_query(self) -> None:
+        reason = checkpoint.prepare(self._places.spark / "checkpoint")
+        if reason is not None:
+            self._log.warning("spark-checkpoint-rebuilt", reason=reason)
+        self._reset_boards()
+        query = self._start_query()
+        self._warm = False
+        try:
+            while query.isActive and not self._stopping:
+                self._watch(query)
+                self._sleep(LOOK_S)
+            if self._stopping:
+                self._drain(query)
+            elif (error := query.exception()) is not None:
+                raise error
+        finally:
+            if query.isActive:
+                query.stop()
+
+    def _reset_boards(self) -> None:
+        for board in self._boards:
+            board[Word.STOP] = board[Word.COOLING] = board[Word.END_EPOCH] = 0
+            board[Word.READY] = 0
+            board[Word.PHASE] = Phase.ABSENT
+            board[Word.EPOCH] = 0
+        self._epoch = 0
+        self._cooling_since_s = None
+
+    def _start_query(self) -> StreamingQuery:
+        settings = self._settings
+        spark = open_session(
+            self._places.spark, settings.partitions, settings.master, settings.spark_conf
+        )
+        spark.dataSource.register(EpochSource)
+        spark.dataSource.register(DeliverySink)
+        rows = (
+            spark.readStream.format(epoch_source.NAME)
+            .option("data_dir", settings.session.data_dir)
+            .option("partitions", str(settings.partitions))
+            .load()
+        )
+        return (
+            rows.writeStream.format(SINK)
+            .queryName("distributary-pipeline")
+            .option("settings", msgspec.json.encode(settings.session).decode())
+            .option("checkpointLocation", str(self._places.spark / "checkpoint"))
+            .trigger(processingTime="0 seconds")
+            .start()
+        )
+
+    # -- epochs -------------------------------------------------------------------------------
+
+    def _watch(self, query: StreamingQuery) -> None:
+        epochs = {board[Word.EPOCH] for board in self._boards}
+        running = all(board[Word.PHASE] == Phase.RUNNING for board in self._boards)
+        now_s = self._now_s()
+        if running and len(epochs) == 1 and self._epoch not in epochs:
+            self._epoch = epochs.pop()
+            self._epoch_began_s = now_s
+            self._on_epoch(query)
+        elif running and self._warm and now_s - self._epoch_began_s > self._settings.epoch_s:
+            self._hand_over(now_s)
+        if now_s - self._progress_s > PROGRESS_S:
+            self._progress_s = now_s
+            self._say_progress()
+
+    def _on_epoch(self, query: StreamingQuery) -> None:
+        self._set_cooling(on=False)
+        if not self._warm:
+            # The first hand-over costs ten times the later ones (code is loaded, workers are
+            # started): have it before anything is called ready.
+            self._warm = True
+            self._end_epoch()
+            return
+        for board in self._boards:
+            board[Word.READY] = 1
+        self._log.info("epoch-began", epoch=self._epoch, spark=_summary(query.lastProgress))
+
+    def _hand_over(self, now_s: float) -> None:
+        """End the epoch at a quiet moment, for all partitions at once."""
+        if self._cooling_since_s is None:
+            self._cooling_since_s = now_s
+            self._set_cooling(on=True)
+        elif all(board[Word.OLDEST_IN_FLIGHT_MS] <= QUIET_MS for board in self._boards):
+            if now_s - self._cooling_since_s > 0.5:  # noqa: PLR2004 - owners look every 0.25 s
+                self._end_epoch()
+                self._cooling_since_s = None
+        elif now_s - self._cooling_since_s > COOLING_S_MAX:
+            self._log.warning("hand-over-put-off", epoch=self._epoch)
+            self._epoch_began_s = now_s
+            self._cooling_since_s = None
+            self._set_cooling(on=False)
+
+    def _set_cooling(self, *, on: bool) -> None:
+        for board in self._boards:
+            board[Word.COOLING] = int(on)
+
+    def _end_epoch(self) -> None:
+        for board in self._boards:
+            board[Word.END_EPOCH] = self._epoch
+
+    def _drain(self, query: StreamingQuery) -> None:
+        """Readers return, owners finish what is under way; then the query may be stopped."""
+        for board in self._boards:
+            board[Word.STOP] = 1
+        until_s = self._now_s() + self._settings.drain_s + 5.0
+        while self._now_s() < until_s and query.isActive:
+            if all(board[Word.PHASE] in {Phase.ABSENT, Phase.LOADING} for board in self._boards):
+                return
+            self._sleep(0.02)
+
+    def _say_progress(self) -> None:
+        live = sum(board[Word.LIVE_OFFSET] for board in self._boards)
+        self._log.info(
+            "pipeline-progress",
+            epoch=self._epoch,
+            live=[board[Word.LIVE_OFFSET] for board in self._boards],
+            cursor=[board[Word.WATERMARK] for board in self._boards],
+            records_per_s=round(max(0, live - self._last_live) / PROGRESS_S, 1),
+            in_flight=sum(board[Word.IN_FLIGHT] for board in self._boards),
+            queued=sum(board[Word.QUEUED] for board in self._boards),
+            lagging=sum(board[Word.LAGGING] for board in self._boards),
+            waiting=sum(board[Word.WAITING] for board in self._boards),
+        )
+        self._last_live = live
+
+
+def _summary(progress: Any) -> dict[str, Any] | None:
+    """The part of Spark's own progress report that says something about an epoch."""
+    if not progress:
+        return None
+    return {
+        "batch": progress["batchId"],
+        "rows": progress["numInputRows"],
+        "duration_ms": progress["durationMs"].get("triggerExecution"),
+    }
+
+
+def run(settings: DriverSettings, scratch: Path) -> int:
+    """Entry of the driver's process."""
+    scratch.mkdir(parents=True, exist_ok=True)
+    return Driver(settings).run()

@@ -1,0 +1,253 @@
+"""The public Spark format ``distributary``: the log as a table, for batch and streaming reads.
+
+::
+
+    distributary.spark.register(spark)
+    spark.read.format("distributary").load(data_dir)
+    spark.readStream.format("distributary").option("maxRecordsPerTrigger", 10_000).load(data_dir)
+
+One row is one event; ``_columns.SPARK_SCHEMA`` names the columns, ``_options`` the options.
+Streaming offsets are real ones (partition -> next log offset), so a query may be replayed from
+its checkpoint as long as retention keeps the records. Control records are no rows.
+
+Callers: users' jobs, catch-up and redrive. This is an ordinary source: the pipeline that
+delivers has its own, which tails the log.
+
+No read passes the durable end, and the end is pinned when Spark plans (a batch: at each action;
+a stream: at each micro-batch), so a retried task reads the same rows again.
+"""
+
+import contextlib
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from distributary.errors import LogDamagedError, LogUnavailableError, SettingsError
+from distributary.flow import Kind
+from distributary.log import Damage, Reader, read_folder
+from distributary.spark import _columns, _ranges
+from distributary.spark._options import EARLIEST, LATEST, FormatOptions, parse_options
+from distributary.spark._ranges import Offsets, Range
+
+__all__ = ["DistributarySource"]
+
+
+class DistributarySource(DataSource):
+    """The format ``distributary``. Made by Spark on the driver, sent to its planning workers."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``format()`` takes."""
+        return "distributary"
+
+    def schema(self) -> str:
+        """Columns of a row; the same for every log."""
+        return _columns.SPARK_SCHEMA
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A batch read.
+
+        Raises:
+            SettingsError: Options that cannot be used, or a schema of the user's own.
+        """
+        return _BatchReader(self._parse(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """A streaming read.
+
+        Raises:
+            SettingsError: As ``reader``; a stream has no end, so options for one are refused.
+        """
+        options = self._parse(schema)
+        if options.end.kind != "latest":
+            raise SettingsError("endingOffsets and endingTimestamp belong to batch reads")
+        return _StreamReader(options)
+
+    def _parse(self, schema: StructType) -> FormatOptions:
+        expected = [column.split()[0] for column in _columns.SPARK_SCHEMA.split(", ")[:-2]]
+        if schema.fieldNames()[: len(expected)] != expected:
+            raise SettingsError("the format distributary has its own schema; give none")
+        return parse_options(self.options)
+
+
+class _Slice(InputPartition):
+    """One task: a range of one partition. Travels from the planning worker to an executor."""
+
+    def __init__(self, span: Range) -> None:
+        super().__init__(span)
+        self.span = span
+
+
+class _Log:
+    """The embedded log in a data directory, as planning (driver) and reading (executor) see it."""
+
+    def __init__(self, options: FormatOptions) -> None:
+        self._log_dir = options.data_dir / "log"
+        self._fail_on_data_loss = options.fail_on_data_loss
+
+    @contextlib.contextmanager
+    def partitions(self) -> Iterator[Mapping[int, Reader]]:
+        """Number -> reader of every partition, open inside the ``with``.
+
+        Raises:
+            LogError: There is no log in this folder, or not one that this version reads.
+        """
+        with contextlib.ExitStack() as stack:
+            yield {
+                number: stack.enter_context(contextlib.closing(Reader(self._log_dir, number)))
+                for number in range(read_folder(self._log_dir).partitions)
+            }
+
+    def ends(self) -> Offsets:
+        """The durable end of every partition."""
+        with self.partitions() as log:
+            return {number: reader.durable_end() for number, reader in log.items()}
+
+    def plan(self, start: Offsets, end: Offsets) -> list[Range]:
+        """The non-empty ranges between two offsets, after the check for deleted records.
+
+        Raises:
+            LogUnavailableError: Records of a range are deleted, and that must not pass.
+        """
+        planned = []
+        with self.partitions() as log:
+            for number, to_offset in sorted(end.items()):
+                # A partition that the start does not know was added since: read it whole.
+                span = Range(number, start.get(number, 0), to_offset)
+                lost = _ranges.deleted(span, log[number])
+                if lost.from_offset < lost.to_offset:
+                    self._lose(lost)
+                planned.append(span._replace(from_offset=lost.to_offset))
+        return [span for span in planned if span.from_offset < span.to_offset]
+
+    def read(self, span: Range) -> Iterator[pa.RecordBatch]:
+        """The events of *span* as Arrow batches. Runs on an executor.
+
+        Raises:
+            LogDamagedError: Records are damaged, and that must not pass.
+            LogUnavailableError: Retention has deleted records meanwhile, and that must not pass.
+        """
+        with contextlib.closing(Reader(self._log_dir, span.partition)) as reader:
+            records = reader.read(span.from_offset, span.to_offset)
+            kept = _ranges.without_loss(records, span, reader, self._lose)
+            yield from _columns.batches(span.partition, kept)
+            for damage in reader.damages():
+                self._damaged(damage)
+
+    def _lose(self, lost: Range) -> None:
+        message = (
+            f"partition {lost.partition}: records {lost.from_offset} to {lost.to_offset - 1} are "
+            "deleted (retention)"
+        )
+        if self._fail_on_data_loss:
+            raise LogUnavailableError(f"{message}; begin later, or set failOnDataLoss to false")
+        warnings.warn(f"{message}; they are left out", stacklevel=2)
+
+    def _damaged(self, damage: Damage) -> None:
+        if damage.kind not in {None, Kind.EVENTS}:
+            return
+        message = (
+            f"partition {damage.partition}: records from {damage.from_offset} are damaged "
+            f"({damage.segment}, byte {damage.byte_from})"
+        )
+        if self._fail_on_data_loss:
+            raise LogDamagedError(f"{message}; to read the others, set failOnDataLoss to false")
+        warnings.warn(f"{message}; they are left out", stacklevel=2)
+
+
+class _BatchReader(DataSourceReader):
+    """A bounded read; made anew for each action."""
+
+    def __init__(self, options: FormatOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Pin the range of every partition, and cut it into tasks. Runs once, when planning."""
+        log = _Log(self._options)
+        with log.partitions() as extents:
+            end = _ranges.resolve(self._options.end, extents, absent=LATEST)
+            start = _ranges.resolve(self._options.start, extents, absent=EARLIEST)
+        return [
+            _Slice(piece)
+            for span in log.plan(start, end)
+            for piece in _ranges.split(span, self._options.records_per_task_max)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Rows of one task. Runs on an executor, again if the task is retried."""
+        # Where nothing was planned, Spark makes one task with a partition of its own.
+        if not isinstance(partition, _Slice):
+            return iter(())
+        return _Log(self._options).read(partition.span)
+
+
+class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """An endless read; lives on the driver for as long as the query runs.
+
+    Spark keeps offsets as JSON objects with string keys: ``{"0": 1200, "1": 1180}``.
+    """
+
+    def __init__(self, options: FormatOptions) -> None:
+        self._log = _Log(options)
+        self._options = options
+        self._target: Offsets | None = None
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        """Where a query without a checkpoint begins."""
+        with self._log.partitions() as extents:
+            return _encode(_ranges.resolve(self._options.start, extents, absent=EARLIEST))
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """``maxRecordsPerTrigger`` counts log records: a batch of events is one, never split."""
+        limit = self._options.records_per_trigger_max
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
+        """How far the next micro-batch reads: the durable end, or less by *limit*."""
+        end = self._target or self._log.ends()
+        begin = _decode(start)
+        # A partition added since the query began is read from its beginning; one that stands
+        # behind its start (a log put back from a copy) is left where it is.
+        end = {number: max(offset, begin.get(number, 0)) for number, offset in end.items()}
+        begin = {number: begin.get(number, 0) for number in end}
+        records_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        return _encode(_ranges.admit(begin, end, records_max))
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Fix the end of a query with ``trigger(availableNow=True)``."""
+        self._target = self._log.ends()
+
+    def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        """The durable end, for the query's progress report."""
+        return _encode(self._log.ends())
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """One task for each partition with something to read, so that its order is kept."""
+        return [_Slice(span) for span in self._log.plan(_decode(start), _decode(end))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Rows of one task. Runs on an executor, again if the task or the batch is retried."""
+        assert isinstance(partition, _Slice)
+        return self._log.read(partition.span)
+
+
+def _encode(offsets: Mapping[int, int]) -> dict[str, int]:
+    return {str(number): offset for number, offset in sorted(offsets.items())}
+
+
+def _decode(offset: Mapping[str, int]) -> Offsets:
+    return {int(number): value for number, value in offset.items()}

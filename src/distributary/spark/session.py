@@ -1,0 +1,66 @@
+"""The Spark session of the pipeline: its settings, each with its reason."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+FILE_MANAGER = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+
+
+def session_conf(scratch: Path, partitions: int) -> dict[str, str]:
+    """Spark's settings for a pipeline of *partitions* with its scratch files in *scratch*."""
+    return {
+        # Rows flow while the epoch runs only where nothing is buffered: one chunk a row, one row
+        # a batch (DESIGN, "What makes rows flow").
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
+        "spark.sql.execution.pandas.udf.buffer.size": "5",
+        # TCP's delayed acknowledgement between JVM and worker costs 40 ms a stage.
+        "spark.python.unix.domain.socket.enabled": "true",
+        # The default forks chmod for every checkpoint file on a local disk.
+        "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
+        "spark.sql.streaming.checkpointLocation": str(scratch / "checkpoint"),
+        "spark.sql.streaming.minBatchesToRetain": "2",
+        "spark.sql.streaming.pollingDelay": "10ms",
+        # A task tails its partition for the whole epoch: a second copy could never own it.
+        "spark.speculation": "false",
+        "spark.task.maxFailures": "4",
+        # Nothing of Spark's is reachable from outside, and nothing listens without need.
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": str(partitions),
+        "spark.default.parallelism": str(partitions),
+        # The JVM only passes chunks on: a small heap, the collector that costs least memory.
+        "spark.driver.memory": "512m",
+        "spark.driver.extraJavaOptions": (
+            "-XX:+UseSerialGC -Xss512k -XX:ReservedCodeCacheSize=64m"
+            " -XX:MaxMetaspaceSize=192m -XX:TieredStopAtLevel=1"
+            " -Djava.net.preferIPv4Stack=true"
+        ),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.local.dir": str(scratch / "local"),
+        "spark.log.level": "ERROR",
+        # Workers that idle between epochs stay: starting one costs 0.3 s.
+        "spark.python.worker.reuse": "true",
+    }
+
+
+def open_session(
+    scratch: Path, partitions: int, master: str, overrides: Mapping[str, str]
+) -> SparkSession:
+    """Start Spark, or find it running.
+
+    Args:
+        scratch: Folder for Spark's files.
+        partitions: Of the log.
+        master: Spark master; local slots must hold two tasks a partition or more.
+        overrides: The operator's own settings; they win.
+    """
+    builder = SparkSession.builder.appName("distributary").master(master)
+    for key, value in {**session_conf(scratch, partitions), **overrides}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()

@@ -1,0 +1,250 @@
+"""The contract of a log, as checks that any implementation can be put through.
+
+Give ``check_log`` a function that makes a log, and it tries everything the rest of the system
+counts on: the embedded log, Kafka behind the same port and the memory log pass the same suite.
+Framework-free: each check is a plain function that raises ``AssertionError``.
+
+Callers: tests/contract/log, and whoever writes another log.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+from distributary.flow import Kind, Logged
+from distributary.log import iter_frames
+from distributary.testing.virtual import VirtualClock
+
+CHUNK_BYTES = 4096
+"""For reading in chunks: some records of the checks fit, not all."""
+
+
+class Log(Protocol):
+    """One partition: what the rooms above need of any log."""
+
+    def append(self, entries: Sequence[tuple[int, bytes]]) -> int:
+        """Append (kind, body) records, durable on return; the offset of the first, no gaps."""
+        ...
+
+    def start(self) -> int:
+        """Offset of the oldest retained record; the durable end where there is none."""
+        ...
+
+    def durable_end(self) -> int:
+        """The next offset: every record below it is durable."""
+        ...
+
+    def read(self, from_offset: int, to_offset: int) -> Iterator[Logged]:
+        """Records in order, at most to the durable end."""
+        ...
+
+    def read_chunk(self, from_offset: int, bytes_max: int) -> tuple[bytes, int]:
+        """Whole records for ``iter_frames``, and where to read on."""
+        ...
+
+    def kinds(self, from_offset: int, to_offset: int, kind: int) -> Iterator[Logged]:
+        """As ``read``, of one kind."""
+        ...
+
+    def offset_at(self, time_ms: int) -> int:
+        """The first record appended at that time or later; the durable end where none is."""
+        ...
+
+
+class LogUnderTest(Log, Protocol):
+    """A log with what the checks need besides."""
+
+    def reopen(self) -> None:
+        """Let go of everything in memory and open the log again, as a new process would."""
+        ...
+
+    def close(self) -> None:
+        """Give up whatever is held."""
+        ...
+
+
+MakeLog = Callable[[VirtualClock], LogUnderTest]
+"""Makes an empty log whose records are stamped by the clock."""
+
+Check = Callable[[LogUnderTest, VirtualClock], None]
+
+
+def check_log(make: MakeLog) -> None:
+    """Put the logs that *make* makes through every check, each with a log of its own.
+
+    Raises:
+        AssertionError: The log breaks the contract; the traceback names the check.
+    """
+    for check in CHECKS:
+        run_check(check, make)
+
+
+def run_check(check: Check, make: MakeLog) -> None:
+    """One check, with a new log."""
+    clock = VirtualClock()
+    log = make(clock)
+    try:
+        check(log, clock)
+    finally:
+        log.close()
+
+
+def _fill(log: Log, count: int, *, length: int = 300, kind: int = Kind.EVENTS) -> list[bytes]:
+    bodies = [f"{number}:".encode().ljust(length, b".") for number in range(count)]
+    for body in bodies:
+        log.append([(kind, body)])
+    return bodies
+
+
+def _all(log: Log) -> list[Logged]:
+    return list(log.read(log.start(), log.durable_end()))
+
+
+def check_an_empty_log_has_no_records(log: LogUnderTest, _: VirtualClock) -> None:
+    """Start and end are equal, and reading gives nothing."""
+    start = log.start()
+    assert start == log.durable_end()
+    assert list(log.read(start, start + 10)) == []
+    assert log.read_chunk(start, CHUNK_BYTES) == (b"", start)
+    assert log.offset_at(0) == start
+
+
+def check_append_returns_contiguous_offsets(log: LogUnderTest, _: VirtualClock) -> None:
+    """The first offset is returned, the others follow it; the durable end moves with them."""
+    first = log.append([(Kind.EVENTS, b"a"), (Kind.EVENTS, b"b")])
+    assert log.durable_end() == first + 2
+    assert log.append([(Kind.EVENTS, b"c")]) == first + 2
+    assert log.durable_end() == first + 3
+    assert [record.offset for record in _all(log)] == [first, first + 1, first + 2]
+
+
+def check_what_was_appended_is_read(log: LogUnderTest, _: VirtualClock) -> None:
+    """Kinds and bodies come back as they were, in order: empty ones and large ones too."""
+    entries = [
+        (int(Kind.EVENTS), b""),
+        (int(Kind.ROUTE), b"{}"),
+        (int(Kind.EVENTS), bytes(range(256)) * 40),
+        (int(Kind.EVENTS), b"\xd7\x01" * 100),
+    ]
+    log.append(entries[:1])
+    log.append(entries[1:])
+    assert [(record.kind, record.body) for record in _all(log)] == entries
+
+
+def check_read_respects_its_bounds(log: LogUnderTest, _: VirtualClock) -> None:
+    """From is included, to is not, and nothing lies behind the durable end."""
+    first = log.start()
+    bodies = _fill(log, 6)
+    assert [r.body for r in log.read(first + 2, first + 4)] == bodies[2:4]
+    assert [r.body for r in log.read(first + 4, first + 100)] == bodies[4:]
+    assert list(log.read(first + 3, first + 3)) == []
+    assert list(log.read(first + 6, first + 9)) == []
+
+
+def check_chunks_join_to_the_whole(log: LogUnderTest, _: VirtualClock) -> None:
+    """Reading chunk after chunk gives every record once, whatever the chunk's length."""
+    _fill(log, 40)
+    whole = _all(log)
+    for bytes_max in (1, 700, CHUNK_BYTES, 10**6):
+        offset, found = log.start(), list[Logged]()
+        while offset < log.durable_end():
+            chunk, following = log.read_chunk(offset, bytes_max)
+            assert following > offset, "a chunk before the durable end makes progress"
+            found += iter_frames(chunk)
+            offset = following
+        assert found == whole
+        assert log.read_chunk(offset, bytes_max) == (b"", offset)
+
+
+def check_chunks_begin_anywhere(log: LogUnderTest, _: VirtualClock) -> None:
+    """A chunk begins at the record that was asked for, in any order of asking."""
+    first = log.start()
+    bodies = _fill(log, 20)
+    for number in (19, 0, 7, 8, 3):
+        chunk, _next = log.read_chunk(first + number, CHUNK_BYTES)
+        record = next(iter_frames(chunk))
+        assert (record.offset, record.body) == (first + number, bodies[number])
+
+
+def check_the_tail_is_seen_as_it_grows(log: LogUnderTest, _: VirtualClock) -> None:
+    """A reader at the end gets what is appended next, and only that."""
+    offset = log.start()
+    for number in range(30):
+        body = str(number).encode() * 50
+        log.append([(Kind.EVENTS, body)])
+        chunk, offset = log.read_chunk(offset, CHUNK_BYTES)
+        assert [record.body for record in iter_frames(chunk)] == [body]
+
+
+def check_kinds_selects(log: LogUnderTest, _: VirtualClock) -> None:
+    """Records of one kind are found between the others."""
+    _fill(log, 5)
+    log.append([(Kind.ROUTE, b"r1"), (Kind.EVENTS, b"e"), (Kind.ROUTE, b"r2")])
+    routes = list(log.kinds(log.start(), log.durable_end(), Kind.ROUTE))
+    assert routes == [record for record in _all(log) if record.kind == Kind.ROUTE]
+    assert [record.body for record in routes] == [b"r1", b"r2"]
+
+
+def check_records_carry_their_time(log: LogUnderTest, clock: VirtualClock) -> None:
+    """Each record has the wall clock of its append, and the time finds the record."""
+    first = log.start()
+    times: list[int] = []
+    for number in range(12):
+        clock.move_to(number * 10.0)
+        log.append([(Kind.EVENTS, b"x" * 400)])
+        times.append(clock.wall_ms())
+    assert [record.time_ms for record in _all(log)] == times
+    for number, time_ms in enumerate(times):
+        assert log.offset_at(time_ms) == first + number
+        assert log.offset_at(time_ms - 1) == first + number
+    assert log.offset_at(times[-1] + 1) == log.durable_end()
+
+
+def check_time_never_goes_back(log: LogUnderTest, clock: VirtualClock) -> None:
+    """A wall clock that is set back does not make a record older than the one before it."""
+    log.append([(Kind.EVENTS, b"a")])
+    clock.jump(-3_600_000)
+    log.append([(Kind.EVENTS, b"b")])
+    log.reopen()
+    log.append([(Kind.EVENTS, b"c")])
+    times = [record.time_ms for record in _all(log)]
+    assert times == sorted(times)
+
+
+def check_reopening_keeps_everything(log: LogUnderTest, _: VirtualClock) -> None:
+    """A new process finds the same records, and continues their offsets."""
+    _fill(log, 25)
+    before = _all(log)
+    log.reopen()
+    assert _all(log) == before
+    following = log.append([(Kind.EVENTS, b"later")])
+    assert following == before[-1].offset + 1
+    log.reopen()
+    assert [record.body for record in _all(log)] == [*(r.body for r in before), b"later"]
+
+
+def check_checksums_tell_records_apart(log: LogUnderTest, clock: VirtualClock) -> None:
+    """Another body, time or offset is another checksum; reading again is the same one."""
+    log.append([(Kind.EVENTS, b"same"), (Kind.EVENTS, b"same"), (Kind.EVENTS, b"other")])
+    clock.move_to(1.0)
+    log.append([(Kind.EVENTS, b"same")])
+    checksums = [record.checksum for record in _all(log)]
+    assert len(set(checksums)) == 4
+    log.reopen()
+    assert [record.checksum for record in _all(log)] == checksums
+
+
+CHECKS: tuple[Check, ...] = (
+    check_an_empty_log_has_no_records,
+    check_append_returns_contiguous_offsets,
+    check_what_was_appended_is_read,
+    check_read_respects_its_bounds,
+    check_chunks_join_to_the_whole,
+    check_chunks_begin_anywhere,
+    check_the_tail_is_seen_as_it_grows,
+    check_kinds_selects,
+    check_records_carry_their_time,
+    check_time_never_goes_back,
+    check_reopening_keeps_everything,
+    check_checksums_tell_records_apart,
+)
+"""Every check, for test runners that want to name them one by one."""

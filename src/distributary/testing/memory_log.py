@@ -1,0 +1,101 @@
+"""A log in memory: one partition, as durable as the process. Passes ``check_log``.
+
+Callers: unit tests and simulations of the rooms above the log.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+
+from distributary.clock import Clock
+from distributary.errors import LogUnavailableError
+from distributary.flow import Logged
+from distributary.log import Damage, encode_frame, iter_frames
+
+
+class MemoryLog:
+    """Appender and reader of one partition in one object.
+
+    Attributes:
+        failing: Set it to make appends fail with this error; None lets them work again.
+    """
+
+    def __init__(self, clock: Clock, *, first_offset: int = 0) -> None:
+        """An empty log whose first record gets *first_offset*."""
+        self.failing: LogUnavailableError | None = None
+        self._clock = clock
+        self._first = first_offset
+        self._frames: list[bytes] = []
+        self._records: list[Logged] = []
+
+    def append(self, entries: Sequence[tuple[int, bytes]]) -> int:
+        """Append (kind, body) records; the offset of the first.
+
+        Raises:
+            LogUnavailableError: ``failing`` is set; nothing was appended.
+        """
+        if self.failing is not None:
+            raise self.failing
+        first = self.durable_end()
+        newest_ms = self._records[-1].time_ms if self._records else -(2**63)
+        time_ms = max(self._clock.wall_ms(), newest_ms)
+        for offset, (kind, body) in enumerate(entries, first):
+            frame = encode_frame(kind, body, offset, time_ms, stamp=0)
+            self._frames.append(frame)
+            self._records += iter_frames(frame)
+        return first
+
+    def prepare(self) -> None:
+        """Nothing to allocate."""
+
+    def start(self) -> int:
+        """Offset of the oldest record that was not dropped."""
+        return self._first
+
+    def durable_end(self) -> int:
+        """The next offset."""
+        return self._first + len(self._records)
+
+    def read(self, from_offset: int, to_offset: int) -> Iterator[Logged]:
+        """Records with ``from_offset <= offset < to_offset``."""
+        low, high = self._index(from_offset), self._index(to_offset)
+        yield from self._records[low:high]
+
+    def read_chunk(self, from_offset: int, bytes_max: int) -> tuple[bytes, int]:
+        """Frames of at most *bytes_max* bytes, at least one; and where to read on."""
+        if from_offset >= self.durable_end():
+            return b"", from_offset
+        start = stop = self._index(from_offset)
+        size = 0
+        while stop < len(self._frames) and (stop == start or size <= bytes_max):
+            size += len(self._frames[stop])
+            stop += 1
+        if stop > start + 1 and size > bytes_max:
+            stop -= 1
+        return b"".join(self._frames[start:stop]), self._first + stop
+
+    def kinds(self, from_offset: int, to_offset: int, kind: int) -> Iterator[Logged]:
+        """As ``read``, of one kind."""
+        return (record for record in self.read(from_offset, to_offset) if record.kind == kind)
+
+    def offset_at(self, time_ms: int) -> int:
+        """The first record of that time or later; the end where none is."""
+        return self._first + bisect_left(self._records, time_ms, key=lambda r: r.time_ms)
+
+    def damages(self) -> tuple[Damage, ...]:
+        """Memory takes no damage."""
+        return ()
+
+    def drop(self, before_offset: int) -> None:
+        """Forget the records below *before_offset*, as retention does."""
+        index = self._index(before_offset)
+        del self._frames[:index], self._records[:index]
+        self._first += index
+
+    def reopen(self) -> None:
+        """Memory has nothing to open again."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _index(self, offset: int) -> int:
+        return min(max(offset - self._first, 0), len(self._records))

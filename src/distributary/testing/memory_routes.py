@@ -1,0 +1,43 @@
+"""A ``control.RouteAppender`` that remembers, and fails when told to."""
+
+from collections.abc import Sequence
+
+from distributary.errors import LogUnavailableError
+from distributary.flow import RouteRecord, decode_route
+
+__all__ = ["MemoryRouteAppender"]
+
+
+class MemoryRouteAppender:
+    """Route records of each partition, as a log would hold them.
+
+    Attributes:
+        partitions: Bodies, by partition.
+        calls: How many appends were asked for.
+        failing: While True, an append takes what ``partial`` says and then fails.
+        partial: How many bodies the first partition takes before the append fails.
+    """
+
+    def __init__(self, partition_count: int = 2) -> None:
+        self.partitions: list[list[bytes]] = [[] for _ in range(partition_count)]
+        self.calls = 0
+        self.failing = False
+        self.partial = 0
+
+    async def append_routes(self, bodies: Sequence[bytes]) -> None:
+        """Append *bodies* to every partition, or fail."""
+        self.calls += 1
+        if self.failing:
+            self.partitions[0] += bodies[: self.partial]
+            raise LogUnavailableError("the memory log was told to fail")
+        for partition in self.partitions:
+            partition.extend(bodies)
+
+    def applied(self, partition: int) -> list[RouteRecord]:
+        """What a reader applies: a record whose number is not above the last one is passed by."""
+        found: list[RouteRecord] = []
+        for body in self.partitions[partition]:
+            record = decode_route(body)
+            if not found or record.seq > found[-1].seq:
+                found.append(record)
+        return found

@@ -1,0 +1,101 @@
+"""A transport whose sinks do what a script says. Passes ``check_transport`` like the real ones.
+
+Called by tests and simulations. Runs on any ``deliver.Timers``, so in virtual time as well.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from distributary.deliver import Answer, Destination, Done, TimerHandle, Timers
+from distributary.errors import TransportError
+from distributary.event import Event
+from distributary.policy import Reply
+
+OK = Reply(status=204, retry_after=None, content_type=None, body=b"")
+"""A plain acknowledgement."""
+
+
+class Step(NamedTuple):
+    """What a sink does with one event.
+
+    Attributes:
+        answer: What comes of it; None: nothing, ever (a sink that hangs).
+        after_s: Seconds from the start of the attempt to the answer.
+        taken: Whether the event arrives at the sink, whatever the answer.
+    """
+
+    answer: Answer | None = OK
+    after_s: float = 0.0
+    taken: bool = True
+
+
+class ScriptedTransport:
+    """A transport to sinks that exist in a script alone.
+
+    Args:
+        timers: When answers come.
+        script: Says what the sink does with each event.
+
+    Attributes:
+        arrived: Every (event, destination) that a sink took, in order.
+        under_way: Attempts that have no answer yet.
+    """
+
+    def __init__(self, timers: Timers, script: Callable[[Event, Destination], Step]) -> None:
+        self._timers = timers
+        self._script = script
+        self._attempts: dict[_Scripted, None] = {}
+        self._closed = False
+        self.arrived: list[tuple[Event, Destination]] = []
+
+    @property
+    def under_way(self) -> int:
+        """Attempts that have no answer yet."""
+        return len(self._attempts)
+
+    def send(self, event: Event, destination: Destination, timeout_s: float, done: Done) -> None:
+        """Start one attempt; see ``deliver.Transport``."""
+        attempt = _Scripted(self._attempts, done)
+        self._attempts[attempt] = None
+        if self._closed:
+            closed = _closed()
+            attempt.timer = self._timers.call_later(0.0, lambda: attempt.end(closed))
+            return
+        step = self._script(event, destination)
+        if step.taken:
+            self.arrived.append((event, destination))
+        answer, after_s = step.answer, step.after_s
+        if answer is None or after_s > timeout_s:
+            answer, after_s = (
+                TransportError("timeout", f"No answer within {timeout_s:g} s"),
+                timeout_s,
+            )
+        attempt.timer = self._timers.call_later(after_s, lambda: attempt.end(answer))
+
+    async def close(self) -> None:
+        """End every attempt under way as ``TransportError("closed")``."""
+        self._closed = True
+        for attempt in tuple(self._attempts):
+            attempt.end(_closed())
+
+
+class _Scripted:
+    """One attempt under way."""
+
+    __slots__ = ("_attempts", "_done", "timer")
+
+    def __init__(self, attempts: "dict[_Scripted, None]", done: Done) -> None:
+        self._attempts = attempts
+        self._done = done
+        self.timer: TimerHandle | None = None
+
+    def end(self, answer: Answer) -> None:
+        if self._attempts.pop(self, self) is self:
+            return  # it has ended already
+        if self.timer is not None:
+            self.timer.cancel()
+        self._done(answer)
+
+
+def _closed() -> TransportError:
+    return TransportError("closed", "The transport was closed before an answer came")

@@ -1,0 +1,92 @@
+"""The drawn parts of the documentation are what the code says today."""
+
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def draw() -> ModuleType:
+    """scripts/draw_docs.py, as a module."""
+    spec = importlib.util.spec_from_file_location("draw_docs", ROOT / "scripts" / "draw_docs.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_page_is_current(draw: ModuleType) -> None:
+    """`make docs` would change nothing."""
+    stale = [
+        str(page.relative_to(ROOT))
+        for page in draw.pages()
+        if draw.redraw(page.read_text("utf-8")) != page.read_text("utf-8")
+    ]
+    assert stale == [], "run `make docs`"
+
+
+def test_every_drawing_is_on_a_page(draw: ModuleType) -> None:
+    """A drawing that no page shows, or a page that names an unknown one, is a mistake."""
+    text = "".join(page.read_text("utf-8") for page in draw.pages())
+    assert set(re.findall(r"<!-- drawn: ([a-z-]+) -->", text)) == set(draw.DRAWINGS)
+
+
+def test_what_is_written_by_hand_stays(draw: ModuleType) -> None:
+    """Only what stands between the two comments is replaced."""
+    before = "# T\n\nabove\n\n<!-- drawn: errors -->\nstale words\n<!-- end drawn -->\n\nbelow\n"
+    after = draw.redraw(before)
+    assert after.startswith("# T\n\nabove\n\n<!-- drawn: errors -->\n")
+    assert after.endswith("<!-- end drawn -->\n\nbelow\n")
+    assert "stale words" not in after
+    assert draw.redraw(after) == after
+
+
+def test_limits_are_read_from_constants_with_a_reason(draw: ModuleType, tmp_path: Path) -> None:
+    """Sums and products count; private names, words and numbers without a reason do not."""
+    module = tmp_path / "m.py"
+    module.write_text(
+        'A_BYTES_MAX = 2 * 1024\n"""Why ``a``."""\n'
+        'B_MAX: int = A_BYTES_MAX + 1\n"""Why b | c."""\n'
+        'C_MIN = -(2**31)\n"""Why c."""\n'
+        'NAME_MAX = "x"\n"""A word."""\n_D_MAX = 1\n"""Private."""\nE_MAX = 1\n'
+    )
+    assert list(draw._limits(module)) == [
+        ("`A_BYTES_MAX`", "2,048", "Why `a`."),
+        ("`B_MAX`", "2,049", "Why b \\| c."),
+        ("`C_MIN`", "-2,147,483,648", "Why c."),
+    ]
+
+
+def test_clauses_are_found_in_decorators_and_parameters(draw: ModuleType, tmp_path: Path) -> None:
+    """A mark may stand on a test, or on one of its parameters."""
+    test = tmp_path / "tests" / "test_x.py"
+    test.parent.mkdir()
+    test.write_text(
+        "@pytest.mark.clause('a.2', 'MUST', reading='one')\n"
+        "@pytest.mark.parametrize('x', [pytest.param(1, marks=pytest.mark.clause('a.10', 'MAY',"
+        " 'two'))])\ndef test_it(x): ...\n"
+    )
+    draw.ROOT, draw.TESTS, saved = tmp_path, test.parent, (draw.ROOT, draw.TESTS)
+    try:
+        found = sorted(draw._marked_clauses(), key=lambda clause: draw._order(clause.id))
+    finally:
+        draw.ROOT, draw.TESTS = saved
+    assert [clause[:3] for clause in found] == [("a.2", "MUST", "one"), ("a.10", "MAY", "two")]
+    assert found[0].shown_by == "[test_it](../tests/test_x.py)"
+
+
+def test_every_dependency_has_its_reason() -> None:
+    """The decision record and pyproject.toml name the same packages."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = [*project["dependencies"], *project["optional-dependencies"]["java"]]
+    record = (ROOT / "docs" / "decisions" / "0002-dependencies.md").read_text()
+    assert set(re.findall(r"^\| `([\w-]+)`", record, re.MULTILINE)) == {
+        re.split(r"[<>=~]", requirement)[0] for requirement in named
+    }

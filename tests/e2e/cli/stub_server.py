@@ -1,0 +1,99 @@
+"""A program that speaks the part of the HTTP API that the demo uses; no log, no Spark.
+
+Usage: ``stub_server.py PORT [FAULT]``. FAULT plants a defect: ``lose`` (one event in ten goes
+nowhere), ``double`` (every delivery is made twice), ``stuck`` (never ready).
+"""
+
+import asyncio
+import contextlib
+import signal
+import sys
+from typing import Any
+
+import msgspec
+
+from distributary.cli._http import Client, parse_address
+from distributary.errors import TransportError
+from distributary.event import Event
+from distributary.event import http as event_http
+from distributary.filter import naive_matches
+
+FAULT = sys.argv[2] if len(sys.argv) > 2 else ""
+subscriptions: list[dict[str, Any]] = []
+tasks: set[asyncio.Task[None]] = set()
+
+
+async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Serve one connection."""
+    with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+        while True:
+            head = await reader.readuntil(b"\r\n\r\n")
+            first, *lines = head.decode("latin-1").rstrip().split("\r\n")
+            pairs = [line.partition(":") for line in lines]
+            headers = [(n.strip().lower().encode(), v.strip().encode()) for n, _, v in pairs]
+            body = await reader.readexactly(int(dict(headers).get(b"content-length", b"0")))
+            status, answered = handle(*first.split(" ")[:2], headers, body)
+            writer.write(
+                f"HTTP/1.1 {status} x\r\ncontent-length: {len(answered)}\r\n\r\n".encode()
+                + answered
+            )
+            await writer.drain()
+    writer.close()
+
+
+def handle(method: str, path: str, headers: list[tuple[bytes, bytes]], body: bytes) -> Any:
+    """One request."""
+    if (method, path) == ("GET", "/readyz"):
+        return (503 if FAULT == "stuck" else 200), b""
+    if (method, path) == ("POST", "/subscriptions"):
+        subscriptions.append(msgspec.json.decode(body))
+        return 201, body
+    assert (method, path) == ("POST", "/events")
+    for event in event_http.decode(headers, body):
+        for subscription in subscriptions:
+            if naive_matches(subscription["filters"], event.attributes):
+                start(event, subscription)
+    return 202, b""
+
+
+def start(event: Event, subscription: dict[str, Any]) -> None:
+    """Begin the delivery of one match."""
+    if FAULT == "lose" and str(event.attributes["id"]).endswith("7"):
+        return
+    for _ in range(2 if FAULT == "double" else 1):
+        task = asyncio.ensure_future(deliver(event, subscription))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+
+async def deliver(event: Event, subscription: dict[str, Any]) -> None:
+    """Send until it is taken, or refused for good."""
+    while (status := await post(event, subscription["sink"])) == 503:
+        await asyncio.sleep(0.05)
+    delivery = subscription["protocolsettings"]["delivery"]
+    if status >= 400 and "deadLetterSink" in delivery:
+        added = {"knativeerrordest": subscription["sink"], "knativeerrorcode": str(status)}
+        await post(Event({**event.attributes, **added}, event.data), delivery["deadLetterSink"])
+
+
+async def post(event: Event, sink: str) -> int:
+    """One attempt."""
+    client = Client(parse_address(sink))
+    lines, body = event_http.encode_binary(event)
+    try:
+        return (await client.request_raw("POST", "", lines, body)).status
+    except TransportError:
+        return 503
+    finally:
+        client.close()
+
+
+async def main() -> None:
+    """Serve until SIGTERM."""
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    async with await asyncio.start_server(answer, "127.0.0.1", int(sys.argv[1])):
+        await stopped.wait()
+
+
+asyncio.run(main())

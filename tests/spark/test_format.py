@@ -1,0 +1,288 @@
+"""The public Spark format ``distributary``, read by a real Spark from a real log."""
+
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from distributary.spark import _columns
+
+ROOT = Path(__file__).parents[2]
+
+
+def _read(spark: SparkSession, log: Any, **options: str | int) -> DataFrame:
+    return spark.read.format("distributary").options(**options).load(str(log.data_dir))
+
+
+def _ids(frame: DataFrame) -> list[str]:
+    return [row.id for row in frame.orderBy("partition", "offset", "index").collect()]
+
+
+@pytest.mark.usefixtures("spark")
+def test_columns_agree_with_what_spark_makes_of_them() -> None:
+    """The Arrow schema that we send is the one that Spark derives from the columns."""
+    schema = StructType.fromDDL(_columns.SPARK_SCHEMA)
+    assert to_arrow_schema(schema, timezone="UTC") == _columns.ARROW_SCHEMA
+
+
+def test_a_row_is_the_event(spark: SparkSession, log: Any, event: Callable[..., Any]) -> None:
+    """Every attribute is in its column or in the map; the payload is byte for byte."""
+    attributes: dict[str, Any] = {
+        "subject": "a/b",
+        "time": "2026-01-31T12:00:00.123456789+14:00",
+        "datacontenttype": "application/json",
+        "dataschema": "https://example.com/s",
+        "sequence": 7,
+        "urgent": True,
+        "text": "grün",
+    }
+    log.append(1, event("one", b'{"a":  1.10}', **attributes))
+    (row,) = _read(spark, log).collect()
+    assert row.asDict() == {
+        "partition": 1,
+        "offset": 0,
+        "index": 0,
+        "logged_at": datetime.fromtimestamp(1_700_000_000, UTC).replace(tzinfo=None),
+        "specversion": "1.0",
+        "id": "one",
+        "source": "/s",
+        "type": "t",
+        "subject": "a/b",
+        "time": "2026-01-31T12:00:00.123456789+14:00",
+        "datacontenttype": "application/json",
+        "dataschema": "https://example.com/s",
+        "extensions": {"sequence": "7", "urgent": "true", "text": "grün"},
+        "data": bytearray(b'{"a":  1.10}'),
+    }
+
+
+def test_absent_is_null_and_empty_is_empty(
+    spark: SparkSession, log: Any, event: Callable[..., Any]
+) -> None:
+    """No payload is NULL, a payload of no bytes is not; absent attributes are NULL."""
+    log.append(0, event("none"), event("empty", b""))
+    none, empty = _read(spark, log).orderBy("index").collect()
+    assert (none.data, none.subject, none.time, none.extensions) == (None, None, None, {})
+    assert empty.data == b""
+
+
+def test_batches_have_an_index_and_control_records_are_no_rows(
+    spark: SparkSession, log: Any, event: Callable[..., Any]
+) -> None:
+    """A batch is one record; a route record takes an offset and gives no row."""
+    log.append(0, event("a"), event("b"))
+    log.append_control(0, b"{}")
+    log.append(0, event("c"))
+    rows = _read(spark, log).orderBy("offset", "index").collect()
+    assert [(row["offset"], row["index"], row["id"]) for row in rows] == [
+        (0, 0, "a"),
+        (0, 1, "b"),
+        (2, 0, "c"),
+    ]
+
+
+def test_an_empty_log_is_an_empty_table(spark: SparkSession, log: Any) -> None:
+    """No partition has anything to read."""
+    assert _read(spark, log).count() == 0
+
+
+def test_a_range_is_the_same_in_one_task_or_many(
+    spark: SparkSession, log: Any, event: Callable[..., Any]
+) -> None:
+    """Cutting a partition into tasks neither loses nor repeats a record."""
+    for number in range(50):
+        log.append(number % 2, event(str(number)))
+    many = _read(spark, log, recordsPerTask=7)
+    assert many.rdd.getNumPartitions() == 8
+    assert sorted(_ids(many), key=int) == [str(number) for number in range(50)]
+
+
+def test_offsets_and_times_bound_a_batch(
+    spark: SparkSession, log: Any, event: Callable[..., Any]
+) -> None:
+    """Starts are inclusive, ends exclusive; times are those of appending."""
+    for number in range(6):
+        log.clock.now_ms = 1_700_000_000_000 + number * 1000
+        log.append(0, event(str(number)))
+    by_offset = _read(spark, log, startingOffsets='{"0": 2}', endingOffsets='{"0": 4}')
+    assert _ids(by_offset) == ["2", "3"]
+    by_time = _read(
+        spark,
+        log,
+        startingTimestamp="2023-11-14T22:13:21Z",
+        endingTimestamp="1700000004000",
+    )
+    assert _ids(by_time) == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        pytest.param({"startingOffset": "latest"}, "did you mean startingOffsets", id="misspelt"),
+        pytest.param({"startingOffsets": '{"9": 0}'}, "no partition 9", id="no-such-partition"),
+    ],
+)
+def test_mistakes_are_said(
+    spark: SparkSession, log: Any, options: dict[str, str], message: str
+) -> None:
+    """What the user did wrong is in the error that Spark shows."""
+    with pytest.raises(PySparkException, match=message):
+        _read(spark, log, **options).collect()
+
+
+def test_a_folder_without_a_log_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """An empty table would hide a wrong path."""
+    with pytest.raises(PySparkException, match="no log"):
+        spark.read.format("distributary").load(str(tmp_path)).count()
+
+
+def test_a_schema_of_the_users_own_is_refused(spark: SparkSession, log: Any) -> None:
+    """The columns are ours; another schema would not fit the rows."""
+    frame = spark.read.format("distributary").schema("x INT")
+    with pytest.raises(PySparkException, match="its own schema"):
+        frame.load(str(log.data_dir)).count()
+
+
+def _drop_first_segment(log: Any) -> int:
+    """Delete the oldest segment of partition 0, as retention does; the offset that remains."""
+    first, second, *_ = sorted((log.log_dir / "p0000").glob("*.seg"))
+    first.unlink()
+    return int(second.stem)
+
+
+def test_deleted_records_fail_a_read_that_names_them(
+    spark: SparkSession, log: Any, event: Callable[..., Any]
+) -> None:
+    """Earliest means what is kept; an offset that is gone is an error unless it may pass."""
+    for number in range(30):
+        log.append(0, event(str(number), b"x" * 8000))
+    kept = _drop_first_segment(log)
+    expected = [str(number) for number in range(kept, 30)]
+    assert 0 < kept < 30
+    assert _ids(_read(spark, log)) == expected
+    with pytest.raises(PySparkException, match=f"records 0 to {kept - 1} are deleted"):
+        _read(spark, log, startingOffsets='{"0": 0}').count()
+    passing = _read(spark, log, startingOffsets='{"0": 0}', failOnDataLoss="false")
+    assert _ids(passing) == expected
+
+
+def test_a_damaged_record_fails_a_read_unless_it_may_pass(
+    spark: SparkSession, log: Any, event: Callable[..., Any]
+) -> None:
+    """One flipped bit costs one record, and nobody overlooks it."""
+    for number in range(3):
+        log.append(0, event(str(number), b"payload-%d" % number))
+    (segment,) = (log.log_dir / "p0000").glob("*.seg")
+    content = bytearray(segment.read_bytes())
+    content[content.index(b"payload-1")] ^= 1
+    segment.write_bytes(content)
+    with pytest.raises(PySparkException, match="records from 1 are damaged"):
+        _read(spark, log).count()
+    assert _ids(_read(spark, log, failOnDataLoss="false")) == ["0", "2"]
+
+
+def _drain(spark: SparkSession, log: Any, folder: Path, **options: str | int) -> list[Any]:
+    """Read what is there into Parquet, keep the checkpoint, and give the progress reports."""
+    query = (
+        spark.readStream.format("distributary")
+        .options(**options)
+        .load(str(log.data_dir))
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(folder / "out"))
+    )
+    query.awaitTermination()
+    return [batch for batch in query.recentProgress if batch["numInputRows"]]
+
+
+def _stored(spark: SparkSession, folder: Path) -> list[str]:
+    return sorted((row.id for row in spark.read.parquet(str(folder / "out")).collect()), key=int)
+
+
+def test_a_stream_goes_on_from_its_checkpoint(
+    spark: SparkSession, log: Any, event: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Two runs over one checkpoint read every event once; offsets are those of the log."""
+    for number in range(10):
+        log.append(number % 2, event(str(number)))
+    first = _drain(spark, log, tmp_path)
+    assert json.loads(first[-1]["sources"][0]["endOffset"]) == {"0": 5, "1": 5}
+    for number in range(10, 13):
+        log.append(0, event(str(number)))
+    second = _drain(spark, log, tmp_path)
+    assert json.loads(second[0]["sources"][0]["startOffset"]) == {"0": 5, "1": 5}
+    assert json.loads(second[-1]["sources"][0]["endOffset"]) == {"0": 8, "1": 5}
+    assert _stored(spark, tmp_path) == [str(number) for number in range(13)]
+
+
+def test_a_micro_batch_takes_no_more_than_it_may(
+    spark: SparkSession, log: Any, event: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Ten records in portions of at most four."""
+    for number in range(10):
+        log.append(number % 2, event(str(number)))
+    batches = _drain(spark, log, tmp_path, maxRecordsPerTrigger=4)
+    assert [batch["numInputRows"] for batch in batches] == [4, 4, 2]
+    assert _stored(spark, tmp_path) == [str(number) for number in range(10)]
+
+
+def test_a_stream_may_begin_at_the_end(
+    spark: SparkSession, log: Any, event: Callable[..., Any], tmp_path: Path
+) -> None:
+    """With `latest`, the first run pins the end and later runs read what came after it."""
+    log.append(0, event("0"))
+    assert _drain(spark, log, tmp_path, startingOffsets="latest") == []
+    log.append(0, event("1"))
+    _drain(spark, log, tmp_path, startingOffsets="latest")
+    assert _stored(spark, tmp_path) == ["1"]
+
+
+def test_a_stream_has_no_end(spark: SparkSession, log: Any, tmp_path: Path) -> None:
+    """An option for an end is refused instead of ignored."""
+    with pytest.raises(PySparkException, match="belong to batch reads"):
+        _drain(spark, log, tmp_path, endingTimestamp="0")
+
+
+def test_a_running_stream_sees_what_is_appended(
+    spark: SparkSession, log: Any, event: Callable[..., Any]
+) -> None:
+    """Events appended between micro-batches arrive in later ones, in order."""
+    log.append(0, event("0"))
+    query = (
+        spark.readStream.format("distributary")
+        .load(str(log.data_dir))
+        .writeStream.format("memory")
+        .queryName("running")
+        .start()
+    )
+    try:
+        query.processAllAvailable()
+        log.append(0, event("1"), event("2"))
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert [row.id for row in spark.table("running").collect()] == ["0", "1", "2"]
+
+
+def test_the_examples_of_the_guide_run(
+    spark: SparkSession, log: Any, event: Callable[..., Any]
+) -> None:
+    """Every block of the guide, one after another, over a log with two events."""
+    log.append(0, event("1", b'{"total": 12}', datacontenttype="application/json"))
+    log.append(1, event("2"))
+    namespace = {"spark": spark, "data_dir": str(log.data_dir)}
+    page = (ROOT / "docs" / "how-to" / "read-the-log-with-spark.md").read_text("utf-8")
+    blocks = re.findall(r"^```python run-spark\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 4
+    for block in blocks:
+        exec(compile(block, "guide", "exec"), namespace)
+    assert spark.table("recent").count() == 2

@@ -1,0 +1,81 @@
+"""The import contracts hold, and each of them can fail."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def _lint(folder: Path) -> tuple[int, str]:
+    """Exit code and output of lint-imports over the package in *folder*."""
+    environ = dict(os.environ, PYTHONPATH=str(folder / "src"))
+    program = Path(sys.executable).parent / "lint-imports"
+    done = subprocess.run(
+        [program, "--no-cache", "--config", ROOT / ".importlinter"],
+        cwd=folder,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the package in which a test may plant what it likes."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=ignored)
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_every_contract_is_kept(copy: Path) -> None:
+    """The package as it stands breaks no contract."""
+    exit_code, output = _lint(copy)
+    assert exit_code == 0, output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("path", "planted", "contract"),
+    [
+        pytest.param("route/_x.py", "import distributary.deliver", "rooms are", id="siblings"),
+        pytest.param("event/_x.py", "import distributary.flow", "rooms are", id="upwards"),
+        pytest.param("newroom.py", "", "rooms are", id="unplaced-room"),
+        pytest.param("log/_x.py", "import pyspark", "only the spark room", id="pyspark"),
+        pytest.param("app/_x.py", "from py4j import version", "only the spark room", id="py4j"),
+        pytest.param(
+            "deliver/transports/_x.py",
+            "import distributary.deliver.transports._y",
+            "transports do not",
+            id="transports",
+        ),
+        pytest.param("control/_x.py", "import distributary.testing", "test kit", id="test-kit"),
+        pytest.param("newfile.py", "import distributary.testing", "rooms are", id="unplaced-file"),
+    ],
+)
+def test_a_planted_violation_is_caught(copy: Path, path: str, planted: str, contract: str) -> None:
+    """Each contract breaks, by its name, when one forbidden import is added."""
+    package = copy / "src" / "distributary"
+    (package / "deliver" / "transports" / "_y.py").write_text('"""Planted."""\n')
+    (package / path).write_text(f'"""Planted."""\n\n{planted}\n')
+    exit_code, output = _lint(copy)
+    broken = [line for line in output.splitlines() if " BROKEN" in line]
+    assert exit_code == 1, output
+    assert any(contract in line for line in broken), output
+
+
+def test_every_room_is_named_in_the_test_kit_contract() -> None:
+    """A new room cannot slip past the contract that lists its sources one by one."""
+    contract = (ROOT / ".importlinter").read_text().partition("contract:testing]")[2]
+    package = ROOT / "src" / "distributary"
+    rooms = {path.stem for path in package.glob("[a-z]*.py")}
+    rooms |= {path.parent.name for path in package.glob("*/__init__.py")}
+    missing = [room for room in rooms - {"testing"} if f"distributary.{room}\n" not in contract]
+    assert missing == []

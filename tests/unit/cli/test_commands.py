@@ -1,0 +1,88 @@
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import distributary
+from distributary import settings
+from distributary.cli import _commands
+from distributary.cli._commands import app
+
+COMMANDS = ("serve", "send", "subscribe", "subscriptions", "listen", "demo", "version")
+
+
+def run_main(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    """The whole command line in this process; its exit code."""
+    monkeypatch.setattr(sys, "argv", ["distributary", *words])
+    with pytest.raises(SystemExit) as caught:
+        _commands.main()
+    code = caught.value.code
+    assert isinstance(code, int)
+    return code
+
+
+@pytest.mark.parametrize("words", [(), *((command,) for command in COMMANDS)], ids=str)
+def test_every_command_explains_itself(words: tuple[str, ...]) -> None:
+    """--help ends with 0; the first page names every command and the exit codes."""
+    result = CliRunner().invoke(app, [*words, "--help"])
+    assert result.exit_code == 0
+    if not words:
+        assert all(command in result.output for command in COMMANDS)
+        assert "Exit codes: 0 done" in result.output
+
+
+def test_serve_has_a_flag_for_every_setting() -> None:
+    """A new setting cannot be forgotten on the command line."""
+    result = CliRunner().invoke(app, ["serve", "--help"], terminal_width=200)
+    for row in settings.settings_table():
+        assert row.flag in result.output
+
+
+def test_help_loads_no_spark() -> None:
+    """Everything but ``serve`` starts in a fraction of a second."""
+    assert "pyspark" not in vars(_commands)
+    assert not any(name.startswith("pyspark") for name in vars(sys.modules["distributary.cli"]))
+
+
+def test_version_is_the_package_version() -> None:
+    """And nothing else."""
+    assert CliRunner().invoke(app, ["version"]).output == distributary.__version__ + "\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["serve", "--port", "x", "--epoch-s", "0"], ["--port: expected", "--epoch-s: expected"]),
+        (["serve", "--config", "missing.toml"], ["no configuration file", "missing.toml"]),
+        (["send", "--url", "nowhere"], ["Expected a URL such as"]),
+        (["send", "--data", "x", "--data-file", "y"], ["not both"]),
+        (["send", "--data-file", "missing.bin"], ["missing.bin", "No such file"]),
+        (["send", "missing.jsonl"], ["missing.jsonl", "Name a file of events"]),
+        (["send", "--extension", "x"], ["expected name=text"]),
+        (["send", "--id", ""], ["no event"]),
+        (["subscribe", "--sink", "x", "--filter", "{"], ["is not JSON"]),
+        (["listen", "--status", "1"], ["503:0.3"]),
+        (["listen", "--delay", "soon"], ["250ms or 5s"]),
+        (["listen", "--delay", "-1s"], ["delay_s", "0 to 3600"]),
+    ],
+)
+def test_what_cannot_be_used_ends_with_two_and_says_why(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    said: list[str],
+) -> None:
+    """One readable message, no traceback, exit code 2."""
+    assert run_main(monkeypatch, *words) == 2
+    shown = capsys.readouterr().err
+    for text in said:
+        assert text in shown
+    assert "Traceback" not in shown
+
+
+def test_messages_have_no_colours_where_there_is_no_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Logs and pipes get plain text."""
+    run_main(monkeypatch, "send", "--url", "nowhere")
+    assert "\x1b" not in capsys.readouterr().err

@@ -1,0 +1,98 @@
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from distributary.cli import _http
+from distributary.errors import SettingsError, TransportError
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://127.0.0.1:8080", (False, "127.0.0.1", 8080, "", "127.0.0.1:8080")),
+        ("http://example.com/", (False, "example.com", 80, "", "example.com")),
+        ("https://example.com/a/b/", (True, "example.com", 443, "/a/b", "example.com")),
+        ("http://[::1]:9000/x", (False, "::1", 9000, "/x", "[::1]:9000")),
+    ],
+)
+def test_an_address_is_read_from_a_url(url: str, expected: tuple[object, ...]) -> None:
+    """Scheme, host, port with its default, prefix, authority."""
+    assert _http.parse_address(url) == expected
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "127.0.0.1:8080", "ftp://x", "http://", "http://u:p@x", "http://x:0x1", "http://[::1"],
+)
+def test_a_url_that_is_no_server_is_refused(url: str) -> None:
+    """The message shows an example, and what was given."""
+    with pytest.raises(SettingsError, match=r"such as http://127\.0\.0\.1:8080"):
+        _http.parse_address(url)
+
+
+class Peer(asyncio.Transport):
+    """The other side of a connection, played by a function of what was written."""
+
+    def __init__(self, wire: Any, answer: Callable[[Any], None]) -> None:
+        super().__init__()
+        self._wire = wire
+        self._answer = answer
+
+    def write(self, data: Any) -> None:
+        assert data
+        self._answer(self._wire)
+
+    def abort(self) -> None:
+        pass
+
+
+def ask(answer: Callable[[Any], None]) -> _http.Response:
+    """One request on a connection whose other side is *answer*."""
+
+    async def once() -> _http.Response:
+        wire = _http._Wire()
+        wire.connection_made(Peer(wire, answer))
+        return await wire.send(b"GET / HTTP/1.1\r\n\r\n")
+
+    return asyncio.run(once())
+
+
+def test_an_answer_in_pieces_is_one_answer() -> None:
+    """Split anywhere, with an interim answer before it."""
+    text = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nETag: x\r\ncontent-length: 2\r\n\r\n{}"
+
+    def answer(wire: Any) -> None:
+        for place in range(len(text)):
+            wire.data_received(text[place : place + 1])
+
+    response = ask(answer)
+    assert (response.status, response.headers["etag"], response.json()) == (201, "x", {})
+
+
+def test_a_chunked_answer_is_put_together() -> None:
+    """A streamed list of subscriptions comes so."""
+    text = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\n[\r\n1\r\n]\r\n0\r\n\r\n"
+    assert ask(lambda wire: wire.data_received(text)).json() == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (lambda wire: wire.data_received(b"SSH-2.0-x\r\n"), "protocol"),
+        (lambda wire: wire.connection_lost(None), "reset"),
+        (lambda wire: wire.connection_lost(ConnectionResetError("reset")), "reset"),
+    ],
+    ids=["not HTTP", "closed", "reset"],
+)
+def test_no_answer_is_a_transport_error(answer: Callable[[Any], None], reason: str) -> None:
+    """Never an invented status."""
+    with pytest.raises(TransportError) as caught:
+        ask(answer)
+    assert caught.value.reason == reason
+
+
+def test_a_body_that_is_no_json_reads_as_nothing() -> None:
+    """A proxy's error page must not end the command with a traceback."""
+    assert _http.Response(502, {}, b"<html>").json() is None

@@ -1,0 +1,88 @@
+"""The compiled filter as a value."""
+
+import dataclasses
+import pickle
+
+import pytest
+
+from distributary import filter as filters
+from distributary.errors import ResourceError
+
+
+def test_what_cannot_be_understood_is_never_compiled():
+    """An unknown dialect is an error with every fault, not a filter that passes all."""
+    with pytest.raises(ResourceError) as raised:
+        filters.compile([{"sparkle": {}}, {"any": []}])
+    assert [fault.path for fault in raised.value.faults] == [
+        "$.filters[0].sparkle",
+        "$.filters[1].any",
+    ]
+
+
+def test_a_filter_is_immutable():
+    """Neither its members nor the array it came from change what it says."""
+    array = [{"exact": {"type": "a"}}]
+    compiled = filters.compile(array)
+    array[0]["exact"]["type"] = "b"
+    array.append({"exact": {"type": "c"}})
+    assert compiled.matches({"type": "a"}) is True
+    assert pickle.loads(pickle.dumps(compiled)).matches({"type": "a"}) is True
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        compiled.matches = filters.compile([]).matches
+    with pytest.raises(TypeError):
+        compiled.required["type"] = "b"
+
+
+def test_a_nested_expression_does_not_follow_the_array_either():
+    """Deeper texts and lists are copied as well."""
+    array = [{"any": [{"prefix": {"type": "a"}}, {"not": {"exact": {"id": "1", "x": "y"}}}]}]
+    compiled = filters.compile(array)
+    array[0]["any"][1]["not"]["exact"]["id"] = "2"
+    array[0]["any"].clear()
+    assert compiled.matches({"type": "b", "id": "1", "x": "y"}) is False
+    assert compiled.matches({"type": "ab", "id": "1", "x": "y"}) is True
+
+
+def test_a_filter_survives_pickling():
+    """Spark may carry it to a worker."""
+    array = [{"any": [{"prefix": {"type": "a"}}, {"exact": {"n": "5"}}]}]
+    compiled = filters.compile(array)
+    again = pickle.loads(pickle.dumps(compiled))
+    assert again.json == compiled.json
+    assert again.comparisons_max == compiled.comparisons_max
+    for attributes in ({"type": "ab"}, {"type": "b"}, {"n": 5}):
+        assert again.matches(attributes) is compiled.matches(attributes)
+
+
+@pytest.mark.parametrize(
+    ("array", "comparisons"),
+    [
+        ([], 0),
+        ([{"exact": {"a": "1"}}], 1),
+        ([{"exact": {"a": "1", "b": "2"}}, {"not": {"prefix": {"c": "3"}}}], 3),
+        ([{"any": [{"exact": {"a": "1"}}, {"all": [{"suffix": {"b": "2", "c": "3"}}]}]}], 3),
+    ],
+)
+def test_the_cost_is_known_before_any_event(array, comparisons):
+    """A route may be refused for its cost without running it."""
+    assert filters.compile(array).comparisons_max == comparisons
+
+
+@pytest.mark.parametrize(
+    ("array", "required"),
+    [
+        ([], {}),
+        ([{"exact": {"a": "1", "b": "2"}}], {"a": "1", "b": "2"}),
+        ([{"exact": {"a": "1"}}, {"exact": {"b": "2"}}], {"a": "1", "b": "2"}),
+        ([{"all": [{"exact": {"a": "1"}}, {"prefix": {"b": "2"}}]}], {"a": "1"}),
+        ([{"prefix": {"a": "1"}}, {"suffix": {"b": "2"}}], {}),
+        ([{"not": {"exact": {"a": "1"}}}], {}),
+        ([{"not": {"not": {"exact": {"a": "1"}}}}], {}),
+        ([{"any": [{"exact": {"a": "1"}}, {"exact": {"a": "2"}}]}], {}),
+        ([{"any": [{"exact": {"a": "1"}}, {"exact": {"a": "1", "b": "2"}}]}], {"a": "1"}),
+        ([{"any": [{"exact": {"a": "1", "b": "2"}}]}], {"a": "1", "b": "2"}),
+    ],
+)
+def test_what_every_match_requires_is_known(array, required):
+    """An index may go by these values."""
+    assert dict(filters.compile(array).required) == required

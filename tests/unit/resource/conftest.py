@@ -1,0 +1,42 @@
+"""Rules of this version and shorthands for proposals."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from distributary.errors import ResourceError
+from distributary.filter import check
+from distributary.policy import parse_duration_s
+from distributary.resource import Rules, SinkRule, SubscriptionSpec, api_subscription
+
+
+@pytest.fixture
+def rules():
+    """Local sinks allowed, the filter dialects and durations of this version."""
+    return Rules(SinkRule(local_allowed=True), check, parse_duration_s)
+
+
+@pytest.fixture
+def parse(rules) -> Callable[..., SubscriptionSpec]:
+    """Parse a good HTTP proposal with some members changed; ``...`` leaves one out."""
+
+    def call(**members: Any) -> SubscriptionSpec:
+        body = {"sink": "https://example.com/sink", "protocol": "HTTP", **members}
+        return api_subscription.parse(
+            {name: value for name, value in body.items() if value is not ...}, rules
+        )
+
+    return call
+
+
+@pytest.fixture
+def faults_of(parse) -> Callable[..., list[tuple[str, str]]]:
+    """Path and code of every fault of such a proposal."""
+
+    def call(**members: Any) -> list[tuple[str, str]]:
+        with pytest.raises(ResourceError) as caught:
+            parse(**members)
+        return [(fault.path, fault.code) for fault in caught.value.faults]
+
+    return call

@@ -1,0 +1,191 @@
+"""Which URIs an HTTP sink may have, and which addresses the operator allows."""
+
+import pytest
+
+from distributary.errors import ResourceError
+from distributary.filter import check
+from distributary.policy import parse_duration_s
+from distributary.resource import Rules, SinkRule, api_subscription
+
+PUBLIC = SinkRule(local_allowed=False)
+LOCAL = SinkRule(local_allowed=True)
+
+GOOD = [
+    "http://example.com",
+    "https://example.com/a/b?c=d&e=%20",
+    "HTTPS://EXAMPLE.com:8443/",
+    "http://a_b.example.com.:1/",
+    "http://xn--bcher-kva.example/",
+    "http://93.184.216.34/",
+    "http://[2606:2800:220:1:248:1893:25c8:1946]:65535/x",
+    "http://1.example/",
+    "http://example.com:80/@:x",
+]
+
+BAD = [
+    "example.com",
+    "/path",
+    "//example.com/",
+    "http:example.com",
+    "http:///path",
+    "http://",
+    "http://:80/",
+    "ftp://example.com/",
+    "file:///etc/passwd",
+    "unix:///run/x.sock",
+    "http+unix://%2Frun/",
+    "http://user@example.com/",
+    "http://user:pw@example.com/",
+    "http://@example.com/",
+    "http://example.com/#frag",
+    "http://example.com#",
+    "http://example.com:0/",
+    "http://example.com:65536/",
+    "http://example.com:/",
+    "http://example.com:8o/",
+    "http://example.com:1:2/",
+    "http://exa mple.com/",
+    "http://example.com/a b",
+    "http://example.com/\n",
+    "http://example.com\t/",
+    "http://exam\u00a0ple.com/",
+    "http://example.com\\@evil.com/",
+    "http://\uff45xample.com/",
+    "http://bücher.example/",
+    "http://exam%70le.com/",
+    "http://example.com/%zz",
+    "http://-example.com/",
+    "http://example..com/",
+    "http://127.1/",
+    "http://0x7f.1/",
+    "http://0x7f000001/",
+    "http://2130706433/",
+    "http://0177.0.0.1/",
+    "http://1.2.3.4.5/",
+    "http://1.2.3.256/",
+    "http://0/",
+    "http://[::1/",
+    "http://::1/",
+    "http://[::g]/",
+    "http://[fe80::1%25eth0]/",
+    "http://[fe80::1%eth0]/",
+    "http://[127.0.0.1]/",
+    "http://[v1.a]/",
+    "http://" + "a" * 64 + ".com/",
+    "http://" + "a." * 127 + "com/",
+]
+
+
+def parse_sink(sink: str, rule: SinkRule) -> list[str]:
+    """Codes of the faults of such a sink."""
+    try:
+        api_subscription.parse(
+            {"sink": sink, "protocol": "HTTP"}, Rules(rule, check, parse_duration_s)
+        )
+    except ResourceError as error:
+        return [fault.code for fault in error.faults]
+    return []
+
+
+@pytest.mark.parametrize("sink", GOOD)
+def test_a_good_sink_is_kept_as_it_stands(sink):
+    """Nothing is normalised: the receiver may compare what it gets."""
+    rules = Rules(PUBLIC, check, parse_duration_s)
+    spec = api_subscription.parse({"sink": sink, "protocol": "HTTP"}, rules)
+    assert spec.sink == sink
+
+
+@pytest.mark.parametrize("sink", BAD, ids=ascii)
+@pytest.mark.parametrize("rule", [PUBLIC, LOCAL], ids=["public", "local"])
+def test_a_bad_sink_is_refused(sink, rule):
+    """Whatever the operator allows, these are no addresses to send to."""
+    assert "uri" in parse_sink(sink, rule)
+
+
+LOCAL_ONES = [
+    "127.0.0.1",
+    "127.255.255.254",
+    "10.0.0.1",
+    "172.16.0.1",
+    "172.31.255.255",
+    "192.168.1.1",
+    "100.64.0.1",
+    "[::1]",
+    "[fd00::1]",
+    "[::ffff:127.0.0.1]",
+    "localhost",
+    "LOCALHOST.",
+    "a.localhost",
+]
+
+RESERVED = [
+    "0.0.0.0",
+    "169.254.1.1",
+    "192.0.2.1",
+    "198.18.0.1",
+    "203.0.113.1",
+    "224.0.0.1",
+    "255.255.255.255",
+    "[::]",
+    "[::7f00:1]",
+    "[64:ff9b::7f00:1]",
+    "[2002:7f00:1::]",
+    "[fe80::1]",
+    "[ff02::1]",
+    "[2001:db8::1]",
+]
+
+METADATA = ["169.254.169.254", "[fd00:ec2::254]", "168.63.129.16", "100.100.100.200"]
+
+
+@pytest.mark.parametrize("host", LOCAL_ONES)
+def test_local_sinks_follow_the_listener(host):
+    """Decision 22: allowed while the server listens on loopback only."""
+    assert parse_sink(f"http://{host}/", LOCAL) == []
+    assert parse_sink(f"http://{host}/", PUBLIC) == ["blocked-address"]
+
+
+@pytest.mark.parametrize("host", RESERVED + METADATA)
+@pytest.mark.parametrize("rule", [PUBLIC, LOCAL], ids=["public", "local"])
+def test_reserved_and_metadata_addresses_are_refused(host, rule):
+    """Listening on loopback does not open them."""
+    assert parse_sink(f"http://{host}/", rule) == ["blocked-address"]
+
+
+def test_the_operator_can_allow_a_network():
+    """By CIDR, and no more than that."""
+    rule = SinkRule.of(local_allowed=False, allowed=["10.1.0.0/16", "fd00::/64"])
+    assert parse_sink("http://10.1.2.3/", rule) == []
+    assert parse_sink("http://[fd00::2]/", rule) == []
+    assert parse_sink("http://10.2.0.1/", rule) == ["blocked-address"]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "faults"),
+    [
+        ("169.254.0.0/16", ["blocked-address"]),
+        ("169.254.169.254/32", []),
+        ("0.0.0.0/0", ["blocked-address"]),
+    ],
+)
+def test_metadata_addresses_are_allowed_one_by_one(allowed, faults):
+    """A generous network never opens the way to a machine's own credentials."""
+    rule = SinkRule.of(local_allowed=True, allowed=[allowed])
+    assert parse_sink("http://169.254.169.254/latest/meta-data/", rule) == faults
+
+
+def test_names_are_judged_when_they_are_dialled():
+    """A name may be repointed after it was checked; the connector decides then."""
+    assert parse_sink("http://metadata.google.internal/", PUBLIC) == []
+
+
+def test_a_dead_letter_sink_follows_the_same_rule():
+    """A second way out is no way around."""
+    body = {
+        "sink": "http://example.com/",
+        "protocol": "HTTP",
+        "protocolsettings": {"delivery": {"deadLetterSink": "http://127.0.0.1/"}},
+    }
+    with pytest.raises(ResourceError) as caught:
+        api_subscription.parse(body, Rules(PUBLIC, check, parse_duration_s))
+    assert [fault.code for fault in caught.value.faults] == ["blocked-address"]

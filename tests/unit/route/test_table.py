@@ -1,0 +1,168 @@
+"""Route records applied in log order, snapshots, and what is refused."""
+
+import json
+
+import pytest
+
+from distributary.errors import LogDamagedError, LogFormatError, ResourceError
+from distributary.event import Event
+from distributary.flow import RouteRecord
+from distributary.route import SNAPSHOT_FORMAT, RouteTable
+
+PUSH = Event({"specversion": "1.0", "id": "1", "source": "/repo", "type": "push"}, None)
+
+
+def put(seq, uid, revision=1, **what):
+    """A put record."""
+    return RouteRecord(seq=seq, op="put", uid=uid, revision=revision, **what)
+
+
+def delete(seq, uid):
+    """A delete record."""
+    return RouteRecord(seq=seq, op="delete", uid=uid, revision=1)
+
+
+def table(*records):
+    """A table with *records* applied."""
+    made = RouteTable()
+    for record in records:
+        made.apply(record)
+    return made
+
+
+def test_an_empty_table_matches_nothing():
+    """No routes, no change applied yet."""
+    empty = RouteTable()
+    assert empty.match(PUSH) == ()
+    assert (len(empty), empty.last_seq) == (0, 0)
+
+
+def test_an_event_is_seen_by_the_routes_that_stand_before_it():
+    """Created, replaced, deleted: each change shows in the next match."""
+    routes = RouteTable()
+    seen = []
+    for record in (
+        put(1, "a"),
+        put(2, "b", types=("pull",)),
+        put(3, "b", 2, types=("push",)),
+        delete(4, "a"),
+    ):
+        assert routes.apply(record) is True
+        seen.append(routes.match(PUSH))
+    assert seen == [("a",), ("a",), ("a", "b"), ("b",)]
+    assert routes.last_seq == 4
+    assert routes.record("b").revision == 2
+    assert routes.record("a") is None
+    assert [record.uid for record in routes.records()] == ["b"]
+
+
+def test_a_change_rolled_forward_twice_is_ignored():
+    """A seq that is not above the last applied one changes nothing (DESIGN rule 4)."""
+    routes = table(put(1, "a"), put(2, "b"), delete(3, "a"))
+    before = routes.snapshot()
+    for record in (put(1, "a"), put(2, "b", types=("pull",)), delete(3, "b"), put(3, "c")):
+        assert routes.apply(record) is False
+    assert routes.snapshot() == before
+
+
+def test_numbers_may_leave_gaps():
+    """Changes of other kinds may take numbers of the same sequence."""
+    routes = table(put(5, "a"), put(900, "b"))
+    assert routes.last_seq == 900
+    assert routes.match(PUSH) == ("a", "b")
+
+
+def test_deleting_an_unknown_route_is_applied():
+    """The number counts as applied."""
+    routes = table(put(1, "a"))
+    assert routes.apply(delete(2, "b")) is True
+    assert routes.last_seq == 2
+
+
+def test_a_record_that_cannot_be_compiled_is_not_skipped():
+    """The error comes out, and the record still is the next one."""
+    routes = table(put(1, "a"))
+    with pytest.raises(ResourceError):
+        routes.apply(put(2, "b", filters=({"sparkle": {}},)))
+    assert routes.last_seq == 1
+    assert routes.match(PUSH) == ("a",)
+
+
+def test_a_snapshot_restores_the_same_table():
+    """Routes, order and number; and the restored table goes on like the first."""
+    routes = table(
+        put(1, "a", source="/repo"),
+        put(2, "b", filters=({"not": {"exact": {"type": "x"}}},)),
+        put(3, "c", types=("push", "pull")),
+        put(4, "a", 2),
+        delete(5, "b"),
+    )
+    again = RouteTable.restore(routes.snapshot())
+    assert again.last_seq == 5
+    assert list(again.records()) == list(routes.records())
+    assert again.match(PUSH) == routes.match(PUSH) == ("a", "c")
+    assert again.snapshot() == routes.snapshot()
+    assert again.apply(put(5, "d")) is False
+    assert again.apply(put(6, "d")) is True
+
+
+def test_a_snapshot_is_json_that_says_its_format():
+    """People can read the log."""
+    content = json.loads(table(put(1, "a", types=("push",))).snapshot())
+    assert content == {
+        "format": SNAPSHOT_FORMAT,
+        "last_seq": 1,
+        "routes": [{"seq": 1, "op": "put", "uid": "a", "revision": 1, "types": ["push"]}],
+    }
+
+
+def test_an_empty_table_has_a_snapshot_too():
+    """A partition may be cut before any route came."""
+    assert len(RouteTable.restore(RouteTable().snapshot())) == 0
+
+
+def test_a_snapshot_of_a_newer_version_is_refused_as_such():
+    """Whatever else stands in it: the operator must upgrade."""
+    with pytest.raises(LogFormatError, match="upgrade"):
+        RouteTable.restore(b'{"format": 2, "tables": {}}')
+
+
+ROUTE = '{"seq":1,"op":"put","uid":"a","revision":1}'
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\xff\xfe",
+        b"null",
+        b"[]",
+        b"{}",
+        b'{"format":1}',
+        b'{"format":"1","last_seq":0,"routes":[]}',
+        b'{"format":0,"last_seq":0,"routes":[]}',
+        b'{"format":1,"last_seq":-1,"routes":[]}',
+        b'{"format":1,"last_seq":0,"routes":{}}',
+        b'{"format":1,"last_seq":1,"routes":[{"seq":1}]}',
+        f'{{"format":1,"last_seq":0,"routes":[{ROUTE}]}}'.encode(),
+        f'{{"format":1,"last_seq":1,"routes":[{ROUTE},{ROUTE}]}}'.encode(),
+        f'{{"format":1,"last_seq":1,"routes":[{ROUTE.replace("put", "delete")}]}}'.encode(),
+        f'{{"format":1,"last_seq":1,"routes":[{ROUTE.replace("1", "0", 1)}]}}'.encode(),
+        b"[" * 100_000,
+        b'{"format":1,"x":' + b"[" * 100_000,
+        table(put(1, "a")).snapshot()[:-1],
+    ],
+    ids=lambda body: repr(body)[:50],
+)
+def test_a_damaged_snapshot_is_refused(body):
+    """Never half a table."""
+    with pytest.raises(LogDamagedError):
+        RouteTable.restore(body)
+
+
+def test_a_snapshot_with_a_filter_of_a_newer_version_is_not_skipped():
+    """An unknown dialect stops the partition, as in a single record."""
+    body = b"""{"format":1,"last_seq":1,"routes":[
+        {"seq":1,"op":"put","uid":"a","revision":1,"filters":[{"sparkle":{}}]}]}"""
+    with pytest.raises(ResourceError):
+        RouteTable.restore(body)
