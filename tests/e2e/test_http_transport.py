@@ -1,63 +1,18 @@
-"""The HTTP transport against sinks on loopback that misbehave (RELIABILITY S1-S6, S9, S10)."""
+"""The HTTP transport against sinks on loopback that misbehave (RELIABILITY S1-S6, S9)."""
 
 import asyncio
-import contextlib
 import socket
-import ssl
-import subprocess
 
 import pytest
 import uvloop
 
-from distributary.clock import SystemClock
-from distributary.deliver import AddressRule, CachingResolver, Connector, Destination
-from distributary.deliver.transports.http import HttpTransport
+from distributary.deliver import AddressRule, _connector, parse_networks
 from distributary.errors import TransportError
 from distributary.event import Event
 from distributary.policy import Reply
 from distributary.testing import fake_sink
 from distributary.testing.fake_sink import FakeSink, answer, answer_and_close
-
-EVENT = Event(
-    {"specversion": "1.0", "id": "1", "source": "/e2e", "type": "com.example.e2e"}, b"body"
-)
-
-
-class Names:
-    """A resolver with a fixed table; counts what it is asked."""
-
-    def __init__(self, **table):
-        self.table = table
-        self.asked = []
-
-    async def resolve(self, host):
-        self.asked.append(host)
-        found = self.table.get(host.replace(".", "_"))
-        if found is None:
-            raise TransportError("dns", f"no such name: {host}")
-        if found == "silent":
-            await asyncio.Event().wait()
-        return list(found)
-
-
-@contextlib.asynccontextmanager
-async def opened(rule=None, names=None, tls=None):
-    """A transport that is closed at the end; by default loopback is allowed."""
-    clock = SystemClock()
-    rule = rule or AddressRule(loopback_allowed=True)
-    resolver = CachingResolver(names or Names(), clock)
-    transport = HttpTransport(Connector(rule, resolver, tls), clock, asyncio.get_running_loop())
-    try:
-        yield transport
-    finally:
-        await transport.close()
-
-
-def send(transport, uri, timeout_s=5.0, event=EVENT, **settings):
-    """A future of the answer to one attempt."""
-    future = asyncio.get_running_loop().create_future()
-    transport.send(event, Destination(uri, **settings), timeout_s, future.set_result)
-    return future
+from distributary.testing.http_attempts import EVENT, TableResolver, opened, send
 
 
 def run(scenario):
@@ -304,12 +259,34 @@ def test_names_the_blocked_address_and_dials_nothing():
     assert connections == 0
 
 
-def test_refuses_a_name_that_points_inside_and_outside():
-    """Every answer is checked before any is dialled."""
-    names = Names(mixed_example=["93.184.216.34", "127.0.0.1"])
+def test_checks_the_peer_that_was_reached(monkeypatch):
+    """The last guard: whatever was dialled, the other end must be allowed too."""
+
+    class Diverted(socket.socket):
+        def getpeername(self):
+            return ("10.0.0.1", 80)
 
     async def scenario():
-        async with opened(rule=AddressRule(), names=names) as transport:
+        rule = AddressRule(allow=parse_networks(["127.0.0.1"]))
+        async with FakeSink() as sink, opened(rule=rule) as transport:
+            allowed = await send(transport, sink.uri("/a"))
+            monkeypatch.setattr(_connector.socket, "socket", Diverted)
+            async with opened(rule=rule) as other:
+                diverted = await send(other, sink.uri("/b"))
+            return allowed, diverted, sink.requests
+
+    allowed, diverted, requests = run(scenario())
+    assert allowed.status == 204
+    assert diverted.reason == "blocked-address"
+    assert [request.target for request in requests] == ["/a"]
+
+
+def test_refuses_a_name_that_points_inside_and_outside():
+    """Every answer is checked before any is dialled."""
+    names = TableResolver({"mixed.example": ["93.184.216.34", "127.0.0.1"]})
+
+    async def scenario():
+        async with opened(rule=AddressRule(), resolver=names) as transport:
             return await send(transport, "http://mixed.example/")
 
     assert run(scenario()).reason == "blocked-address"
@@ -317,10 +294,10 @@ def test_refuses_a_name_that_points_inside_and_outside():
 
 def test_tells_of_names_that_do_not_resolve():
     """S9: no such name, and a name without addresses, are ``dns`` and can be tried again."""
-    names = Names(empty_example=[])
+    names = TableResolver({"empty.example": []})
 
     async def scenario():
-        async with opened(names=names) as transport:
+        async with opened(resolver=names) as transport:
             return [await send(transport, f"http://{name}.example/") for name in ("none", "empty")]
 
     assert [(a.reason, a.retryable) for a in run(scenario())] == [("dns", True)] * 2
@@ -329,10 +306,10 @@ def test_tells_of_names_that_do_not_resolve():
 @pytest.mark.slow
 def test_a_name_server_that_is_silent_blocks_no_other_sink():
     """S9: look-ups wait each for themselves."""
-    names = Names(silent_example="silent", good_example=["127.0.0.1"])
+    names = TableResolver({"silent.example": None, "good.example": ["127.0.0.1"]})
 
     async def scenario():
-        async with FakeSink() as sink, opened(names=names) as transport:
+        async with FakeSink() as sink, opened(resolver=names) as transport:
             stuck = [send(transport, "http://silent.example/", 0.3) for _ in range(100)]
             good = await send(transport, sink.uri(host="good.example"))
             assert not any(future.done() for future in stuck)
@@ -345,127 +322,15 @@ def test_a_name_server_that_is_silent_blocks_no_other_sink():
 
 def test_tries_the_next_address_when_one_refuses():
     """S9: a name with dead addresses is reached by one that lives."""
-    names = Names(two_example=["127.0.0.2", "127.0.0.1"])
+    names = TableResolver({"two.example": ["127.0.0.2", "127.0.0.1"]})
 
     async def scenario():
-        async with FakeSink() as sink, opened(names=names) as transport:
+        async with FakeSink() as sink, opened(resolver=names) as transport:
             return await send(transport, sink.uri(host="two.example")), names.asked
 
     reply, asked = run(scenario())
     assert reply.status == 204
     assert asked == ["two.example"]
-
-
-@pytest.fixture(scope="session")
-def certificates(tmp_path_factory):
-    """A function that makes a self-signed certificate for a name, of a given time."""
-    folder = tmp_path_factory.mktemp("tls")
-    (folder / "index").write_text("")
-    (folder / "conf").write_text(
-        f"[ca]\ndefault_ca=d\n[d]\ndatabase={folder}/index\nnew_certs_dir={folder}\n"
-        "default_md=sha256\npolicy=p\nrand_serial=yes\nunique_subject=no\n"
-        "copy_extensions=copyall\n[p]\nCN=supplied\n"
-    )
-
-    def openssl(*arguments):
-        subprocess.run(["openssl", *arguments], check=True, capture_output=True, cwd=folder)
-
-    def make(name, start="20240101000000Z", end="20991231000000Z"):
-        path = folder / f"{name}.pem"
-        openssl(
-            *("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
-            *("-nodes", "-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}"),
-            *("-keyout", "key", "-out", "request"),
-        )
-        openssl(
-            *("ca", "-batch", "-selfsign", "-config", "conf", "-keyfile", "key", "-notext"),
-            *("-startdate", start, "-enddate", end, "-in", "request", "-out", "certificate"),
-        )
-        path.write_text((folder / "key").read_text() + (folder / "certificate").read_text())
-        return path
-
-    return make
-
-
-def tls_attempt(certificate, host, *, trusted=True, version=None, timeout_s=5.0):
-    """The answers of two attempts by TLS, and the sink."""
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(certificate)
-    if version is not None:
-        server.set_ciphers("ALL:@SECLEVEL=0")
-        server.minimum_version = version
-        server.maximum_version = version
-    client = ssl.create_default_context(cafile=certificate) if trusted else None
-    names = Names(**{host.replace(".", "_"): ["127.0.0.1"]})
-
-    async def scenario():
-        async with FakeSink(tls=server) as sink, opened(names=names, tls=client) as transport:
-            answers = [await send(transport, sink.uri(host=host), timeout_s) for _ in range(2)]
-            return answers, sink
-
-    return run(scenario())
-
-
-def test_delivers_by_tls(certificates):
-    """A trusted certificate of the right name: delivered, and the connection is kept."""
-    answers, sink = tls_attempt(certificates("good.example"), "good.example")
-    assert [answer.status for answer in answers] == [204, 204]
-    assert sink.connections == 1
-    assert sink.requests[0].header("host") == f"good.example:{sink.port}"
-
-
-def test_refuses_a_certificate_of_another_name(certificates):
-    """S10: class ``tls``, and no request leaves."""
-    answers, sink = tls_attempt(certificates("good.example"), "other.example")
-    assert {answer.reason for answer in answers} == {"tls"}
-    assert not sink.requests
-
-
-def test_refuses_a_certificate_that_nobody_signed(certificates):
-    """S10: self-signed is not trusted."""
-    answers, sink = tls_attempt(certificates("self.example"), "self.example", trusted=False)
-    assert {answer.reason for answer in answers} == {"tls"}
-    assert not sink.requests
-
-
-def test_refuses_an_expired_certificate(certificates):
-    """S10: expired is refused, though trusted."""
-    certificate = certificates("old.example", "20200101000000Z", "20200102000000Z")
-    answers, sink = tls_attempt(certificate, "old.example")
-    assert {answer.reason for answer in answers} == {"tls"}
-    assert not sink.requests
-
-
-@pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
-def test_refuses_an_old_version_of_tls(certificates):
-    """S10: TLS 1.0 is not spoken, and there is no fall-back."""
-    certificate = certificates("tls10.example")
-    answers, sink = tls_attempt(certificate, "tls10.example", version=ssl.TLSVersion.TLSv1)
-    assert {answer.reason for answer in answers} == {"tls"}
-    assert not sink.requests
-
-
-@pytest.mark.slow
-def test_a_handshake_that_hangs_costs_the_deadline_alone():
-    """S10: the total deadline covers the handshake, and the connection is closed."""
-
-    async def scenario():
-        gone = asyncio.Event()
-
-        async def silent(reader, writer):
-            while await reader.read(1000):
-                pass
-            gone.set()
-            writer.close()
-
-        server = await asyncio.start_server(silent, "127.0.0.1", 0)
-        uri = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-        async with server, opened() as transport:
-            answer = await send(transport, uri, 0.3)
-            await asyncio.wait_for(gone.wait(), 5)
-            return answer
-
-    assert run(scenario()).reason == "timeout"
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ import socket
 import sys
 import time
 from pathlib import Path
+from typing import TextIO
 
 import msgspec
 import structlog
@@ -100,6 +101,7 @@ class Server:
         self._clock = SystemClock()
         self._log = structlog.get_logger()
         self._began_s = time.monotonic()
+        self._health: Health | None = None
 
     def release(self) -> None:
         """Let the port and the folder go."""
@@ -126,7 +128,7 @@ class Server:
             restarts=lambda: {child.role: child.restarts for child in (ingest, pipeline)},
         )
         health.forget()
-        self._pipeline_ended = health.pipeline_ended
+        self._health = health
         api = _api(create_app(subscriptions, health, Description()), self._places.control_socket)
         serving = asyncio.create_task(api.serve())
         ingest.start()
@@ -154,7 +156,8 @@ class Server:
         self._stopping.set()
 
     def _pipeline_ended(self) -> None:
-        """Replaced once the health stands."""
+        if self._health is not None:
+            self._health.pipeline_ended()
 
     def _children(self) -> tuple[Child, Child]:
         settings = self._settings
@@ -269,8 +272,8 @@ def _api(application: object, path: Path) -> uvicorn.Server:
         timeout_graceful_shutdown=2,
     )
     server = uvicorn.Server(config)
-    server.install_signal_handlers = lambda: None  # type: ignore[method-assign]  # ours stand
-    server.capture_signals = contextlib.nullcontext  # type: ignore[assignment,method-assign]
+    # Signals are ours: the API stops last, when the other processes have.
+    server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
     return server
 
 
@@ -308,7 +311,7 @@ def _is_loopback(host: str) -> bool:
     return ipaddress.ip_address(host).is_loopback
 
 
-def _other_log(folder: Path):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a text file
+def _other_log(folder: Path) -> TextIO:
     path = folder / "spark.log"
     if path.exists() and path.stat().st_size > LOG_BYTES_MAX:
         shutil.move(path, path.with_suffix(".old"))

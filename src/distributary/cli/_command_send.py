@@ -85,7 +85,7 @@ def send(
     event = None
     if not files:
         attributes = {
-            "id": id_ or str(uuid.uuid4()),
+            "id": str(uuid.uuid4()) if id_ is None else id_,
             "source": source,
             "type": type_,
             "subject": subject,

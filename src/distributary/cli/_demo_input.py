@@ -67,8 +67,8 @@ def find_input(folder: Path, package_log: Path = Path("/var/log/dpkg.log")) -> D
     if len(packages) >= EVENTS_MIN:
         libraries = {"prefix": {"subject": "lib"}}
         installed = {"exact": {"type": TYPE + "package.installed"}}
-        upgraded = {"exact": {"type": TYPE + "package.upgrade"}}
-        few = {"all": [{"any": [installed, upgraded]}, {"not": libraries}]}
+        unpacked = {"exact": {"type": TYPE + "package.unpacked"}}
+        few = {"all": [{"any": [installed, unpacked]}, {"not": libraries}]}
         return DemoInput("the package log of this machine", packages, libraries, few)
     tests = {"prefix": {"subject": "json/"}}
     few = {"all": [python, {"any": [tests, {"prefix": {"subject": "asyncio/"}}]}]}

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 State = Literal["acked", "refused", "unknown"]
-"""``acked``: answered 2xx. ``refused``: answered otherwise, or never left. ``unknown``: no answer."""
+"""``acked``: 2xx. ``refused``: another answer, or it never left. ``unknown``: no answer."""
 
 ADDED_ON_THE_WAY = ("knativeerror", "knativebrokerttl")
 """Beginnings of names that the router may add; digests leave them out."""

@@ -52,7 +52,8 @@ def command() -> Callable[..., None]:
         _parameter(row.name, row.flag, _metavar(row), row.about, row.default)
         for row in settings.settings_table()
     ]
-    serve.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
+    # typer reads a function's signature; mypy does not know that a function may carry one
+    serve.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     serve.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     serve.__doc__ = _HELP
     return serve

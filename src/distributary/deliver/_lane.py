@@ -346,6 +346,10 @@ class Lane:
         self._held_bytes -= self._queued_bytes
         self._shared.held_bytes -= self._queued_bytes
         self._queued_bytes = 0
+        if self._refused:
+            # No answer may follow that would tell of the room. Not from inside this call: who
+            # takes the queue away is not ready for new tasks.
+            self._shared.timers.call_later(0.0, self._tell_of_room)
         return tasks
 
     def stop(self) -> None:

@@ -160,8 +160,8 @@ class Connection(asyncio.Protocol):
             return  # it is our turn, not the client's
         elif overdue(self._phase, now_s - self._since_s, self._reader.body_bytes):
             self._desk.counters.connections_cut += 1
-            if self._phase is Phase.IDLE:
-                self._close()
+            if self._phase is Phase.IDLE or self._reader.skipping:
+                self._close()  # nothing is owed: a body that is skipped was answered
             else:
                 self._refuse(
                     RequestError("request-timeout", "The request took too long to arrive."),
@@ -233,13 +233,14 @@ class Connection(asyncio.Protocol):
             self._phase = Phase.IDLE
             self._since_s = self._read_s
         else:
-            phase = Phase.HEAD if reader.body_under_way is None else Phase.BODY
+            request = reader.body_under_way
+            phase = Phase.HEAD if request is None and not reader.skipping else Phase.BODY
             if progressed or phase is not self._phase:
                 self._phase = phase
                 self._since_s = self._read_s
-            if phase is Phase.BODY:
-                self._await_body(cast("Request", reader.body_under_way))
-        if self._body_held and self._phase is not Phase.BODY:
+            if request is not None:
+                self._await_body(request)
+        if self._body_held and reader.body_under_way is None:
             self._hold_body(0)
         if self._half_closed and not self._waiting and not self._sealed:
             self._close()

@@ -23,8 +23,9 @@ class RequestReader:
     Attributes:
         refused: The request that the last ``RequestError`` was about; None: its head was
             unreadable.
-        broken: After a ``RequestError``: where the next request begins is unknown, or its
-            body would have to be read first; the connection must end.
+        broken: After a ``RequestError``: the connection must end, since where the next request
+            begins is unknown, or depends on whether the client sends its body after all
+            (``Expect``), or on a body without a length. Else the body is skipped as it comes.
     """
 
     __slots__ = (
@@ -37,6 +38,8 @@ class RequestReader:
         "_pos",
         "_request",
         "_scanned",
+        "_skip_bytes",
+        "_skipped_bytes",
         "broken",
         "refused",
     )
@@ -51,6 +54,8 @@ class RequestReader:
         self._request: Request | None = None  # its body is under way
         self._body = bytearray()
         self._chunks: ChunkedBody | None = None
+        self._skip_bytes = 0  # of a refused body that are still to come
+        self._skipped_bytes = 0
         self.refused: Request | None = None
         self.broken = False
 
@@ -60,8 +65,15 @@ class RequestReader:
         return self._request
 
     @property
+    def skipping(self) -> bool:
+        """The rest of a refused body is still to come."""
+        return self._skip_bytes > 0
+
+    @property
     def body_bytes(self) -> int:
-        """Bytes kept of a body that is under way."""
+        """Bytes that have come of a body that is under way, or being skipped."""
+        if self._skip_bytes:
+            return self._skipped_bytes
         return len(self._body) if self._chunks is None else len(self._chunks.body)
 
     @property
@@ -72,7 +84,7 @@ class RequestReader:
     @property
     def mid_request(self) -> bool:
         """Some bytes of a request are here, and not all."""
-        return self._request is not None or self._pos < len(self._buffer)
+        return self._request is not None or self._skip_bytes > 0 or self._pos < len(self._buffer)
 
     def receive(self, received: bytes) -> None:
         """Keeps *received* for ``next_request``."""
@@ -99,26 +111,39 @@ class RequestReader:
         request = self._request
         if request is not None:
             return self._continue_body(request)
+        if self._skip_bytes:
+            self._skip()
         if self._pos >= len(self._buffer):
             return None
         request = self._open()
         if request is None:
             return None
+        self.refused = request
+        self.broken = request.chunked or request.expects_continue
+        self._skip_bytes = request.content_length  # in case it is refused
+        self._skipped_bytes = 0
+        self._admit(request)
+        self._skip_bytes = 0
         pos = self._pos
         end = pos + request.content_length
         if end <= len(self._buffer) and not request.chunked:
-            self._pos = end
-            self.refused = request
-            self.broken = False
-            self._admit(request)
             request.body = bytes(self._buffer[pos:end])
+            self._pos = end
+            self.broken = False
             return request
         self._refuse_as_broken(request)
-        self._admit(request)
         self._request = request
         if request.chunked:
             self._chunks = ChunkedBody(self._body_bytes_max)
         return self._continue_body(request)
+
+    def _skip(self) -> None:
+        """Throws away what has come of a refused body."""
+        taken = min(self._skip_bytes, len(self._buffer) - self._pos)
+        self._pos += taken
+        self._scanned = self._pos
+        self._skip_bytes -= taken
+        self._skipped_bytes += taken
 
     def _refuse_as_broken(self, request: Request | None) -> None:
         self.refused = request
@@ -170,7 +195,12 @@ class RequestReader:
             return None
         self._pos = self._scanned = head_end + 4
         self._blank_skipped = False
-        request = _request.parse(bytes(buffer[pos : head_end + 4]), line_end - pos)
+        try:
+            request = _request.parse(bytes(buffer[pos : head_end + 4]), line_end - pos)
+        except RequestError:
+            # Name the first fault, the one that is found when the head comes in drops.
+            self._refuse_bare_lf(buffer, pos, pos, head_end + 4)
+            raise
         if request.content_length > self._body_bytes_max:
             self._refuse_as_broken(request)
             raise RequestError(
@@ -179,24 +209,24 @@ class RequestReader:
         return request
 
     def _await_line(self, buffer: bytes | bytearray, limit: int) -> None:
-        self._refuse_bare_lf(buffer, limit)
+        self._refuse_bare_lf(buffer, self._pos, max(self._pos, self._scanned), limit)
         if len(buffer) >= limit:
             raise RequestError(
                 "uri-too-long", f"The request line is above {_limits.REQUEST_LINE_BYTES_MAX} bytes."
             )
 
     def _await_head(self, buffer: bytes | bytearray, limit: int) -> None:
-        self._refuse_bare_lf(buffer, limit)
+        self._refuse_bare_lf(buffer, self._pos, max(self._pos, self._scanned), limit)
         if len(buffer) >= limit:
             raise RequestError(
                 "headers-too-large", f"Header fields above {_limits.HEADERS_BYTES_MAX} bytes."
             )
         self._scanned = max(self._pos, len(buffer) - 3)
 
-    def _refuse_bare_lf(self, buffer: bytes | bytearray, limit: int) -> None:
-        """A head with bare line feeds would never end: refuse it now, not at the deadline."""
-        start = max(self._pos, self._scanned)
+    @staticmethod
+    def _refuse_bare_lf(buffer: bytes | bytearray, head: int, start: int, limit: int) -> None:
+        """A head with bare line feeds may never end: refuse it now, not at the deadline."""
         while (line_feed := buffer.find(b"\n", start, limit)) >= 0:
-            if line_feed == self._pos or buffer[line_feed - 1] != 0x0D:
+            if line_feed == head or buffer[line_feed - 1] != 0x0D:
                 raise RequestError("bad-request", "A line of the header ends without CR.")
             start = line_feed + 1

@@ -130,6 +130,7 @@ def parse(head: bytes, line_end: int) -> Request:
     except httptools.HttpParserError as error:
         raise RequestError("bad-request", f"The header is malformed: {error}.") from error
     if not request.head_ended:
+        # No known bytes lead here; a field that the parser still holds back must not be lost.
         raise RequestError("bad-request", "The header is malformed.")
     _check_sizes(request, head, line_end)
     _read_watched(request)

@@ -43,6 +43,8 @@ class Word(enum.IntEnum):
     """Age of the oldest attempt under way, milliseconds."""
     OWNER_PID = 11
     """Process id of the owner."""
+    FAILED_READER = 12
+    """Token of the reader whose owner failed: that reader returns."""
 
     # Written by the driver.
     COOLING = 32

@@ -12,6 +12,8 @@ DRAIN_S_MAX = 0.3
 """A lane that empties within this is worth a pause: a full lane of 4,096 at 14,000/s."""
 PAUSE_S = 0.02
 """Longest single pause before the lane is looked at again."""
+UNPROVEN_S = 0.25
+"""A lane that has not answered yet is worth a pause for this long: connections are being made."""
 SHARE_MAX = 0.5
 """A sink may hold up the intake for at most this share of a second while others have work."""
 ROOM_SHARE = 0.25
@@ -42,7 +44,10 @@ class Patience:
         lane = self._dispatcher.lane(uri)
         if lane is None or lane.breaker is not BreakerState.CLOSED or lane.held_s > 0.0:
             return False
-        if lane.drain_s > DRAIN_S_MAX and lane.oldest_in_flight_s > PAUSE_S:
+        if lane.completions_per_s == 0.0:
+            if lane.oldest_in_flight_s > UNPROVEN_S:
+                return False
+        elif lane.drain_s > DRAIN_S_MAX and lane.oldest_in_flight_s > PAUSE_S:
             return False
         self._note(uri)
         return self._spent[uri] <= SHARE_MAX or self._alone(uri)

@@ -5,6 +5,7 @@ can die. Talks to readers and owners through the boards of the partitions alone.
 """
 
 import signal
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -81,7 +82,7 @@ class Driver:
         self._settings = settings
         self._now_s = monotonic_s
         self._sleep = sleep
-        self._stopping = False
+        self._stop = threading.Event()
         self._log = structlog.get_logger()
         self._places = Places.of(settings.session.data_dir)
         self._boards = [Board(self._places.board(p)) for p in range(settings.partitions)]
@@ -97,7 +98,7 @@ class Driver:
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent stops us in its own order.
         failures = 0
-        while not self._stopping:
+        while not self._stop.is_set():
             started_s = self._now_s()
             try:
                 self._run_query()
@@ -110,7 +111,7 @@ class Driver:
                     self._log.error("pipeline-jvm-gone", error=str(error)[:500])
                     return EXIT_JVM_GONE
                 reason = str(error)[:2000]
-            if self._stopping:
+            if self._stop.is_set():
                 break
             failures = 0 if self._now_s() - started_s > STEADY_S else failures + 1
             wait_s = RESTART_WAIT_S[min(failures, len(RESTART_WAIT_S)) - 1] if failures else 0.2
@@ -120,7 +121,7 @@ class Driver:
         return 0
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        self._stopping = True
+        self._stop.set()
 
     def _jvm_alive(self) -> bool:
         context = SparkSession.getActiveSession()
@@ -138,10 +139,10 @@ class Driver:
         query = self._start_query()
         self._warm = False
         try:
-            while query.isActive and not self._stopping:
+            while query.isActive and not self._stop.is_set():
                 self._watch(query)
                 self._sleep(LOOK_S)
-            if self._stopping:
+            if self._stop.is_set():
                 self._drain(query)
             elif (error := query.exception()) is not None:
                 raise error

@@ -68,7 +68,10 @@ def start(event: Event, subscription: dict[str, Any]) -> None:
 
 async def deliver(event: Event, subscription: dict[str, Any]) -> None:
     """Send until it is taken, or refused for good."""
-    while (status := await post(event, subscription["sink"])) == 503:
+    while True:
+        status = await post(event, subscription["sink"])
+        if status != 503:
+            break
         await asyncio.sleep(0.05)
     delivery = subscription["protocolsettings"]["delivery"]
     if status >= 400 and "deadLetterSink" in delivery:

@@ -20,7 +20,11 @@ from distributary.resource._faults import FAULTS_MAX
 RULES = Rules(SinkRule(local_allowed=True), check, parse_duration_s)
 
 scalars = (
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=9)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=9)
 )
 anything = st.recursive(
     scalars,

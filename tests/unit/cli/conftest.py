@@ -72,7 +72,8 @@ class Bench:
 
     def post(self, path: str = "/", body: bytes = b"x", method: str = "POST") -> bytes:
         """Send a request; what was answered until now."""
-        head = f"{method} {path} HTTP/1.1\r\nHost: a\r\nCE-Id: 1\r\ncontent-length: {len(body)}\r\n\r\n"
+        head = f"{method} {path} HTTP/1.1\r\nHost: a\r\nCE-Id: 1\r\n"
+        head += f"content-length: {len(body)}\r\n\r\n"
         self.connection.data_received(head.encode() + body)
         return self.wire.written
 

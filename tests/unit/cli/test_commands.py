@@ -38,12 +38,6 @@ def test_serve_has_a_flag_for_every_setting() -> None:
         assert row.flag in result.output
 
 
-def test_help_loads_no_spark() -> None:
-    """Everything but ``serve`` starts in a fraction of a second."""
-    assert "pyspark" not in vars(_commands)
-    assert not any(name.startswith("pyspark") for name in vars(sys.modules["distributary.cli"]))
-
-
 def test_version_is_the_package_version() -> None:
     """And nothing else."""
     assert CliRunner().invoke(app, ["version"]).output == distributary.__version__ + "\n"

@@ -61,7 +61,8 @@ def ask(answer: Callable[[Any], None]) -> _http.Response:
 
 def test_an_answer_in_pieces_is_one_answer() -> None:
     """Split anywhere, with an interim answer before it."""
-    text = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nETag: x\r\ncontent-length: 2\r\n\r\n{}"
+    text = b"HTTP/1.1 100 Continue\r\n\r\n"
+    text += b"HTTP/1.1 201 Created\r\nETag: x\r\ncontent-length: 2\r\n\r\n{}"
 
     def answer(wire: Any) -> None:
         for place in range(len(text)):

@@ -93,8 +93,12 @@ def test_every_mode_carries_the_event(mode: _outgoing.Mode) -> None:
 
 @pytest.mark.parametrize(
     ("data", "content_type"),
-    [(b'{"a": 1}', "application/json"), (b"hello", "text/plain"), (b"\xff", "application/octet-stream")],
-)  # fmt: skip
+    [
+        (b'{"a": 1}', "application/json"),
+        (b"hello", "text/plain"),
+        (b"\xff", "application/octet-stream"),
+    ],
+)
 def test_the_content_type_is_guessed_from_the_data(data: bytes, content_type: str) -> None:
     """JSON, text, anything else; the bytes stay as they are."""
     event = _outgoing.one_event(BASE, [], data)

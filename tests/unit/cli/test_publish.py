@@ -39,7 +39,9 @@ class Script:
         self.asked = 0
 
     async def request_raw(self, method: str, path: str, lines: bytes, body: bytes) -> Response:
-        assert method and path and lines and body
+        assert (method, path[0]) == ("POST", "/")
+        assert lines
+        assert body
         self.asked += 1
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, str):

@@ -87,6 +87,15 @@ def test_one_batch_may_change_one_id_many_times(store, spec):
     assert store.live_count() == 1
 
 
+def test_one_batch_may_delete_recreate_and_replace_what_stood(store, spec):
+    """Old rows are written before new ones, so that an id is free when it is taken again."""
+    store.apply([Put("a", spec(), "u1"), Put("b", spec(), "u2")], 5)
+    store.apply([Put("b", spec(types=["x"]), "u3"), Delete("a"), Put("a", spec(), "u4")], 6)
+    assert (store.find("a").uid, store.find("a").revision) == ("u4", 1)
+    assert (store.find("b").uid, store.find("b").revision) == ("u2", 2)
+    assert store.live_count() == 2
+
+
 def test_a_refused_change_leaves_nothing(store, spec):
     """Its neighbours in the batch are made all the same."""
     outcomes = store.apply(

@@ -44,6 +44,19 @@ def meaning(answers):
     return [(answer.status, sorted(answer.fields.items()), answer.body) for answer in answers]
 
 
+@pytest.mark.parametrize("message", [*VALID, *BROKEN[:4]])
+def test_one_cut_anywhere_changes_nothing(connect, message):
+    """Every message, cut in two at each byte, with a request behind it."""
+    sent = message + VALID[0]
+    whole = connect()
+    expected = meaning(whole.send(sent))
+    for at in range(1, len(sent)):
+        cut = connect()
+        assert meaning(cut.send(sent[:at], sent[at:])) == expected, at
+        assert cut.appends.received == whole.appends.received, at
+        assert cut.ended is whole.ended, at
+
+
 @pytest.mark.slow
 @settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -64,6 +64,13 @@ def test_close_is_honoured(client, event, lines):
     assert client.ended
 
 
+def test_close_after_a_body_in_pieces_needs_no_lingering(client, event):
+    """All was read: the connection is closed at once."""
+    sent = event(b"abc", more=b"connection: close\r\n")
+    assert client.statuses(sent[:-1], sent[-1:]) == [202]
+    assert client.transport.closed
+
+
 def test_a_closed_connection_waits_for_its_durable_answer(client, event):
     """Close does not overtake the log."""
     client.appends.held = True
@@ -88,6 +95,12 @@ def test_100_is_not_sent_when_the_body_is_here(client, event):
     assert client.statuses(event(b"abc", more=b"expect: 100-continue\r\n")) == [202]
 
 
+def test_100_is_not_sent_when_the_body_has_begun(client, event):
+    """A client that has begun its body does not wait."""
+    sent = event(b"abc", more=b"expect: 100-continue\r\n")
+    assert client.statuses(sent[:-2], sent[-2:]) == [202]
+
+
 def test_100_waits_for_earlier_answers(client, event):
     """The interim answer of the second request does not overtake the first's."""
     client.appends.held = True
@@ -104,12 +117,33 @@ def test_a_refused_request_gets_no_100(client, post):
     assert client.statuses(post(lines)) == [413]
 
 
-def test_a_refused_body_that_is_here_is_skipped(client, event):
-    """503 with the body read: the connection goes on; half a body: it ends."""
+def test_a_refused_body_is_skipped(client, event):
+    """503 comes before the body; the body is thrown away as it comes, the connection goes on."""
     client.appends.full = True
-    assert client.statuses(event()) == [503]
+    sent = event(b"POST /events HTTP/1.1\r\n\r\n")
+    assert client.statuses(sent[:-10]) == [503]
+    client.appends.full = False
+    assert client.statuses(sent[-10:-5], sent[-5:] + event()) == [202]
+    assert len(client.appends.received) == 1
+    assert client.desk.counters.held_bytes == 0
+
+
+def test_a_refused_body_that_never_comes_ends_the_connection(client, event):
+    """It was answered, so there is no 408; but it has the deadlines of a body."""
+    client.appends.full = True
+    client.send(event(b"x" * 100_000)[:-10])
+    assert client.wait(_limits.BODY_DEADLINE_S - 0.01) == []
     assert not client.ended
-    assert client.statuses(event()[:-1]) == [503]
+    assert client.wait(0.01) == []
+    assert client.ended
+
+
+@pytest.mark.parametrize("here", [True, False], ids=["body is here", "body is not here"])
+def test_a_refused_request_that_expects_100_ends_the_connection(client, event, here):
+    """Whether such a client sends its body after a final answer is unknown."""
+    client.appends.full = True
+    sent = event(b"abc", more=b"expect: 100-continue\r\n")
+    assert client.statuses(sent if here else sent[:-3]) == [503]
     assert client.ended
 
 

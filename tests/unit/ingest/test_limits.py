@@ -187,6 +187,13 @@ def test_connections_of_one_address(connect, over):
     assert connect(desk=first.desk, peer=("192.0.2.1", 1)).ended is (over > 1)
 
 
+def test_addresses_that_left_are_forgotten(connect):
+    """No memory is kept of clients that are gone."""
+    client = connect(peer=("192.0.2.1", 1))
+    client.transport.close()
+    assert client.desk._by_address == {}
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"])
 def test_loopback_has_no_limit_for_one_address(connect, address):
     """Clients on this machine share one address by nature."""

@@ -260,6 +260,13 @@ def test_one_empty_line_before_a_request_is_skipped(client, event):
     assert client.statuses(event() + b"\r\n" + event()) == [202, 202]
 
 
+def test_a_line_feed_after_a_body_that_ends_in_cr_is_bare(client, event):
+    """The CR belongs to the body: it does not make the next request's LF a line end."""
+    accepted, refused = client.send(event(b"a\r") + b"\n" + event())
+    assert (accepted.status, refused.status) == (202, 400)
+    assert refused.problem["detail"] == "A line of the header ends without CR."
+
+
 def test_names_of_fields_are_case_insensitive(client, event):
     """Framing fields in any case frame."""
     assert client.statuses(event().replace(b"content-length", b"CoNtEnT-LeNgTh")) == [202]

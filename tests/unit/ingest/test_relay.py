@@ -274,3 +274,13 @@ def test_close_is_passed_on(client, control):
     (answer,) = client.answers()
     assert answer.fields[b"connection"] == b"close"
     assert client.transport.closed
+
+
+def test_an_answer_until_close_reads_on_a_little(client, control):
+    """Bytes that came behind the request are thrown away, so that the answer is not reset."""
+    client.send(b"GET /x HTTP/1.0\r\nconnection: keep-alive\r\n\r\n")
+    client.send(b"x" * _limits.RELAY_BUFFER_BYTES_MAX)
+    assert not client.transport.reading
+    control.answer(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n")
+    assert client.transport.eof_written
+    assert client.transport.reading

@@ -44,6 +44,7 @@ class FaultyLog(SmallLog):
 
 
 def promised(log):
+    """Offsets and bodies that were acknowledged."""
     return [(promise.offset, promise.body) for promise in log.promises]
 
 

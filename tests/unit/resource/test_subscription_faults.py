@@ -227,3 +227,13 @@ def test_no_fault_repeats_a_secret(parse, members):
     with pytest.raises(ResourceError) as caught:
         parse(**members)
     assert "canary" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [{"types": ["\ud800"]}, {"source": "/\udfff"}, {"filters": [{"exact": {"a": "\ud800"}}]}],
+)
+def test_a_lone_surrogate_is_a_fault(parse, members):
+    """Python's own JSON decoder lets them through; no text encodes them."""
+    with pytest.raises(ResourceError):
+        parse(**members)

@@ -61,7 +61,12 @@ def parse(body: object, rules: Rules) -> SubscriptionSpec:
     assert proposal is not None
     realized = _realize(faults, proposal, rules)
     faults.refuse()
-    return restore(msgspec.json.encode(realized), rules.duration_s)
+    try:
+        text = msgspec.json.encode(realized)
+    except UnicodeEncodeError:  # from a decoder less strict than ``decode_json``
+        faults.add("$", "text", "a lone surrogate is no character")
+        faults.refuse()
+    return restore(text, rules.duration_s)
 
 
 def _realize(faults: Faults, body: Mapping[str, Any], rules: Rules) -> dict[str, Any]:

@@ -1,0 +1,122 @@
+import contextlib
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from distributary.cli import _ledger
+
+pytestmark = pytest.mark.slow
+
+CLI = (sys.executable, "-m", "distributary.cli")
+
+
+@contextlib.contextmanager
+def listening(*options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A sink in a process of its own, and its URL; stopped with SIGTERM."""
+    process = subprocess.Popen(
+        [*CLI, "listen", "--port", "0", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        found = re.search(r"http://\S+", process.stderr.readline())
+        assert found is not None
+        yield found[0].rstrip("/"), process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+
+
+def run(*words: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
+    """One command to its end."""
+    return subprocess.run([*CLI, *words], input=text, capture_output=True, text=True, check=False)
+
+
+def test_what_is_sent_arrives_and_both_ledgers_agree(tmp_path: Path) -> None:
+    """A hundred events in each mode; payload and attributes are the same on both sides."""
+    sent, got = tmp_path / "sent.jsonl", tmp_path / "got.jsonl"
+    with listening("--quiet", "--ledger", str(got)) as (url, _):
+        for mode in ("binary", "structured", "batch"):
+            words = ["send", "--url", url, "--mode", mode, "--repeat", "100", "--id", mode]
+            words += ["--data", '{"x":  1.50}', "--subject", 'ä "%', "--ledger", str(sent)]
+            done = run(*words)
+            assert done.returncode == 0, done.stderr
+            assert "100 acknowledged" in done.stderr
+    (tmp_path / "routes.json").write_text('{"all": {}}')
+    checker = (sys.executable, "-m", "distributary.testing.check_ledgers", "--sent", str(sent))
+    more = ("--routes", str(tmp_path / "routes.json"), "--delivered", f"all={got}")
+    checked = subprocess.run([*checker, *more], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert len(list(_ledger.read_arrivals(got))) == 300
+
+
+def test_refusals_are_shown_counted_and_written_down(tmp_path: Path) -> None:
+    """Exit code 1, the state in the ledger, and entries that are no events named."""
+    ledger = tmp_path / "sent.jsonl"
+    event = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
+    text = json.dumps(event) + "\nrubbish\n"
+    with listening("--quiet", "--status", "422") as (url, _):
+        done = run("send", "-", "--url", url, "--ledger", str(ledger), text=text)
+    assert done.returncode == 1
+    assert "entry 2 is no event" in done.stderr
+    assert "0 acknowledged, 1 refused, 1 unreadable" in done.stderr
+    assert [(s.state, s.status) for s in _ledger.read_sent(ledger)] == [("refused", 422)]
+
+
+def test_a_flapping_sink_gets_everything_in_the_end() -> None:
+    """503 to the first five: they are retried until they are taken."""
+    with listening("--quiet", "--fail-first", "5") as (url, _):
+        done = run("send", "--url", url, "--repeat", "20")
+    assert done.returncode == 0
+    assert "20 acknowledged, 5 retries" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--hang", "--slow-head", "--slow-body", "--endless-body"])
+def test_a_hostile_sink_costs_no_more_than_the_timeout(option: str) -> None:
+    """The sender gives up, says unknown, and ends with 3: no answer at all."""
+    with listening("--quiet", option) as (url, _):
+        done = run("send", "--url", url, "--timeout", "0.5", "--retry-for", "0")
+    assert done.returncode == 3
+    assert "1 unknown (may have been stored)" in done.stderr
+
+
+def test_arrivals_are_shown_as_json_lines() -> None:
+    """One line an event, for other programs."""
+    with listening("--json") as (url, process):
+        assert run("send", "--url", url, "--type", "a.b", "--data", "x").returncode == 0
+        assert process.stdout is not None
+        line = json.loads(process.stdout.readline())
+    assert (line["status"], line["mode"], line["data"]) == (200, "binary", "x")
+    assert line["attributes"]["type"] == "a.b"
+
+
+def test_a_taken_port_is_said_and_ends_with_two() -> None:
+    """And what to do about it."""
+    with listening("--quiet") as (url, _):
+        done = run("listen", "--port", url.rpartition(":")[2])
+    assert done.returncode == 2
+    assert "--port 0 takes a free one" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["subscriptions", "list"], ["subscribe", "--sink", "http://x"]])
+def test_without_a_server_the_hint_says_how_to_start_it(words: list[str]) -> None:
+    """Exit code 3."""
+    done = run(*words, "--url", "http://127.0.0.1:1")
+    assert done.returncode == 3
+    assert "Start it with: distributary serve" in done.stderr
+
+
+def test_no_command_but_serve_loads_spark() -> None:
+    """The command line starts in a fraction of a second."""
+    program = (
+        "import sys, distributary.cli; sys.exit(any(m.startswith('pyspark') for m in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,0 +1,129 @@
+"""The HTTP transport and TLS (RELIABILITY S10)."""
+
+import asyncio
+import ssl
+import subprocess
+
+import pytest
+import uvloop
+
+from distributary.testing.fake_sink import FakeSink
+from distributary.testing.http_attempts import TableResolver, opened, send
+
+
+def run(scenario):
+    """Run on the loop that the product uses."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(scenario)
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory):
+    """A function that makes a self-signed certificate for a name, of a given time."""
+    folder = tmp_path_factory.mktemp("tls")
+    (folder / "index").write_text("")
+    (folder / "conf").write_text(
+        f"[ca]\ndefault_ca=d\n[d]\ndatabase={folder}/index\nnew_certs_dir={folder}\n"
+        "default_md=sha256\npolicy=p\nrand_serial=yes\nunique_subject=no\n"
+        "copy_extensions=copyall\n[p]\nCN=supplied\n"
+    )
+
+    def openssl(*arguments):
+        subprocess.run(["openssl", *arguments], check=True, capture_output=True, cwd=folder)
+
+    def make(name, start="20240101000000Z", end="20991231000000Z"):
+        path = folder / f"{name}.pem"
+        openssl(
+            *("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
+            *("-nodes", "-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}"),
+            *("-keyout", "key", "-out", "request"),
+        )
+        openssl(
+            *("ca", "-batch", "-selfsign", "-config", "conf", "-keyfile", "key", "-notext"),
+            *("-startdate", start, "-enddate", end, "-in", "request", "-out", "certificate"),
+        )
+        path.write_text((folder / "key").read_text() + (folder / "certificate").read_text())
+        return path
+
+    return make
+
+
+def tls_attempt(certificate, host, *, trusted=True, version=None, timeout_s=5.0):
+    """The answers of two attempts by TLS, and the sink."""
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(certificate)
+    if version is not None:
+        server.set_ciphers("ALL:@SECLEVEL=0")
+        server.minimum_version = version
+        server.maximum_version = version
+    client = ssl.create_default_context(cafile=certificate) if trusted else None
+    names = TableResolver({host: ["127.0.0.1"]})
+
+    async def scenario():
+        async with FakeSink(tls=server) as sink, opened(resolver=names, tls=client) as transport:
+            answers = [await send(transport, sink.uri(host=host), timeout_s) for _ in range(2)]
+            return answers, sink
+
+    return run(scenario())
+
+
+def test_delivers_by_tls(certificates):
+    """A trusted certificate of the right name: delivered, and the connection is kept."""
+    answers, sink = tls_attempt(certificates("good.example"), "good.example")
+    assert [answer.status for answer in answers] == [204, 204]
+    assert sink.connections == 1
+    assert sink.requests[0].header("host") == f"good.example:{sink.port}"
+
+
+def test_refuses_a_certificate_of_another_name(certificates):
+    """S10: class ``tls``, and no request leaves."""
+    answers, sink = tls_attempt(certificates("good.example"), "other.example")
+    assert {answer.reason for answer in answers} == {"tls"}
+    assert not sink.requests
+
+
+def test_refuses_a_certificate_that_nobody_signed(certificates):
+    """S10: self-signed is not trusted."""
+    answers, sink = tls_attempt(certificates("self.example"), "self.example", trusted=False)
+    assert {answer.reason for answer in answers} == {"tls"}
+    assert not sink.requests
+
+
+def test_refuses_an_expired_certificate(certificates):
+    """S10: expired is refused, though trusted."""
+    certificate = certificates("old.example", "20200101000000Z", "20200102000000Z")
+    answers, sink = tls_attempt(certificate, "old.example")
+    assert {answer.reason for answer in answers} == {"tls"}
+    assert not sink.requests
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
+def test_refuses_an_old_version_of_tls(certificates):
+    """S10: TLS 1.0 is not spoken, and there is no fall-back."""
+    certificate = certificates("tls10.example")
+    answers, sink = tls_attempt(certificate, "tls10.example", version=ssl.TLSVersion.TLSv1)
+    assert {answer.reason for answer in answers} == {"tls"}
+    assert not sink.requests
+
+
+@pytest.mark.slow
+def test_a_handshake_that_hangs_costs_the_deadline_alone():
+    """S10: the total deadline covers the handshake, and the connection is closed."""
+
+    async def scenario():
+        gone = asyncio.Event()
+
+        async def silent(reader, writer):
+            while await reader.read(1000):
+                pass
+            gone.set()
+            writer.close()
+
+        server = await asyncio.start_server(silent, "127.0.0.1", 0)
+        uri = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        async with server, opened() as transport:
+            answer = await send(transport, uri, 0.3)
+            await asyncio.wait_for(gone.wait(), 5)
+            return answer
+
+    assert run(scenario()).reason == "timeout"
