@@ -49,7 +49,7 @@ class RouteAppendServer:
 
     async def start(self, path: Path) -> None:
         """Listen on the socket at *path*, for this user alone."""
-        path.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)  # noqa: ASYNC240 - once, before anything is served
         before = os.umask(0o177)
         try:
             self._server = await asyncio.start_unix_server(self._serve, str(path))

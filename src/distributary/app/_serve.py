@@ -116,9 +116,7 @@ class Server:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
         routes = RouteAppendClient(self._places.append_socket)
-        subscriptions = Subscriptions(
-            self._store, routes, rules(self._sink_rule()), self._clock
-        )
+        subscriptions = Subscriptions(self._store, routes, rules(self._sink_rule()), self._clock)
         ingest, pipeline = self._children()
         health = Health(
             self._places,
@@ -202,7 +200,7 @@ class Server:
                 "pipeline",
                 _program("distributary.app.pipeline_process", pipeline),
                 line=self._lines.write,
-                environ={**self._java, "PYSPARK_PYTHON": sys.executable},
+                environ=self._java,
                 ended=lambda _code: self._pipeline_ended(),
             ),
         )
@@ -234,7 +232,7 @@ class Server:
         )
 
     async def _announce(self, health: Health) -> None:
-        while not health.ready()[0]:
+        while not health.ready()[0]:  # noqa: ASYNC110 - boards of other processes, no event here
             await asyncio.sleep(0.1)
         self._log.info("ready", seconds=round(time.monotonic() - self._began_s, 1))
 
@@ -290,7 +288,7 @@ def _listen(host: str, port: int) -> socket.socket:
             f"cannot listen on {host}:{port}: {error.strerror or error}."
             " Stop the program that uses the port, or choose another: --port"
         ) from error
-    listener.setblocking(False)  # noqa: FBT003 - the socket's own call
+    listener.setblocking(False)
     return listener
 
 

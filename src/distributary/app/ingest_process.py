@@ -213,9 +213,7 @@ class IngestProcess:
             now[f'appended_bytes_total{{partition="{number}"}}'] = stats.body_bytes
             now[f'commits_total{{partition="{number}"}}'] = stats.commit_count
             self._meter.gauges[f'append_queue_depth{{partition="{number}"}}'] = committer.pending
-            self._meter.gauges[f'last_commit_seconds{{partition="{number}"}}'] = (
-                stats.last_commit_s
-            )
+            self._meter.gauges[f'last_commit_seconds{{partition="{number}"}}'] = stats.last_commit_s
         for name, value in now.items():
             self._meter.counters[name] = self._before.get(name, 0) + value
         before, total = self._ack_before
@@ -245,9 +243,7 @@ class IngestProcess:
             targets = DirectoryTargets(places.state_db)
             records = Reader(places.log, partition)
             try:
-                return follow_from(
-                    places.routes(partition), records, targets, cut
-                ).table.snapshot()
+                return follow_from(places.routes(partition), records, targets, cut).table.snapshot()
             finally:
                 records.close()
                 targets.close()

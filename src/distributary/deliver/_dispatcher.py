@@ -140,7 +140,8 @@ class Dispatcher:
                 of all.
 
         Returns:
-            The tasks, oldest first within each lane. No ``on_attempt`` follows for them.
+            The tasks, oldest first within each lane. No ``on_attempt`` follows for them;
+            ``on_room`` follows when the lane has room (or lacks a probe), as after a refusal.
         """
         if uri is not None:
             lane = self._lanes.get(uri)

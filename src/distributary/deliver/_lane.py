@@ -346,9 +346,11 @@ class Lane:
         self._held_bytes -= self._queued_bytes
         self._shared.held_bytes -= self._queued_bytes
         self._queued_bytes = 0
-        if self._refused:
-            # No answer may follow that would tell of the room. Not from inside this call: who
-            # takes the queue away is not ready for new tasks.
+        if tasks and not self._shared.stopped:
+            # Their owner wants to know when to come back, as if they had been refused, and no
+            # answer may follow that would tell. Not from inside this call: who takes a queue
+            # away is not ready for new tasks.
+            self._refused = True
             self._shared.timers.call_later(0.0, self._tell_of_room)
         return tasks
 

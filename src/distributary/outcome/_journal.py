@@ -162,8 +162,10 @@ def fit(state: JournalState, fits: Callable[[Mark], bool]) -> JournalState:
     for count in range(len(state.marks), 0, -1):
         mark = state.marks[count - 1]
         if mark.checksum == 0 or fits(mark):
-            return state if count == len(state.marks) else JournalState(
-                state.marks[:count], state.done
+            return (
+                state
+                if count == len(state.marks)
+                else JournalState(state.marks[:count], state.done)
             )
     return JournalState([], state.done) if state.marks else state
 

@@ -11,8 +11,17 @@ from typing import Protocol
 
 from distributary.errors import EventError
 from distributary.event import record as event_record
-from distributary.flow import Kind, Leg, Logged, Origin, Position, RouteRecord, Task
-from distributary.flow import decode_route, encode_route
+from distributary.flow import (
+    Kind,
+    Leg,
+    Logged,
+    Origin,
+    Position,
+    RouteRecord,
+    Task,
+    decode_route,
+    encode_route,
+)
 from distributary.log import iter_frames
 from distributary.outcome import LagRow, Mark
 from distributary.pipeline._ports import Records
@@ -248,11 +257,7 @@ class CatchUp:
         more = False
         for name, lag in list(self._lags.items()):
             more |= lag.advance(SLICE_RECORDS, self._live())
-            if (
-                not lag.joined
-                and lag.next_offset >= self._live()
-                and self._comfortable(lag.route)
-            ):
+            if not lag.joined and lag.next_offset >= self._live() and self._comfortable(lag.route):
                 lag.join(self._live())
                 del self.lagging[lag.route]
             if lag.ended:

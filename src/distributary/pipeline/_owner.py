@@ -114,7 +114,7 @@ class Owner:
         self._catch_up = CatchUp(
             live=lambda: self._live,
             comfortable=self._comfortable,
-            ended=lambda name: self._ledger.end_lag(name),
+            ended=self._on_lag_ended,
         )
         self._ledger = Ledger(
             around.journal,
@@ -316,6 +316,9 @@ class Owner:
             return True
         return self.dispatcher.offer(task, target.sink) is Admission.ADMITTED
 
+    def _on_lag_ended(self, name: tuple[str, int]) -> None:
+        self._ledger.end_lag(name)
+
     def _comfortable(self, route: str) -> bool:
         target = self._targets.get(route)
         return target is None or self._patience.comfortable(target.sink.uri)
@@ -424,9 +427,8 @@ class Owner:
 
     def _keep_from(self) -> int:
         floors = [self._ledger.durable_mark.offset]
-        for floor in (self._catch_up.floor(), self._settle.lowest_offset()):
-            if floor is not None:
-                floors.append(floor)
+        others = (self._catch_up.floor(), self._settle.lowest_offset())
+        floors.extend(floor for floor in others if floor is not None)
         return min(floors)
 
     def _point(self) -> Point:

@@ -35,7 +35,8 @@ class Targets(Protocol):
 
     def changed_uris(self) -> list[str]:
         """Sinks whose waiting tasks may belong elsewhere since the last call: the URIs that
-        changed or deleted routes had before."""
+        changed or deleted routes had before.
+        """
         ...
 
     def get(self, route: str) -> RouteTarget | None:

@@ -125,9 +125,7 @@ def _load_cache(path: Path) -> tuple[int, bytes] | None:
     return (at_offset, snapshot) if zlib.crc32(snapshot) == checksum else None
 
 
-def follow_from(
-    path: Path, records: Records, history: RouteHistory, offset: int
-) -> RouteFollower:
+def follow_from(path: Path, records: Records, history: RouteHistory, offset: int) -> RouteFollower:
     """The routes that stand at *offset*: from the nearest snapshot below it, and the log.
 
     Args:

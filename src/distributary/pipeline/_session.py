@@ -114,9 +114,7 @@ class Session:
         self._gate = threading.Condition()
         self._log = _logger(settings.log_level).bind(partition=partition, epoch=epoch)
         places = self._places
-        self._lock = OwnerLock(
-            places.owner_lock(partition), LOCK_WAIT_S, self._clock, time.sleep
-        )
+        self._lock = OwnerLock(places.owner_lock(partition), LOCK_WAIT_S, self._clock, time.sleep)
         self._board = Board(places.board(partition))
         self._board[Word.PHASE] = Phase.LOADING
         self._board[Word.EPOCH] = epoch
@@ -150,9 +148,7 @@ class Session:
         self._journal = journal
         self._store = DeliveryStore(sqlite_url(places.delivery_db(partition)), partition)
         self._targets = DirectoryTargets(places.state_db)
-        follower = follow_from(
-            places.routes(partition), records, self._targets, state.mark.offset
-        )
+        follower = follow_from(places.routes(partition), records, self._targets, state.mark.offset)
         path = places.root / "logs" / f"attempts-p{partition:04d}.jsonl"
         mode = self._settings.log_attempts
         self._attempts = AttemptLog(

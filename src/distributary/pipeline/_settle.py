@@ -218,14 +218,10 @@ class Settle:
         self.spill(task)
         self._waiting.park(_key(task), uri)
 
-    def forgettable(
-        self, below: int, needed: Callable[[str, int], bool]
-    ) -> list[DoneKey]:
+    def forgettable(self, below: int, needed: Callable[[str, int], bool]) -> list[DoneKey]:
         """Finished rows that nothing can ask about any more: the cursor has passed them."""
         finished = self._waiting.finished
-        keys = [
-            key for key in finished if key.offset < below and not needed(key.route, key.offset)
-        ]
+        keys = [key for key in finished if key.offset < below and not needed(key.route, key.offset)]
         for key in keys:
             del finished[key]
         return keys

@@ -31,9 +31,7 @@ def run(batches: Iterator[pa.RecordBatch], settings_json: str) -> None:
         board.close()
 
 
-def _own(
-    batches: Iterator[pa.RecordBatch], session: Session, board: Board, epoch: int
-) -> None:
+def _own(batches: Iterator[pa.RecordBatch], session: Session, board: Board, epoch: int) -> None:
     try:
         for batch in batches:
             chunk = batch.column(4)[0].as_py()

@@ -28,7 +28,6 @@ SIGN_OF_LIFE_S = 1.0
 """An empty row so often: a reader whose JVM is gone finds out by writing to it (rule 7)."""
 
 
-
 class _Reading(NamedTuple):
     """What every row of one reading says about it.
 
@@ -104,5 +103,3 @@ def _row(reading: _Reading, to_offset: int, chunk: bytes) -> pa.RecordBatch:
         ],
         names=["partition", "epoch", "reader", "to_offset", "chunk"],
     )
-
-

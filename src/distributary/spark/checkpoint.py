@@ -43,7 +43,7 @@ def _entries_damage(folder: Path) -> str | None:
             if not path.name.isdigit():
                 continue
             lines = path.read_bytes().split(b"\n")
-            if lines[0] != b"v1" or len(lines) < 2 or not lines[1].strip():  # noqa: PLR2004
+            if lines[0] != b"v1" or len(lines) < 2 or not lines[1].strip():
                 return f"{name}/{path.name} is not whole"
             if name == "offsets" and not _is_epoch(lines):
                 return f"{name}/{path.name} holds no epoch"

@@ -51,6 +51,6 @@ class DeliverySink(DataSource):
         """Name of the format."""
         return NAME
 
-    def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802, FBT001, ARG002 - Spark's name and signature
+    def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802, ARG002 - Spark's name and signature
         """The writer."""
         return DeliveryWriter(self.options["settings"])

@@ -4,6 +4,7 @@ Runs in a process of its own (``app`` starts and restarts it), since the JVM tha
 can die. Talks to readers and owners through the boards of the partitions alone.
 """
 
+import os
 import signal
 import threading
 import time
@@ -25,6 +26,7 @@ from distributary.spark import checkpoint, epoch_source
 from distributary.spark.delivery_sink import NAME as SINK
 from distributary.spark.delivery_sink import DeliverySink
 from distributary.spark.epoch_source import EpochSource
+from distributary.spark.python import write_shim
 from distributary.spark.session import open_session
 
 LOOK_S = 0.1
@@ -215,7 +217,7 @@ class Driver:
             self._cooling_since_s = now_s
             self._set_cooling(on=True)
         elif all(board[Word.OLDEST_IN_FLIGHT_MS] <= QUIET_MS for board in self._boards):
-            if now_s - self._cooling_since_s > 0.5:  # noqa: PLR2004 - owners look every 0.25 s
+            if now_s - self._cooling_since_s > 0.5:
                 self._end_epoch()
                 self._cooling_since_s = None
         elif now_s - self._cooling_since_s > COOLING_S_MAX:
@@ -272,4 +274,5 @@ def _summary(progress: Any) -> dict[str, Any] | None:
 def run(settings: DriverSettings, scratch: Path) -> int:
     """Entry of the driver's process."""
     scratch.mkdir(parents=True, exist_ok=True)
+    os.environ["PYSPARK_PYTHON"] = str(write_shim(scratch / "bin"))
     return Driver(settings).run()

@@ -44,6 +44,7 @@ def session_conf(scratch: Path, partitions: int) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.local.dir": str(scratch / "local"),
         "spark.log.level": "ERROR",
+        "spark.python.daemon.module": "distributary.spark.worker_daemon",
         # Workers that idle between epochs stay: starting one costs 0.3 s.
         "spark.python.worker.reuse": "true",
     }

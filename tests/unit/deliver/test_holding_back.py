@@ -228,3 +228,17 @@ def test_an_earlier_reason_to_wake_replaces_a_later_one(stage):
     assert lane._timer_at_s == 3.0
     stage.advance(2.5)
     assert lane._timer is None
+
+
+def test_asks_for_a_probe_after_its_queue_was_taken_away(stage):
+    """A route that lags because the breaker opened hears when the sink can be tried."""
+    stage.script = steps(REFUSED)
+    stage.offer(30)
+    stage.advance(0.1)
+    assert stage.lane().breaker is BreakerState.OPEN
+    assert stage.dispatcher.take_queued(URI)
+    stage.advance(0.01)
+    assert stage.room == []
+    stage.advance(1.0)
+    assert stage.room == [URI]
+    assert stage.offer() == [Admission.ADMITTED]

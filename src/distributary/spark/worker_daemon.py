@@ -1,0 +1,27 @@
+"""The daemon that forks Spark's Python workers, with what they import loaded once and shared.
+
+Nothing is loaded that starts a thread (pyarrow and pandas do): threads and forks do not mix.
+
+Spark runs it as ``python -m distributary.spark.worker_daemon pyspark.worker``
+(``spark.python.daemon.module``).
+"""
+
+import gc
+import importlib
+import sys
+
+_PRELOADED = ("distributary.pipeline", "pyspark.worker", "distributary.spark.epoch_source")
+
+
+def main() -> None:
+    """Load what is shared, then be PySpark's own daemon."""
+    if sys.argv[1:] == ["pyspark.worker"]:
+        for name in _PRELOADED:
+            importlib.import_module(name)
+        gc.collect()
+        gc.freeze()  # Collections in the workers must not touch, and so copy, shared pages.
+    importlib.import_module("pyspark.daemon").manager()
+
+
+if __name__ == "__main__":
+    main()
