@@ -34,8 +34,13 @@ RETAIN_S = 15.0
 """How often old segments are looked for."""
 EXIT_LOG_DEAD = 72
 """Exit code: the log refused a write or a sync; a new process recovers it from the medium."""
-SWITCH_S = 0.0005
-"""The committing thread must get the interpreter soon after its sync, or acknowledgements wait."""
+SWITCH_S = 0.0001
+"""A committing thread must get the interpreter soon after each system call, or acknowledgements
+wait for the loop's turn to end."""
+
+
+TURN_BYTES_MAX = 256 * 1024
+"""How much longer than the shortest queue a partition's may be and still get the turn's events."""
 
 
 class IngestStart(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +74,9 @@ class LogAppends:
 
     def __init__(self, committers: list[GroupCommitter]) -> None:
         self._committers = committers
+        self._loop = asyncio.get_running_loop()
+        self._turn = 0
+        self._turning = False
         self.open = True
 
     @property
@@ -79,8 +87,7 @@ class LogAppends:
     def submit(self, received: Received, done: Callable[[LogError | None], None]) -> None:
         """Append *received* as one record; *done* is called when it is durable or refused."""
         committers = self._committers
-        key = received.partition_key
-        number = choose_partition(key, [committer.pending_bytes for committer in committers])
+        number = self._partition_for(received.partition_key)
 
         def told(result: int | LogError) -> None:
             done(None if type(result) is int else result)  # type: ignore[arg-type]  # the other half
@@ -89,6 +96,25 @@ class LogAppends:
             committers[number].submit(Kind.EVENTS, received.body, told)
         except LogUnavailableError as error:
             done(error)
+
+    def _partition_for(self, key: str | None) -> int:
+        """The partition of an append: by key, else all of one turn of the loop in one.
+
+        One sync then serves the whole turn; partitions take turns, so they fill evenly. Where one
+        has fallen behind (a slow disk), the shortest queue gets it.
+        """
+        queued = [committer.pending_bytes for committer in self._committers]
+        number = choose_partition(key, queued)
+        if key is not None or queued[self._turn] > queued[number] + TURN_BYTES_MAX:
+            return number
+        if not self._turning:
+            self._turning = True
+            self._loop.call_soon(self._next_turn)
+        return self._turn
+
+    def _next_turn(self) -> None:
+        self._turning = False
+        self._turn = (self._turn + 1) % len(self._committers)
 
 
 class IngestProcess:
@@ -122,7 +148,8 @@ class IngestProcess:
                 self._log.error("log-damage", damage=repr(damage))
                 self._meter.add("log_damage_total")
         self._committers = [
-            GroupCommitter(appender, loop, clock=self._clock) for appender in self._appenders
+            GroupCommitter(appender, loop, clock=self._clock, inline=True)
+            for appender in self._appenders
         ]
         self._appends = LogAppends(self._committers)
         routes = RouteAppendServer(self._committers)

@@ -139,7 +139,7 @@ class Cursor:
             self.offset += 1
             self._report(segment, offset, start, self._position, header.kind)
             return
-        found = segment.resync(start, offset, bound)
+        found = segment.resync(start, run, bound)
         if found is not None:
             self._position, self.offset = found[0], found[1].offset
             self._report(segment, offset, start, self._position, None)

@@ -100,7 +100,7 @@ class _Scan:
             self.position += run.need
             self.offset += 1
         else:
-            found = self.segment.resync(start, offset, NO_LIMIT)
+            found = self.segment.resync(start, run, NO_LIMIT)
             if found is None:
                 return False
             self.position, self.offset = found[0], found[1].offset

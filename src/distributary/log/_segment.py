@@ -131,10 +131,17 @@ class Segment:
                 at = block.find(needle, at + 1)
             position += SEARCH_BYTES
 
-    def resync(self, position: int, offset: int, limit: int) -> tuple[int, Header] | None:
-        """The first header from *position* whose offset is *offset* or more, below *limit*."""
-        for place, header in self.headers(position, self.size()):
-            if offset <= header.offset < limit:
+    def resync(self, position: int, run: Run, limit: int) -> tuple[int, Header] | None:
+        """The next record that can be read, with an offset below *limit*.
+
+        Args:
+            position: Where *run* stopped without a single good record.
+            run: Tells the offset that was expected, and whether its header is intact: then the
+                file ends in its body, and the search begins behind that header.
+            limit: The offset at which the segment ends.
+        """
+        for place, header in self.headers(position + (run.need > 0), self.size()):
+            if run.offset <= header.offset < limit:
                 return place, header
         return None
 

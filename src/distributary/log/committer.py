@@ -1,8 +1,13 @@
 """Group commit: everything that arrives during one sync shares the next one.
 
-Callers: ``app`` hands ``submit`` to ingest and control. Hides: the thread that waits for the disk.
-There is no future and no task for a request: a callback each, and one wake-up of the event loop
-for a whole group. An idle committer adds no delay: a lone record is written at once.
+Callers: ``app`` hands ``submit`` to ingest and control. Hides: who waits for the disk. There is no
+future and no task for a request: a callback each, and one wake-up of the event loop for a whole
+group. An idle committer adds no delay: a lone record is written at once.
+
+While the disk is quick (a sync takes 0.1 to 0.3 ms) the loop itself commits, once a turn: handing
+a group to a thread and back costs more than that, since each of its system calls has to win the
+interpreter from a busy loop (measured: 8,000 requests a second with the thread, 20,000 without).
+When the disk becomes slow, a thread waits for it and the loop goes on.
 """
 
 import asyncio
@@ -28,6 +33,18 @@ COMMIT_BYTES_MAX = 4 * 1024 * 1024
 
 COMMIT_COUNT_MAX = 4096
 """Records in one commit: some 4 ms of encoding, during which the event loop gets little time."""
+
+INLINE_S_MAX = 0.01
+"""A commit by the loop that took longer is slow: ten times a usual one."""
+
+INLINE_SLOW_MAX = 3
+"""So many slow ones in a row and the thread takes over: one hiccup of a disk is no trend."""
+
+INLINE_HOPELESS_S = 0.1
+"""One commit this long is enough: what waits in the loop would notice the next."""
+
+INLINE_AGAIN_COUNT = 32
+"""So many quick commits of the thread in a row and the loop commits again."""
 
 Done = Callable[[int | LogError], None]
 """Told once, in the event loop: the record's offset, durable; or why it was not appended."""
@@ -76,6 +93,7 @@ class GroupCommitter:
         clock: Clock,
         queue_bytes_max: int = QUEUE_BYTES_MAX,
         queue_count_max: int = QUEUE_COUNT_MAX,
+        inline: bool = False,
     ) -> None:
         """Start the thread.
 
@@ -85,6 +103,7 @@ class GroupCommitter:
             clock: Measures the commits.
             queue_bytes_max: Bodies that may wait, bytes.
             queue_count_max: Bodies that may wait.
+            inline: Let the loop commit while the disk is quick.
         """
         self._appender = appender
         self._loop = loop
@@ -96,6 +115,10 @@ class GroupCommitter:
         self._pending_count = 0
         self._sleeping = False
         self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._inline: list[_Entry] = []
+        self._quick = inline
+        self._adaptive = inline
+        self._streak = 0
         self._closing = False
         self._broken: LogUnavailableError | None = None
         self._drained = asyncio.Event()
@@ -116,12 +139,51 @@ class GroupCommitter:
             raise LogUnavailableError("too many events wait for the disk; try again later")
         self._pending_bytes += len(body)
         self._pending_count += 1
+        if self._inline or (self._quick and self._thread_rests()):
+            if not self._inline:
+                self._loop.call_soon(self._commit_inline)
+            self._inline.append((kind, body, done))
+            return
         self._waiting.append((kind, body, done))
         # The thread says that it sleeps before it looks at the queue for the last time, so either
         # it sees this entry or we see it sleeping. A token too many costs it one empty round.
         if self._sleeping:
             self._sleeping = False
             self._wake.put(None)
+
+    def _thread_rests(self) -> bool:
+        """True where the thread holds nothing and will not, unless it is woken.
+
+        Called with the new entry counted. The thread touches the appender only between taking a
+        group and sleeping again, and a group is pending until the loop has finished it.
+        """
+        return self._sleeping and not self._waiting and self._pending_count == 1
+
+    def _commit_inline(self) -> None:
+        """In the loop: append what this turn brought, and tell everybody."""
+        entries, self._inline = self._inline, []
+        start = size = 0
+        for stop, entry in enumerate(entries, 1):
+            size += len(entry[1])
+            if stop < len(entries) and size < COMMIT_BYTES_MAX and stop - start < COMMIT_COUNT_MAX:
+                continue
+            group = entries[start:stop]
+            result, duration_s = self._commit(group)
+            self._finish(group, result, duration_s)
+            start, size = stop, 0
+        self._prepare()
+
+    def _judge(self, duration_s: float) -> None:
+        """Who commits next: the loop while the disk is quick, else the thread."""
+        quick = duration_s <= INLINE_S_MAX
+        if quick == self._quick:
+            self._streak = 0
+            return
+        self._streak += 1
+        enough = INLINE_SLOW_MAX if self._quick else INLINE_AGAIN_COUNT
+        if self._streak >= enough or (self._quick and duration_s > INLINE_HOPELESS_S):
+            self._quick = not self._quick
+            self._streak = 0
 
     @property
     def full(self) -> bool:
@@ -157,6 +219,8 @@ class GroupCommitter:
         The appender is left open: its owner closes it.
         """
         self._closing = True
+        if self._inline:
+            self._commit_inline()
         self._wake.put(None)
         await self._drained.wait()
         self._thread.join()
@@ -230,6 +294,8 @@ class GroupCommitter:
         self._pending_bytes -= size
         self._pending_count -= len(group)
         self._last_commit_s = duration_s
+        if self._adaptive:
+            self._judge(duration_s)
         if isinstance(result, LogError):
             self._failure_count += len(group)
             for _, _, done in group:

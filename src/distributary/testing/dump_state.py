@@ -1,0 +1,144 @@
+"""What a stopped server still holds: the state dump that the checker reads.
+
+An event of a route is *pending* when a next start would deliver it: it has an undone retry row,
+or it lies in a lag of its route, or it lies at or above the cursor and has no outcome. It is a
+*dead letter* when the delivery store keeps it.
+
+Callers: crash tests and the soak run, when the server has ended. Hides: the journal, the
+delivery store and how the three overlap.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from distributary.cli._ledger import Sent
+from distributary.cli._outgoing import canonical_attributes
+from distributary.control import Directory, store_url
+from distributary.event import Event
+from distributary.event import record as event_record
+from distributary.flow import Kind
+from distributary.log import Reader, read_folder
+from distributary.outcome import DeliveryStore, DoneKey, JournalState, read_journal, sqlite_url
+from distributary.pipeline import Places
+from distributary.testing.check_ledgers import Kept, State
+from distributary.testing.ledger import Key
+
+__all__ = ["dump_state", "route_uids"]
+
+DEAD_LETTERS_MAX = 1_000_000
+"""More than any test makes."""
+
+
+def route_uids(places: Places, names: Mapping[str, str]) -> dict[str, str]:
+    """Uid of each route -> its name, for *names*: subscription id -> name."""
+    directory = Directory(store_url(places.state_db))
+    try:
+        directory.refresh()
+        listed = {uid: directory.get(uid) for uid in directory.uids()}
+    finally:
+        directory.close()
+    return {uid: names[found.id] for uid, found in listed.items() if found and found.id in names}
+
+
+def dump_state(
+    data_dir: Path, uids: Mapping[str, str], matches: Mapping[str, Callable[[Sent], bool]]
+) -> bytes:
+    """The state dump, as ``check_ledgers --state`` reads it.
+
+    Args:
+        data_dir: Data directory of a server that is not running.
+        uids: Uid of each route -> its name.
+        matches: Name of each route -> what it matches.
+    """
+    places = Places(data_dir)
+    pending: set[tuple[str, Key]] = set()
+    dead: set[tuple[str, Key]] = set()
+    for partition in range(read_folder(places.log).partitions):
+        one = _Partition(places, partition, uids, matches)
+        try:
+            pending.update(one.pending())
+            dead.update(one.dead_letters())
+        finally:
+            one.close()
+    return msgspec.json.encode(
+        State(
+            pending=tuple(Kept(route, *key) for route, key in sorted(pending)),
+            dead_letters=tuple(Kept(route, *key) for route, key in sorted(dead)),
+        )
+    )
+
+
+class _Partition:
+    """The state of one partition."""
+
+    def __init__(
+        self,
+        places: Places,
+        partition: int,
+        uids: Mapping[str, str],
+        matches: Mapping[str, Callable[[Sent], bool]],
+    ) -> None:
+        self._records = Reader(places.log, partition)
+        self._store = DeliveryStore(sqlite_url(places.delivery_db(partition)), partition)
+        self._journal: JournalState = read_journal(places.journal(partition))[0]
+        self._uids = uids
+        self._matches = matches
+        self._rows = {row.key: row for row in self._store.rows()}
+
+    def close(self) -> None:
+        """Let the files go."""
+        self._records.close()
+        self._store.close()
+
+    def pending(self) -> Iterator[tuple[str, Key]]:
+        """Events that a next start would deliver, by route name."""
+        waiting = {key for key, row in self._rows.items() if not row.done}
+        for offset, index, event in self._events(min((key.offset for key in waiting), default=0)):
+            for uid, name in self._uids.items():
+                key = DoneKey(offset, index, uid)
+                if key in waiting or (self._open(key) and self._matches[name](_sent(event))):
+                    yield name, _key(event)
+
+    def _open(self, key: DoneKey) -> bool:
+        """True where no outcome stands and the next start would read the event for the route."""
+        if key in self._rows or key in self._journal.done:
+            return False
+        lagging = any(
+            lag.route == key.route
+            and (lag.from_offset, lag.from_index) <= (key.offset, key.index)
+            and (lag.to_offset is None or key.offset < lag.to_offset)
+            for lag in self._lags
+        )
+        return lagging or key.offset >= self._journal.mark.offset
+
+    def _events(self, lowest: int) -> Iterator[tuple[int, int, Event]]:
+        self._lags = self._store.lags()
+        first = min([self._journal.mark.offset, *(lag.from_offset for lag in self._lags)])
+        if any(not row.done for row in self._rows.values()):
+            first = min(first, lowest)
+        for logged in self._records.read(first, self._records.durable_end()):
+            if logged.kind == Kind.EVENTS:
+                for index, event in enumerate(event_record.decode(logged.body)):
+                    yield logged.offset, index, event
+
+    def dead_letters(self) -> Iterator[tuple[str, Key]]:
+        """Events that the delivery store keeps, by route name."""
+        for letter in self._store.dead_letters(DEAD_LETTERS_MAX):
+            name = self._uids.get(letter.key.route)
+            if name is not None:
+                yield name, _key(event_record.decode(letter.event)[0])
+
+
+def _key(event: Event) -> Key:
+    attributes = canonical_attributes(event)
+    return Key(attributes["source"], attributes["id"])
+
+
+def _sent(event: Event) -> Sent:
+    """The event as the checker's predicates want it."""
+    attributes = canonical_attributes(event)
+    return Sent(
+        id=attributes["id"], source=attributes["source"], state="acked", t=0, attributes=attributes
+    )
