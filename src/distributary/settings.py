@@ -210,8 +210,8 @@ class Settings:
         "Disk watermark: with less free space, publishing is answered 503 until there is more.",
     )
     epoch_s: float = _setting(
-        _duration(1, 3600),
-        60.0,
+        _duration(1, 86400),
+        600.0,
         "Length of a pipeline epoch; hand-over between two costs some tens of milliseconds.",
     )
     drain_s: float = _setting(

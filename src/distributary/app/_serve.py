@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import ipaddress
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -48,6 +49,8 @@ LOG_BYTES_MAX = 16 * 1024 * 1024
 """The file of other programs' lines (the JVM's) is turned over at start when it is larger."""
 EXIT_FAILED = 1
 """Exit code: the server could not start; the message says what to do."""
+FILES_MAX = 16_384
+"""Descriptors that children may have: connections in, 5,000 connections out of each owner."""
 BACKLOG = 1024
 """Connections that the kernel keeps while ingest is restarted."""
 
@@ -78,6 +81,7 @@ class Server:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        _raise_file_limit()
         data_dir = settings.data_dir.absolute()
         self._places = Places(data_dir)
         self._java = java_environment(
@@ -290,6 +294,14 @@ def _listen(host: str, port: int) -> socket.socket:
         ) from error
     listener.setblocking(False)
     return listener
+
+
+def _raise_file_limit() -> None:
+    """Children inherit it: the usual 1,024 is less than a busy owner's connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES_MAX if hard == resource.RLIM_INFINITY else min(FILES_MAX, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _make_folder(path: Path) -> None:

@@ -116,6 +116,7 @@ class GroupCommitter:
         self._sleeping = False
         self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._inline: list[_Entry] = []
+        self._in_turn = False
         self._quick = inline
         self._adaptive = inline
         self._streak = 0
@@ -139,7 +140,7 @@ class GroupCommitter:
             raise LogUnavailableError("too many events wait for the disk; try again later")
         self._pending_bytes += len(body)
         self._pending_count += 1
-        if self._inline or (self._quick and self._thread_rests()):
+        if self._in_turn or self._inline or (self._quick and self._thread_rests()):
             if not self._inline:
                 self._loop.call_soon(self._commit_inline)
             self._inline.append((kind, body, done))
@@ -160,8 +161,13 @@ class GroupCommitter:
         return self._sleeping and not self._waiting and self._pending_count == 1
 
     def _commit_inline(self) -> None:
-        """In the loop: append what this turn brought, and tell everybody."""
+        """In the loop: append what this turn brought, and tell everybody.
+
+        Whoever is told may submit again at once. That waits for the next turn: the thread must
+        not wake, since the appender is in use here until the end.
+        """
         entries, self._inline = self._inline, []
+        self._in_turn = True
         start = size = 0
         for stop, entry in enumerate(entries, 1):
             size += len(entry[1])
@@ -172,6 +178,7 @@ class GroupCommitter:
             self._finish(group, result, duration_s)
             start, size = stop, 0
         self._prepare()
+        self._in_turn = False
 
     def _judge(self, duration_s: float) -> None:
         """Who commits next: the loop while the disk is quick, else the thread."""

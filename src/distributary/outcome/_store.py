@@ -50,8 +50,8 @@ _lag = sa.Table(
     sa.Column("partition", sa.Integer, primary_key=True),
     sa.Column("route", sa.String(64), primary_key=True),
     sa.Column("start", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("start_index", sa.Integer, nullable=False),
     sa.Column("from_offset", sa.BigInteger, nullable=False),
-    sa.Column("from_index", sa.Integer, nullable=False),
     sa.Column("to_offset", sa.BigInteger),
     sa.Column("record", sa.LargeBinary, nullable=False),
 )
@@ -116,20 +116,27 @@ class LagRow(NamedTuple):
 
     Attributes:
         route: Uid of the route.
-        start: Where this lag began; with the route its name (a route can have an old lag that
-            is being finished and a new one).
+        start: The record where this lag began; with the route its name (a route can have an old
+            lag that is being finished and a new one).
+        start_index: In that record, the first event that is this lag's; those before are the
+            live reader's.
         from_offset: The first record that may hold an undelivered match.
-        from_index: The first event of that record that may.
         to_offset: The live reader has the route again from here on; None while it lags.
         record: ``flow.encode_route`` of the route as it stood at ``from_offset``.
     """
 
     route: str
     start: int
+    start_index: int
     from_offset: int
-    from_index: int
     to_offset: int | None
     record: bytes
+
+    def holds(self, offset: int, index: int) -> bool:
+        """True where a match of the route at this place may still have to be delivered by it."""
+        if (offset, index) < (self.start, self.start_index) or offset < self.from_offset:
+            return False
+        return self.to_offset is None or offset < self.to_offset
 
     @property
     def name(self) -> tuple[str, int]:
@@ -236,8 +243,8 @@ class DeliveryStore:
                 LagRow(
                     found["route"],
                     found["start"],
+                    found["start_index"],
                     found["from_offset"],
-                    found["from_index"],
                     found["to_offset"],
                     bytes(found["record"]),
                 )

@@ -70,7 +70,7 @@ class Lag:
             self._matcher.put(self._record)
         self._history: list[tuple[int, RouteRecord]] = [(-1, self._record)]
         self._tracker = Tracker(Mark(row.from_offset, 0))
-        self._first = (row.from_offset, row.from_index)
+        self._start_index = row.start_index
         self._next = row.from_offset
         self._frames: Iterator[Logged] = iter(())
         self._frames_end = row.from_offset
@@ -101,12 +101,24 @@ class Lag:
     def row(self) -> LagRow | None:
         """The durable row as it stands now; None where it has not moved since it was asked."""
         mark = self._tracker.mark().offset
-        first = self._first[1] if mark == self._first[0] else 0
-        row = LagRow(self.route, self.start, mark, first, self.to_offset, self._record_bytes(mark))
+        row = LagRow(
+            self.route,
+            self.start,
+            self._start_index,
+            mark,
+            self.to_offset,
+            self._record_bytes(mark),
+        )
         if row == self._saved:
             return None
         self._saved = row
         return row
+
+    def covers(self, offset: int, index: int) -> bool:
+        """True where a match of its route at this place is (or was) the lag's to deliver."""
+        if self.to_offset is not None and offset >= self.to_offset:
+            return False
+        return offset > self.start or (offset == self.start and index >= self._start_index)
 
     def floor(self) -> int:
         """The lowest record that it still needs."""
@@ -198,7 +210,7 @@ class Lag:
             events = event_record.decode(logged.body)
         except EventError:
             return []  # The live reader has counted and reported it.
-        first = self._first[1] if logged.offset == self._first[0] else 0
+        first = self._start_index if logged.offset == self.start else 0
         tasks = [
             Task(
                 Position(self._partition, logged.offset, index),
@@ -235,15 +247,32 @@ class CatchUp:
         self._live = live
         self._comfortable = comfortable
         self._ended = ended
-        self.lagging: dict[str, Lag] = {}
-        """Routes that the live reader must not serve."""
         self._lags: dict[tuple[str, int], Lag] = {}
+        self.by_route: dict[str, list[Lag]] = {}
+        """Lags of each route that has any; the last one may be open, the others have joined."""
 
     def add(self, lag: Lag) -> None:
         """Begin, or go on with, a lag."""
         self._lags[lag.route, lag.start] = lag
-        if not lag.joined:
-            self.lagging[lag.route] = lag
+        lags = self.by_route.setdefault(lag.route, [])
+        lags.append(lag)
+        lags.sort(key=lambda found: found.start)
+
+    def covers(self, route: str, offset: int, index: int) -> bool:
+        """True where a lag has this match, so that the live reader must pass it."""
+        return any(lag.covers(offset, index) for lag in self.by_route.get(route, ()))
+
+    def lagging(self, route: str) -> bool:
+        """True while a lag of *route* has not joined the live reader."""
+        return any(not lag.joined for lag in self.by_route.get(route, ()))
+
+    def _remove(self, name: tuple[str, int]) -> None:
+        lag = self._lags.pop(name)
+        lags = self.by_route[lag.route]
+        lags.remove(lag)
+        if not lags:
+            del self.by_route[lag.route]
+        self._ended(name)
 
     def finish(self, task: Task) -> None:
         """A match that a lag brought needs no more care there."""
@@ -259,18 +288,14 @@ class CatchUp:
             more |= lag.advance(SLICE_RECORDS, self._live())
             if not lag.joined and lag.next_offset >= self._live() and self._comfortable(lag.route):
                 lag.join(self._live())
-                del self.lagging[lag.route]
             if lag.ended:
-                del self._lags[name]
-                self._ended(name)
+                self._remove(name)
         return more
 
     def drop(self, route: str) -> None:
         """The route is deleted: its lags end where they are."""
-        self.lagging.pop(route, None)
         for name in [name for name in self._lags if name[0] == route]:
-            del self._lags[name]
-            self._ended(name)
+            self._remove(name)
 
     def rows(self) -> tuple[LagRow, ...]:
         """Durable rows of the lags that moved since this was asked."""

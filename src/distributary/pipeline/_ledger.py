@@ -89,6 +89,10 @@ class Ledger:
         self._cursor_s = clock.monotonic_s()
         self._idle: list[Callable[[], None]] = []
         self.flush_count = 0
+        self.begun_round = 0
+        """Flushes that were begun, those that found nothing to write included."""
+        self.durable_round = 0
+        """The last of them that is on the medium (or had nothing to bring there)."""
 
     @property
     def durable_mark(self) -> Mark:
@@ -151,6 +155,7 @@ class Ledger:
         """Start a flush of everything so far, unless one is under way (then one follows it)."""
         if self._flushing or self._dead:
             return
+        self.begun_round += 1
         point = self._point()
         changes, self._changes = self._changes, Changes()
         for lag in point.lags:
@@ -163,6 +168,7 @@ class Ledger:
         self._caught_up = []
         self._cursor_s = self._clock.monotonic_s()
         if not changes and not done and point.mark == self._durable.mark:
+            self.durable_round = self.begun_round
             self._call_idle()
             return
         self._flushing = True
@@ -180,6 +186,7 @@ class Ledger:
                 self._call_idle()
                 return
             self.flush_count += 1
+            self.durable_round = self.begun_round
             self._durable = point
             self._again()
 

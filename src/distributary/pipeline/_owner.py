@@ -134,6 +134,8 @@ class Owner:
         )
         self._routes_saved_s = around.clock.monotonic_s()
         self._routes_pending: tuple[int, bytes] | None = None
+        self._keep_from = 0
+        self._keep_from_next: tuple[int, int] | None = None
 
     # -- beginning ----------------------------------------------------------------------------
 
@@ -231,11 +233,12 @@ class Owner:
             return []
         self._meter.counters["events_read_total"] += len(events)
         tasks: list[Task] = []
-        lagging = self._catch_up.lagging
+        lags = self._catch_up.by_route
+        covers = self._catch_up.covers
         match = self._table.match
         for index, event in enumerate(events):
             for route in match(event):
-                if route in lagging:
+                if route in lags and covers(route, offset, index):
                     continue
                 task = Task(
                     Position(self.partition, offset, index),
@@ -278,8 +281,7 @@ class Owner:
 
     def _offer(self, task: Task) -> bool:
         """Hand a live task out; False where its lane is worth a moment's patience."""
-        lag = self._catch_up.lagging.get(task.route)
-        if lag is not None and lag.start <= task.position.offset:
+        if self._catch_up.covers(task.route, task.position.offset, task.position.index):
             self._tracker.finish(task)  # The lag row has it now.
             return True
         target = self._targets.get(task.route)
@@ -301,7 +303,7 @@ class Owner:
         if record is None:
             self._settle.drop(task, "route-deleted")
             return
-        row = LagRow(task.route, offset, offset, index, None, encode_route(record))
+        row = LagRow(task.route, offset, index, offset, None, encode_route(record))
         self._catch_up.add(Lag(self.partition, row, self._around.make_records(), self))
         self._ledger.put_lag(row)
         self._tracker.finish(task)
@@ -332,8 +334,7 @@ class Owner:
         self._settle.room(uri)
         if self._held:
             self._schedule_pump()
-        if len(self._catch_up) and self._catch_up.advance():
-            self._around.timers.call_later(0.0, self._advance_lags)
+        self._advance_lags()
 
     def _let_go(self, task: Task) -> None:
         """The stream that brought *task* need not wait for it any more."""
@@ -374,11 +375,13 @@ class Owner:
 
     def _yield(self, task: Task, uri: str) -> None:
         """The lane of *task* does not take it: its lag has it, or a new lag, or a row."""
-        lag = self._catch_up.lagging.get(task.route)
-        if task.origin is not Origin.LIVE or (lag and lag.start > task.position.offset):
+        position = task.position
+        if task.origin is not Origin.LIVE:
             self._settle.park(task, uri)
-        elif lag:
+        elif self._catch_up.covers(task.route, position.offset, position.index):
             self._tracker.finish(task)  # The lag row has it now.
+        elif self._catch_up.lagging(task.route):
+            self._settle.park(task, uri)  # It lies before the lag.
         else:
             self._begin_lag(task)
 
@@ -417,7 +420,8 @@ class Owner:
         dispatcher = self.dispatcher
         board[Word.LIVE_OFFSET] = self._live
         board[Word.WATERMARK] = self._ledger.durable_mark.offset
-        board[Word.KEEP_FROM] = self._keep_from()
+        self._move_keep_from()
+        board[Word.KEEP_FROM] = self._keep_from
         board[Word.IN_FLIGHT] = dispatcher.in_flight
         board[Word.QUEUED] = dispatcher.queued
         board[Word.LAGGING] = len(self._catch_up)
@@ -425,11 +429,21 @@ class Owner:
         board[Word.OLDEST_IN_FLIGHT_MS] = int(dispatcher.oldest_in_flight_s() * 1000)
         board[Word.HEARTBEAT_MS] = self._around.clock.wall_ms()
 
-    def _keep_from(self) -> int:
-        floors = [self._ledger.durable_mark.offset]
+    def _move_keep_from(self) -> None:
+        """Let retention follow what is needed, once a flush has made durable that it is.
+
+        What rows and lags need *now* says nothing: a crash goes back to the durable ones.
+        """
+        ledger = self._ledger
+        if self._keep_from_next is not None:
+            floor, begun_round = self._keep_from_next
+            if ledger.durable_round <= begun_round:
+                return
+            self._keep_from = floor
+        floors = [ledger.durable_mark.offset]
         others = (self._catch_up.floor(), self._settle.lowest_offset())
         floors.extend(floor for floor in others if floor is not None)
-        return min(floors)
+        self._keep_from_next = min(floors), ledger.begun_round
 
     def _point(self) -> Point:
         mark = self._tracker.mark()

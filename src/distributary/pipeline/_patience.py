@@ -6,10 +6,10 @@ that lags alone (DESIGN promise 4).
 """
 
 from distributary.clock import Clock
-from distributary.deliver import BreakerState, Dispatcher
+from distributary.deliver import BreakerState, Dispatcher, Limits
 
-DRAIN_S_MAX = 0.3
-"""A lane that empties within this is worth a pause: a full lane of 4,096 at 14,000/s."""
+DRAIN_S_MAX = 1.0
+"""A lane that empties within this is worth a pause: a full one at 4,000/s or more."""
 PAUSE_S = 0.02
 """Longest single pause before the lane is looked at again."""
 UNPROVEN_S = 0.25
@@ -18,8 +18,7 @@ SHARE_MAX = 0.5
 """A sink may hold up the intake for at most this share of a second while others have work."""
 ROOM_SHARE = 0.25
 """A lagging route joins the live reader when its lane is no fuller than this."""
-QUEUE_COUNT = 4_096
-"""Tasks of a full lane (``deliver.Limits.queued_max``)."""
+_QUEUED_MAX = Limits().queued_max
 
 
 class Patience:
@@ -76,6 +75,6 @@ class Patience:
         return lane is None or (
             lane.breaker is BreakerState.CLOSED
             and lane.held_s == 0.0
-            and lane.queued <= QUEUE_COUNT * ROOM_SHARE
+            and lane.queued <= _QUEUED_MAX * ROOM_SHARE
             and lane.drain_s < 1.0
         )

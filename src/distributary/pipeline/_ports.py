@@ -34,8 +34,9 @@ class Targets(Protocol):
         ...
 
     def changed_uris(self) -> list[str]:
-        """Sinks whose waiting tasks may belong elsewhere since the last call: the URIs that
-        changed or deleted routes had before.
+        """Sinks whose waiting tasks may belong elsewhere since the last call.
+
+        These are the URIs that changed or deleted routes had before.
         """
         ...
 

@@ -149,11 +149,10 @@ class Settle:
             task.event = dead_letter_event(task.event, failure)
             self._wait(task, failure, 0.0, attempt=1)
             return
-        if task.leg is Leg.EVENT:
-            kept = dead_letter_event(task.event, failure)
-        else:
-            # The event tells why its own sink failed; the row tells why this one did.
-            kept = task.event
+        # On the dead letter leg the event tells already why its own sink failed; the row tells
+        # why this one did.
+        first = task.leg is Leg.EVENT
+        kept = dead_letter_event(task.event, failure) if first else task.event
         letter = DeadLetter(
             _key(task), task.checksum, failure, event_record.encode([kept]), self._clock.wall_ms()
         )
@@ -166,7 +165,12 @@ class Settle:
         self._meter.add(f'dropped_total{{reason="{reason}"}}')
         self._around.report(
             "dropped",
-            {"route": task.route, "offset": task.position.offset, "reason": reason},
+            {
+                "route": task.route,
+                "offset": task.position.offset,
+                "index": task.position.index,
+                "reason": reason,
+            },
         )
         self._final(task)
 

@@ -15,7 +15,7 @@ import msgspec
 
 from distributary.cli._ledger import Sent
 from distributary.cli._outgoing import canonical_attributes
-from distributary.control import Directory, store_url
+from distributary.control import Store, store_url
 from distributary.event import Event
 from distributary.event import record as event_record
 from distributary.flow import Kind
@@ -33,13 +33,12 @@ DEAD_LETTERS_MAX = 1_000_000
 
 def route_uids(places: Places, names: Mapping[str, str]) -> dict[str, str]:
     """Uid of each route -> its name, for *names*: subscription id -> name."""
-    directory = Directory(store_url(places.state_db))
+    store = Store(store_url(places.state_db))
     try:
-        directory.refresh()
-        listed = {uid: directory.get(uid) for uid in directory.uids()}
+        stored = store.page("", len(names) + 1)
     finally:
-        directory.close()
-    return {uid: names[found.id] for uid, found in listed.items() if found and found.id in names}
+        store.close()
+    return {found.uid: names[found.id] for found in stored if found.id in names}
 
 
 def dump_state(
@@ -82,6 +81,7 @@ class _Partition:
     ) -> None:
         self._records = Reader(places.log, partition)
         self._store = DeliveryStore(sqlite_url(places.delivery_db(partition)), partition)
+        self._lags = self._store.lags()
         self._journal: JournalState = read_journal(places.journal(partition))[0]
         self._uids = uids
         self._matches = matches
@@ -95,7 +95,7 @@ class _Partition:
     def pending(self) -> Iterator[tuple[str, Key]]:
         """Events that a next start would deliver, by route name."""
         waiting = {key for key, row in self._rows.items() if not row.done}
-        for offset, index, event in self._events(min((key.offset for key in waiting), default=0)):
+        for offset, index, event in self._events(waiting):
             for uid, name in self._uids.items():
                 key = DoneKey(offset, index, uid)
                 if key in waiting or (self._open(key) and self._matches[name](_sent(event))):
@@ -106,18 +106,13 @@ class _Partition:
         if key in self._rows or key in self._journal.done:
             return False
         lagging = any(
-            lag.route == key.route
-            and (lag.from_offset, lag.from_index) <= (key.offset, key.index)
-            and (lag.to_offset is None or key.offset < lag.to_offset)
-            for lag in self._lags
+            lag.route == key.route and lag.holds(key.offset, key.index) for lag in self._lags
         )
         return lagging or key.offset >= self._journal.mark.offset
 
-    def _events(self, lowest: int) -> Iterator[tuple[int, int, Event]]:
-        self._lags = self._store.lags()
-        first = min([self._journal.mark.offset, *(lag.from_offset for lag in self._lags)])
-        if any(not row.done for row in self._rows.values()):
-            first = min(first, lowest)
+    def _events(self, waiting: set[DoneKey]) -> Iterator[tuple[int, int, Event]]:
+        starts = [self._journal.mark.offset, *(lag.from_offset for lag in self._lags)]
+        first = min(starts + [key.offset for key in waiting])
         for logged in self._records.read(first, self._records.durable_end()):
             if logged.kind == Kind.EVENTS:
                 for index, event in enumerate(event_record.decode(logged.body)):

@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import msgspec
 import psutil
@@ -142,7 +142,7 @@ class RunningServer:
                 env=self._environ,
             )
 
-    def __enter__(self) -> "RunningServer":
+    def __enter__(self) -> Self:
         try:
             self.start()
             self.wait_ready()

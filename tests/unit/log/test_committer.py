@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from distributary.errors import LogError, LogUnavailableError
+from distributary.errors import LogUnavailableError
 from distributary.log import COMMIT_COUNT_MAX, GroupCommitter
 from distributary.testing.memory_log import MemoryLog
 from distributary.testing.virtual import VirtualClock
@@ -37,6 +37,13 @@ class OpenLog(GatedLog):
     def append(self, entries):
         self.gate.release()
         return super().append(entries)
+
+
+def ask(committer, body):
+    """Submit, and a future of what the caller is told."""
+    told = asyncio.get_running_loop().create_future()
+    committer.submit(1, body, told.set_result)
+    return told
 
 
 def run(scenario, log, **limits):
@@ -105,15 +112,21 @@ def test_a_full_queue_refuses(limits):
     told = []
 
     async def scenario(committer):
+        relieved = asyncio.Event()
+
+        def tell(offset):
+            told.append(offset)
+            if offset == 2:
+                relieved.set()
+
         for _ in range(3):
             assert not committer.full
-            committer.submit(1, b"x" * 10, told.append)
+            committer.submit(1, b"x" * 10, tell)
         assert committer.full
         with pytest.raises(LogUnavailableError, match="wait"):
             committer.submit(1, b"x", told.append)
         log.gate.release(3)
-        while committer.pending:
-            await asyncio.sleep(0)
+        await relieved.wait()
         assert not committer.full
         committer.submit(1, b"x", told.append)
 
@@ -128,15 +141,12 @@ def test_a_failure_is_told_to_all_of_the_group():
     told = []
 
     async def scenario(committer):
-        committer.submit(1, b"a", told.append)
-        committer.submit(1, b"b", told.append)
-        while committer.pending:
-            await asyncio.sleep(0)
-        log.failing = None
-        committer.submit(1, b"c", told.append)
+        told.extend(await asyncio.gather(ask(committer, b"a"), ask(committer, b"b")))
+        failure, log.failing = log.failing, None
+        told.append(await ask(committer, b"c"))
+        assert told == [failure, failure, 0]
 
     run(scenario, log)
-    assert told == [log_error for log_error in told[:2] if isinstance(log_error, LogError)] + [0]
     assert len(told) == 3
 
 
@@ -146,14 +156,9 @@ def test_a_bug_below_is_told_and_ends_the_committer():
     told = []
 
     async def scenario(committer):
-        log.clock_broken = True
         log.prepare = lambda: 1 / 0
-        committer.submit(1, b"a", told.append)
-        while committer.pending:
-            await asyncio.sleep(0)
-        while not committer._broken:
-            await asyncio.sleep(0)
-        committer.submit(1, b"b", told.append)
+        told.append(await ask(committer, b"a"))
+        told.append(await ask(committer, b"b"))
 
     run(scenario, log)
     assert told[0] == 0
@@ -195,16 +200,120 @@ def test_counts_what_it_did():
     log = OpenLog()
 
     async def scenario(committer):
-        committer.submit(1, b"abc", lambda _: None)
-        while committer.pending:
-            await asyncio.sleep(0)
+        await ask(committer, b"abc")
         log.failing = LogUnavailableError("no")
-        committer.submit(1, b"abc", lambda _: None)
-        while committer.pending:
-            await asyncio.sleep(0)
+        await ask(committer, b"abc")
         stats = committer.stats()
         assert (stats.record_count, stats.body_bytes) == (1, 3)
         assert (stats.commit_count, stats.failure_count) == (1, 1)
         assert stats.last_commit_s == 0.0
 
     run(scenario, log)
+
+
+class WatchedLog(MemoryLog):
+    """A memory log that notes which thread uses it, and whether the committer's thread rests."""
+
+    def __init__(self, commit_s=0.0):
+        self.clock = VirtualClock()
+        super().__init__(self.clock)
+        self.commit_s = commit_s
+        self.committer = None
+        self.gate = threading.Semaphore(0)
+        self.by_loop = []
+        self.rested = []
+
+    def append(self, entries):
+        self._look()
+        self.clock.move_to(self.clock.monotonic_s() + self.commit_s)
+        return super().append(entries)
+
+    def prepare(self):
+        self._look()
+
+    def _look(self):
+        by_loop = threading.current_thread() is not self.committer._thread
+        self.by_loop.append(by_loop)
+        if by_loop:
+            self.rested.append(self.committer._sleeping)
+
+
+def run_inline(scenario, log):
+    """Run the scenario with a committer whose loop commits while the disk is quick."""
+
+    async def body():
+        loop = asyncio.get_running_loop()
+        log.committer = GroupCommitter(log, loop, clock=log.clock, inline=True)
+        while not log.committer._sleeping:  # noqa: ASYNC110 - the thread has just been started
+            await asyncio.sleep(0)
+        await scenario(log.committer)
+        await log.committer.close()
+
+    asyncio.run(body())
+
+
+def test_the_loop_commits_while_the_disk_is_quick():
+    """What one turn of the loop brought is one commit, without the thread."""
+    log, told = WatchedLog(), []
+
+    async def scenario(committer):
+        for _ in range(5):
+            committer.submit(1, b"x", told.append)
+        assert told == []
+        await asyncio.sleep(0)
+        assert told == [0, 1, 2, 3, 4]
+        assert committer.stats().commit_count == 1
+
+    run_inline(scenario, log)
+    assert all(log.by_loop)
+
+
+def test_the_thread_takes_over_when_the_disk_is_slow():
+    """One hopeless commit, or some slow ones, and the loop does not wait for the disk any more."""
+    log = WatchedLog(commit_s=1.0)
+
+    async def scenario(committer):
+        await ask(committer, b"slow")
+        await ask(committer, b"by the thread")
+
+    run_inline(scenario, log)
+    assert log.by_loop[:2] == [True, True]
+    assert not any(log.by_loop[2:])
+
+
+def test_the_loop_takes_over_again():
+    """After a row of quick commits by the thread."""
+    log = WatchedLog(commit_s=1.0)
+
+    async def scenario(committer):
+        await ask(committer, b"slow")
+        log.commit_s = 0.0
+        for _ in range(40):
+            await ask(committer, b"quick")
+            while not committer._sleeping:  # noqa: ASYNC110 - the thread is about to rest
+                await asyncio.sleep(0)
+
+    run_inline(scenario, log)
+    assert not all(log.by_loop)
+    assert log.by_loop[-1]
+
+
+@pytest.mark.parametrize("count", [1, COMMIT_COUNT_MAX + 1])
+def test_loop_and_thread_never_use_the_appender_at_once(count):
+    """Callbacks that submit (pipelined requests do) wake no thread while the loop still commits."""
+    log, told = WatchedLog(commit_s=1.0), []
+
+    async def scenario(committer):
+        def submit_another(offset):
+            told.append(offset)
+            if len(told) <= count:
+                committer.submit(1, b"another", told.append)
+
+        for _ in range(count):
+            committer.submit(1, b"x", submit_another)
+        while len(told) < 2 * count:  # noqa: ASYNC110 - what is told last is not known before
+            await asyncio.sleep(0)
+
+    run_inline(scenario, log)
+    assert sorted(told) == list(range(2 * count))
+    assert all(log.rested)

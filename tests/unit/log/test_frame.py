@@ -24,14 +24,11 @@ def test_a_record_comes_back_as_it_was():
 
 def test_the_layout_is_fixed():
     """The bytes on disk are what they were when this test was written (format 1)."""
-    assert frame().hex() == (
-        "d70101000403020104000000"
-        + frame().hex()[24:32]
-        + "07000000000000000068e5cf8b010000"
-        + frame().hex()[64:72]
-        + b"body".hex()
+    written = encode_frame(1, b"body", 7, 1_700_000_000_000, stamp=0x01020304, flags=1)
+    assert written.hex(" ", -4) == (
+        "d7010101 04030201 04000000 c70bce9f 07000000 00000000 0068e5cf 8b010000 25c7b43e 626f6479"
     )
-    assert len(frame()) == HEADER_BYTES + 4
+    assert len(written) == HEADER_BYTES + 4
 
 
 @pytest.mark.parametrize(
@@ -67,9 +64,7 @@ def test_records_before_the_damage_come_first():
     seen = []
     with pytest.raises(LogDamagedError, match="byte 40"):
         seen.extend(record.offset for record in iter_frames(frame() + b"rubbish" * 9))
-    assert seen == []
-    records = iter_frames(frame() + b"rubbish" * 9)
-    assert next(records).offset == 7
+    assert seen == [7]
 
 
 def test_a_body_has_a_limit():

@@ -1,0 +1,153 @@
+"""A server, sinks and load for one group of lines; everything is a process of its own."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+import psutil
+
+from distributary.pipeline import Word
+from distributary.testing.running_server import Role, RunningServer, wait_until
+
+HERE = Path(__file__).parent
+DRAIN_S_MAX = 180.0
+
+
+class Rig:
+    """One ``serve`` in a fresh data directory and the sinks beside it; a context manager."""
+
+    def __init__(self, *flags):
+        self._stack = contextlib.ExitStack()
+        self._flags = flags
+
+    def __enter__(self):
+        folder = self._stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="distributary-bench-", ignore_cleanup_errors=True)
+        )
+        self.server = RunningServer(Path(folder) / "data", flags=self._flags)
+        began_s = time.monotonic()
+        try:
+            self._stack.enter_context(self.server)
+        except BaseException:
+            self._stack.close()
+            raise
+        self.start_s = time.monotonic() - began_s
+        return self
+
+    def __exit__(self, *_exception):
+        self._stack.close()
+
+    # -- processes beside the server ----------------------------------------------------------
+
+    def sink(self):
+        """A measuring sink; see ``_sink``."""
+        process = self._start([str(HERE / "_sink.py")], stdout=subprocess.PIPE)
+        return Sink(int(process.stdout.readline()))
+
+    def bad_sink(self, *flags):
+        """The URL of ``distributary listen`` with *flags*."""
+        words = ["-m", "distributary.cli", "listen", "--port", "0", "--quiet", *flags]
+        process = self._start(words, stderr=subprocess.PIPE)
+        line = process.stderr.readline().decode()
+        return line.split()[-1]
+
+    def _start(self, words, **pipes):
+        process = subprocess.Popen([sys.executable, *words], **pipes)
+        self._stack.callback(process.wait)
+        self._stack.callback(process.kill)
+        return process
+
+    def load(self, mode, *, background=False, **options):
+        """Run the generator; its report, or a function that waits for it."""
+        words = [sys.executable, str(HERE / "_load.py"), str(self.server.port), mode]
+        for name, value in options.items():
+            words += [f"--{name}", str(value)]
+        process = subprocess.Popen(words, stdout=subprocess.PIPE)
+
+        def report():
+            output, _ = process.communicate()
+            found = json.loads(output)
+            assert not found["refused"], found
+            return found
+
+        return report if background else report()
+
+    # -- the pipeline -------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def stopped_pipeline(self):
+        """Events are accepted, and none is read: readers and owners are stopped (SIGSTOP)."""
+        processes = [*self.server.processes(Role.WRITER), *self.server.processes(Role.READER)]
+        assert len(processes) >= 2 * self.server.partition_count(), processes
+        for process in processes:
+            os.kill(process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for process in processes:
+                os.kill(process.pid, signal.SIGCONT)
+
+    def live_offset(self):
+        """Records that the owners have looked at."""
+        return sum(
+            self.server.look(number, Word.LIVE_OFFSET)
+            for number in range(self.server.partition_count())
+        )
+
+    def settle(self):
+        """Wait until nothing is under way."""
+        wait_until(self.server.settled, DRAIN_S_MAX, "everything settles", 0.3)
+
+    # -- what it costs ------------------------------------------------------------------------
+
+    def cpu_s(self):
+        """CPU time that every process of the server has used, by name, seconds."""
+        used = {}
+        for process in self.server.tree():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                times = process.cpu_times()
+                used[process.pid] = times.user + times.system
+        return used
+
+    def pss_mib(self):
+        """Memory of all processes of the server, shared pages counted once, MiB."""
+        return sum(pss_kib(process.pid) for process in self.server.tree()) / 1024
+
+
+def pss_kib(pid):
+    """Proportional set size of a process, KiB; 0 where it has ended."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1])
+    return 0
+
+
+class Sink:
+    """The measuring sink at *port*."""
+
+    def __init__(self, port):
+        self.port = port
+        self.url = f"http://127.0.0.1:{port}/"
+
+    def ask(self, path):
+        with urllib.request.urlopen(f"{self.url}{path}", timeout=60) as answer:
+            return json.load(answer)
+
+    def reset(self):
+        """Forget what arrived."""
+        self.ask("reset")
+
+    def wait_for(self, count):
+        """The report, when *count* deliveries have arrived since the reset."""
+        wait_until(
+            lambda: self.ask("stats")["count"] >= count, DRAIN_S_MAX, f"{count} arrivals", 0.25
+        )
+        return self.ask("stats")

@@ -1,0 +1,243 @@
+"""The witness of a simulation: what must happen to each match, and whether it did.
+
+Called by ``simulation``, which tells it everything that can be seen from outside: what was
+published, what arrived at the sinks, what was answered, what became durable. It keeps its own
+account, by naive means, and fails at the first thing that breaks a promise of DESIGN section 1.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from distributary.event import Event
+from distributary.event import record as event_record
+from distributary.flow import Attempt, Leg, Position
+from distributary.outcome import DeadLetter, DoneKey, LagRow, RetryRow
+from distributary.policy import Reply
+
+__all__ = ["Fate", "Witness"]
+
+_ERROR_NAMES = frozenset({"knativeerrordest", "knativeerrorcode", "knativeerrordata"})
+
+
+@dataclass(slots=True, eq=False)
+class Fate:
+    """What became of one (event, matching route).
+
+    Attributes:
+        position: Where the event stands.
+        route: Uid of the route.
+        event: The event.
+        final: Its outcome: ``delivered``, ``dead-lettered``, ``kept`` or ``dropped``; None: open.
+        final_life: The owner that brought it there, counted from 1.
+        durable: Whether the outcome is on the medium.
+        unsure: It had its outcome when an owner died, perhaps before that was on the medium.
+        numbers: Attempt numbers that were answered, by leg, each with its owner.
+        durable_number: The last of them that is on the medium, by leg.
+    """
+
+    position: Position
+    route: str
+    event: Event
+    final: str | None = None
+    final_life: int = 0
+    durable: bool = False
+    unsure: bool = False
+    numbers: dict[Leg, list[tuple[int, int]]] = field(default_factory=dict)
+    durable_number: dict[Leg, int] = field(default_factory=dict)
+
+    @property
+    def key(self) -> DoneKey:
+        """The match, as the outcome room names it."""
+        return DoneKey(self.position.offset, self.position.index, self.route)
+
+    @property
+    def open(self) -> bool:
+        """True where nothing has come of it yet."""
+        return self.final is None and not self.unsure
+
+    def __str__(self) -> str:
+        return f"event {self.event.attributes['id']} at {self.position} for {self.route}"
+
+
+class Witness:
+    """Keeps the account of one partition.
+
+    Attributes:
+        life: Number of the owner that lives, from 1.
+        retry_max: Most retries that any revision of any route allows.
+    """
+
+    def __init__(self) -> None:
+        self.life = 0
+        self.retry_max = 0
+        self._fates: dict[tuple[str, str], Fate] = {}
+        self._by_key: dict[DoneKey, Fate] = {}
+        self._open: dict[tuple[str, str], Fate] = {}
+        self._new: list[tuple[Fate, Leg | None, int]] = []
+        self._in_flush = 0
+
+    # -- what is expected ---------------------------------------------------------------------
+
+    def expect(self, position: Position, route: str, event: Event) -> None:
+        """*event* stands at *position*, and *route* matches it there."""
+        fate = Fate(position, route, event)
+        name = str(event.attributes["id"]), route
+        self._fates[name] = self._open[name] = self._by_key[fate.key] = fate
+
+    def lost(self, from_offset: int, to_offset: int) -> None:
+        """The medium lost these records: nothing is expected of them."""
+        for name, fate in list(self._fates.items()):
+            if from_offset <= fate.position.offset < to_offset:
+                del self._fates[name], self._by_key[fate.key]
+                self._open.pop(name, None)
+        self._new = [entry for entry in self._new if entry[0].key in self._by_key]
+
+    def fates(self) -> list[Fate]:
+        """Every match so far."""
+        return list(self._fates.values())
+
+    def fate(self, event: str, route: str) -> Fate:
+        """What became of the event with this id for *route*."""
+        return self._fates[event, route]
+
+    # -- what is seen -------------------------------------------------------------------------
+
+    def sent(self, event: Event, route: str, leg: Leg) -> None:
+        """An attempt starts."""
+        fate = self._fates.get((str(event.attributes["id"]), route))
+        assert fate is not None, f"{event} was sent to {route}, which does not match it there"
+        _check_content(event, fate.event, dead=leg is Leg.DEAD_LETTER)
+        assert not (fate.final and fate.durable), f"{fate} was {fate.final}, and is sent again"
+        assert not (fate.final and fate.final_life == self.life), f"{fate} is sent twice"
+
+    def answered(self, attempt: Attempt) -> None:
+        """An attempt has its answer."""
+        task = attempt.task
+        fate = self._fates[str(task.event.attributes["id"]), task.route]
+        assert task.position == fate.position
+        numbers = fate.numbers.setdefault(task.leg, [])
+        here = [number for life, number in numbers if life == self.life]
+        first = fate.durable_number.get(task.leg, 0) + 1
+        if here:
+            assert task.attempt == here[-1] + 1, f"{fate}: attempt {task.attempt} after {here}"
+        else:
+            assert task.attempt >= first, f"{fate}: attempt {task.attempt}, {first} was due"
+            assert task.attempt <= max([first, *(number + 1 for _, number in numbers)])
+        assert task.attempt <= 1 + self.retry_max, f"{fate}: attempt {task.attempt}"
+        numbers.append((self.life, task.attempt))
+        answer = attempt.answer
+        if isinstance(answer, Reply) and 200 <= answer.status < 300:
+            self._end(fate, "delivered" if task.leg is Leg.EVENT else "dead-lettered")
+        self._new.append((fate, task.leg, task.attempt))
+
+    def kept(self, letter: DeadLetter) -> None:
+        """A dead letter is in the store."""
+        fate = self._by_key[letter.key]
+        (event,) = event_record.decode(letter.event)
+        _check_content(event, fate.event, dead=True)
+        self._end(fate, "kept")
+        fate.durable = True
+
+    def dropped(self, fields: dict[str, object]) -> None:
+        """The owner reports matches that end without delivery."""
+        assert fields["reason"]
+        if "to" in fields:
+            for name, fate in list(self._open.items()):
+                offset = fate.position.offset
+                if fate.route == fields["route"] and _within(offset, fields["from"], fields["to"]):
+                    # Some of them may still be under way: those get an outcome of their own.
+                    fate.unsure = True
+                    del self._open[name]
+            return
+        key = DoneKey(_int(fields["offset"]), _int(fields["index"]), str(fields["route"]))
+        self._end(self._by_key[key], "dropped")
+
+    def _end(self, fate: Fate, final: str) -> None:
+        assert fate.final is None, f"{fate} was {fate.final}, and now {final}"
+        fate.final = final
+        fate.final_life = self.life
+        self._open.pop((str(fate.event.attributes["id"]), fate.route), None)
+        self._new.append((fate, None, 0))
+
+    # -- what is durable ----------------------------------------------------------------------
+
+    def flush_begun(self) -> None:
+        """What was seen so far is in the flush that begins."""
+        self._in_flush = len(self._new)
+
+    def flush_durable(
+        self,
+        cursor: int,
+        rows: dict[DoneKey, RetryRow],
+        lags: Iterable[LagRow],
+    ) -> None:
+        """A flush is on the medium: the cursor must stand below all that nobody else remembers."""
+        for fate, leg, number in self._new[: self._in_flush]:
+            if leg is None:
+                fate.durable = True
+            else:
+                fate.durable_number[leg] = number
+        del self._new[: self._in_flush]
+        self._in_flush = 0
+        by_route: dict[str, list[LagRow]] = {}
+        for lag in lags:
+            by_route.setdefault(lag.route, []).append(lag)
+        for fate in self._open.values():
+            if fate.position.offset < cursor:
+                row = rows.get(fate.key)
+                waits = row is not None and not row.done
+                assert waits or any(
+                    _covers(lag, fate.position) for lag in by_route.get(fate.route, ())
+                ), f"the cursor {cursor} has passed {fate}, and no row or lag remembers it"
+
+    def died(self) -> None:
+        """The owner is gone: what was not on the medium may happen again."""
+        for fate, _, _ in self._new:
+            if fate.final is not None and not fate.durable:
+                fate.unsure = True
+                fate.final = None
+        self._new.clear()
+        self._in_flush = 0
+
+    def perhaps_kept(self, letter: DeadLetter) -> None:
+        """The owner died while *letter* went into the store: it may be tried again, or not."""
+        fate = self._by_key[letter.key]
+        fate.unsure = True
+        self._open.pop((str(fate.event.attributes["id"]), fate.route), None)
+
+    @property
+    def undurable_count(self) -> int:
+        """Answers and outcomes that are not on the medium."""
+        return len(self._new)
+
+    def finish(self) -> None:
+        """Everything has come to rest: every match must have its outcome."""
+        left = [str(fate) for fate in self._open.values()]
+        assert not left, f"{len(left)} matches without an outcome: {left[:5]}"
+
+    @property
+    def open_count(self) -> int:
+        """Matches of which nothing has come yet."""
+        return len(self._open)
+
+
+def _covers(lag: LagRow, position: Position) -> bool:
+    return lag.holds(position.offset, position.index)
+
+
+def _within(offset: int, first: object, end: object) -> bool:
+    return _int(first) <= offset < _int(end)
+
+
+def _int(value: object) -> int:
+    assert isinstance(value, int)
+    return value
+
+
+def _check_content(sent: Event, published: Event, *, dead: bool) -> None:
+    attributes = dict(sent.attributes)
+    if dead:
+        assert "knativeerrordest" in attributes
+        attributes = {name: v for name, v in attributes.items() if name not in _ERROR_NAMES}
+    assert attributes == published.attributes, "other attributes than published"
+    assert sent.data == published.data, "other data than published"

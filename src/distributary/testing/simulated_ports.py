@@ -1,0 +1,265 @@
+"""What surrounds the owner of a partition, in memory: log, targets, store, medium, flush thread.
+
+Called by ``simulation``. Everything here survives a crash of the owner, as a disk and another
+process do; ``LifeTimers`` and ``LateFlushes`` alone die with the owner that they belong to.
+"""
+
+from collections.abc import Callable, Iterator
+
+from distributary.errors import StoreError
+from distributary.flow import Kind, Logged, RouteRecord, decode_route
+from distributary.outcome import Changes, DeadLetter, DeliveryStore, DoneKey, LagRow, RetryRow
+from distributary.pipeline import RouteTarget
+from distributary.route import RouteTable
+from distributary.testing.memory_log import MemoryLog
+from distributary.testing.virtual import VirtualTimer, VirtualTimers
+
+__all__ = [
+    "Crashed",
+    "LateFlushes",
+    "LifeTimers",
+    "MirroredStore",
+    "SimulatedFiles",
+    "SimulatedLog",
+    "SimulatedTargets",
+    "TargetsView",
+]
+
+
+class Crashed(BaseException):
+    """The power is gone, here: nothing may catch it but the simulation."""
+
+
+class SimulatedLog(MemoryLog):
+    """A memory log that is cut by retention, loses its tail, or has records damaged."""
+
+    _snapshot: tuple[int, bytes] | None = None
+
+    def route_snapshot(self) -> tuple[int, bytes] | None:
+        """The routes that stood at the last cut."""
+        return self._snapshot
+
+    def drop(self, before_offset: int) -> None:
+        """Delete what lies below *before_offset*; a route snapshot at the cut stays."""
+        before = self._snapshot
+        table = RouteTable() if before is None else RouteTable.restore(before[1])
+        for logged in self.kinds(0 if before is None else before[0], before_offset, Kind.ROUTE):
+            table.apply(decode_route(logged.body))
+        self._snapshot = (before_offset, table.snapshot())
+        super().drop(before_offset)
+
+    def lose_tail(self, from_offset: int) -> None:
+        """The medium loses what it had acknowledged; the positions are used again."""
+        index = self._index(from_offset)
+        del self._frames[index:], self._records[index:]
+
+    def damage(self, offset: int) -> None:
+        """The record at *offset* cannot be read any more: readers pass it over."""
+        index = self._index(offset)
+        self._frames[index] = b""
+        self._records[index] = self._records[index]._replace(offset=-1)
+
+    def read(self, from_offset: int, to_offset: int) -> Iterator[Logged]:
+        """As ``MemoryLog.read``, without what is damaged."""
+        return (record for record in super().read(from_offset, to_offset) if record.offset >= 0)
+
+
+class SimulatedTargets:
+    """The resource store, as far as a partition sees it: targets, and every change of a route."""
+
+    def __init__(self) -> None:
+        self.now: dict[str, RouteTarget] = {}
+        self.changes: list[RouteRecord] = []
+        self.version = 0
+
+    def put(self, route: str, target: RouteTarget) -> None:
+        """Create or replace the target of *route*."""
+        self.now[route] = target
+        self.version += 1
+
+    def delete(self, route: str) -> None:
+        """Delete the resource of *route*."""
+        del self.now[route]
+        self.version += 1
+
+    def last_seq(self) -> int:
+        """Number of the last change."""
+        return self.changes[-1].seq if self.changes else 0
+
+    def between(self, after_seq: int, before_seq: int) -> list[RouteRecord]:
+        """Changes with ``after_seq < seq < before_seq``."""
+        return [change for change in self.changes if after_seq < change.seq < before_seq]
+
+
+class TargetsView:
+    """``pipeline.Targets`` of one owner: sees a change when it looks for changes."""
+
+    def __init__(self, targets: SimulatedTargets) -> None:
+        self._targets = targets
+        self._version = -1
+        self._listed: dict[str, RouteTarget] = {}
+        self._used: dict[str, RouteTarget] = {}
+        self._changed: set[str] = set()
+
+    def refresh(self) -> bool:
+        """Look for changes."""
+        if self._version == self._targets.version:
+            return False
+        self._version = self._targets.version
+        self._listed = dict(self._targets.now)
+        for route, used in list(self._used.items()):
+            if self._listed.get(route) is not used:
+                dead = used.dead_letter
+                self._changed |= {used.sink.uri} if dead is None else {used.sink.uri, dead.uri}
+                del self._used[route]
+        return True
+
+    def changed_uris(self) -> list[str]:
+        """Sinks that changed or deleted routes had before."""
+        changed, self._changed = self._changed, set()
+        return sorted(changed)
+
+    def get(self, route: str) -> RouteTarget | None:
+        """The target of *route* as it was last seen; looks again where there is none."""
+        found = self._used.get(route)
+        if found is None:
+            if route not in self._listed:
+                self.refresh()
+            found = self._listed.get(route)
+            if found is not None:
+                self._used[route] = found
+        return found
+
+
+class MirroredStore(DeliveryStore):
+    """A delivery store that also keeps in plain sight what is durable in it.
+
+    Attributes:
+        kept_rows: Retry rows by their match, done ones included.
+        kept_lags: Lag rows by their name.
+        letters: Dead letters by their match.
+        new_letters: Those of them that nobody has looked at.
+        crash_after: The power goes once so many more changes are durable; None: it does not.
+        failing: Changes are refused while this is true.
+    """
+
+    def __init__(self, url: str, partition: int) -> None:
+        super().__init__(url, partition)
+        self.kept_rows: dict[DoneKey, RetryRow] = {}
+        self.kept_lags: dict[tuple[str, int], LagRow] = {}
+        self.letters: dict[DoneKey, DeadLetter] = {}
+        self.new_letters: list[DeadLetter] = []
+        self.crash_after: int | None = None
+        self.failing = False
+
+    def apply(self, changes: Changes) -> None:
+        """See ``DeliveryStore.apply``; then note what is durable now."""
+        if self.failing:
+            raise StoreError("the simulated store was told to fail")
+        super().apply(changes)
+        self.kept_rows.update(changes.rows)
+        for key in changes.forget:
+            self.kept_rows.pop(key, None)
+        for name, lag in changes.lags.items():
+            if lag is None:
+                self.kept_lags.pop(name, None)
+            else:
+                self.kept_lags[name] = lag
+        self.letters.update((letter.key, letter) for letter in changes.dead_letters)
+        self.new_letters += changes.dead_letters
+        if self.crash_after is not None:
+            self.crash_after -= 1
+            if self.crash_after < 0:
+                self.crash_after = None
+                raise Crashed
+
+
+class SimulatedFiles:
+    """``outcome.Files`` on a real file that is not synced; can tear a write.
+
+    Attributes:
+        torn_bytes: The next write stops after so many bytes and the power goes; None: it does not.
+        failing: ``fdatasync`` fails while this is true.
+    """
+
+    def __init__(self, write: Callable[[int, memoryview], int]) -> None:
+        self._write = write
+        self.torn_bytes: int | None = None
+        self.failing = False
+
+    def write(self, fd: int, payload: memoryview) -> int:
+        """Write, or be torn."""
+        if self.torn_bytes is not None:
+            torn, self.torn_bytes = self.torn_bytes, None
+            self._write(fd, payload[:torn])
+            raise Crashed
+        return self._write(fd, payload)
+
+    def fdatasync(self, _fd: int) -> None:
+        """Nothing, or a failure."""
+        if self.failing:
+            raise OSError("the simulated medium failed")
+
+
+class LifeTimers:
+    """Timers of one owner: none of them fires once it is dead."""
+
+    def __init__(self, timers: VirtualTimers) -> None:
+        self._timers = timers
+        self.alive = True
+
+    def call_later(self, delay_s: float, fn: Callable[[], None]) -> VirtualTimer:
+        """Call *fn* later, if the owner still lives then."""
+        return self._timers.call_later(delay_s, lambda: fn() if self.alive else None)
+
+
+class LateFlushes:
+    """``pipeline.Blocking`` in virtual time: a flush takes a while, before and after its work.
+
+    Args:
+        timers: Of the owner.
+        delay_s: Draws the time before the work, and again the time until the loop learns of it.
+        begun: Called when a flush begins.
+        durable: Called when its work is done, before the owner learns of it.
+        crashed: Called when the power went during the work.
+    """
+
+    def __init__(
+        self,
+        timers: LifeTimers,
+        delay_s: Callable[[], float],
+        *,
+        begun: Callable[[], None],
+        durable: Callable[[], None],
+        crashed: Callable[[], None],
+    ) -> None:
+        self._timers = timers
+        self._delay_s = delay_s
+        self._begun = begun
+        self._durable = durable
+        self._crashed = crashed
+        self.under_way = 0
+
+    def run(self, work: Callable[[], None], done: Callable[[StoreError | None], None]) -> None:
+        """Run *work* later, tell *done* later still."""
+        assert self.under_way == 0, "two flushes at once"
+        self.under_way += 1
+        self._begun()
+        self._timers.call_later(self._delay_s(), lambda: self._work(work, done))
+
+    def _work(self, work: Callable[[], None], done: Callable[[StoreError | None], None]) -> None:
+        error: StoreError | None = None
+        try:
+            work()
+        except StoreError as raised:
+            error = raised
+        except Crashed:
+            self._crashed()
+            return
+        else:
+            self._durable()
+        self._timers.call_later(self._delay_s(), lambda: self._tell(done, error))
+
+    def _tell(self, done: Callable[[StoreError | None], None], error: StoreError | None) -> None:
+        self.under_way -= 1
+        done(error)

@@ -1,0 +1,581 @@
+"""One partition from log to sinks in virtual time: real rooms, scripted sinks, owners that die.
+
+``Partition`` runs a real ``pipeline.Owner`` with a real dispatcher, journal and delivery store
+over a log in memory. Owners come and go by ``crash`` (whatever was not on the medium is gone) and
+``hand_over`` (drained in good order); a ``Witness`` checks every promise on the way. ``play``
+makes a whole run out of a seed.
+
+Called by tests. The same seed gives the same run.
+"""
+
+import os
+import random
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from distributary import filter as filters
+from distributary.deliver import Answer, Destination, Dispatcher, Limits
+from distributary.errors import DistributaryError, TransportError
+from distributary.event import Event
+from distributary.event import record as event_record
+from distributary.flow import Attempt, Kind, Leg, Position, RouteRecord, encode_route
+from distributary.log import Reader
+from distributary.meter import Meter
+from distributary.outcome import DeadLetter, Journal, fit
+from distributary.pipeline import (
+    AttemptLog,
+    Board,
+    Owner,
+    RouteTarget,
+    Surroundings,
+    Word,
+    follow_from,
+    stands_in,
+)
+from distributary.policy import DeliveryPolicy, Reply
+from distributary.testing.outcome_witness import Witness
+from distributary.testing.scripted_transport import ScriptedTransport, Step
+from distributary.testing.simulated_ports import (
+    LateFlushes,
+    LifeTimers,
+    MirroredStore,
+    SimulatedFiles,
+    SimulatedLog,
+    SimulatedTargets,
+    TargetsView,
+)
+from distributary.testing.virtual import SeededRandom, VirtualClock, VirtualTimers
+
+__all__ = ["Behaviour", "Partition", "answers", "hangs", "play"]
+
+Behaviour = Callable[[random.Random], Step]
+"""What a sink does with an attempt."""
+
+SMALL_LIMITS = Limits(
+    queued_max=6, held_bytes_max=1 << 20, in_flight_max=8, in_flight_total_max=12, retry_reserve=2
+)
+"""So small that lanes fill up, lag and join within a few events."""
+FLUSH_S_MAX = 0.02
+"""A flush takes up to this long before its work, and again before its owner learns of it."""
+FEED_S = 0.004
+"""The reader looks for new records this often."""
+REST_S_MAX = 3_600.0
+"""With good sinks everything must come to rest within this virtual time."""
+
+
+def answers(
+    status: int = 204, after_s: float = 0.005, *, retry_after: str | None = None, body: bytes = b""
+) -> Behaviour:
+    """A sink that answers *status*."""
+    reply = Reply(status, retry_after, None, body)
+    return lambda _chance: Step(reply, after_s)
+
+
+def hangs(_chance: random.Random) -> Step:
+    """A sink that takes and never answers."""
+    return Step(None)
+
+
+@dataclass(slots=True)
+class _Life:
+    """One owner and what dies with it."""
+
+    owner: Owner
+    timers: LifeTimers
+    journal: Journal
+    board: Board
+    read_to: int
+    failure: DistributaryError | None = None
+
+
+class Partition:
+    """A partition with everything around it.
+
+    Args:
+        folder: For the journal and the board.
+        seed: Of every chance in it.
+        limits: Of the dispatcher.
+
+    Attributes:
+        sinks: What the sink at each URI does; absent: it acknowledges after 5 ms.
+        reports: What owners told people, in order.
+    """
+
+    def __init__(self, folder: Path, seed: int = 0, limits: Limits = SMALL_LIMITS) -> None:
+        self._folder = folder
+        self._chance = random.Random(seed)  # noqa: S311 - repeatable chance for tests
+        self._limits = limits
+        self.clock = VirtualClock()
+        self.timers = VirtualTimers(self.clock)
+        self.log = SimulatedLog(self.clock)
+        self.targets = SimulatedTargets()
+        self.store = MirroredStore("sqlite+pysqlite://", 0)
+        self.files = SimulatedFiles(os.write)
+        self.witness = Witness()
+        self.sinks: dict[str, Behaviour] = {}
+        self.reports: list[tuple[str, dict[str, object]]] = []
+        self.sends: list[tuple[float, str, str]] = []
+        self._routes: dict[str, RouteRecord] = {}
+        self._event_count = 0
+        self._life: _Life | None = None
+
+    # -- what goes in -------------------------------------------------------------------------
+
+    def put_route(
+        self,
+        route: str,
+        sink: str,
+        *,
+        types: Sequence[str] = (),
+        dead_letter: str | None = None,
+        policy: DeliveryPolicy | None = None,
+    ) -> None:
+        """Create or update a route: into the store first, then into the log."""
+        policy = policy or DeliveryPolicy(retry=2, timeout_s=1.0)
+        self.witness.retry_max = max(self.witness.retry_max, policy.retry)
+        old = self._routes.get(route)
+        revision = 1 if old is None else old.revision + 1
+        dead = None
+        if dead_letter is not None:
+            dead = _destination(dead_letter, route, Leg.DEAD_LETTER, policy)
+        target = RouteTarget(revision, _destination(sink, route, Leg.EVENT, policy), dead)
+        self.targets.put(route, target)
+        if old is not None and old.types == tuple(types):
+            return  # The filters stand: nothing of it goes into the log.
+        record = RouteRecord(
+            seq=self.targets.last_seq() + 1,
+            op="put",
+            uid=route,
+            revision=revision,
+            types=tuple(types),
+        )
+        self._append_change(record)
+        self._routes[route] = record
+
+    def delete_route(self, route: str) -> None:
+        """Delete a route: from the store first, then by a record in the log."""
+        self.targets.delete(route)
+        seq = self.targets.last_seq() + 1
+        old = self._routes.pop(route)
+        self._append_change(RouteRecord(seq=seq, op="delete", uid=route, revision=old.revision))
+
+    def _append_change(self, record: RouteRecord) -> None:
+        self.targets.changes.append(record)
+        self.log.append([(Kind.ROUTE, encode_route(record))])
+
+    @property
+    def routes(self) -> list[str]:
+        """Routes that stand now."""
+        return list(self._routes)
+
+    def publish(self, *types: str) -> list[str]:
+        """Append one record with an event of each of *types*; the ids of the events."""
+        events = [self._event(name) for name in types]
+        offset = self.log.append([(Kind.EVENTS, event_record.encode(events))])
+        for index, event in enumerate(events):
+            for route, record in self._routes.items():
+                if (
+                    not record.types or event.attributes["type"] in record.types
+                ) and filters.naive_matches(record.filters, event.attributes):
+                    self.witness.expect(Position(0, offset, index), route, event)
+        return [str(event.attributes["id"]) for event in events]
+
+    def _event(self, name: str) -> Event:
+        self._event_count += 1
+        data = self._chance.randbytes(self._chance.randrange(40))
+        identity = f"e{self._event_count}"
+        return Event({"specversion": "1.0", "id": identity, "source": "/s", "type": name}, data)
+
+    # -- owners -------------------------------------------------------------------------------
+
+    @property
+    def owner(self) -> Owner:
+        """The owner that lives."""
+        assert self._life is not None
+        return self._life.owner
+
+    @property
+    def board(self) -> Board:
+        """The board of the owner that lives."""
+        assert self._life is not None
+        return self._life.board
+
+    @property
+    def cursor(self) -> int:
+        """The durable cursor."""
+        assert self._life is not None
+        return self._life.journal.state.mark.offset
+
+    @property
+    def failure(self) -> DistributaryError | None:
+        """Why the owner stopped; None: it did not."""
+        assert self._life is not None
+        return self._life.failure
+
+    def start(self) -> None:
+        """A new owner takes the partition over, from what is durable."""
+        assert self._life is None
+        self.witness.life += 1
+        timers = LifeTimers(self.timers)
+        journal = Journal(self._folder / "journal", self.files)
+        state = fit(journal.state, lambda mark: stands_in(cast("Reader", self.log), mark))
+        if state is not journal.state:
+            journal.restart_at(state)
+        board = Board(self._folder / "board")
+        path = self._folder / "routes"
+        view = TargetsView(self.targets)
+        around = Surroundings(
+            partition=0,
+            make_records=lambda: self.log,
+            follower=follow_from(path, self.log, self.targets, state.mark.offset),
+            targets=view,
+            journal=journal,
+            store=self.store,
+            board=board,
+            meter=Meter(),
+            attempts=AttemptLog(None),
+            clock=self.clock,
+            timers=timers,
+            random=SeededRandom(self._chance.randrange(1 << 30)),
+            blocking=self._blocking(timers),
+            make_dispatcher=lambda answered, room: self._dispatcher(timers, answered, room),
+            routes_path=path,
+            on_failed=self._on_failed,
+            report=self._report,
+        )
+        owner = Owner(around)
+        self._life = _Life(owner, timers, journal, board, owner.live_offset)
+        owner.start()
+        self._feed(self._life)
+
+    def _blocking(self, timers: LifeTimers) -> LateFlushes:
+        return LateFlushes(
+            timers,
+            lambda: self._chance.random() * FLUSH_S_MAX,
+            begun=self.witness.flush_begun,
+            durable=self._on_durable,
+            crashed=self.crash,
+        )
+
+    def _dispatcher(
+        self,
+        timers: LifeTimers,
+        on_attempt: Callable[[Attempt], None],
+        on_room: Callable[[str], None],
+    ) -> Dispatcher:
+        def answered(attempt: Attempt) -> None:
+            if timers.alive:  # The last answers come from closing connections: nobody listens.
+                self.witness.answered(attempt)
+            on_attempt(attempt)
+
+        return Dispatcher(
+            {"HTTP": ScriptedTransport(timers, self._script)},
+            clock=self.clock,
+            timers=timers,
+            random=SeededRandom(self._chance.randrange(1 << 30)),
+            on_attempt=answered,
+            limits=self._limits,
+            on_room=on_room,
+        )
+
+    def _script(self, event: Event, destination: Destination) -> Step:
+        (_, route), (_, leg) = destination.headers
+        self.witness.sent(event, route.decode(), Leg(int(leg)))
+        self.sends.append((self.clock.monotonic_s(), str(event.attributes["id"]), destination.uri))
+        return self.sinks.get(destination.uri, answers())(self._chance)
+
+    def _feed(self, life: _Life) -> None:
+        """The reader: chunks of a few records, whenever there are any."""
+        if self._life is not life or life.failure is not None:
+            return
+        if life.owner.buffered_bytes < 4096:
+            chunk, after = self.log.read_chunk(life.read_to, self._chance.randrange(50, 2000))
+            if after > life.read_to:
+                life.read_to = after
+                life.owner.feed(after, chunk)
+        life.timers.call_later(FEED_S, lambda: self._feed(life))
+
+    def _report(self, event: str, fields: dict[str, object]) -> None:
+        self.reports.append((event, fields))
+        if event == "dropped":
+            self.witness.dropped(fields)
+
+    def _on_failed(self, error: DistributaryError) -> None:
+        assert self._life is not None
+        assert self._life.failure is None, "told twice that the owner failed"
+        self._life.failure = error
+
+    def _on_durable(self) -> None:
+        for letter in self._new_letters():
+            self.witness.kept(letter)
+        self.witness.flush_durable(self.cursor, self.store.kept_rows, self.store.kept_lags.values())
+        self._check_floor()
+
+    def _new_letters(self) -> list[DeadLetter]:
+        letters, self.store.new_letters = self.store.new_letters, []
+        return letters
+
+    def _check_floor(self) -> None:
+        """Retention must keep what the durable state needs."""
+        floor = self.board[Word.KEEP_FROM]
+        needed = [self.cursor, *(lag.from_offset for lag in self.store.kept_lags.values())]
+        needed += [row.key.offset for row in self.store.kept_rows.values() if not row.done]
+        assert floor <= min(needed), f"retention may delete up to {floor}, needed {min(needed)}"
+
+    def crash(self) -> None:
+        """The owner is gone between two instructions."""
+        life = self._life
+        assert life is not None
+        life.timers.alive = False
+        self.witness.died()
+        self._end(life)
+
+    def hand_over(self, deadline_s: float = 5.0) -> int:
+        """The owner drains and goes; the number of attempts that it left."""
+        life = self._life
+        assert life is not None
+        left: list[int] = []
+        life.owner.drain(deadline_s, left.append)
+        until_s = self.clock.monotonic_s() + deadline_s + 10.0
+        while not left and self._life is life and self.clock.monotonic_s() < until_s:
+            self.timers.advance(0.05)
+        if self._life is not life:
+            return 0  # The power went meanwhile.
+        assert left, "the drain never ended"
+        if life.failure is None and not left[0]:
+            assert self.witness.undurable_count == 0, "drained, and not everything is durable"
+        sends = len(self.sends)
+        life.timers.alive = False
+        _finish(life.owner.dispatcher.close(abort=True))
+        assert len(self.sends) == sends, "an attempt started after the drain"
+        self.witness.died()
+        self._end(life)
+        return left[0]
+
+    def _end(self, life: _Life) -> None:
+        for letter in self._new_letters():
+            self.witness.perhaps_kept(letter)
+        life.journal.close()
+        life.board.close()
+        self._life = None
+
+    @property
+    def lives(self) -> bool:
+        """True while there is an owner that can go on."""
+        return self._life is not None and self._life.failure is None
+
+    # -- time ---------------------------------------------------------------------------------
+
+    def advance(self, seconds: float) -> None:
+        """Let *seconds* pass."""
+        self.timers.advance(seconds)
+
+    def retain(self) -> None:
+        """Retention deletes all that the board lets it."""
+        floor = self.board[Word.KEEP_FROM]
+        if floor > self.log.start():
+            self.log.drop(min(floor, self.log.durable_end()))
+
+    def at_rest(self) -> bool:
+        """True where nothing waits, and that is durable."""
+        return (
+            self.lives
+            and not self.witness.open_count
+            and not self.store.kept_rows
+            and not self.store.kept_lags
+            and self.cursor == self.log.durable_end()
+        )
+
+    def rest(self) -> None:
+        """Heal every sink and wait until all is done; fails where it never is."""
+        self.sinks.clear()
+        until_s = self.clock.monotonic_s() + REST_S_MAX
+        while not self.at_rest() and self.clock.monotonic_s() < until_s:
+            if not self.lives:
+                self.replace()
+            self.advance(1.0)
+        self.witness.finish()
+        assert not self.store.kept_rows, f"rows that never end: {self.store.kept_rows}"
+        assert not self.store.kept_lags, f"lags that never end: {self.store.kept_lags}"
+        assert self.cursor == self.log.durable_end(), "the cursor stands still"
+
+    def replace(self) -> None:
+        """What a supervisor does: an owner that failed goes, a new one comes."""
+        self.files.failing = self.store.failing = False
+        if self._life is not None:
+            self.crash()
+        self.start()
+
+    def close(self) -> None:
+        """Let everything go."""
+        if self._life is not None:
+            self.crash()
+        self.store.close()
+
+
+def _destination(uri: str, route: str, leg: Leg, policy: DeliveryPolicy) -> Destination:
+    # The headers tell the script for whom it is; the sinks are shared.
+    headers = ((b"route", route.encode()), (b"leg", b"%d" % leg))
+    return Destination(uri, headers=headers, policy=policy)
+
+
+def _finish(closing: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine that waits for nothing."""
+    try:
+        closing.send(None)
+    except StopIteration:
+        return
+    raise AssertionError("closing the dispatcher waited for something")
+
+
+# -- runs from a seed ---------------------------------------------------------------------------
+
+URIS = tuple(f"http://sink-{number}.example/" for number in range(4))
+DEAD_URIS = ("http://dead-0.example/", "http://dead-1.example/")
+TYPES = ("a", "b", "c")
+
+
+def _flaky(chance: random.Random) -> Step:
+    answer: Answer
+    draw = chance.random()
+    if draw < 0.5:
+        answer = Reply(204, None, None, b"")
+    elif draw < 0.7:
+        answer = Reply(503, chance.choice([None, "0", "1", "x"]), None, b"busy")
+    elif draw < 0.8:
+        answer = Reply(400, None, None, b"no")
+    else:
+        answer = TransportError("reset", "The sink closed the connection")
+    return Step(answer, chance.random() ** 3, taken=chance.random() < 0.7)
+
+
+BEHAVIOURS: tuple[Behaviour, ...] = (
+    answers(),
+    answers(202, after_s=0.3),
+    answers(204, after_s=0.8),
+    answers(503),
+    answers(503, retry_after="2"),
+    answers(400, body=b"bad"),
+    answers(404, after_s=0.05),
+    hangs,
+    lambda _chance: Step(TransportError("refused", "Nobody listens"), 0.001, taken=False),
+    _flaky,
+    _flaky,
+)
+
+
+class _Run:
+    """A partition, and a seeded list of what happens to it."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.chance = random.Random(seed)  # noqa: S311 - repeatable chance for tests
+        self.partition = Partition(folder, seed)
+        self._created = 0
+        self._steps: tuple[tuple[int, Callable[[], None]], ...] = (
+            (30, self._publish),
+            (30, self._pass_time),
+            (12, self._change_sink),
+            (5, self._create),
+            (5, self._update),
+            (2, self._delete),
+            (4, self._crash),
+            (3, self._hand_over),
+            (3, self._arm_fault),
+            (3, self.partition_retains),
+            (1, self._jump),
+        )
+
+    def play(self, step_count: int) -> None:
+        partition = self.partition
+        self._create()
+        self._create()
+        partition.start()
+        weights = [weight for weight, _ in self._steps]
+        actions = [action for _, action in self._steps]
+        for action in self.chance.choices(actions, weights, k=step_count):
+            if not partition.lives:
+                partition.replace()
+            action()
+        if not partition.lives:
+            partition.replace()
+        partition.rest()
+        partition.close()
+
+    def _publish(self) -> None:
+        for _ in range(self.chance.choice([1, 1, 2, 5, 20])):
+            batch = self.chance.choice([1, 1, 1, 1, 2, 4])
+            self.partition.publish(*self.chance.choices(TYPES, k=batch))
+
+    def _pass_time(self) -> None:
+        self.partition.advance(10 ** self.chance.uniform(-3, 0.5))
+
+    def _change_sink(self) -> None:
+        uri = self.chance.choice(URIS + DEAD_URIS)
+        self.partition.sinks[uri] = self.chance.choice(BEHAVIOURS)
+
+    def _create(self) -> None:
+        if len(self.partition.routes) < 6:
+            self._created += 1
+            self._put(f"r{self._created}")
+
+    def _update(self) -> None:
+        if self.partition.routes:
+            self._put(self.chance.choice(self.partition.routes))
+
+    def _put(self, route: str) -> None:
+        chance = self.chance
+        self.partition.put_route(
+            route,
+            chance.choice(URIS),
+            types=chance.choice([(), ("a",), ("b",), ("a", "c")]),
+            dead_letter=chance.choice([None, *DEAD_URIS]),
+            policy=DeliveryPolicy(
+                retry=chance.randrange(4),
+                backoff_delay_s=chance.choice([0.0, 0.02, 0.3]),
+                backoff_max_s=chance.choice([0.5, 3.0]),
+                timeout_s=chance.choice([0.2, 1.0, 3.0]),
+            ),
+        )
+
+    def _delete(self) -> None:
+        if self.partition.routes:
+            self.partition.delete_route(self.chance.choice(self.partition.routes))
+
+    def _crash(self) -> None:
+        self.partition.crash()
+        self.partition.start()
+
+    def _hand_over(self) -> None:
+        self.partition.hand_over(self.chance.choice([0.0, 0.1, 5.0]))
+        if not self.partition.lives:
+            self.partition.replace()
+
+    def _arm_fault(self) -> None:
+        fault = self.chance.randrange(4)
+        if fault == 0:
+            self.partition.store.crash_after = self.chance.randrange(3)
+        elif fault == 1:
+            self.partition.files.torn_bytes = self.chance.randrange(60)
+        elif fault == 2:
+            self.partition.files.failing = True
+        else:
+            self.partition.store.failing = True
+
+    def partition_retains(self) -> None:
+        self.partition.retain()
+
+    def _jump(self) -> None:
+        self.partition.clock.jump(self.chance.choice([-1, 1]) * 86_400_000)
+
+
+def play(folder: Path, seed: int, step_count: int = 60) -> Iterable[tuple[str, dict[str, object]]]:
+    """Run *seed* to its end in the empty *folder*; fails with an ``AssertionError``.
+
+    Returns:
+        What the owners reported.
+    """
+    run = _Run(folder, seed)
+    run.play(step_count)
+    return run.partition.reports
