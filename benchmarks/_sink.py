@@ -74,9 +74,7 @@ class Connection(asyncio.Protocol):
         if head.startswith(b"GET /reset"):
             Connection.arrivals = Arrivals()
         body = json.dumps(Connection.arrivals.report()).encode()
-        self.transport.write(
-            b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body) + body
-        )
+        self.transport.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
 
 
 async def run():

@@ -40,7 +40,7 @@ wait for the loop's turn to end."""
 
 
 TURN_BYTES_MAX = 256 * 1024
-"""How much longer than the shortest queue a partition's may be and still get the turn's events."""
+"""A partition with more waiting has fallen behind; the shortest queue gets the event then."""
 
 
 class IngestStart(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +82,10 @@ class LogAppends:
     @property
     def full(self) -> bool:
         """True while every partition's queue is at its bound."""
-        return all(committer.full for committer in self._committers)
+        for committer in self._committers:  # noqa: SIM110 - asked for every request: no generator
+            if not committer.full:
+                return False
+        return True
 
     def submit(self, received: Received, done: Callable[[LogError | None], None]) -> None:
         """Append *received* as one record; *done* is called when it is durable or refused."""
@@ -103,14 +106,13 @@ class LogAppends:
         One sync then serves the whole turn; partitions take turns, so they fill evenly. Where one
         has fallen behind (a slow disk), the shortest queue gets it.
         """
-        queued = [committer.pending_bytes for committer in self._committers]
-        number = choose_partition(key, queued)
-        if key is not None or queued[self._turn] > queued[number] + TURN_BYTES_MAX:
-            return number
-        if not self._turning:
-            self._turning = True
-            self._loop.call_soon(self._next_turn)
-        return self._turn
+        committers = self._committers
+        if key is None and committers[self._turn].pending_bytes <= TURN_BYTES_MAX:
+            if not self._turning:
+                self._turning = True
+                self._loop.call_soon(self._next_turn)
+            return self._turn
+        return choose_partition(key, [committer.pending_bytes for committer in committers])
 
     def _next_turn(self) -> None:
         self._turning = False

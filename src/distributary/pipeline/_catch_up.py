@@ -292,10 +292,19 @@ class CatchUp:
                 self._remove(name)
         return more
 
-    def drop(self, route: str) -> None:
-        """The route is deleted: its lags end where they are."""
+    def drop(self, route: str) -> list[tuple[int, int]]:
+        """The route is deleted: its lags end where they are.
+
+        Returns:
+            For each lag the offsets from which and to which its matches were not delivered.
+        """
+        left: list[tuple[int, int]] = []
         for name in [name for name in self._lags if name[0] == route]:
+            lag = self._lags[name]
+            end = self._live() if lag.to_offset is None else lag.to_offset
+            left.append((lag.floor(), end))
             self._remove(name)
+        return left
 
     def rows(self) -> tuple[LagRow, ...]:
         """Durable rows of the lags that moved since this was asked."""

@@ -159,7 +159,7 @@ class Ledger:
         point = self._point()
         changes, self._changes = self._changes, Changes()
         for lag in point.lags:
-            changes.lags.setdefault(lag.name, lag)
+            changes.lags[lag.name] = lag  # As it stands now, also where it has just begun.
         changes.forget.extend(self._forgettable(self._durable))
         # What the cursor covers need not be said again.
         done = [(key, crc) for key, crc in self._done if key.offset >= point.mark.offset]

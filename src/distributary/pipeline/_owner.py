@@ -106,7 +106,9 @@ class Owner:
         self._chunk_end = mark.offset
         self._held: deque[Task] = deque()
         self._pumping = False
+        self._pausing = False
         self._stopped = False
+        self._ended = False
         self._seen_before: dict[DoneKey, int] = {}
         self._seen_until = 0
         self.dispatcher = around.make_dispatcher(self._on_attempt, self._on_room)
@@ -131,6 +133,7 @@ class Owner:
             ledger=self._ledger,
             dispatcher=self.dispatcher,
             let_go=self._let_go,
+            fail=self._fail,
         )
         self._routes_saved_s = around.clock.monotonic_s()
         self._routes_pending: tuple[int, bytes] | None = None
@@ -163,13 +166,22 @@ class Owner:
         """Take the next *chunk* of whole frames; the record after it is *to_offset*."""
         self._chunks.append((to_offset, chunk))
         self.buffered_bytes += len(chunk)
-        if not self._pumping and not self._stopped:
+        if not self._pumping and not self._pausing and not self._stopped:
             self._pump()
 
     def _schedule_pump(self) -> None:
         if not self._pumping and not self._stopped:
             self._pumping = True
             self._around.timers.call_later(0.0, self._pump_again)
+
+    def _pause(self) -> None:
+        if not self._pausing:
+            self._pausing = True
+            self._around.timers.call_later(self._patience.pause_s, self._pause_over)
+
+    def _pause_over(self) -> None:
+        self._pausing = False
+        self._schedule_pump()
 
     def _pump_again(self) -> None:
         self._pumping = False
@@ -181,7 +193,7 @@ class Owner:
         try:
             for _ in range(SLICE_RECORDS):
                 if self._held and not self._offer_held():
-                    self._around.timers.call_later(self._patience.pause_s, self._schedule_pump)
+                    self._pause()
                     return
                 logged = next(self._frames, None)
                 if logged is not None:
@@ -262,12 +274,20 @@ class Owner:
         """
         position = task.position
         key = DoneKey(position.offset, position.index, task.route)
-        return self._seen_before.get(key) == task.checksum
+        checksum = self._seen_before.get(key)
+        if checksum is not None and checksum != task.checksum:
+            self._settle.void(key)
+        return checksum == task.checksum
 
     def _on_change(self, route: str, *, deleted: bool) -> None:
         self._targets.refresh()
         if deleted:
-            self._catch_up.drop(route)
+            for first, end in self._catch_up.drop(route):
+                self._meter.add("lags_dropped_total")
+                self._around.report(
+                    "dropped",
+                    {"route": route, "from": first, "to": end, "reason": "route-deleted"},
+                )
 
     # -- handing out --------------------------------------------------------------------------
 
@@ -281,7 +301,10 @@ class Owner:
 
     def _offer(self, task: Task) -> bool:
         """Hand a live task out; False where its lane is worth a moment's patience."""
-        if self._catch_up.covers(task.route, task.position.offset, task.position.index):
+        position = task.position
+        if task.origin is Origin.LIVE and self._catch_up.covers(
+            task.route, position.offset, position.index
+        ):
             self._tracker.finish(task)  # The lag row has it now.
             return True
         target = self._targets.get(task.route)
@@ -296,12 +319,16 @@ class Owner:
         self._yield(task, target.sink.uri)
         return True
 
-    def _begin_lag(self, task: Task) -> None:
+    def _begin_lag(self, task: Task, uri: str) -> None:
         """The sink of *task* takes no more: its route lags from here on (DESIGN rule 3)."""
         record = self._table.record(task.route)
         offset, index = task.position.offset, task.position.index
         if record is None:
             self._settle.drop(task, "route-deleted")
+            return
+        if offset < self._follower.changed_at(task.route):
+            # The filters of today did not stand there, and a lag's row holds no others.
+            self._settle.park(task, uri)
             return
         row = LagRow(task.route, offset, index, offset, None, encode_route(record))
         self._catch_up.add(Lag(self.partition, row, self._around.make_records(), self))
@@ -322,13 +349,16 @@ class Owner:
         self._ledger.end_lag(name)
 
     def _comfortable(self, route: str) -> bool:
+        if any(task.route == route for task in self._held):
+            return False  # The lag has those: they must meet it before it is gone.
         target = self._targets.get(route)
         return target is None or self._patience.comfortable(target.sink.uri)
 
     # -- what comes back ----------------------------------------------------------------------
 
     def _on_attempt(self, attempt: Attempt) -> None:
-        self._settle.attempt(attempt)
+        if not self._ended:  # Else cut off by the end: the next owner makes it again.
+            self._settle.attempt(attempt)
 
     def _on_room(self, uri: str) -> None:
         self._settle.room(uri)
@@ -350,8 +380,8 @@ class Owner:
             return
         self._around.timers.call_later(TICK_S, self._tick)
         try:
-            if self._targets.refresh():
-                self._offer_anew()
+            self._targets.refresh()
+            self._offer_anew()
             self._yield_closed_lanes()
             self._advance_lags()
         except DistributaryError as error:
@@ -383,24 +413,28 @@ class Owner:
         elif self._catch_up.lagging(task.route):
             self._settle.park(task, uri)  # It lies before the lag.
         else:
-            self._begin_lag(task)
+            self._begin_lag(task, uri)
 
     def _offer_anew(self) -> None:
         """Resources changed: what waits goes where the newest revision says (DESIGN rule 5)."""
         changed = self._targets.changed_uris()
         for uri in changed:
+            # Rows, not held tasks: what came later may be on its way to the new sink, and a lag
+            # that began at one of these would read it again.
             for task in self.dispatcher.take_queued(uri):
-                if task.origin is Origin.LIVE:
-                    self._held.append(task)
-                else:
-                    self._settle.park(task, uri)
+                self._settle.park(task, uri)
         for uri in changed:
             self._settle.room(uri)
-        if self._held:
-            self._schedule_pump()
 
     def _advance_lags(self) -> None:
-        if not self._stopped and len(self._catch_up) and self._catch_up.advance():
+        if self._stopped or not len(self._catch_up):
+            return
+        try:
+            more = self._catch_up.advance()
+        except DistributaryError as error:
+            self._fail(error)
+            return
+        if more:
             self._around.timers.call_later(0.0, self._advance_lags)
 
     def _save_routes(self) -> None:
@@ -460,6 +494,7 @@ class Owner:
         if not self._stopped:
             self._stopped = True
             self._settle.stop()
+            self.dispatcher.take_queued()  # What cannot be written down must not be sent.
             self._around.on_failed(error)
 
     def drain(self, deadline_s: float, done: Callable[[int], None]) -> None:
@@ -489,6 +524,7 @@ class Owner:
         look()
 
     def _finish(self, left: int, done: Callable[[int], None]) -> None:
+        self._ended = True
         self._around.attempts.flush()
         self._post()
         done(left)

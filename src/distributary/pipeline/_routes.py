@@ -50,6 +50,11 @@ class RouteFollower:
         self._records = records
         self._history = history
         self._next = at_offset
+        self._changed_at: dict[str, int] = {}
+
+    def changed_at(self, route: str) -> int:
+        """Where the filters of *route* that stand now were met; 0: before the live path began."""
+        return self._changed_at.get(route, 0)
 
     def pass_record(self, logged: Logged) -> RouteRecord | None:
         """The live path has come to *logged*; the change that it holds, where it is one.
@@ -61,7 +66,9 @@ class RouteFollower:
         self._next = logged.offset + 1
         if logged.kind != Kind.ROUTE:
             return None
-        return self._apply(logged)
+        change = self._apply(logged)
+        self._changed_at[change.uid] = logged.offset
+        return change
 
     def pass_change(self, logged: Logged) -> None:
         """A route record, while the table is being built: other records are not looked at."""
@@ -87,7 +94,7 @@ class RouteFollower:
                 f"the route record at offset {logged.offset} cannot be read: {error}"
             ) from error
         if record.seq > self.table.last_seq + 1:
-            self._take(self._history.between(self.table.last_seq, record.seq))
+            self._take(self._history.between(self.table.last_seq, record.seq), logged.offset)
         self.table.apply(record)
         return record
 
@@ -98,11 +105,12 @@ class RouteFollower:
         for logged in self._records.kinds(gap_end, self._records.durable_end(), Kind.ROUTE):
             before = decode_route(logged.body).seq
             break
-        self._take(self._history.between(self.table.last_seq, before))
+        self._take(self._history.between(self.table.last_seq, before), gap_end)
 
-    def _take(self, records: list[RouteRecord]) -> None:
+    def _take(self, records: list[RouteRecord], at_offset: int) -> None:
         for record in records:
             self.table.apply(record)
+            self._changed_at[record.uid] = at_offset
 
 
 def save_table(path: Path, at_offset: int, snapshot: bytes) -> None:

@@ -8,7 +8,8 @@ a reason (DESIGN promise 3).
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from distributary.deliver import Admission, Destination, Dispatcher
+from distributary.deliver import Admission, BreakerState, Destination, Dispatcher
+from distributary.errors import DistributaryError, LogError
 from distributary.event import record as event_record
 from distributary.flow import Attempt, Leg, Origin, Position, Task
 from distributary.outcome import DeadLetter, DoneKey, Failure, RetryRow
@@ -42,6 +43,7 @@ class Settle:
         ledger: Takes what must be durable.
         dispatcher: Takes due retries.
         let_go: Tells the stream of a task that it need not wait for it.
+        fail: Takes why the owner cannot go on.
     """
 
     def __init__(
@@ -51,11 +53,13 @@ class Settle:
         ledger: Ledger,
         dispatcher: Dispatcher,
         let_go: Callable[[Task], None],
+        fail: Callable[[DistributaryError], None],
     ) -> None:
         self._around = around
         self._ledger = ledger
         self._dispatcher = dispatcher
         self._let_go = let_go
+        self._fail = fail
         self._clock = around.clock
         self._targets = around.targets
         self._attempts = around.attempts
@@ -230,16 +234,27 @@ class Settle:
             del finished[key]
         return keys
 
+    def void(self, key: DoneKey) -> None:
+        """The log has another record where the row of *key* knew one: nothing stands for it."""
+        if key in self._waiting.rows or key in self._waiting.finished:
+            self._waiting.drop(key)
+            self._ledger.forget(key)
+            self._meter.add("void_rows_total")
+            self._around.report("void-row", {"offset": key.offset, "route": key.route})
+
     def room(self, uri: str) -> None:
-        """The lane of *uri* has room."""
-        if not self._stopped:
-            for row in list(self._waiting.unpark(uri, UNPARK_COUNT)):
-                self._attempt_row(row)
+        """The lane of *uri* has room: its parked rows go on until it takes no more."""
+        for _ in range(UNPARK_COUNT):
+            row = None if self._stopped else self._waiting.unpark(uri)
+            if row is None or self._attempt_row(row) == uri:
+                return
+        self._around.timers.call_later(0.0, lambda: self.room(uri))
 
     def tick(self) -> None:
-        """Look after rows whose lane forgot to tell (it was dropped meanwhile)."""
+        """Look after rows whose lane will not tell: it refused nothing, or was dropped."""
         for uri in self._waiting.parked_uris():
-            if self._dispatcher.lane(uri) is None:
+            lane = self._dispatcher.lane(uri)
+            if lane is None or lane.breaker is not BreakerState.OPEN:
                 self.room(uri)
 
     def _arm(self) -> None:
@@ -260,34 +275,38 @@ class Settle:
             self._attempt_row(row)
         self._arm()
 
-    def _attempt_row(self, row: RetryRow) -> None:
+    def _attempt_row(self, row: RetryRow) -> str | None:
+        """Hand a row out; the URI where it was parked instead, if it was."""
         task = self._waiting.held(row.key) or self._reload(row)
         if task is None:
-            return
+            return None
         target = self._targets.get(row.key.route)
         if target is None:
             self.drop(task, "route-deleted")
-            return
+            return None
         dest: Destination | None = target.sink
         if row.leg is Leg.DEAD_LETTER:
             dest = target.dead_letter
         if dest is None:
             # The dead letter sink was taken away while its letter waited.
             self._failed(task, target, row.failure or Failure("no-dead-letter-sink", ""))
-            return
-        if self._dispatcher.offer_retry(task, dest) is not Admission.ADMITTED:
-            self._waiting.park(row.key, dest.uri)
+            return None
+        if self._dispatcher.offer_retry(task, dest) is Admission.ADMITTED:
+            return None
+        self._waiting.park(row.key, dest.uri)
+        return dest.uri
 
     def _reload(self, row: RetryRow) -> Task | None:
         """The task of a row, from the log; None where the row is void."""
         key = row.key
-        found = next(iter(self._records.read(key.offset, key.offset + 1)), None)
+        try:
+            found = next(iter(self._records.read(key.offset, key.offset + 1)), None)
+        except LogError as error:
+            self._fail(error)
+            return None
         if found is None or found.checksum != row.checksum:
             # The log lost that record (DESIGN rule 1: such a row is void), or it was damaged.
-            self._waiting.drop(key)
-            self._ledger.forget(key)
-            self._meter.add("void_rows_total")
-            self._around.report("void-row", {"offset": key.offset, "route": key.route})
+            self.void(key)
             return None
         event = event_record.decode(found.body)[key.index]
         if row.leg is Leg.DEAD_LETTER and row.failure is not None:

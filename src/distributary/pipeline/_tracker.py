@@ -32,6 +32,7 @@ class Tracker:
 
     def take(self, offset: int, checksum: int, tasks: list[Task]) -> None:
         """The reader passes the record at *offset*, which has these matches to finish."""
+        self.skip_to(offset)
         if tasks:
             self._open[offset] = tasks[:]
             # Kept with the checksum of the record before it: that pair is a cursor.

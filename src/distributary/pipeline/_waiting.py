@@ -2,7 +2,6 @@
 
 import heapq
 from collections import deque
-from collections.abc import Iterator
 
 from distributary.flow import Task
 from distributary.outcome import DoneKey, RetryRow
@@ -21,6 +20,7 @@ class Waiting:
         self.finished: dict[DoneKey, RetryRow] = {}
         """Rows that are done and stay until the cursor has passed them (DESIGN rule 1)."""
         self._due: list[tuple[float, int, DoneKey]] = []
+        self._turns: dict[DoneKey, int] = {}  # the entry of ``_due`` that counts for a row
         self._count = 0
         self._parked: dict[str, deque[DoneKey]] = {}
         self._tasks: dict[DoneKey, Task] = {}
@@ -31,6 +31,7 @@ class Waiting:
         if task is not None and (row.key in self._tasks or len(self._tasks) < EVENTS_HELD_MAX):
             self._tasks[row.key] = task
         self._count += 1
+        self._turns[row.key] = self._count
         heapq.heappush(self._due, (due_s, self._count, row.key))
 
     def held(self, key: DoneKey) -> Task | None:
@@ -45,26 +46,25 @@ class Waiting:
         """At most *limit* rows that are due; each is handed out once."""
         found: list[RetryRow] = []
         while self._due and self._due[0][0] <= now_s and len(found) < limit:
-            _, _, key = heapq.heappop(self._due)
-            row = self.rows.get(key)
-            if row is not None:
-                found.append(row)
+            _, turn, key = heapq.heappop(self._due)
+            if self._turns.get(key) == turn:
+                del self._turns[key]
+                found.append(self.rows[key])
         return found
 
     def park(self, key: DoneKey, uri: str) -> None:
         """The row is due, but its sink takes nothing: it waits for room there."""
         self._parked.setdefault(uri, deque()).append(key)
 
-    def unpark(self, uri: str, limit: int) -> Iterator[RetryRow]:
-        """Rows parked for *uri*, oldest first, at most *limit*, each handed out once."""
+    def unpark(self, uri: str) -> RetryRow | None:
+        """The row that has been parked longest for *uri*, handed out once; None: there is none."""
         queue = self._parked.get(uri)
-        while queue and limit:
+        row = None
+        while queue and row is None:
             row = self.rows.get(queue.popleft())
-            if row is not None:
-                limit -= 1
-                yield row
         if queue is not None and not queue:
-            self._parked.pop(uri, None)
+            del self._parked[uri]
+        return row
 
     def parked_uris(self) -> list[str]:
         """Sinks for which rows are parked."""
@@ -74,6 +74,7 @@ class Waiting:
         """The row of *key* is done; it stays in ``finished`` until it is forgotten."""
         row = self.rows.pop(key, None)
         self._tasks.pop(key, None)
+        self._turns.pop(key, None)
         if row is not None:
             row = row._replace(done=True)
             self.finished[key] = row
@@ -83,7 +84,11 @@ class Waiting:
         """Forget the row at once: it is void."""
         self.rows.pop(key, None)
         self._tasks.pop(key, None)
+        self._turns.pop(key, None)
         self.finished.pop(key, None)
+        for queue in self._parked.values():
+            if key in queue:
+                queue.remove(key)
 
     def lowest_offset(self) -> int | None:
         """The lowest record that a row still needs."""

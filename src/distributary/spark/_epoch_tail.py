@@ -19,7 +19,7 @@ CHUNK_BYTES = 512 * 1024
 """Most bytes of one row: 500 events of 1 KB; half a millisecond to copy through the JVM."""
 POLL_S = 0.002
 """Pause between two looks at the log while single events come: costs each 1 ms on average."""
-BUSY_POLLS = ((4 * 1024, 0.005), (32 * 1024, 0.01))
+BUSY_POLLS = ((4 * 1024, 0.005), (32 * 1024, 0.01), (64 * 1024, 0.02))
 """After a chunk of so many bytes, so long a pause: a row costs readers, JVM and writers 0.3 ms of
 CPU whatever it holds, so a busy log is sent in fewer, larger rows."""
 IDLE_POLL_S = 0.005

@@ -187,7 +187,8 @@ class Witness:
                 row = rows.get(fate.key)
                 waits = row is not None and not row.done
                 assert waits or any(
-                    _covers(lag, fate.position) for lag in by_route.get(fate.route, ())
+                    lag.holds(fate.position.offset, fate.position.index)
+                    for lag in by_route.get(fate.route, ())
                 ), f"the cursor {cursor} has passed {fate}, and no row or lag remembers it"
 
     def died(self) -> None:

