@@ -93,7 +93,7 @@ class LogAppends:
         number = self._partition_for(received.partition_key)
 
         def told(result: int | LogError) -> None:
-            done(None if type(result) is int else result)  # type: ignore[arg-type]  # the other half
+            done(result if isinstance(result, LogError) else None)
 
         try:
             committers[number].submit(Kind.EVENTS, received.body, told)

@@ -21,8 +21,8 @@ class Cursor:
     """A forward place in a partition; close it.
 
     Attributes:
-        offset: The record that comes next, -1 before the first ``seek``. It passes damage by itself, so it may grow by more
-            than what was returned.
+        offset: The record that comes next, -1 before the first ``seek``. It passes damage by
+            itself, so it may grow by more than what was returned.
     """
 
     __slots__ = (

@@ -108,6 +108,7 @@ class Owner:
         self._pumping = False
         self._pausing = False
         self._stopped = False
+        self._failed = False
         self._ended = False
         self._seen_before: dict[DoneKey, int] = {}
         self._seen_until = 0
@@ -150,6 +151,7 @@ class Owner:
     def start(self) -> None:
         """Load what the last owner left (outcomes, rows, lags) and begin."""
         around = self._around
+        self._targets.refresh()
         self._seen_before = dict(around.journal.state.done)
         for row in around.store.rows():
             self._seen_before[row.key] = row.checksum
@@ -157,7 +159,6 @@ class Owner:
         self._seen_until = max((key.offset + 1 for key in self._seen_before), default=0)
         for lag_row in around.store.lags():
             self._catch_up.add(Lag(self.partition, lag_row, around.make_records(), self))
-        self._targets.refresh()
         self._tick()
 
     # -- taking records -----------------------------------------------------------------------
@@ -491,11 +492,12 @@ class Owner:
     # -- ending -------------------------------------------------------------------------------
 
     def _fail(self, error: DistributaryError | StoreError) -> None:
-        if not self._stopped:
-            self._stopped = True
-            self._settle.stop()
-            self.dispatcher.take_queued()  # What cannot be written down must not be sent.
-            self._around.on_failed(error)
+        if self._failed:
+            return
+        self._failed = self._stopped = True
+        self._settle.stop()
+        self.dispatcher.take_queued()  # What cannot be written down must not be sent.
+        self._around.on_failed(error)
 
     def drain(self, deadline_s: float, done: Callable[[int], None]) -> None:
         """Start nothing more; wait for what is under way; make it durable; then call *done*.

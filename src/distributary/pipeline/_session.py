@@ -84,7 +84,7 @@ class _Blocking:
                 work()
             except StoreError as raised:
                 error = raised
-            except Exception as raised:  # noqa: BLE001 - a bug here must stop the owner, not hang it
+            except Exception as raised:  # noqa: BLE001 - a bug must not hang it
                 error = StoreError(f"a flush failed: {raised!r}")
             self.loop.call_soon_threadsafe(done, error)
 

@@ -17,7 +17,7 @@ from distributary.pipeline._dead_letter import dead_letter_event, failure_of
 from distributary.pipeline._ledger import Ledger
 from distributary.pipeline._ports import RouteTarget
 from distributary.pipeline._waiting import Waiting
-from distributary.policy import DELIVERED, Decision, Reply, classify
+from distributary.policy import DELIVERED, JITTER_SHARE_MAX, Decision, Reply, classify
 
 if TYPE_CHECKING:
     from distributary.pipeline._owner import Surroundings
@@ -26,8 +26,6 @@ DUE_COUNT = 256
 """Due rows taken before the loop gets its turn."""
 UNPARK_COUNT = 64
 """Parked rows tried when a lane says that it has room."""
-RESTORED_WAIT_S_MAX = 3_600.0
-"""A row read at a start waits no longer than this, however far the wall clock has jumped."""
 
 
 def _key(task: Task) -> DoneKey:
@@ -186,9 +184,17 @@ class Settle:
             self._waiting.finished[row.key] = row
             return
         wait_s = (row.not_before_ms - self._clock.wall_ms()) / 1000
-        wait_s = min(max(wait_s, 0.0), RESTORED_WAIT_S_MAX)
+        wait_s = min(max(wait_s, 0.0), self._wait_s_max(row))
         self._waiting.put(row, self._clock.monotonic_s() + wait_s, None)
         self._arm()
+
+    def _wait_s_max(self, row: RetryRow) -> float:
+        """No policy asks for a longer wait, however far the wall clock has jumped since."""
+        target = self._targets.get(row.key.route)
+        if target is None:
+            return 0.0  # It will be dropped.
+        dest = target.sink if row.leg is Leg.EVENT else target.dead_letter or target.sink
+        return dest.policy.backoff_max_s * (1.0 + JITTER_SHARE_MAX)
 
     def _wait(self, task: Task, failure: Failure | None, wait_s: float, attempt: int) -> None:
         not_before_ms = self._clock.wall_ms() + int(wait_s * 1000)

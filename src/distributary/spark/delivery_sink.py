@@ -51,6 +51,10 @@ class DeliverySink(DataSource):
         """Name of the format."""
         return NAME
 
-    def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802, ARG002 - Spark's name and signature
+    def streamWriter(  # noqa: N802 - Spark's name
+        self,
+        schema: Any,  # noqa: ARG002 - Spark's signature
+        overwrite: bool,  # noqa: ARG002
+    ) -> DataSourceStreamArrowWriter:
         """The writer."""
         return DeliveryWriter(self.options["settings"])

@@ -44,7 +44,9 @@ class EpochReader(DataSourceStreamReader):
         """Before the first epoch."""
         return {"epoch": 0}
 
-    def latestOffset(self, start: Mapping[str, int], _limit: Any = None) -> dict[str, int]:  # noqa: N802
+    def latestOffset(  # noqa: N802 - Spark's name
+        self, start: Mapping[str, int], _limit: Any = None
+    ) -> dict[str, int]:
         """There is always a next epoch."""
         return {"epoch": start["epoch"] + 1}
 

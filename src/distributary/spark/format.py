@@ -66,7 +66,9 @@ class DistributarySource(DataSource):
         """
         return _BatchReader(self._parse(schema))
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+    def streamReader(  # noqa: N802 - Spark's name
+        self, schema: StructType
+    ) -> DataSourceStreamReader:
         """A streaming read.
 
         Raises:
@@ -216,7 +218,9 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         limit = self._options.records_per_trigger_max
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
+    def latestOffset(  # noqa: N802 - Spark's name
+        self, start: dict[str, int], limit: ReadLimit
+    ) -> dict[str, int]:
         """How far the next micro-batch reads: the durable end, or less by *limit*."""
         end = self._target or self._log.ends()
         begin = _decode(start)

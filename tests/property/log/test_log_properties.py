@@ -1,4 +1,4 @@
-"""Any bytes, any order of work: the log holds what a list would hold, and decoders keep their word."""
+"""Any bytes, any order of work: the log holds what a list would, and decoders keep their word."""
 
 from contextlib import suppress
 
@@ -75,7 +75,7 @@ WORK = st.lists(
 @settings(deadline=None)
 @given(WORK, st.sampled_from([700, 2048, 1 << 16]))
 def test_the_log_is_a_list(work, segment_bytes):
-    """Appends, restarts, power cuts and clock jumps in any order: a list of bodies, times sorted."""
+    """Appends, restarts, power cuts, clock jumps in any order: a list of bodies, times sorted."""
     log, bodies = SmallLog(segment_bytes=segment_bytes), []
     log.open()
     for what, argument in work:

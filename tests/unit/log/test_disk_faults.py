@@ -1,4 +1,4 @@
-"""Whatever call fails, however often: nothing acknowledged is lost, and only log errors come out."""
+"""Whatever call fails, however often: nothing acknowledged is lost, only log errors come out."""
 
 import errno
 
