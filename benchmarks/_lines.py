@@ -7,6 +7,8 @@ from _rig import Rig
 from distributary.testing.running_server import Role, wait_until
 
 HERE_TYPE = "com.example.reading"
+"""Type of every event of the load generator."""
+
 SHORT = 8.0
 """Seconds of an open-loop measurement in a quick run, and of every closed-loop one."""
 
@@ -112,7 +114,7 @@ def none(scale, profile=False):
         return {"none_rate": (before + count - behind) / took_s}
 
 
-def bad_sinks(scale):
+def bad_sinks(scale, profile=False):
     """A good sink, alone and beside one that hangs, answers in 5 s, never ends, or drips."""
     with Rig() as rig:
         sink = rig.sink()
@@ -125,7 +127,9 @@ def bad_sinks(scale):
             rig.server.subscribe(rig.bad_sink(*flags))
         time.sleep(1.0)
         _p99(rig, sink, 5.0)  # until they are as bad as they get: lanes full, routes lagging
+        watch = _watch(rig, (Role.WRITER,), 10) if profile else None
         beside = _p99(rig, sink, 20 * scale)
+        _show(watch)
         return {
             "alone_p99": alone,
             "beside_p99": beside,
@@ -175,4 +179,4 @@ GROUPS = {
     "none": none,
     "bad": bad_sinks,
 }
-PROFILED = {"accept", "one", "ten", "none"}
+PROFILED = {"accept", "one", "ten", "none", "bad"}

@@ -23,6 +23,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> KillReport:
             f"{kill.victim:<11} in flight {kill.in_flight:>4}"
             f"  accepting again {kill.accepting_s:6.2f} s"
             f"  delivering again {kill.delivering_s:6.2f} s"
+            f"  caught up {kill.caught_up_s:6.2f} s"
         )
     print(found.checker)
     return found

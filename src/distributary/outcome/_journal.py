@@ -122,7 +122,7 @@ def _frames(content: bytes) -> Iterable[tuple[Mark, list[tuple[int, int, str, in
             return
         try:
             offset, crc, done = _body_decoder.decode(body)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             return
         at = start + length
         yield Mark(offset, crc), done, at

@@ -120,6 +120,11 @@ class Lag:
             return False
         return offset > self.start or (offset == self.start and index >= self._start_index)
 
+    @property
+    def begins(self) -> tuple[int, int]:
+        """Offset and index of the first event that is its own."""
+        return self.start, self._start_index
+
     def floor(self) -> int:
         """The lowest record that it still needs."""
         return self._tracker.mark().offset
@@ -250,6 +255,7 @@ class CatchUp:
         self._lags: dict[tuple[str, int], Lag] = {}
         self.by_route: dict[str, list[Lag]] = {}
         """Lags of each route that has any; the last one may be open, the others have joined."""
+        self._newest: dict[str, tuple[int, int]] = {}  # where the last lag of a route began
 
     def add(self, lag: Lag) -> None:
         """Begin, or go on with, a lag."""
@@ -257,6 +263,11 @@ class CatchUp:
         lags = self.by_route.setdefault(lag.route, [])
         lags.append(lag)
         lags.sort(key=lambda found: found.start)
+        self._newest[lag.route] = max(lag.begins, self._newest.get(lag.route, lag.begins))
+
+    def began_after(self, route: str, offset: int, index: int) -> bool:
+        """True where a lag of *route* began behind this place, since this owner did."""
+        return self._newest.get(route, (0, 0)) > (offset, index)
 
     def covers(self, route: str, offset: int, index: int) -> bool:
         """True where a lag has this match, so that the live reader must pass it."""
@@ -304,6 +315,7 @@ class CatchUp:
             end = self._live() if lag.to_offset is None else lag.to_offset
             left.append((lag.floor(), end))
             self._remove(name)
+        self._newest.pop(route, None)
         return left
 
     def rows(self) -> tuple[LagRow, ...]:

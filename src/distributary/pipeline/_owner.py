@@ -327,8 +327,11 @@ class Owner:
         if record is None:
             self._settle.drop(task, "route-deleted")
             return
-        if offset < self._follower.changed_at(task.route):
-            # The filters of today did not stand there, and a lag's row holds no others.
+        if offset < self._follower.changed_at(task.route) or self._catch_up.began_after(
+            task.route, offset, index
+        ):
+            # The filters of today did not stand there, and a lag's row holds no others; or what
+            # lies behind was another lag's, and this one would read it again.
             self._settle.park(task, uri)
             return
         row = LagRow(task.route, offset, index, offset, None, encode_route(record))

@@ -47,6 +47,13 @@ FLUSH_S = 0.25
 """An outcome is durable so long after its answer, at the latest: 10 ms by design, more on a
 machine where eight other things run."""
 
+STOPS_DELIVERY = {None, Role.SERVE, Role.DRIVER, Role.JVM}
+"""Victims without which no partition delivers. After the others some partition goes on, and
+deliveries count as going on when every partition has delivered."""
+
+ORPHAN_S = 1.5
+"""An owner whose parent was killed may deliver for so long: until it looks, and then finishes."""
+
 SOURCE = "/crash"
 TYPES = ("a", "b", "a", "c")
 RARE = 50
@@ -96,7 +103,9 @@ class Killed:
         in_flight: Attempts under way just before, by the boards.
         at_s: When, monotonic.
         accepting_s: Until an event that was sent after the kill was acknowledged, seconds.
-        delivering_s: Until such events had arrived at the sink of everything, seconds.
+        delivering_s: Until deliveries to the sink of everything went on, seconds.
+        caught_up_s: Until events that were sent after the kill had arrived there, seconds: what
+            had piled up meanwhile is delivered before them.
     """
 
     victim: str
@@ -104,6 +113,7 @@ class Killed:
     at_s: float
     accepting_s: float
     delivering_s: float
+    caught_up_s: float
 
 
 @dataclass(slots=True)
@@ -228,8 +238,14 @@ class _Scenario:
             server.wait(RECOVER_S_MAX)
             server.start()
         accepting_s = self._acked_since(first) - at_s
-        delivering_s = self._arrived(first) - at_s
-        self._report.kills.append(Killed(victim.name, in_flight, at_s, accepting_s, delivering_s))
+        caught_up_s = self._arrived(first) - at_s
+        delivering_s = caught_up_s
+        if victim.role in STOPS_DELIVERY:
+            times = tuple(self._traffic.sinks["everything"].taken.values())
+            delivering_s = min(found_s for found_s in times if found_s > at_s + ORPHAN_S) - at_s
+        self._report.kills.append(
+            Killed(victim.name, in_flight, at_s, accepting_s, delivering_s, caught_up_s)
+        )
 
     def _kill_part(self, role: Role) -> None:
         """Kill one process of *role*; between two epochs it may take a moment to be there."""

@@ -101,6 +101,8 @@ class Partition:
     Attributes:
         sinks: What the sink at each URI does; absent: it acknowledges after 5 ms.
         reports: What owners told people, in order.
+        failures: Why owners stopped, in order.
+        sends: Every attempt: when, the id of its event, and the URI.
     """
 
     def __init__(self, folder: Path, seed: int = 0, limits: Limits = SMALL_LIMITS) -> None:
@@ -116,6 +118,7 @@ class Partition:
         self.witness = Witness()
         self.sinks: dict[str, Behaviour] = {}
         self.reports: list[tuple[str, dict[str, object]]] = []
+        self.failures: list[DistributaryError] = []
         self.sends: list[tuple[float, str, str]] = []
         self._routes: dict[str, RouteRecord] = {}
         self._event_count = 0
@@ -306,6 +309,7 @@ class Partition:
         assert self._life is not None
         assert self._life.failure is None, "told twice that the owner failed"
         self._life.failure = error
+        self.failures.append(error)
 
     def _on_durable(self) -> None:
         for letter in self._new_letters():

@@ -1,0 +1,57 @@
+"""Many runs of one partition, each from a seed: any mixture of sinks, changes and crashes.
+
+``DISTRIBUTARY_SEEDS=10000`` runs more of them, ``DISTRIBUTARY_FIRST_SEED`` begins elsewhere::
+
+    DISTRIBUTARY_FIRST_SEED=17 DISTRIBUTARY_SEEDS=1 pytest tests/simulation/test_seeds.py
+"""
+
+import os
+
+import pytest
+
+from distributary.pipeline import _owner, _settle, _waiting
+from distributary.testing import simulation
+
+SEED_COUNT = int(os.environ.get("DISTRIBUTARY_SEEDS", "200"))
+FIRST_SEED = int(os.environ.get("DISTRIBUTARY_FIRST_SEED", "0"))
+GROUP = 20
+"""Seeds a test: the failing one is named all the same."""
+REPEAT = (
+    "DISTRIBUTARY_FIRST_SEED={} DISTRIBUTARY_SEEDS=1 pytest tests/simulation/test_seeds.py -k {}"
+)
+
+
+def play(folder, first, name):
+    """Play a group of seeds; a failure says how to repeat it."""
+    for seed in range(first, min(first + GROUP, FIRST_SEED + SEED_COUNT)):
+        place = folder / str(seed)
+        place.mkdir()
+        try:
+            simulation.play(place, seed, step_count=50)
+        except AssertionError as failure:
+            failure.add_note(f"seed {seed}; repeat it with: {REPEAT.format(seed, name)}")
+            raise
+
+
+firsts = pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + SEED_COUNT, GROUP))
+
+
+@pytest.mark.slow
+@firsts
+def test_every_promise_holds(tmp_path, first):
+    """Whatever happens: one outcome each, nothing lost, nothing twice, nothing uncalled for."""
+    play(tmp_path, first, "every_promise")
+
+
+@pytest.mark.slow
+@firsts
+def test_every_promise_holds_where_everything_is_small(tmp_path, first, monkeypatch):
+    """Limits that a short run never meets as shipped: the window, held events, slices."""
+    monkeypatch.setattr(_owner, "WINDOW_EVENTS", 12)
+    monkeypatch.setattr(_owner, "SPILL_RECORDS", 4)
+    monkeypatch.setattr(_owner, "SLICE_RECORDS", 2)
+    monkeypatch.setattr(_owner, "ROUTES_SAVED_EVERY_S", 0.3)
+    monkeypatch.setattr(_settle, "UNPARK_COUNT", 2)
+    monkeypatch.setattr(_settle, "DUE_COUNT", 2)
+    monkeypatch.setattr(_waiting, "EVENTS_HELD_MAX", 2)
+    play(tmp_path, first, "small")

@@ -1,0 +1,215 @@
+"""The delivery store: rows, lags, dead letters; all or none, and again without harm."""
+
+import sqlite3
+
+import pytest
+
+from distributary.errors import StoreError
+from distributary.flow import Leg
+from distributary.outcome import (
+    Changes,
+    DeadLetter,
+    DeliveryStore,
+    DoneKey,
+    Failure,
+    LagRow,
+    RetryRow,
+    sqlite_url,
+)
+
+FAILURE = Failure("status-503", "http://sink.example/", 503, "YnVzeQ==")
+
+
+def row(offset, index=0, *, route="r", not_before_ms=0, attempt=2, failure=FAILURE, done=False):
+    """A retry row."""
+    key = DoneKey(offset, index, route)
+    return RetryRow(key, 2**32 - 1, Leg.EVENT, attempt, not_before_ms, failure, done=done)
+
+
+def changes(*rows, lags=(), gone=(), letters=(), forget=()):
+    """One flush."""
+    named = {lag.name: lag for lag in lags} | dict.fromkeys(gone)
+    return Changes({r.key: r for r in rows}, list(forget), named, list(letters))
+
+
+def letter(offset, kept_ms=1, route="r"):
+    """A dead letter."""
+    return DeadLetter(DoneKey(offset, 0, route), 7, FAILURE, b"\x01event", kept_ms)
+
+
+@pytest.fixture
+def path(tmp_path):
+    """The store's file."""
+    return tmp_path / "delivery.db"
+
+
+@pytest.fixture
+def store(path):
+    """An empty store of partition 0."""
+    store = DeliveryStore(sqlite_url(path), 0)
+    yield store
+    store.close()
+
+
+def test_an_empty_store_holds_nothing(store):
+    """No rows, lags or letters."""
+    assert (store.rows(), store.lags(), store.dead_letters()) == ([], [], [])
+
+
+def test_nothing_to_write_is_false():
+    """A flush asks before it opens a transaction."""
+    assert not Changes()
+    assert changes(row(1))
+    assert changes(forget=[DoneKey(1, 0, "r")])
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        pytest.param(row(1), id="with-an-answer"),
+        pytest.param(row(1, failure=Failure("refused: nobody", "http://s/")), id="without-answer"),
+        pytest.param(row(1, failure=None), id="moved-out-of-the-way"),
+        pytest.param(row(2**40, 999, attempt=11)._replace(leg=Leg.DEAD_LETTER), id="dead-letter"),
+        pytest.param(row(1, done=True), id="done"),
+    ],
+)
+def test_a_row_comes_back_as_it_went_in(store, kept):
+    """Also the failure that a later dead letter tells of."""
+    store.apply(changes(kept))
+    assert store.rows() == [kept]
+    assert isinstance(store.rows()[0].leg, Leg)
+
+
+def test_a_lag_comes_back_as_it_went_in(store):
+    """Open and joined ones."""
+    lags = [LagRow("r", 5, 2, 6, None, b"{}"), LagRow("q", 1, 0, 1, 9, b"x")]
+    store.apply(changes(lags=lags))
+    assert sorted(store.lags()) == sorted(lags)
+
+
+def test_applying_the_same_changes_again_changes_nothing(store):
+    """A flush that was cut off is made again."""
+    lag = LagRow("r", 5, 0, 5, None, b"{}")
+    same = changes(row(1), lags=[lag], letters=[letter(2)], forget=[DoneKey(9, 0, "r")])
+    store.apply(same)
+    store.apply(same)
+    assert (store.rows(), store.lags()) == ([row(1)], [lag])
+    assert store.dead_letters() == [letter(2)]
+
+
+def test_a_later_row_replaces_the_one_of_the_same_match(store):
+    """One row a match: its next attempt."""
+    store.apply(changes(row(1, attempt=2)))
+    store.apply(changes(row(1, attempt=3, not_before_ms=9)))
+    assert store.rows() == [row(1, attempt=3, not_before_ms=9)]
+
+
+def test_rows_of_other_events_and_routes_of_a_record_are_others(store):
+    """The key is (offset, index, route)."""
+    store.apply(changes(row(1, 0), row(1, 1), row(1, 0, route="q")))
+    store.apply(changes(forget=[DoneKey(1, 0, "r")]))
+    assert {(r.key.index, r.key.route) for r in store.rows()} == {(1, "r"), (0, "q")}
+
+
+def test_rows_come_in_the_order_of_their_next_attempt(store):
+    """Who waited longest goes first, then the older event."""
+    store.apply(changes(row(3, not_before_ms=5), row(1, not_before_ms=9), row(2, not_before_ms=5)))
+    assert [r.key.offset for r in store.rows()] == [2, 3, 1]
+
+
+def test_a_row_that_is_written_and_forgotten_in_one_flush_is_gone(store):
+    """The cursor had passed it before it was written."""
+    store.apply(changes(row(1, done=True), forget=[DoneKey(1, 0, "r")]))
+    assert store.rows() == []
+
+
+def test_a_lag_that_ended_is_gone_and_the_other_of_its_route_stays(store):
+    """A route can have an old lag that ends and a new one."""
+    store.apply(changes(lags=[LagRow("r", 5, 0, 5, 9, b"x"), LagRow("r", 12, 0, 12, None, b"x")]))
+    store.apply(changes(gone=[("r", 5)]))
+    assert [lag.start for lag in store.lags()] == [12]
+
+
+def test_changes_that_cannot_all_be_written_change_nothing(store):
+    """A lag without its record fails the flush, and the row of the same flush with it."""
+    store.apply(changes(row(1)))
+    broken = LagRow("r", 5, 0, 5, None, None)
+    with pytest.raises(StoreError):
+        store.apply(changes(row(2), lags=[broken], letters=[letter(3)]))
+    assert store.rows() == [row(1)]
+    assert store.dead_letters() == []
+
+
+def test_dead_letters_come_oldest_first_up_to_the_limit(store):
+    """The store may hold more than a page shows."""
+    store.apply(changes(letters=[letter(1, 30), letter(2, 10), letter(3, 20)]))
+    assert [found.key.offset for found in store.dead_letters(limit=2)] == [2, 3]
+
+
+def test_partitions_do_not_see_each_other(path, store):
+    """One database may hold them all."""
+    other = DeliveryStore(sqlite_url(path), 1)
+    store.apply(changes(row(1), lags=[LagRow("r", 1, 0, 1, None, b"x")], letters=[letter(1)]))
+    other.apply(changes(forget=[DoneKey(1, 0, "r")], gone=[("r", 1)]))
+    assert (other.rows(), other.lags(), other.dead_letters()) == ([], [], [])
+    assert len(store.rows()) == len(store.lags()) == len(store.dead_letters()) == 1
+    other.close()
+
+
+def test_what_was_applied_is_there_for_the_next_owner(path, store):
+    """Durable means: another connection sees it."""
+    store.apply(changes(row(1), letters=[letter(2)]))
+    again = DeliveryStore(sqlite_url(path), 0)
+    assert (again.rows(), again.dead_letters()) == ([row(1)], [letter(2)])
+    again.close()
+
+
+def test_a_commit_is_on_the_medium_when_it_returns(store):
+    """SQLite's faster setting would lose the last commits at a power cut."""
+    with store._engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+
+
+def test_a_store_of_a_newer_version_is_refused(path, store):
+    """Its rows may mean what this version does not know."""
+    store.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE delivery_schema SET version = version + 1")
+    connection.close()
+    with pytest.raises(StoreError, match="upgrade"):
+        DeliveryStore(sqlite_url(path), 0)
+
+
+def test_a_file_that_is_no_database_is_a_store_error(path):
+    """The owner says what is wrong instead of failing on a driver's error."""
+    path.write_bytes(b"this is not a database, " * 300)
+    with pytest.raises(StoreError, match="delivery store failed"):
+        DeliveryStore(sqlite_url(path), 0)
+
+
+def test_a_folder_that_does_not_exist_is_a_store_error(tmp_path):
+    """Likewise."""
+    with pytest.raises(StoreError):
+        DeliveryStore(sqlite_url(tmp_path / "absent" / "delivery.db"), 0)
+
+
+@pytest.mark.parametrize(
+    ("offset", "index", "held"),
+    [
+        pytest.param(4, 0, False, id="before-the-lag"),
+        pytest.param(5, 1, False, id="earlier-in-its-first-record"),
+        pytest.param(5, 2, True, id="its-first-event"),
+        pytest.param(8, 0, True, id="inside"),
+        pytest.param(9, 0, False, id="the-live-reader-has-it"),
+    ],
+)
+def test_a_lag_row_stands_for_what_lies_between_its_ends(offset, index, held):
+    """From the event where it began up to the record where the live reader took over."""
+    assert LagRow("r", 5, 2, 5, 9, b"").holds(offset, index) is held
+
+
+def test_a_lag_row_stands_for_nothing_that_it_has_passed():
+    """What lies below its position has its outcome."""
+    lag = LagRow("r", 5, 0, 7, None, b"")
+    assert (lag.holds(6, 0), lag.holds(7, 0), lag.holds(10**9, 0)) == (False, True, True)
