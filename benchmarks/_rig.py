@@ -14,10 +14,17 @@ from pathlib import Path
 import psutil
 
 from distributary.pipeline import Word
-from distributary.testing.running_server import Role, RunningServer, wait_until
+from distributary.testing.running_server import Role, RunningServer, total, wait_until
 
 HERE = Path(__file__).parent
 DRAIN_S_MAX = 180.0
+REMARKABLE = (
+    "lags_begun_total",
+    "spilled_total",
+    "retried_total",
+    "dead_lettered_total",
+    "process_restarts_total",
+)
 
 
 class Rig:
@@ -41,8 +48,17 @@ class Rig:
         self.start_s = time.monotonic() - began_s
         return self
 
-    def __exit__(self, *_exception):
+    def __exit__(self, kind, *_exception):
+        if kind is None:
+            self._remark()
         self._stack.close()
+
+    def _remark(self):
+        """Say what happened besides: a figure with lags or restarts in it means something else."""
+        now = self.server.metrics()
+        for name in REMARKABLE:
+            if total(now, name):
+                print(f"    ({name}: {total(now, name):,.0f})", flush=True)
 
     # -- processes beside the server ----------------------------------------------------------
 

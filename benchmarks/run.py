@@ -15,6 +15,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 from rich.console import Console
 from rich.table import Table
 
@@ -24,6 +25,9 @@ sys.path.insert(0, str(HERE))
 import _figures  # noqa: E402 - the line above makes this folder a place to import from
 import _lines  # noqa: E402
 import _machine  # noqa: E402
+
+BUSY_LOOK_S = 1.0
+"""How long to look at what other programs use, before each group."""
 
 TABLE_COLUMNS = 130
 """The table is wider than a terminal that nobody made wider."""
@@ -49,7 +53,11 @@ def main():
     machine, scale = _machine.describe(), QUICK if options.quick else 1.0
     figures, failed = {}, []
     for name in options.groups or _lines.GROUPS:
-        print(f"==> {name}: {_lines.GROUPS[name].__doc__}", flush=True)
+        busy = psutil.cpu_percent(BUSY_LOOK_S)
+        print(
+            f"==> {name}: {_lines.GROUPS[name].__doc__} (others use {busy:.0f} % CPU)", flush=True
+        )
+        machine.setdefault("busy_percent_before", {})[name] = busy
         more = {"profile": True} if options.profile and name in _lines.PROFILED else {}
         try:
             measured = _lines.GROUPS[name](scale, **more)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from distributary import errors, policy, settings
+from distributary.app._health import HELPS
 from distributary.deliver import TRANSITIONS, BreakerState
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -106,6 +107,12 @@ def draw_limits() -> str:
     return "\n\n".join(parts)
 
 
+def draw_metrics() -> str:
+    """Every metric that has a help text; its name tells its kind."""
+    rows = ((f"`{name}`", _kind(name), _cell(about)) for name, about in sorted(HELPS.items()))
+    return _table(("Metric", "Kind", "What"), rows)
+
+
 def draw_conformance() -> str:
     """Every clause that a test is marked with, and every clause that is not met."""
     by_id: dict[str, list[Clause]] = {}
@@ -125,6 +132,7 @@ DRAWINGS: dict[str, Callable[[], str]] = {
     "conformance": draw_conformance,
     "errors": draw_errors,
     "limits": draw_limits,
+    "metrics": draw_metrics,
     "responses": draw_responses,
     "settings": draw_settings,
 }
@@ -152,6 +160,12 @@ def main(arguments: Sequence[str]) -> int:
             page.write_text(redraw(page.read_text("utf-8")), "utf-8")
             print(f"drew {name}")
     return 1 if stale and "--check" in arguments else 0
+
+
+def _kind(metric: str) -> str:
+    if metric.endswith("_total"):
+        return "counter"
+    return "histogram" if metric.endswith("_seconds") else "gauge"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -91,7 +91,11 @@ class Meter:
         return found
 
     def save(self) -> None:
-        """Write the snapshot: beside, then renamed. Lost at a power cut, by intent."""
+        """Write the snapshot: beside, then renamed. Lost at a power cut, by intent.
+
+        A snapshot that cannot be written (a full disk) is left out, and counted: the next one
+        says all of it, and no caller may stop working for want of its numbers.
+        """
         if self._path is None:
             return
         saved = _Saved(
@@ -101,10 +105,13 @@ class Meter:
                 name: (list(h.bounds), h.counts, h.total) for name, h in self.histograms.items()
             },
         )
-        self._path.parent.mkdir(parents=True, exist_ok=True)
         beside = self._path.with_suffix(".new")
-        beside.write_bytes(msgspec.json.encode(saved))
-        beside.rename(self._path)
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            beside.write_bytes(msgspec.json.encode(saved))
+            beside.rename(self._path)
+        except OSError:
+            self.add("snapshots_left_out_total")
 
 
 def _load(path: Path) -> _Saved:

@@ -86,6 +86,18 @@ class Child:
         failures = 0
         while not self._stopping.is_set():
             began_s = time.monotonic()
+            code = self._run()
+            if self._stopping.is_set():
+                return
+            failures = 0 if time.monotonic() - began_s > STEADY_S else failures + 1
+            wait_s = RESTART_WAIT_S[min(failures, len(RESTART_WAIT_S)) - 1] if failures else 0.05
+            self.restarts += 1
+            self._log.error("process-ended", process=self.role, code=code, restart_in_s=wait_s)
+            self._stopping.wait(wait_s)
+
+    def _run(self) -> int | None:
+        """Start it and wait for its end; its exit code, None where it could not be started."""
+        try:
             process = subprocess.Popen(
                 self._arguments,
                 stdin=subprocess.DEVNULL,
@@ -97,19 +109,21 @@ class Child:
                 errors="replace",
                 start_new_session=True,
             )
-            self._process = process
+        except OSError as error:
+            # No memory, no descriptors: for now. It is tried again like a child that ended.
+            self._log.error("process-not-started", process=self.role, error=str(error))
             self._started.set()
-            assert process.stdout is not None
+            return None
+        self._process = process
+        self._started.set()
+        if self._stopping.is_set():  # ``stop`` may have looked before there was this one.
+            process.terminate()
+        assert process.stdout is not None
+        with process.stdout:
             self._read(process.stdout)
-            code = process.wait()
-            self._ended(code)
-            if self._stopping.is_set():
-                return
-            failures = 0 if time.monotonic() - began_s > STEADY_S else failures + 1
-            wait_s = RESTART_WAIT_S[min(failures, len(RESTART_WAIT_S)) - 1] if failures else 0.05
-            self.restarts += 1
-            self._log.error("process-ended", process=self.role, code=code, restart_in_s=wait_s)
-            self._stopping.wait(wait_s)
+        code = process.wait()
+        self._ended(code)
+        return code
 
     def _read(self, lines: IO[str]) -> None:
         for line in lines:

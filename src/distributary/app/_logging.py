@@ -50,6 +50,8 @@ class Lines:
     def __init__(self, out: TextIO, form: str, other: TextIO) -> None:
         self._out = out
         self._other = other
+        self.lost_count = 0
+        """Lines that could not be written."""
         console = form == "console" or (form == "auto" and out.isatty())
         self._render = (
             structlog.dev.ConsoleRenderer(colors=out.isatty(), pad_event_to=24) if console else None
@@ -64,11 +66,16 @@ class Lines:
                 fields = msgspec.json.decode(line)
             except msgspec.MsgspecError:
                 fields = None
-        if not isinstance(fields, dict) or "event" not in fields:
-            self._other.write(line[:LINE_CHARS_MAX] + "\n")
-            self._other.flush()
-            return
-        if self._render is not None:
+        ours = isinstance(fields, dict) and "event" in fields
+        if not ours:
+            line = line[:LINE_CHARS_MAX]
+        elif self._render is not None:
             line = str(self._render(None, "", fields))
-        self._out.write(line + "\n")
-        self._out.flush()
+        out = self._out if ours else self._other
+        try:
+            out.write(line + "\n")
+            out.flush()
+        except OSError:
+            # A full disk, a reader that went away: there is nowhere left to say so, and whoever
+            # brings a child's lines must not end, since the child would end with it.
+            self.lost_count += 1

@@ -20,7 +20,7 @@ from distributary.app._children import end_with_parent
 from distributary.app._logging import configure
 from distributary.app._route_wire import RouteAppendServer
 from distributary.clock import SystemClock
-from distributary.errors import LogError, LogUnavailableError
+from distributary.errors import DistributaryError, LogError, LogUnavailableError
 from distributary.flow import Kind, Received
 from distributary.ingest import ACK_BOUNDS_S, IngestSettings, Server, choose_partition, serve
 from distributary.log import Appender, GroupCommitter, Reader, partition_dir, retain
@@ -197,7 +197,10 @@ class IngestProcess:
 
     async def _look(self) -> None:
         while True:
-            self._look_once()
+            try:
+                self._look_once()
+            except OSError as error:
+                self._log.error("look-failed", error=str(error))
             await asyncio.sleep(LOOK_S)
 
     def _look_once(self) -> None:
@@ -259,7 +262,9 @@ class IngestProcess:
             for number in range(self._start.partitions):
                 try:
                     await asyncio.to_thread(self._retain_partition, number)
-                except LogError as error:
+                except (DistributaryError, OSError) as error:
+                    # Whatever it was (a store that is read just then, a full disk): retention is
+                    # what gives the space back, so it must be tried again.
                     self._log.warning("retention-failed", partition=number, error=str(error))
 
     def _retain_partition(self, partition: int) -> None:

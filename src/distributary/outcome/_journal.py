@@ -15,7 +15,7 @@ import contextlib
 import os
 import struct
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -28,6 +28,8 @@ _HEADER = struct.Struct("<4sII")
 _MAGIC = b"DOJ1"
 _FRAME_BYTES_MAX = 64 * 1024 * 1024
 """A frame longer than this is damage: a frame holds what finished in 10 ms, or one compaction."""
+_FRAME_MATCHES_MAX = 50_000
+"""Matches in one frame of a rewritten journal: 5 MiB, far from what would pass for damage."""
 COMPACT_BYTES = 4 * 1024 * 1024
 """The journal is rewritten when it grows past this: reading 4 MiB at a start takes some 50 ms."""
 MARKS_KEPT = 256
@@ -171,6 +173,19 @@ def fit(state: JournalState, fits: Callable[[Mark], bool]) -> JournalState:
     return JournalState([], state.done) if state.marks else state
 
 
+def _needed(
+    done: dict[DoneKey, int], mark: Mark, floor: int, lagging: Mapping[str, int] | None
+) -> dict[DoneKey, int]:
+    """The matches that a restart at *mark* may still ask about."""
+    if lagging is None:
+        return {key: crc for key, crc in done.items() if key.offset >= floor}
+    return {
+        key: crc
+        for key, crc in done.items()
+        if key.offset >= min(mark.offset, lagging.get(key.route, mark.offset))
+    }
+
+
 class Journal:
     """The journal of one partition, open for its one owner (who holds the owner's lock).
 
@@ -183,6 +198,7 @@ class Journal:
         self._path = path
         self._files = files or SystemFiles()
         self.state, self._bytes = read_journal(path)
+        self._compact_at = COMPACT_BYTES
         self._dead: str | None = None
         self._fd = self._open(self._bytes)
 
@@ -206,7 +222,9 @@ class Journal:
         self.state = state
         marks = state.marks[-MARKS_KEPT:] or [Mark(0, 0)]
         content = b"".join(_frame(mark, ()) for mark in marks[:-1])
-        content += _frame(marks[-1], state.done.items())
+        entries = list(state.done.items())
+        for start in range(0, max(len(entries), 1), _FRAME_MATCHES_MAX):
+            content += _frame(marks[-1], entries[start : start + _FRAME_MATCHES_MAX])
         beside = self._path.with_suffix(".new")
         try:
             fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -222,7 +240,13 @@ class Journal:
         self._bytes = len(content)
         state.marks = list(marks)
 
-    def record(self, mark: Mark, done: list[tuple[DoneKey, int]], floor: int) -> None:
+    def record(
+        self,
+        mark: Mark,
+        done: list[tuple[DoneKey, int]],
+        floor: int,
+        lagging: Mapping[str, int] | None = None,
+    ) -> None:
         """Make a cursor and the matches done above it durable; returns when they are.
 
         Idempotent: recording the same again changes nothing.
@@ -232,6 +256,9 @@ class Journal:
             done: What finished since the last call and is not covered by a cursor.
             floor: Matches below this offset need no longer be remembered: the lowest of the
                 cursor and of what lagging routes have yet to do.
+            lagging: For each lagging route the lowest offset that it has yet to do. Where it is
+                given, a match below the cursor is remembered for its own route alone: one route
+                that lags for hours must not keep the outcomes of all others.
 
         Raises:
             StoreError: The medium refused. Nothing of this call counts; the journal is dead.
@@ -251,10 +278,15 @@ class Journal:
         except OSError as error:
             raise self._die(error) from error
         self._bytes += len(frame)
-        if self._bytes > COMPACT_BYTES:
-            state.done = {key: crc for key, crc in state.done.items() if key.offset >= floor}
-            if sum(64 + len(key.route) for key in state.done) < COMPACT_BYTES // 2:
+        if self._bytes > self._compact_at:
+            state.done = _needed(state.done, mark, floor, lagging)
+            if sum(64 + len(key.route) for key in state.done) < self._compact_at // 2:
                 self.restart_at(state)
+                self._compact_at = max(COMPACT_BYTES, 2 * self._bytes)
+            else:
+                # Nearly all of it is needed. To look again at each frame would cost more and
+                # more; to look at twice the size costs a constant share.
+                self._compact_at = 2 * self._bytes
 
     def _write(self, fd: int, content: bytes) -> None:
         view = memoryview(content)

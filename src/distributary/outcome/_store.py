@@ -8,6 +8,7 @@ All changes of one flush go in by one transaction (``apply``) and every one of t
 idempotent, so a flush that was cut off can be made again.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -185,6 +186,7 @@ def sqlite_url(path: Path) -> str:
 def _engine(url: str) -> Engine:
     engine = sa.create_engine(url)
     if engine.dialect.name == "sqlite":
+        _create_private(engine.url.database)
 
         @sa_event.listens_for(engine, "connect")
         def _pragmas(connection: Any, _record: Any) -> None:
@@ -194,6 +196,15 @@ def _engine(url: str) -> Engine:
                 connection.execute(f"PRAGMA {pragma}").close()
 
     return engine
+
+
+def _create_private(database: str | None) -> None:
+    """Make the file, readable by its owner alone: rows hold whole events."""
+    if database and database != ":memory:":
+        try:
+            os.close(os.open(database, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        except OSError as error:
+            raise StoreError(f"cannot write the store {database}: {error.strerror}") from error
 
 
 class DeliveryStore:
@@ -223,7 +234,9 @@ class DeliveryStore:
         try:
             yield
         except sa.exc.SQLAlchemyError as error:
-            raise StoreError(f"the delivery store failed: {error}") from error
+            # Statements and parameters stay out of the message: rows hold whole events.
+            cause = getattr(error, "orig", None) or type(error).__name__
+            raise StoreError(f"the delivery store failed: {cause}") from error
 
     def rows(self) -> list[RetryRow]:
         """Every retry row, done ones included, in the order of the next attempt."""

@@ -57,10 +57,14 @@ class AttemptLog:
             self._open(path)
 
     def _open(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self._fd = os.open(path, flags, 0o600)
-        self._size = os.fstat(self._fd).st_size
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(path, flags, 0o600)
+            self._size = os.fstat(self._fd).st_size
+        except OSError:
+            # As in ``flush``: a log that cannot be written stops nothing. The next owner tries.
+            return
 
     def line(self, attempt: Attempt, verdict: Verdict, now_ms: int) -> None:
         """Note *attempt* and what it means."""

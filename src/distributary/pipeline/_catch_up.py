@@ -68,7 +68,8 @@ class Lag:
         self._deleted = self._record.op == "delete"
         if not self._deleted:
             self._matcher.put(self._record)
-        self._history: list[tuple[int, RouteRecord]] = [(-1, self._record)]
+        # Encoded once: what is durable of every lag is looked at for each flush.
+        self._history: list[tuple[int, bytes]] = [(-1, encode_route(self._record))]
         self._tracker = Tracker(Mark(row.from_offset, 0))
         self._start_index = row.start_index
         self._next = row.from_offset
@@ -134,11 +135,16 @@ class Lag:
         # are read again after a restart, since their records lie there.
         while len(self._history) > 1 and self._history[1][0] < mark:
             del self._history[0]
-        return encode_route(self._history[0][1])
+        return self._history[0][1]
 
     def finish(self, task: Task) -> None:
         """*task* needs no more care here."""
         self._tracker.finish(task)
+
+    def close(self) -> None:
+        """Let its reader go."""
+        self._frames = iter(())
+        self._records.close()
 
     def join(self, offset: int) -> None:
         """The live reader has the route from *offset* on."""
@@ -204,7 +210,7 @@ class Lag:
         if record.uid != self.route or record.seq <= self._record.seq:
             return
         self._record = record
-        self._history.append((offset, record))
+        self._history.append((offset, encode_route(record)))
         if record.op == "delete":
             self._deleted = True
         else:
@@ -283,20 +289,40 @@ class CatchUp:
         lags.remove(lag)
         if not lags:
             del self.by_route[lag.route]
+        lag.close()
         self._ended(name)
+
+    def close(self) -> None:
+        """The owner goes: let every lag's reader go. The durable rows stay."""
+        for lag in self._lags.values():
+            lag.close()
+        self._lags.clear()
+        self.by_route.clear()
 
     def finish(self, task: Task) -> None:
         """A match that a lag brought needs no more care there."""
         offset = task.position.offset
-        starts = [start for route, start in self._lags if route == task.route and start <= offset]
-        if starts:  # Else the route was deleted meanwhile, and its lags with it.
-            self._lags[task.route, max(starts)].finish(task)
+        for lag in reversed(self.by_route.get(task.route, ())):
+            if lag.start <= offset:
+                lag.finish(task)
+                return
+        # The route was deleted meanwhile, and its lags with it.
 
     def advance(self) -> bool:
-        """Let every lag go on a little; True where at least one has more to do at once."""
+        """Let lags go on a little; True where at least one has more to do at once.
+
+        They share one slice of records, and who had a part of it is last the next time.
+        """
         more = False
+        left = SLICE_RECORDS
         for name, lag in list(self._lags.items()):
-            more |= lag.advance(SLICE_RECORDS, self._live())
+            if left <= 0:
+                return True
+            before = lag.next_offset
+            more |= lag.advance(left, self._live())
+            if lag.next_offset > before:
+                left -= lag.next_offset - before
+                self._lags[name] = self._lags.pop(name)
             if not lag.joined and lag.next_offset >= self._live() and self._comfortable(lag.route):
                 lag.join(self._live())
             if lag.ended:
@@ -327,9 +353,13 @@ class CatchUp:
         """The lowest record that a lag still needs."""
         return min((lag.floor() for lag in self._lags.values()), default=None)
 
+    def floors(self) -> dict[str, int]:
+        """For each lagging route the lowest record that its lags still need."""
+        return {route: min(lag.floor() for lag in lags) for route, lags in self.by_route.items()}
+
     def needs(self, route: str, offset: int) -> bool:
         """True where a lag of *route* may read the record at *offset* again after a restart."""
-        return any(lag.route == route and lag.floor() <= offset for lag in self._lags.values())
+        return any(lag.floor() <= offset for lag in self.by_route.get(route, ()))
 
     def __len__(self) -> int:
         return len(self._lags)

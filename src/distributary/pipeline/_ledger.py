@@ -6,7 +6,7 @@ rule 1). One flush at a time; the next takes all that came meanwhile.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from distributary.clock import Clock
 from distributary.errors import StoreError
@@ -38,11 +38,13 @@ class Point:
         mark: The live cursor.
         floor: The lowest offset that the cursor or a lag still needs.
         lags: Rows of lags whose position moved.
+        lagging: For each lagging route the lowest offset that its lags still need.
     """
 
     mark: Mark
     floor: int
     lags: tuple[LagRow, ...]
+    lagging: dict[str, int] = field(default_factory=dict)
 
 
 class Ledger:
@@ -176,7 +178,10 @@ class Ledger:
         def work() -> None:
             if changes:
                 self._store.apply(changes)
-            self._journal.record(point.mark, done, point.floor)
+            if point.lagging:
+                self._journal.record(point.mark, done, point.floor, point.lagging)
+            else:
+                self._journal.record(point.mark, done, point.floor)
 
         def finished(error: StoreError | None) -> None:
             self._flushing = False

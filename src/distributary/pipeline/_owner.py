@@ -19,13 +19,14 @@ from distributary.log import iter_frames
 from distributary.meter import Meter
 from distributary.outcome import DeliveryStore, DoneKey, Journal, LagRow
 from distributary.pipeline._attempt_log import AttemptLog
-from distributary.pipeline._board import Board, Word
+from distributary.pipeline._board import Board
 from distributary.pipeline._catch_up import CatchUp, Lag
 from distributary.pipeline._ledger import Ledger, Point
 from distributary.pipeline._patience import Patience
 from distributary.pipeline._ports import Blocking, Records, Targets, Timers
-from distributary.pipeline._routes import RouteFollower, save_table
+from distributary.pipeline._routes import RouteFollower
 from distributary.pipeline._settle import Settle
+from distributary.pipeline._standing import Standing
 from distributary.pipeline._tracker import Tracker
 
 SLICE_RECORDS = 128
@@ -38,8 +39,6 @@ WINDOW_EVENTS = 100_000
 matches move to the retry store."""
 SPILL_RECORDS = WINDOW_EVENTS // 10
 """Records from the cursor on whose matches are moved at once."""
-ROUTES_SAVED_EVERY_S = 10.0
-"""How often the route table is kept beside the journal: it only shortens a start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +106,7 @@ class Owner:
         self._held: deque[Task] = deque()
         self._pumping = False
         self._pausing = False
+        self._advancing = False
         self._stopped = False
         self._failed = False
         self._ended = False
@@ -136,10 +136,13 @@ class Owner:
             let_go=self._let_go,
             fail=self._fail,
         )
-        self._routes_saved_s = around.clock.monotonic_s()
-        self._routes_pending: tuple[int, bytes] | None = None
-        self._keep_from = 0
-        self._keep_from_next: tuple[int, int] | None = None
+        self._standing = Standing(
+            around,
+            ledger=self._ledger,
+            dispatcher=self.dispatcher,
+            catch_up=self._catch_up,
+            settle=self._settle,
+        )
 
     # -- beginning ----------------------------------------------------------------------------
 
@@ -361,14 +364,22 @@ class Owner:
     # -- what comes back ----------------------------------------------------------------------
 
     def _on_attempt(self, attempt: Attempt) -> None:
-        if not self._ended:  # Else cut off by the end: the next owner makes it again.
+        if self._ended:
+            return  # Cut off by the end: the next owner makes it again.
+        try:
             self._settle.attempt(attempt)
+        except DistributaryError as error:
+            self._fail(error)  # The match stays open: the next owner's.
 
     def _on_room(self, uri: str) -> None:
         self._settle.room(uri)
         if self._held:
             self._schedule_pump()
         self._advance_lags()
+
+    def fail(self, error: DistributaryError) -> None:
+        """Stop for good: whoever runs the owner has met what makes going on unsafe."""
+        self._fail(error)
 
     def _let_go(self, task: Task) -> None:
         """The stream that brought *task* need not wait for it any more."""
@@ -391,13 +402,15 @@ class Owner:
         except DistributaryError as error:
             self._fail(error)
             return
+        if self._failed:
+            return
         if self._live - self._ledger.durable_mark.offset > WINDOW_EVENTS:
             for waiting in self._tracker.open_below(self._tracker.mark().offset + SPILL_RECORDS):
                 self._settle.spill(waiting)
-        self._save_routes()
+        self._standing.save_routes(self._live)
         self._settle.tick()
         self._around.attempts.flush()
-        self._post()
+        self._standing.post(self._live)
         self._ledger.moved()
 
     def _yield_closed_lanes(self) -> None:
@@ -438,56 +451,20 @@ class Owner:
         except DistributaryError as error:
             self._fail(error)
             return
-        if more:
-            self._around.timers.call_later(0.0, self._advance_lags)
+        # One chain of turns, however many asked: each of them would take the loop's time.
+        if more and not self._advancing:
+            self._advancing = True
+            self._around.timers.call_later(0.0, self._advance_again)
 
-    def _save_routes(self) -> None:
-        """Keep the route table, once the durable cursor has reached where it was taken."""
-        pending = self._routes_pending
-        if pending is not None and self._ledger.durable_mark.offset >= pending[0]:
-            save_table(self._around.routes_path, *pending)
-            self._routes_pending = None
-        now_s = self._around.clock.monotonic_s()
-        if pending is None and now_s - self._routes_saved_s >= ROUTES_SAVED_EVERY_S:
-            self._routes_saved_s = now_s
-            self._routes_pending = (self._live, self._table.snapshot())
-
-    def _post(self) -> None:
-        """Write where the owner stands on its board."""
-        board = self._around.board
-        dispatcher = self.dispatcher
-        board[Word.LIVE_OFFSET] = self._live
-        board[Word.WATERMARK] = self._ledger.durable_mark.offset
-        self._move_keep_from()
-        board[Word.KEEP_FROM] = self._keep_from
-        board[Word.IN_FLIGHT] = dispatcher.in_flight
-        board[Word.QUEUED] = dispatcher.queued
-        board[Word.LAGGING] = len(self._catch_up)
-        board[Word.WAITING] = self._settle.waiting_count
-        board[Word.OLDEST_IN_FLIGHT_MS] = int(dispatcher.oldest_in_flight_s() * 1000)
-        board[Word.HEARTBEAT_MS] = self._around.clock.wall_ms()
-
-    def _move_keep_from(self) -> None:
-        """Let retention follow what is needed, once a flush has made durable that it is.
-
-        What rows and lags need *now* says nothing: a crash goes back to the durable ones.
-        """
-        ledger = self._ledger
-        if self._keep_from_next is not None:
-            floor, begun_round = self._keep_from_next
-            if ledger.durable_round <= begun_round:
-                return
-            self._keep_from = floor
-        floors = [ledger.durable_mark.offset]
-        others = (self._catch_up.floor(), self._settle.lowest_offset())
-        floors.extend(floor for floor in others if floor is not None)
-        self._keep_from_next = min(floors), ledger.begun_round
+    def _advance_again(self) -> None:
+        self._advancing = False
+        self._advance_lags()
 
     def _point(self) -> Point:
         mark = self._tracker.mark()
         lag_floor = self._catch_up.floor()
         floor = mark.offset if lag_floor is None else min(mark.offset, lag_floor)
-        return Point(mark, floor, self._catch_up.rows())
+        return Point(mark, floor, self._catch_up.rows(), self._catch_up.floors())
 
     def _forgettable(self, durable: Point) -> list[DoneKey]:
         return self._settle.forgettable(durable.mark.offset, self._catch_up.needs)
@@ -531,5 +508,7 @@ class Owner:
     def _finish(self, left: int, done: Callable[[int], None]) -> None:
         self._ended = True
         self._around.attempts.flush()
-        self._post()
+        self._standing.post(self._live)
+        self._catch_up.close()
+        self._settle.close()
         done(left)

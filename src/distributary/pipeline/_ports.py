@@ -72,6 +72,10 @@ class Records(Protocol):
         """The routes that stood where retention last cut, and that offset."""
         ...
 
+    def close(self) -> None:
+        """Let the files go."""
+        ...
+
 
 class Blocking(Protocol):
     """Runs what blocks (fsync, SQL) beside the loop."""

@@ -133,6 +133,15 @@ def _load_cache(path: Path) -> tuple[int, bytes] | None:
     return (at_offset, snapshot) if zlib.crc32(snapshot) == checksum else None
 
 
+def _snapshot(records: Records) -> tuple[int, bytes] | None:
+    try:
+        return records.route_snapshot()
+    except LogDamagedError:
+        # Damaged on the medium: the cache may do, else the store restores every change since the
+        # first, or refuses and so stops the partition (DESIGN rule 4).
+        return None
+
+
 def follow_from(path: Path, records: Records, history: RouteHistory, offset: int) -> RouteFollower:
     """The routes that stand at *offset*: from the nearest snapshot below it, and the log.
 
@@ -143,7 +152,7 @@ def follow_from(path: Path, records: Records, history: RouteHistory, offset: int
         offset: Where the live path begins.
     """
     table, at_offset = RouteTable(), 0
-    for found in (records.route_snapshot(), _load_cache(path)):
+    for found in (_snapshot(records), _load_cache(path)):
         if found is not None and at_offset <= found[0] <= offset:
             at_offset, table = found[0], RouteTable.restore(found[1])
     follower = RouteFollower(records, history, table, at_offset)

@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ import uvloop
 
 from distributary.clock import SystemClock, SystemRandom
 from distributary.deliver import Dispatcher, LoopTimers
-from distributary.errors import DistributaryError, StoreError
+from distributary.errors import DistributaryError, LogUnavailableError, StoreError
 from distributary.flow import Attempt
 from distributary.log import Reader
 from distributary.meter import Meter
@@ -37,6 +38,8 @@ from distributary.pipeline._transports import make_transports
 
 BUFFER_BYTES_MAX = 4 * 1024 * 1024
 """Chunks that were fed and not yet taken: enough to keep the loop busy, little to lose."""
+LOG_WAIT_S = 10.0
+"""How long to wait for the ingest process to recover the log: it usually takes a second."""
 LOCK_WAIT_S = 60.0
 """How long to wait for the last owner: it may be finishing attempts under way."""
 ABRUPT_DRAIN_S = 0.5
@@ -124,19 +127,22 @@ class Session:
         self._meter = Meter(places.meter(f"owner-p{partition:04d}"))
         self._cooling = False
         self._closing = False
+        self._sent_bytes = self._arrived_bytes = 0
         try:
             self.owner = self._load()
         except BaseException:
             self._lock.release()
             raise
+        self._loop.set_exception_handler(self._on_loop_error)
         self._thread = threading.Thread(target=self._run, name=f"owner-p{partition}", daemon=True)
         self._thread.start()
         self._call(self._begin)
 
     def _load(self) -> Owner:
         places, partition = self._places, self._partition
-        records = Reader(places.log, partition)
+        self._records = records = Reader(places.log, partition)
         journal = Journal(places.journal(partition))
+        self._wait_for_log(records, journal.state.mark)
         state = fit(journal.state, lambda mark: stands_in(records, mark))
         if state is not journal.state:
             self._log.error(
@@ -175,6 +181,22 @@ class Session:
                 report=lambda event, fields: self._log.info(event, **fields),
             )
         )
+
+    def _wait_for_log(self, records: Reader, mark: Mark) -> None:
+        """Wait until the appending process has recovered the partition.
+
+        It always begins at the cursor or above, so an end below the cursor is that of an earlier
+        time: it says nothing about what the medium lost, and going back to it would deliver a
+        whole log again.
+        """
+        until_s = self._clock.monotonic_s() + LOG_WAIT_S
+        while records.durable_end() < mark.offset:
+            if self._clock.monotonic_s() >= until_s:
+                raise LogUnavailableError(
+                    f"the log ends at {records.durable_end()}, below the cursor {mark.offset}:"
+                    " the ingest process has not recovered it; its log lines say why"
+                )
+            time.sleep(0.05)
 
     def _make_dispatcher(
         self, on_attempt: Callable[[Attempt], None], on_room: Callable[[str], None]
@@ -245,6 +267,18 @@ class Session:
         self._loop.call_later(HEARTBEAT_S, self._heartbeat)
         self._wake_feeder()
 
+    def _on_loop_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A bug was met in the loop's thread.
+
+        Where it was in a callback of ours, a match may have been left half done: the next owner
+        begins again from what is durable. In a connection it costs that connection alone.
+        """
+        error = context.get("exception")
+        lines = traceback.format_exception(error) if isinstance(error, BaseException) else []
+        self._log.error("bug", message=context.get("message"), trace="".join(lines)[-4000:])
+        if "handle" in context and not self._closing:
+            self.owner.fail(DistributaryError(f"a bug in the owner: {error!r}"))
+
     def _on_failed(self, error: DistributaryError) -> None:
         self._failure = error
         self._log.error("owner-failed", error=str(error), code=error.code)
@@ -264,11 +298,20 @@ class Session:
     def feed(self, to_offset: int, chunk: bytes) -> None:
         """Take a chunk; blocks while too many bytes wait. Raises what stopped the owner."""
         with self._gate:
-            while self.owner.buffered_bytes > BUFFER_BYTES_MAX and self._failure is None:
+            while self._waiting_bytes() > BUFFER_BYTES_MAX and self._failure is None:
                 self._gate.wait(0.05)
         if self._failure is not None:
             raise self._failure
-        self._loop.call_soon_threadsafe(self.owner.feed, to_offset, chunk)
+        self._sent_bytes += len(chunk)
+        self._loop.call_soon_threadsafe(self._arrive, to_offset, chunk)
+
+    def _waiting_bytes(self) -> int:
+        """Bytes on their way to the loop's thread, and those that the owner has not taken."""
+        return self._sent_bytes - self._arrived_bytes + self.owner.buffered_bytes
+
+    def _arrive(self, to_offset: int, chunk: bytes) -> None:
+        self._arrived_bytes += len(chunk)
+        self.owner.feed(to_offset, chunk)
 
     def check(self) -> None:
         """Raise what stopped the owner, if it was stopped."""
@@ -310,8 +353,10 @@ class Session:
         self._journal.close()
         self._store.close()
         self._targets.close()
+        self._records.close()
         self._board[Word.PHASE] = Phase.ABSENT
         self._lock.release()
+        self._board.close()
 
 
 def _logger(level: str) -> Any:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 DUE_COUNT = 256
 """Due rows taken before the loop gets its turn."""
+FORGET_S = 1.0
+"""How often finished rows are looked through for those that nobody can ask about any more. There
+may be 100,000 of them while a match below holds the cursor, and a flush comes every 10 ms."""
 UNPARK_COUNT = 64
 """Parked rows tried when a lane says that it has room."""
 
@@ -74,6 +77,7 @@ class Settle:
         self._records = around.make_records()
         self._armed_s: float | None = None
         self._stopped = False
+        self._forgot_s = float("-inf")
 
     @property
     def waiting_count(self) -> int:
@@ -87,6 +91,10 @@ class Settle:
     def stop(self) -> None:
         """Start no retry any more."""
         self._stopped = True
+
+    def close(self) -> None:
+        """Let the log's files go; ``stop`` came before."""
+        self._records.close()
 
     # -- answers ------------------------------------------------------------------------------
 
@@ -235,6 +243,10 @@ class Settle:
     def forgettable(self, below: int, needed: Callable[[str, int], bool]) -> list[DoneKey]:
         """Finished rows that nothing can ask about any more: the cursor has passed them."""
         finished = self._waiting.finished
+        now_s = self._clock.monotonic_s()
+        if not finished or now_s - self._forgot_s < FORGET_S:
+            return []
+        self._forgot_s = now_s
         keys = [key for key in finished if key.offset < below and not needed(key.route, key.offset)]
         for key in keys:
             del finished[key]
@@ -250,10 +262,14 @@ class Settle:
 
     def room(self, uri: str) -> None:
         """The lane of *uri* has room: its parked rows go on until it takes no more."""
-        for _ in range(UNPARK_COUNT):
-            row = None if self._stopped else self._waiting.unpark(uri)
-            if row is None or self._attempt_row(row) == uri:
-                return
+        try:
+            for _ in range(UNPARK_COUNT):
+                row = None if self._stopped else self._waiting.unpark(uri)
+                if row is None or self._attempt_row(row) == uri:
+                    return
+        except DistributaryError as error:
+            self._fail(error)
+            return
         self._around.timers.call_later(0.0, lambda: self.room(uri))
 
     def tick(self) -> None:
@@ -277,8 +293,12 @@ class Settle:
         self._armed_s = None
         if self._stopped:
             return
-        for row in self._waiting.pop_due(self._clock.monotonic_s(), DUE_COUNT):
-            self._attempt_row(row)
+        try:
+            for row in self._waiting.pop_due(self._clock.monotonic_s(), DUE_COUNT):
+                self._attempt_row(row)
+        except DistributaryError as error:
+            self._fail(error)  # The rows that were taken are durable: the next owner's.
+            return
         self._arm()
 
     def _attempt_row(self, row: RetryRow) -> str | None:

@@ -1,9 +1,13 @@
 """How far a stream of records is finished, when its matches finish in any order."""
 
 from collections import deque
+from typing import cast
 
 from distributary.flow import Task
 from distributary.outcome import Mark
+
+LISTED_MAX = 16
+"""Open matches of one record that are kept in a list, which is small; more are kept in a dict."""
 
 
 class Tracker:
@@ -16,7 +20,7 @@ class Tracker:
     __slots__ = ("_checksum", "_next", "_open", "_order")
 
     def __init__(self, mark: Mark) -> None:
-        self._open: dict[int, list[Task]] = {}
+        self._open: dict[int, list[Task] | dict[Task, None]] = {}
         self._order: deque[Mark] = deque()
         self._next, self._checksum = mark
 
@@ -34,7 +38,9 @@ class Tracker:
         """The reader passes the record at *offset*, which has these matches to finish."""
         self.skip_to(offset)
         if tasks:
-            self._open[offset] = tasks[:]
+            # Finding one among many in a list would make a record that matches 10,000 routes
+            # cost as many squared.
+            self._open[offset] = tasks[:] if len(tasks) <= LISTED_MAX else dict.fromkeys(tasks)
             # Kept with the checksum of the record before it: that pair is a cursor.
             self._order.append(Mark(offset, self._checksum))
         self._next = offset + 1
@@ -51,10 +57,12 @@ class Tracker:
         offset = task.position[1]
         tasks = self._open[offset]
         if len(tasks) == 1:
-            assert tasks[0] is task
+            assert task in tasks
             del self._open[offset]
+        elif type(tasks) is dict:
+            del tasks[task]
         else:
-            tasks.remove(task)
+            cast("list[Task]", tasks).remove(task)
 
     def open_below(self, offset: int) -> list[Task]:
         """Matches of records below *offset* that are not finished, oldest first."""

@@ -24,7 +24,16 @@ import psutil
 from distributary.errors import DistributaryError
 from distributary.pipeline import Board, Places, Word
 
-__all__ = ["Answer", "Role", "RunningServer", "ServerError", "free_port", "wait_until"]
+__all__ = [
+    "Answer",
+    "Role",
+    "RunningServer",
+    "ServerError",
+    "clean_environ",
+    "free_port",
+    "total",
+    "wait_until",
+]
 
 READY_S_MAX = 120.0
 """Longest wait for readiness: 78 s were seen on two busy cores, most of it the JVM."""

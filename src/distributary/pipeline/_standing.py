@@ -1,0 +1,94 @@
+"""Where the owner stands: told on its board, to retention, and kept to shorten a start."""
+
+from typing import TYPE_CHECKING
+
+from distributary.deliver import Dispatcher
+from distributary.pipeline._board import Word
+from distributary.pipeline._catch_up import CatchUp
+from distributary.pipeline._ledger import Ledger
+from distributary.pipeline._routes import save_table
+from distributary.pipeline._settle import Settle
+
+if TYPE_CHECKING:
+    from distributary.pipeline._owner import Surroundings
+
+ROUTES_SAVED_EVERY_S = 10.0
+"""How often the route table is kept beside the journal: it only shortens a start."""
+
+
+class Standing:
+    """Tells where the owner of a partition stands; changes nothing.
+
+    Args:
+        around: Ports of the owner.
+        ledger: Knows what is durable.
+        dispatcher: Knows what is under way.
+        catch_up: Knows what lags.
+        settle: Knows what waits.
+    """
+
+    def __init__(
+        self,
+        around: "Surroundings",
+        *,
+        ledger: Ledger,
+        dispatcher: Dispatcher,
+        catch_up: CatchUp,
+        settle: Settle,
+    ) -> None:
+        self._around = around
+        self._ledger = ledger
+        self._dispatcher = dispatcher
+        self._catch_up = catch_up
+        self._settle = settle
+        self._routes_saved_s = around.clock.monotonic_s()
+        self._routes_pending: tuple[int, bytes] | None = None
+        self._keep_from = 0
+        self._keep_from_next: tuple[int, int] | None = None
+
+    def save_routes(self, live: int) -> None:
+        """Keep the route table, once the durable cursor has reached where it was taken."""
+        pending = self._routes_pending
+        if pending is not None and self._ledger.durable_mark.offset >= pending[0]:
+            self._routes_pending = None
+            try:
+                save_table(self._around.routes_path, *pending)
+            except OSError as error:
+                # It is a cache; a full disk must not keep the board from being written, which
+                # tells retention what it may delete.
+                self._around.report("routes-not-kept", {"error": str(error)})
+        now_s = self._around.clock.monotonic_s()
+        if pending is None and now_s - self._routes_saved_s >= ROUTES_SAVED_EVERY_S:
+            self._routes_saved_s = now_s
+            self._routes_pending = (live, self._around.follower.table.snapshot())
+
+    def post(self, live: int) -> None:
+        """Write it on the board."""
+        board = self._around.board
+        dispatcher = self._dispatcher
+        board[Word.LIVE_OFFSET] = live
+        board[Word.WATERMARK] = self._ledger.durable_mark.offset
+        self._move_keep_from()
+        board[Word.KEEP_FROM] = self._keep_from
+        board[Word.IN_FLIGHT] = dispatcher.in_flight
+        board[Word.QUEUED] = dispatcher.queued
+        board[Word.LAGGING] = len(self._catch_up)
+        board[Word.WAITING] = self._settle.waiting_count
+        board[Word.OLDEST_IN_FLIGHT_MS] = int(dispatcher.oldest_in_flight_s() * 1000)
+        board[Word.HEARTBEAT_MS] = self._around.clock.wall_ms()
+
+    def _move_keep_from(self) -> None:
+        """Let retention follow what is needed, once a flush has made durable that it is.
+
+        What rows and lags need *now* says nothing: a crash goes back to the durable ones.
+        """
+        ledger = self._ledger
+        if self._keep_from_next is not None:
+            floor, begun_round = self._keep_from_next
+            if ledger.durable_round <= begun_round:
+                return
+            self._keep_from = floor
+        floors = [ledger.durable_mark.offset]
+        others = (self._catch_up.floor(), self._settle.lowest_offset())
+        floors.extend(floor for floor in others if floor is not None)
+        self._keep_from_next = min(floors), ledger.begun_round

@@ -1,0 +1,176 @@
+"""Rules 3 to 5: lagging sinks and changing routes, each rule broken on purpose."""
+
+from distributary.deliver import Limits
+from distributary.flow import Leg
+from distributary.pipeline import Word
+from distributary.policy import BackoffPolicy, DeliveryPolicy
+from distributary.testing.simulation import answers, hangs
+
+A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"
+STEADY = DeliveryPolicy(
+    retry=3, backoff_policy=BackoffPolicy.LINEAR, backoff_delay_s=2.0, timeout_s=1.0
+)
+
+
+def arrivals(partition, uri):
+    """Ids of the events that were sent to *uri*, in order."""
+    return [event for _, event, to in partition.sends if to == uri]
+
+
+# -- rule 3: lags -------------------------------------------------------------------------------
+
+
+def test_a_sink_that_takes_no_more_lags_alone_and_joins_again(partition):
+    """One row replaces its matches, the cursor passes, the others are served; then it catches up."""
+    partition.put_route("slow", A, policy=DeliveryPolicy(retry=0, timeout_s=50.0))
+    partition.put_route("fast", B)
+    partition.sinks[A] = hangs
+    partition.start()
+    events = []
+    for _ in range(60):
+        events += partition.publish("t")
+        partition.advance(0.02)
+    partition.advance(1.0)
+    assert arrivals(partition, B) == events
+    (lag,) = partition.store.kept_lags.values()
+    assert (lag.route, lag.to_offset) == ("slow", None)
+    assert partition.board[Word.LAGGING] == 1
+    assert partition.board[Word.KEEP_FROM] <= lag.from_offset
+    partition.sinks[A] = answers()
+    partition.advance(120.0)
+    assert not partition.store.kept_lags
+    sent = len(partition.sends)
+    more = partition.publish("t")
+    partition.advance(0.02)
+    assert [event for _, event, _ in partition.sends[sent:]] == more * 2  # live again
+    partition.rest()
+    partition.retain()
+    assert partition.log.start() > 50
+
+
+def test_a_lag_survives_a_crash_wherever_it_stands(make_partition):
+    """Before it joined, while it joins, and once it has ended: nothing lost, nothing twice."""
+    partition = make_partition(seed=3)
+    partition.put_route("slow", A, policy=DeliveryPolicy(retry=9, timeout_s=0.5))
+    partition.put_route("fast", B)
+    partition.sinks[A] = answers(after_s=0.4)
+    partition.start()
+    for _ in range(25):
+        for _ in range(9):
+            partition.publish("t", "t")
+        partition.advance(0.31)
+        partition.crash()
+        partition.start()
+    assert partition.store.kept_lags
+    partition.rest()
+
+
+def test_a_lag_judges_by_the_filters_that_stood_at_each_event(partition):
+    """Filters change while the route lags, and while its matches wait in a lane (promise 2)."""
+    partition.put_route("r", A, types=["a"], policy=DeliveryPolicy(retry=9, timeout_s=0.4))
+    partition.sinks[A] = hangs
+    partition.start()
+    for types in (["b"], ["a", "b"], ["a"]):
+        for _ in range(10):
+            partition.publish("a")
+            partition.publish("b")
+        partition.advance(0.1)
+        partition.put_route("r", A, types=types, policy=DeliveryPolicy(retry=9, timeout_s=0.4))
+    partition.advance(3.0)
+    partition.crash()
+    partition.start()
+    partition.rest()
+    assert {fate.final for fate in partition.witness.fates()} == {"delivered"}
+
+
+def test_more_rows_than_one_slice_leave_a_sink_that_came_back(partition):
+    """Rows parked behind an open breaker all go on when it closes; none waits for the next."""
+    partition.put_route("r", A, policy=DeliveryPolicy(retry=20, backoff_delay_s=0.01))
+    partition.sinks[A] = answers(503)
+    partition.start()
+    for _ in range(200):
+        partition.publish("t")
+        partition.advance(0.05)
+    partition.sinks.clear()
+    partition.advance(60.0)
+    assert not partition.witness.open_count
+    partition.rest()
+
+
+# -- rules 4 and 5: routes ----------------------------------------------------------------------
+
+
+def test_a_damaged_route_record_is_restored_from_the_store(partition):
+    """Never skipped: the events behind it go to the route that it created."""
+    partition.put_route("r", A)
+    (event,) = partition.publish("t")
+    partition.log.damage(0)
+    partition.start()
+    partition.advance(1.0)
+    assert arrivals(partition, A) == [event]
+
+
+def test_retention_leaves_the_routes_that_stood_at_the_cut(partition):
+    """The record that created the route is deleted; the route is not."""
+    partition.put_route("r", A)
+    partition.start()
+    for _ in range(5):
+        partition.publish("t")
+    partition.rest()
+    partition.advance(1.0)
+    partition.retain()
+    assert partition.log.start() > 0
+    partition.hand_over()
+    (partition._folder / "routes").unlink(missing_ok=True)
+    (event,) = partition.publish("t")
+    partition.start()
+    partition.rest()
+    assert event in arrivals(partition, A)
+
+
+def test_what_waits_for_a_deleted_route_is_dropped_with_the_reason(partition):
+    """In a lane, in a row and in a lag alike."""
+    partition.put_route("r", A, policy=DeliveryPolicy(retry=5, timeout_s=0.5))
+    partition.sinks[A] = hangs
+    partition.start()
+    for _ in range(30):
+        partition.publish("t")
+    partition.advance(2.0)
+    assert partition.store.kept_rows
+    assert partition.store.kept_lags
+    partition.delete_route("r")
+    partition.rest()
+    dropped = [fields for name, fields in partition.reports if name == "dropped"]
+    assert {fields["reason"] for fields in dropped} == {"route-deleted"}
+    assert not [fate for fate in partition.witness.fates() if fate.final == "delivered"]
+
+
+def test_an_update_of_the_sink_applies_to_the_next_attempt(partition):
+    """A row that waits goes to the sink of the newest revision, with its attempt number."""
+    partition.put_route("r", A, policy=STEADY)
+    partition.sinks[A] = answers(503)
+    partition.start()
+    (event,) = partition.publish("t")
+    partition.advance(1.0)
+    partition.put_route("r", B, policy=STEADY)
+    partition.advance(3.0)
+    assert arrivals(partition, B) == [event]
+    fate = partition.witness.fate(event, "r")
+    assert (fate.final, fate.numbers[Leg.EVENT]) == ("delivered", [(1, 1), (1, 2)])
+    partition.rest()
+
+
+def test_an_update_of_the_sink_applies_to_what_waits_in_its_lane(make_partition):
+    """Tasks that were not started do not go to a sink that the subscriber has left."""
+    partition = make_partition(limits=Limits(queued_max=50))
+    partition.put_route("r", A, policy=DeliveryPolicy(timeout_s=60.0))
+    partition.sinks[A] = hangs
+    partition.start()
+    events = [event for _ in range(20) for event in partition.publish("t")]
+    partition.advance(0.5)
+    under_way = arrivals(partition, A)
+    partition.put_route("r", B, policy=DeliveryPolicy(timeout_s=60.0))
+    partition.advance(5.0)
+    assert arrivals(partition, A) == under_way
+    assert sorted(arrivals(partition, B) + under_way) == sorted(events)
+    partition.rest()

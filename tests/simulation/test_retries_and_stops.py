@@ -1,0 +1,153 @@
+"""Retries, dead letters and rule 7 (stopping), each broken on purpose."""
+
+import pytest
+
+from distributary.errors import StoreError
+from distributary.flow import Leg
+from distributary.policy import BackoffPolicy, DeliveryPolicy
+from distributary.testing.simulation import answers, hangs
+
+A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"
+STEADY = DeliveryPolicy(
+    retry=3, backoff_policy=BackoffPolicy.LINEAR, backoff_delay_s=2.0, timeout_s=1.0
+)
+
+
+def arrivals(partition, uri):
+    """Ids of the events that were sent to *uri*, in order."""
+    return [event for _, event, to in partition.sends if to == uri]
+
+
+# -- retries and dead letters -------------------------------------------------------------------
+
+
+def test_a_retry_row_survives_a_restart_and_keeps_its_attempt_number(partition):
+    """The next owner makes attempt 3, when it is due."""
+    partition.put_route("r", A, policy=STEADY)
+    partition.sinks[A] = answers(503)
+    partition.start()
+    (event,) = partition.publish("t")
+    partition.advance(3.5)
+    partition.crash()
+    partition.start()
+    partition.advance(30.0)
+    fate = partition.witness.fate(event, "r")
+    assert fate.numbers[Leg.EVENT] == [(1, 1), (1, 2), (2, 3), (2, 4)]
+    assert fate.final == "kept"
+    partition.rest()
+
+
+def test_the_dead_letter_leg_survives_a_restart(partition):
+    """What failed at its sink is not tried there again; its letter tells why it failed."""
+    partition.put_route("r", A, dead_letter=DEAD, policy=STEADY)
+    partition.sinks[A] = answers(400, body=b"bad")
+    partition.sinks[DEAD] = answers(503)
+    partition.start()
+    (event,) = partition.publish("t")
+    partition.advance(1.0)
+    (row,) = partition.store.kept_rows.values()
+    assert (row.leg, row.failure.code, row.failure.dest) == (Leg.DEAD_LETTER, 400, A)
+    partition.crash()
+    partition.sinks[DEAD] = answers()
+    partition.start()
+    partition.rest()
+    assert arrivals(partition, A) == [event]
+    assert partition.witness.fate(event, "r").final == "dead-lettered"
+
+
+@pytest.mark.parametrize("dead_letter", [None, DEAD], ids=["absent", "failing"])
+def test_what_nobody_takes_is_kept_in_the_store(partition, dead_letter):
+    """Never dropped because of a sink: it can be redriven."""
+    partition.put_route("r", A, dead_letter=dead_letter, policy=STEADY)
+    partition.sinks[A] = partition.sinks[DEAD] = answers(500)
+    partition.start()
+    (event,) = partition.publish("t")
+    partition.advance(60.0)
+    (letter,) = partition.store.letters.values()
+    assert letter.failure.dest == (dead_letter or A)
+    assert partition.witness.fate(event, "r").final == "kept"
+    partition.rest()
+
+
+def test_a_dead_letter_sink_that_is_taken_away_leaves_its_letters_in_the_store(partition):
+    """The letter waited for an attempt that can no longer be made."""
+    partition.put_route("r", A, dead_letter=DEAD, policy=STEADY)
+    partition.sinks[A] = answers(400)
+    partition.sinks[DEAD] = answers(503)
+    partition.start()
+    (event,) = partition.publish("t")
+    partition.advance(1.0)
+    partition.put_route("r", A, policy=STEADY)
+    partition.advance(5.0)
+    assert partition.witness.fate(event, "r").final == "kept"
+    partition.rest()
+
+
+@pytest.mark.parametrize("days", [-1, 1])
+def test_a_wall_clock_that_jumps_a_day_neither_hurries_nor_stalls_retries(partition, days):
+    """Waits are of the monotonic clock; after a restart no wait is longer than its policy's."""
+    partition.put_route("r", A, policy=STEADY)
+    partition.sinks[A] = answers(503)
+    partition.start()
+    (event,) = partition.publish("t")
+    partition.advance(0.5)
+    partition.clock.jump(days * 86_400_000)
+    partition.advance(1.0)
+    assert len(arrivals(partition, A)) == 1
+    partition.advance(1.5)
+    assert len(arrivals(partition, A)) == 2
+    partition.clock.jump(days * 86_400_000)
+    partition.crash()
+    partition.sinks.clear()
+    partition.start()
+    partition.advance(STEADY.backoff_max_s * 1.2 + 1.0)
+    assert partition.witness.fate(event, "r").final == "delivered"
+
+
+# -- rule 7: stopping ---------------------------------------------------------------------------
+
+
+def test_a_drain_starts_nothing_and_makes_everything_durable(partition):
+    """Attempts under way are waited for; what waits, lags or is queued is the next owner's."""
+    partition.put_route("slow", A, policy=DeliveryPolicy(retry=0, timeout_s=5.0))
+    partition.put_route("fast", B)
+    partition.sinks[A] = answers(after_s=0.5)
+    partition.start()
+    for _ in range(40):
+        partition.publish("t")
+    partition.advance(1.0)
+    assert partition.store.kept_lags
+    assert partition.hand_over(5.0) == 0
+    assert partition.witness.undurable_count == 0
+    partition.start()
+    partition.rest()
+
+
+def test_a_drain_ends_at_its_deadline(partition):
+    """What has no answer by then is left without an outcome, as after a crash."""
+    partition.put_route("r", A, policy=DeliveryPolicy(retry=0, timeout_s=60.0))
+    partition.sinks[A] = hangs
+    partition.start()
+    (event,) = partition.publish("t")
+    partition.advance(0.5)
+    assert partition.hand_over(0.2) == 1
+    partition.sinks.clear()
+    partition.start()
+    partition.rest()
+    assert arrivals(partition, A) == [event, event]
+    assert partition.witness.fate(event, "r").final == "delivered"
+
+
+def test_a_medium_that_fails_during_the_drain_is_told(partition):
+    """The owner ends all the same; its outcomes do not count, and that is no secret."""
+    partition.put_route("r", A)
+    partition.sinks[A] = answers(after_s=0.3)
+    partition.start()
+    partition.publish("t")
+    partition.advance(0.1)
+    partition.files.failing = True
+    partition.hand_over(5.0)
+    assert [type(error) for error in partition.failures] == [StoreError]
+    partition.files.failing = False
+    partition.start()
+    partition.rest()
