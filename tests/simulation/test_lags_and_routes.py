@@ -1,5 +1,7 @@
 """Rules 3 to 5: lagging sinks and changing routes, each rule broken on purpose."""
 
+import pytest
+
 from distributary.deliver import Limits
 from distributary.flow import Leg
 from distributary.pipeline import Word
@@ -21,7 +23,7 @@ def arrivals(partition, uri):
 
 
 def test_a_sink_that_takes_no_more_lags_alone_and_joins_again(partition):
-    """One row replaces its matches, the cursor passes, the others are served; then it catches up."""
+    """One row replaces its matches, the cursor passes, the others are served; it catches up."""
     partition.put_route("slow", A, policy=DeliveryPolicy(retry=0, timeout_s=50.0))
     partition.put_route("fast", B)
     partition.sinks[A] = hangs
@@ -83,6 +85,24 @@ def test_a_lag_judges_by_the_filters_that_stood_at_each_event(partition):
     assert {fate.final for fate in partition.witness.fates()} == {"delivered"}
 
 
+def test_a_lag_never_begins_where_other_filters_stood(make_partition):
+    """The filters change while matches wait in a lane, and then its breaker opens."""
+    partition = make_partition(limits=Limits(queued_max=50))
+    policy = DeliveryPolicy(retry=0, timeout_s=0.5)
+    partition.put_route("r", A, types=["a"], policy=policy)
+    partition.sinks[A] = hangs
+    partition.start()
+    for _ in range(30):
+        partition.publish("a")
+    partition.advance(0.1)
+    partition.put_route("r", A, types=["b"], policy=policy)
+    partition.publish("a")
+    partition.publish("b")
+    partition.advance(10.0)
+    partition.rest()
+    assert len(partition.witness.fates()) == 31
+
+
 def test_more_rows_than_one_slice_leave_a_sink_that_came_back(partition):
     """Rows parked behind an open breaker all go on when it closes; none waits for the next."""
     partition.put_route("r", A, policy=DeliveryPolicy(retry=20, backoff_delay_s=0.01))
@@ -94,6 +114,24 @@ def test_more_rows_than_one_slice_leave_a_sink_that_came_back(partition):
     partition.sinks.clear()
     partition.advance(60.0)
     assert not partition.witness.open_count
+    partition.rest()
+
+
+def test_what_moves_to_a_full_new_sink_is_not_read_again_with_what_came_later(partition):
+    """Later events are on their way to the new sink when the older ones come from the old lane."""
+    policy = DeliveryPolicy(retry=0, timeout_s=60.0)
+    partition.put_route("r", A, policy=policy)
+    partition.sinks[A] = hangs
+    partition.sinks[B] = answers(after_s=1.0)
+    partition.start()
+    for _ in range(10):
+        partition.publish("t")
+    partition.advance(0.31)
+    partition.put_route("r", B, types=["t"], policy=policy)
+    for _ in range(10):
+        partition.publish("t")
+    partition.advance(20.0)
+    assert len(arrivals(partition, B)) == 16
     partition.rest()
 
 
@@ -160,7 +198,8 @@ def test_an_update_of_the_sink_applies_to_the_next_attempt(partition):
     partition.rest()
 
 
-def test_an_update_of_the_sink_applies_to_what_waits_in_its_lane(make_partition):
+@pytest.mark.parametrize("types", [[], ["t"]], ids=["sink-alone", "with-filters"])
+def test_an_update_of_the_sink_applies_to_what_waits_in_its_lane(make_partition, types):
     """Tasks that were not started do not go to a sink that the subscriber has left."""
     partition = make_partition(limits=Limits(queued_max=50))
     partition.put_route("r", A, policy=DeliveryPolicy(timeout_s=60.0))
@@ -169,7 +208,7 @@ def test_an_update_of_the_sink_applies_to_what_waits_in_its_lane(make_partition)
     events = [event for _ in range(20) for event in partition.publish("t")]
     partition.advance(0.5)
     under_way = arrivals(partition, A)
-    partition.put_route("r", B, policy=DeliveryPolicy(timeout_s=60.0))
+    partition.put_route("r", B, types=types, policy=DeliveryPolicy(timeout_s=60.0))
     partition.advance(5.0)
     assert arrivals(partition, A) == under_way
     assert sorted(arrivals(partition, B) + under_way) == sorted(events)

@@ -117,7 +117,9 @@ def test_a_drain_starts_nothing_and_makes_everything_durable(partition):
         partition.publish("t")
     partition.advance(1.0)
     assert partition.store.kept_lags
+    sent = len(partition.sends)
     assert partition.hand_over(5.0) == 0
+    assert len(partition.sends) == sent
     assert partition.witness.undurable_count == 0
     partition.start()
     partition.rest()

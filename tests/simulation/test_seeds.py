@@ -37,6 +37,13 @@ firsts = pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + SEED_CO
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", [12, 33, 36, 56, 101, 148, 181, 503, 879])
+def test_seeds_that_found_something_find_nothing_any_more(tmp_path, seed):
+    """Lags that overlapped or lost matches, a floor that was too high, waits after a jump."""
+    simulated_runs.play(tmp_path, seed)
+
+
+@pytest.mark.slow
 @firsts
 def test_every_promise_holds(tmp_path, first):
     """Whatever happens: one outcome each, nothing lost, nothing twice, nothing uncalled for."""

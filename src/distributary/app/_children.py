@@ -1,5 +1,6 @@
 """The processes of a server: started with their parent's end as their own, watched, restarted."""
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -68,6 +69,8 @@ class Child:
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._watch, name=f"watch-{role}", daemon=True)
         self.restarts = 0
+        self.lines_lost = 0
+        """Lines that could not be handed on."""
 
     def start(self) -> None:
         """Start it, and the thread that keeps it running."""
@@ -127,7 +130,12 @@ class Child:
 
     def _read(self, lines: IO[str]) -> None:
         for line in lines:
-            self._line(line)
+            try:
+                self._line(line)
+            # Children end with this thread (see ``_watch``): a line that nobody can take must
+            # not cost the process that wrote it.
+            except Exception:  # noqa: BLE001 - see above
+                self.lines_lost += 1
 
     def stop(self, timeout_s: float) -> int | None:
         """Ask it to end, wait, kill what is left; its exit code, None where it had to be killed."""
@@ -140,7 +148,8 @@ class Child:
         try:
             code = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # It ended just now.
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             code = None
         self._thread.join(timeout_s)

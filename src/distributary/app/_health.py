@@ -102,7 +102,8 @@ class Health:
         return not reasons, reasons
 
     def _age_ms(self, board: Board) -> int:
-        return self._clock.wall_ms() - board[Word.HEARTBEAT_MS]
+        # A wall clock that was set back must not make the dead look alive until it catches up.
+        return abs(self._clock.wall_ms() - board[Word.HEARTBEAT_MS])
 
     def _end(self, partition: int) -> int | None:
         reader = self._readers.get(partition)

@@ -51,6 +51,8 @@ EXIT_FAILED = 1
 """Exit code: the server could not start; the message says what to do."""
 FILES_MAX = 16_384
 """Descriptors that children may have: connections in, 5,000 connections out of each owner."""
+SOCKET_PATH_BYTES_MAX = 107 if sys.platform == "linux" else 103
+"""Longest path of a Unix socket."""
 BACKLOG = 1024
 """Connections that the kernel keeps while ingest is restarted."""
 
@@ -84,9 +86,8 @@ class Server:
         _raise_file_limit()
         data_dir = settings.data_dir.absolute()
         self._places = Places(data_dir)
-        self._java = java_environment(
-            find_java(os.environ, chosen=settings.java_home), data_dir / "run" / "java"
-        )
+        java = find_java(os.environ, chosen=settings.java_home)
+        _check_socket_path(self._places.control_socket)
         _make_folder(data_dir)
         self._lock: Lock = lock(data_dir / "LOCK")
         try:
@@ -94,6 +95,7 @@ class Server:
             self._partitions = folder.partitions
             for path in (self._places.run, data_dir / "logs"):
                 path.mkdir(mode=0o700, exist_ok=True)
+            self._java = java_environment(java, self._places.run / "java")
             self._store = Store(store_url(self._places.state_db))
             self._socket = _listen(settings.host, settings.port)
         except BaseException:
@@ -302,6 +304,16 @@ def _raise_file_limit() -> None:
     wanted = FILES_MAX if hard == resource.RLIM_INFINITY else min(FILES_MAX, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _check_socket_path(path: Path) -> None:
+    """Raise where the system takes no socket at *path*, before anything is started."""
+    length = len(os.fsencode(path))
+    if length > SOCKET_PATH_BYTES_MAX:
+        raise SettingsError(
+            f"the path of the data directory is too long by {length - SOCKET_PATH_BYTES_MAX}"
+            " bytes for the sockets in it. Choose a shorter one: --data-dir"
+        )
 
 
 def _make_folder(path: Path) -> None:

@@ -22,6 +22,10 @@ ADDRESSES_TRIED_MAX: Final = 4
 """Addresses of one name that one attempt dials: a name with a hundred dead ones must not use up
 the attempt; the next attempt begins anew."""
 
+RECEIVE_BYTES: Final = 128 * 1024
+"""What the kernel may hold of an answer that we have not read: twice the longest answer that is
+read to its end. By default a sink can fill 6 MB a connection."""
+
 DIAL_S_EACH: Final = 3.0
 """An address that is silent for so long (one lost SYN is sent again after 1 s) gives way to the
 next, where there is one."""
@@ -114,6 +118,7 @@ class Connector:
             raise TransportError("refused", f"No socket: {error.strerror}") from error
         try:
             dialled.setblocking(False)
+            dialled.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
             await asyncio.get_running_loop().sock_connect(dialled, (address, port))
             self._check(address, dialled.getpeername()[0])
         except OSError as error:

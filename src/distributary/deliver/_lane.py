@@ -256,7 +256,11 @@ class Lane:
         if isinstance(answer, Reply) and answer.status < 429:
             if self._breaker.answered():
                 self._closed_again()
-            if queue and len(self._flights) + 1 >= self._concurrency.limit:
+            if answer.cut:
+                # Each answer costs a connection and more bytes than any answer needs: no more of
+                # that at once than can be helped, for the sake of the other sinks.
+                self._concurrency.shrink(entry.started_s, now_s)
+            elif queue and len(self._flights) + 1 >= self._concurrency.limit:
                 self._concurrency.grow()
         else:
             self._trouble(entry, answer, now_s)

@@ -8,11 +8,12 @@ and what is done when something is killed. DESIGN's "Rules that keep it correct"
 from distributary.pipeline._attempt_log import AttemptLog
 from distributary.pipeline._board import Board, Phase, Word
 from distributary.pipeline._lock import OwnerLock
-from distributary.pipeline._owner import Owner, Surroundings
+from distributary.pipeline._owner import Owner
 from distributary.pipeline._places import Places
 from distributary.pipeline._ports import Blocking, Records, RouteTarget, Targets
 from distributary.pipeline._routes import RouteFollower, RouteHistory, follow_from, save_table
 from distributary.pipeline._session import Session, SessionSettings, stands_in
+from distributary.pipeline._surroundings import Surroundings
 from distributary.pipeline._targets import DirectoryTargets
 from distributary.pipeline._tracker import Tracker
 

@@ -7,26 +7,19 @@ names it.
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
-from distributary.clock import Clock, Random
-from distributary.deliver import Admission, BreakerState, Dispatcher
+from distributary.deliver import Admission, BreakerState
 from distributary.errors import DistributaryError, EventError, StoreError
 from distributary.event import record as event_record
 from distributary.flow import Attempt, Kind, Leg, Logged, Origin, Position, Task, encode_route
 from distributary.log import iter_frames
-from distributary.meter import Meter
-from distributary.outcome import DeliveryStore, DoneKey, Journal, LagRow
-from distributary.pipeline._attempt_log import AttemptLog
-from distributary.pipeline._board import Board
+from distributary.outcome import DoneKey, LagRow
 from distributary.pipeline._catch_up import CatchUp, Lag
 from distributary.pipeline._ledger import Ledger, Point
 from distributary.pipeline._patience import Patience
-from distributary.pipeline._ports import Blocking, Records, Targets, Timers
-from distributary.pipeline._routes import RouteFollower
 from distributary.pipeline._settle import Settle
 from distributary.pipeline._standing import Standing
+from distributary.pipeline._surroundings import Surroundings
 from distributary.pipeline._tracker import Tracker
 
 SLICE_RECORDS = 128
@@ -39,45 +32,6 @@ WINDOW_EVENTS = 100_000
 matches move to the retry store."""
 SPILL_RECORDS = WINDOW_EVENTS // 10
 """Records from the cursor on whose matches are moved at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """Ports and settings of an owner.
-
-    Attributes:
-        partition: Partition number.
-        make_records: Opens a reader of the partition; readers keep their place, so the catch-up
-            of each route has its own.
-        follower: The routes at the cursor.
-        targets: Newest revisions.
-        journal: Open, and fitted to the log.
-        store: Open.
-        board: Of the partition.
-        meter: Of the partition's role.
-        attempts: The attempt log.
-        routes_path: Where the route table is kept.
-        on_failed: Called once with the reason when the owner cannot go on.
-        report: Takes one line for people: (event, fields).
-    """
-
-    partition: int
-    make_records: Callable[[], Records]
-    follower: RouteFollower
-    targets: Targets
-    journal: Journal
-    store: DeliveryStore
-    board: Board
-    meter: Meter
-    attempts: AttemptLog
-    clock: Clock
-    timers: Timers
-    random: Random
-    blocking: Blocking
-    make_dispatcher: Callable[[Callable[[Attempt], None], Callable[[str], None]], Dispatcher]
-    routes_path: Path
-    on_failed: Callable[[DistributaryError], None]
-    report: Callable[[str, dict[str, object]], None]
 
 
 class Owner:

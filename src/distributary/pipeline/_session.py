@@ -30,9 +30,10 @@ from distributary.outcome import DeliveryStore, Journal, Mark, fit, sqlite_url
 from distributary.pipeline._attempt_log import AttemptLog
 from distributary.pipeline._board import Board, Phase, Word
 from distributary.pipeline._lock import OwnerLock
-from distributary.pipeline._owner import Owner, Surroundings
+from distributary.pipeline._owner import Owner
 from distributary.pipeline._places import Places
 from distributary.pipeline._routes import follow_from
+from distributary.pipeline._surroundings import Surroundings
 from distributary.pipeline._targets import DirectoryTargets
 from distributary.pipeline._transports import make_transports
 

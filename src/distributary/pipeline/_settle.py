@@ -6,7 +6,6 @@ a reason (DESIGN promise 3).
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from distributary.deliver import Admission, BreakerState, Destination, Dispatcher
 from distributary.errors import DistributaryError, LogError
@@ -16,11 +15,9 @@ from distributary.outcome import DeadLetter, DoneKey, Failure, RetryRow
 from distributary.pipeline._dead_letter import dead_letter_event, failure_of
 from distributary.pipeline._ledger import Ledger
 from distributary.pipeline._ports import RouteTarget
+from distributary.pipeline._surroundings import Surroundings
 from distributary.pipeline._waiting import Waiting
 from distributary.policy import DELIVERED, JITTER_SHARE_MAX, Decision, Reply, classify
-
-if TYPE_CHECKING:
-    from distributary.pipeline._owner import Surroundings
 
 DUE_COUNT = 256
 """Due rows taken before the loop gets its turn."""
@@ -49,7 +46,7 @@ class Settle:
 
     def __init__(
         self,
-        around: "Surroundings",
+        around: Surroundings,
         *,
         ledger: Ledger,
         dispatcher: Dispatcher,

@@ -1,17 +1,17 @@
 """Where the owner stands: told on its board, to retention, and kept to shorten a start."""
 
-from typing import TYPE_CHECKING
-
 from distributary.deliver import Dispatcher
 from distributary.pipeline._board import Word
 from distributary.pipeline._catch_up import CatchUp
 from distributary.pipeline._ledger import Ledger
 from distributary.pipeline._routes import save_table
 from distributary.pipeline._settle import Settle
+from distributary.pipeline._surroundings import Surroundings
 
-if TYPE_CHECKING:
-    from distributary.pipeline._owner import Surroundings
-
+KEEP_FROM_EVERY_S = 1.0
+"""How often it is looked for what many rows still need: retention comes every 15 s."""
+ROWS_FEW = 1_000
+"""So many rows are looked at each time: under 0.1 ms."""
 ROUTES_SAVED_EVERY_S = 10.0
 """How often the route table is kept beside the journal: it only shortens a start."""
 
@@ -29,7 +29,7 @@ class Standing:
 
     def __init__(
         self,
-        around: "Surroundings",
+        around: Surroundings,
         *,
         ledger: Ledger,
         dispatcher: Dispatcher,
@@ -45,6 +45,7 @@ class Standing:
         self._routes_pending: tuple[int, bytes] | None = None
         self._keep_from = 0
         self._keep_from_next: tuple[int, int] | None = None
+        self._keep_from_at_s = self._routes_saved_s
 
     def save_routes(self, live: int) -> None:
         """Keep the route table, once the durable cursor has reached where it was taken."""
@@ -88,6 +89,10 @@ class Standing:
             if ledger.durable_round <= begun_round:
                 return
             self._keep_from = floor
+        now_s = self._around.clock.monotonic_s()
+        if now_s < self._keep_from_at_s and self._settle.waiting_count > ROWS_FEW:
+            return
+        self._keep_from_at_s = now_s + KEEP_FROM_EVERY_S
         floors = [ledger.durable_mark.offset]
         others = (self._catch_up.floor(), self._settle.lowest_offset())
         floors.extend(floor for floor in others if floor is not None)

@@ -13,9 +13,12 @@ class Reply:
         retry_after: The ``Retry-After`` header as it came; None: absent.
         content_type: The ``Content-Type`` header as it came; None: absent.
         body: The first bytes of the body; the transport has cut it at its limit.
+        cut: The answer was not read to its end, because it was too long or too slow, and the
+            connection is lost: the sink costs more than others.
     """
 
     status: int
     retry_after: str | None
     content_type: str | None
     body: bytes
+    cut: bool = False

@@ -116,6 +116,8 @@ class Traffic:
         """Numbers of acknowledged events, with the monotonic time of the acknowledgement."""
         self.begun = 0
         """Events whose sending has begun: the number of the next one."""
+        self.resent: set[str] = set()
+        """Ids of events whose sending was repeated: the log may hold them twice, rightly."""
         self._behaviours = dict(sinks)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="traffic", daemon=True)
@@ -186,7 +188,10 @@ class Traffic:
 
         def note(published: Published) -> None:
             self._ledger.write(*ledger_lines(published, self._clock.wall_ms()))
-            number = numbers.pop(str(published.envelope.events[0].attributes["id"]))
+            name = str(published.envelope.events[0].attributes["id"])
+            number = numbers.pop(name)
+            if published.ambiguous:
+                self.resent.add(name)
             if published.state == "acked":
                 self.acked[number] = self._clock.monotonic_s()
 

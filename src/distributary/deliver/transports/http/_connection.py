@@ -9,11 +9,8 @@ When an attempt is decided:
 what arrives before the deadline            answer
 ==========================================  ================================================
 a whole response                            its status
-2xx and headers, then more than             its status; the connection is closed
-``RESPONSE_BYTES_MAX``
-2xx and headers, then too slow a body       its status; the connection is closed
-other status, then more than                its status; the connection is closed
-``ERROR_BYTES_MAX``, or too slow a body
+status and headers, then more than          its status, ``cut``; the connection is closed
+``RESPONSE_BYTES_MAX``, or too slow a body
 closed or reset before the response ended   ``TransportError("reset")``
 headers without end, not HTTP               ``TransportError("protocol")``
 nothing, or headers too slowly              ``TransportError("timeout")``
@@ -38,12 +35,9 @@ from distributary.policy import Reply
 HEAD_BYTES_MAX: Final = 64 * 1024
 """Status line and headers: as the receiver allows."""
 
-RESPONSE_BYTES_MAX: Final = 1024 * 1024
-"""Whole 2xx response: what is longer is not needed, and reading on to save a connection costs
-more than a new one."""
-
-ERROR_BYTES_MAX: Final = 64 * 1024
-"""Whole response of another status."""
+RESPONSE_BYTES_MAX: Final = 64 * 1024
+"""Whole response: nothing of what is longer is needed, and reading on to save the connection costs
+more than a new one. (With 1 MiB, one sink with an endless body took a core from the others.)"""
 
 ERROR_BODY_BYTES_KEPT: Final = 1_024
 """Of the body of an error: as much as a dead letter carries (decision 16)."""
@@ -231,7 +225,7 @@ class Connection(asyncio.Protocol):
         if done is None:
             return
         if exc is None and self._headers_in and not self._framed:
-            done(self._reply())
+            done(self._reply(cut=False))
             return
         reason = "tls" if isinstance(exc, ssl.SSLError) else "reset"
         text = f"The connection was closed before the response was whole ({exc or 'end of stream'})"
@@ -243,8 +237,7 @@ class Connection(asyncio.Protocol):
         if self.done is None:
             self.close()
         elif self._headers_in:
-            self._keep = False
-            self._finish()
+            self._cut_off()
         else:
             what = "connection" if self._transport is None else "whole response head"
             self.fail(TransportError("timeout", f"No {what} within the time allowed"))
@@ -318,16 +311,20 @@ class Connection(asyncio.Protocol):
             if self._received > HEAD_BYTES_MAX:
                 text = f"The headers are longer than {HEAD_BYTES_MAX} bytes"
                 self.fail(TransportError("protocol", text))
-        elif self._received > (RESPONSE_BYTES_MAX if self._status < 300 else ERROR_BYTES_MAX):
-            self._keep = False
-            self._finish()
+        elif self._received > RESPONSE_BYTES_MAX:
+            self._cut_off()
 
-    def _reply(self) -> Reply:
-        return Reply(self._status, self._retry_after, self._content_type, self._body)
+    def _cut_off(self) -> None:
+        """The status decides; what is left of the response is not waited for."""
+        self._keep = False
+        self._finish(cut=True)
 
-    def _finish(self, last: bytes = b"") -> None:
+    def _reply(self, *, cut: bool) -> Reply:
+        return Reply(self._status, self._retry_after, self._content_type, self._body, cut)
+
+    def _finish(self, last: bytes = b"", *, cut: bool = False) -> None:
         """The attempt has its answer: tell it, and use the connection again if that is safe."""
-        reply = self._reply()
+        reply = self._reply(cut=cut)
         done = self.done
         assert done is not None
         self.done = None

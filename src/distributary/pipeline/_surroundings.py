@@ -1,0 +1,55 @@
+"""What an owner needs from outside: filled in by ``Session``, and by simulations."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from distributary.clock import Clock, Random
+from distributary.deliver import Dispatcher
+from distributary.errors import DistributaryError
+from distributary.flow import Attempt
+from distributary.meter import Meter
+from distributary.outcome import DeliveryStore, Journal
+from distributary.pipeline._attempt_log import AttemptLog
+from distributary.pipeline._board import Board
+from distributary.pipeline._ports import Blocking, Records, Targets, Timers
+from distributary.pipeline._routes import RouteFollower
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Ports and settings of an owner.
+
+    Attributes:
+        partition: Partition number.
+        make_records: Opens a reader of the partition; readers keep their place, so the catch-up
+            of each route has its own.
+        follower: The routes at the cursor.
+        targets: Newest revisions.
+        journal: Open, and fitted to the log.
+        store: Open.
+        board: Of the partition.
+        meter: Of the partition's role.
+        attempts: The attempt log.
+        routes_path: Where the route table is kept.
+        on_failed: Called once with the reason when the owner cannot go on.
+        report: Takes one line for people: (event, fields).
+    """
+
+    partition: int
+    make_records: Callable[[], Records]
+    follower: RouteFollower
+    targets: Targets
+    journal: Journal
+    store: DeliveryStore
+    board: Board
+    meter: Meter
+    attempts: AttemptLog
+    clock: Clock
+    timers: Timers
+    random: Random
+    blocking: Blocking
+    make_dispatcher: Callable[[Callable[[Attempt], None], Callable[[str], None]], Dispatcher]
+    routes_path: Path
+    on_failed: Callable[[DistributaryError], None]
+    report: Callable[[str, dict[str, object]], None]

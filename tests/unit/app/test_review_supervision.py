@@ -1,0 +1,150 @@
+"""Processes and their numbers when the disk is full, or the system refuses something."""
+
+import asyncio
+import io
+import subprocess
+import sys
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from distributary.app import _children as children_module
+from distributary.app import ingest_process as ingest_module
+from distributary.app._children import Child
+from distributary.app._health import STALE_MS, Health
+from distributary.app._logging import Lines
+from distributary.app._serve import SOCKET_PATH_BYTES_MAX, _check_socket_path
+from distributary.app.ingest_process import IngestProcess
+from distributary.errors import SettingsError, StoreError
+from distributary.meter import Meter
+from distributary.pipeline import Board, Phase, Places, Word
+from distributary.testing.virtual import VirtualClock
+
+
+class _Full(io.StringIO):
+    def flush(self):
+        raise OSError("no space left on device")
+
+
+def test_numbers_that_cannot_be_written_stop_nobody(tmp_path):
+    """Heartbeats and readiness hang on the loop that also writes the numbers."""
+    (tmp_path / "file").write_bytes(b"")
+    meter = Meter(tmp_path / "file" / "role.json")
+    meter.save()
+    assert meter.counters == {"snapshots_left_out_total": 1}
+
+
+@pytest.mark.parametrize("line", ['{"event": "started"}\n', "java.lang.Error\n"])
+def test_a_line_that_cannot_be_written_is_lost_and_counted(line):
+    """The thread that brings it keeps a child alive."""
+    lines = Lines(_Full(), "json", _Full())
+    lines.write(line)
+    assert lines.lost_count == 1
+
+
+def test_a_line_that_nobody_takes_does_not_cost_its_process(monkeypatch):
+    """A child ends with the thread that reads its lines."""
+    ended = threading.Event()
+
+    def refuse(_line):
+        raise ValueError("not this line")
+
+    program = [sys.executable, "-c", "print('a'); print('b'); raise SystemExit(7)"]
+    codes = []
+    child = Child(
+        "role", program, line=refuse, ended=lambda code: (codes.append(code), ended.set())
+    )
+    monkeypatch.setattr(children_module, "RESTART_WAIT_S", (60.0,))
+    child.start()
+    assert ended.wait(20)
+    child.stop(5.0)
+    assert codes == [7]
+    assert child.lines_lost == 2
+
+
+def test_a_process_that_cannot_be_started_is_tried_again(monkeypatch):
+    """No memory or no descriptors just now; starting the others must not wait for it."""
+    tried = threading.Semaphore(0)
+
+    def refuse(*_arguments, **_named):
+        tried.release()
+        raise OSError("cannot allocate memory")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    monkeypatch.setattr(children_module, "RESTART_WAIT_S", (0.0,))
+    child = Child("role", ["program"], line=print)
+    child.start()
+    for _ in range(3):
+        assert tried.acquire(timeout=20)
+    child.stop(5.0)
+    assert child.restarts >= 2
+
+
+def test_retention_goes_on_after_any_failure(monkeypatch):
+    """It gives the space back that the failure may have been about."""
+    calls = []
+
+    def fail(_partition):
+        calls.append(1)
+        raise StoreError("locked") if len(calls) % 2 else OSError("too many open files")
+
+    warnings = []
+    around = SimpleNamespace(
+        _start=SimpleNamespace(partitions=2),
+        _retain_partition=fail,
+        _log=SimpleNamespace(warning=lambda event, **_fields: warnings.append(event)),
+    )
+    monkeypatch.setattr(ingest_module, "RETAIN_S", 0.0)
+
+    async def run():
+        retaining = asyncio.create_task(IngestProcess._retain(around))
+        while len(calls) < 6:  # noqa: ASYNC110 - a list, no event
+            await asyncio.sleep(0)
+        retaining.cancel()
+
+    asyncio.run(run())
+    assert set(warnings) == {"retention-failed"}
+
+
+def test_the_ingest_process_goes_on_looking_after_a_failure(monkeypatch):
+    """It must see that the disk has space again."""
+    looks = []
+
+    def look():
+        looks.append(1)
+        raise OSError("input/output error")
+
+    around = SimpleNamespace(_look_once=look, _log=SimpleNamespace(error=lambda *_a, **_k: None))
+    monkeypatch.setattr(ingest_module, "LOOK_S", 0.0)
+
+    async def run():
+        looking = asyncio.create_task(IngestProcess._look(around))
+        while len(looks) < 3:  # noqa: ASYNC110 - a list, no event
+            await asyncio.sleep(0)
+        looking.cancel()
+
+    asyncio.run(run())
+
+
+def test_a_clock_set_back_does_not_make_the_dead_look_alive(tmp_path):
+    """A sign of life from the future is no sign of life."""
+    clock = VirtualClock()
+    places = Places(tmp_path)
+    health = Health(places, 1, clock, behind=lambda: None, restarts=dict)
+    ingest, board = Board(places.ingest_board), Board(places.board(0))
+    ingest[Word.PHASE] = Phase.RUNNING
+    board[Word.READY] = 1
+    for each in (ingest, board):
+        each[Word.HEARTBEAT_MS] = clock.wall_ms()
+    assert health.ready() == (True, [])
+    clock.jump(-STALE_MS * 10)
+    assert len(health.ready()[1]) == 2
+
+
+def test_a_folder_too_deep_for_sockets_is_refused_before_anything_starts(tmp_path):
+    """The message says what to do."""
+    name = "d" * (SOCKET_PATH_BYTES_MAX - len(str(tmp_path)) - 1)
+    _check_socket_path(tmp_path / name)
+    with pytest.raises(SettingsError, match="--data-dir"):
+        _check_socket_path(tmp_path / (name + "x"))
