@@ -4,7 +4,7 @@ import pytest
 
 from distributary.deliver import Limits
 from distributary.flow import Leg
-from distributary.pipeline import Word
+from distributary.pipeline import Word, _waiting
 from distributary.policy import BackoffPolicy, DeliveryPolicy
 from distributary.testing.simulation import answers, hangs
 
@@ -213,3 +213,49 @@ def test_an_update_of_the_sink_applies_to_what_waits_in_its_lane(make_partition,
     assert arrivals(partition, A) == under_way
     assert sorted(arrivals(partition, B) + under_way) == sorted(events)
     partition.rest()
+
+
+def test_a_route_with_too_many_rows_lags_instead_of_making_more(partition, monkeypatch):
+    """A sink that refuses fast, and a dead letter sink that is down: memory stays bounded."""
+    monkeypatch.setattr(_waiting, "ROWS_PER_ROUTE_MAX", 6)
+    slow = DeliveryPolicy(
+        retry=1_000, backoff_policy=BackoffPolicy.LINEAR, backoff_delay_s=30.0, timeout_s=1.0
+    )
+    partition.put_route("refused", A, dead_letter=DEAD, policy=slow)
+    partition.put_route("good", B)
+    partition.sinks[A] = answers(400)
+    partition.sinks[DEAD] = answers(503)
+    partition.start()
+    events = []
+    for _ in range(60):
+        events += partition.publish("t")
+        partition.advance(0.02)
+    partition.advance(5.0)
+    waiting = [row for row in partition.store.kept_rows.values() if not row.done]
+    assert len(waiting) < 60
+    assert [lag.route for lag in partition.store.kept_lags.values()] == ["refused"]
+    assert arrivals(partition, B) == events
+    partition.sinks[DEAD] = answers()
+    partition.advance(100.0)
+    assert sorted(set(arrivals(partition, DEAD))) == sorted(events)
+    partition.rest()
+
+
+def test_a_lag_restores_a_damaged_change_of_its_route(partition):
+    """Rule 4 holds for the catch-up reader too: what comes after the hole meets the new filter."""
+    partition.put_route("slow", A, policy=DeliveryPolicy(retry=0, timeout_s=50.0))
+    partition.sinks[A] = hangs
+    partition.start()
+    for _ in range(30):
+        partition.publish("old")
+        partition.advance(0.02)
+    assert partition.store.kept_lags
+    hole = partition.log.durable_end()
+    partition.put_route("slow", A, types=("new",), policy=DeliveryPolicy(retry=0, timeout_s=50.0))
+    partition.log.damage(hole)
+    later = partition.publish("old") + partition.publish("new")
+    partition.advance(0.1)
+    partition.sinks[A] = answers()
+    partition.rest()
+    assert later[1] in arrivals(partition, A)
+    assert later[0] not in arrivals(partition, A)

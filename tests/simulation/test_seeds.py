@@ -60,5 +60,6 @@ def test_every_promise_holds_where_everything_is_small(tmp_path, first, monkeypa
     monkeypatch.setattr(_standing, "ROUTES_SAVED_EVERY_S", 0.3)
     monkeypatch.setattr(_settle, "UNPARK_COUNT", 2)
     monkeypatch.setattr(_settle, "DUE_COUNT", 2)
-    monkeypatch.setattr(_waiting, "EVENTS_HELD_MAX", 2)
+    monkeypatch.setattr(_waiting, "HELD_BYTES_MAX", 2 * _waiting.TASK_BYTES)
+    monkeypatch.setattr(_waiting, "ROWS_PER_ROUTE_MAX", 4)
     play(tmp_path, first, "small")

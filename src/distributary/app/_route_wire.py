@@ -107,9 +107,18 @@ class RouteAppendClient:
             LogUnavailableError: Some partition did not take some of them, or nobody answered;
                 append all of them again later, in the same order.
         """
+        known = self._streams is not None
         try:
             async with asyncio.timeout(ANSWER_S_MAX):
-                error = await self._exchange(list(bodies))
+                try:
+                    error = await self._exchange(list(bodies))
+                except (OSError, EOFError):
+                    if not known:
+                        raise
+                    # The process was replaced since the last change: its successor is asked once.
+                    # Bodies that the old one took are repeated, which their numbers allow.
+                    self._drop()
+                    error = await self._exchange(list(bodies))
         except (OSError, EOFError, TimeoutError, msgspec.MsgspecError) as raised:
             self._drop()
             self._report(repr(raised))

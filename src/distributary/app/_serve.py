@@ -172,6 +172,7 @@ class Server:
             partitions=self._partitions,
             log_level=settings.log_level,
             body_bytes_max=settings.event_bytes_max,
+            batch_events_max=settings.batch_events_max,
             connections_max=settings.connections_max,
             connections_per_address_max=settings.connections_per_address_max or None,
             retention_bytes_max=settings.retention_bytes_max,

@@ -57,6 +57,7 @@ class IngestStart(msgspec.Struct, frozen=True, kw_only=True):
     partitions: int
     log_level: str
     body_bytes_max: int
+    batch_events_max: int
     connections_max: int
     connections_per_address_max: int | None
     retention_bytes_max: int
@@ -162,6 +163,7 @@ class IngestProcess:
             self._appends,
             settings=IngestSettings(
                 body_bytes_max=start.body_bytes_max,
+                batch_events_max=start.batch_events_max,
                 connections_max=start.connections_max,
                 connections_per_address_max=start.connections_per_address_max,
             ),

@@ -94,6 +94,7 @@ class IngestSettings:
 
     Attributes:
         body_bytes_max: Largest body of one request, after de-chunking.
+        batch_events_max: Events in one batch; a larger one is a malformed request.
         connections_max: Open connections; one more is answered 503 and closed. 2,000 keeps the
             worst case of buffers below 256 MiB and the file table small.
         connections_per_address_max: Open connections of one client address, loopback excepted;
@@ -105,6 +106,7 @@ class IngestSettings:
     """
 
     body_bytes_max: int = BODY_BYTES_MAX_DEFAULT
+    batch_events_max: int = 1_000
     connections_max: int = 2_000
     connections_per_address_max: int | None = 200
     appends_max: int = 50_000

@@ -289,6 +289,12 @@ class Connection(asyncio.Protocol):
         except EventError as error:
             self._answer_problem(error.code, "The faults are listed.", request, faults=error.faults)
             return
+        limit = self._desk.settings.batch_events_max
+        if len(events) > limit:
+            fault = Fault("$", "too-many", f"{len(events)} events; at most {limit} in one batch")
+            text = "The faults are listed."
+            self._answer_problem(EventError.code, text, request, faults=(fault,))
+            return
         persistence = self._take_turn(request)
         if events:
             received = Received(_encode(events), len(events), partition_key(events))

@@ -11,7 +11,17 @@ from collections.abc import Callable, Iterator
 from distributary.deliver import Admission, BreakerState
 from distributary.errors import DistributaryError, EventError, StoreError
 from distributary.event import record as event_record
-from distributary.flow import Attempt, Kind, Leg, Logged, Origin, Position, Task, encode_route
+from distributary.flow import (
+    Attempt,
+    Kind,
+    Leg,
+    Logged,
+    Origin,
+    Position,
+    RouteRecord,
+    Task,
+    encode_route,
+)
 from distributary.log import iter_frames
 from distributary.outcome import DoneKey, LagRow
 from distributary.pipeline._catch_up import CatchUp, Lag
@@ -166,6 +176,7 @@ class Owner:
 
     def _next_chunk(self) -> bool:
         if self._chunk_end > self._live:
+            self._note_hole(self._chunk_end)
             self._follower.pass_gap(self._chunk_end)
             self._tracker.skip_to(self._chunk_end)
             self._live = self._chunk_end
@@ -176,10 +187,17 @@ class Owner:
         self._frames = iter_frames(chunk, verify=False)  # verified when it was read
         return True
 
+    def _note_hole(self, end: int) -> None:
+        """There are no records up to *end*: damaged on the medium, or leapt over after a loss."""
+        self._meter.add("lost_records_total", end - self._live)
+        self._around.report("records-lost", {"from": self._live, "to": end})
+
     def _take(self, logged: Logged) -> None:
         offset = logged.offset
         if offset < self._live:
             return  # Below the cursor: done before this owner began.
+        if offset > self._live:
+            self._note_hole(offset)
         change = self._follower.pass_record(logged)
         tasks: list[Task] = []
         if logged.kind == Kind.EVENTS:
@@ -269,6 +287,9 @@ class Owner:
         if target is None:
             self._settle.drop(task, "route-deleted")
             return True
+        if self._settle.crowded(task.route):
+            self._yield(task, target.sink.uri)
+            return True
         admission = self.dispatcher.offer(task, target.sink)
         if admission is Admission.ADMITTED:
             return True
@@ -304,7 +325,13 @@ class Owner:
         if target is None:
             self._settle.drop(task, "route-deleted")
             return True
+        if self._settle.crowded(task.route):
+            return False
         return self.dispatcher.offer(task, target.sink) is Admission.ADMITTED
+
+    def lost_changes(self, route: str, after_seq: int, gap_end: int) -> list[RouteRecord]:
+        """Changes of *route* whose records the medium lost in a hole that ends at *gap_end*."""
+        return self._follower.lost_changes(route, after_seq, gap_end)
 
     def _on_lag_ended(self, name: tuple[str, int]) -> None:
         self._ledger.end_lag(name)
@@ -312,6 +339,8 @@ class Owner:
     def _comfortable(self, route: str) -> bool:
         if any(task.route == route for task in self._held):
             return False  # The lag has those: they must meet it before it is gone.
+        if self._settle.crowded(route, 0.5):
+            return False
         target = self._targets.get(route)
         return target is None or self._patience.comfortable(target.sink.uri)
 
@@ -393,7 +422,10 @@ class Owner:
             # Rows, not held tasks: what came later may be on its way to the new sink, and a lag
             # that began at one of these would read it again.
             for task in self.dispatcher.take_queued(uri):
-                self._settle.park(task, uri)
+                if self._targets.get(task.route) is None:
+                    self._settle.drop(task, "route-deleted")
+                else:
+                    self._settle.park(task, uri)
         for uri in changed:
             self._settle.room(uri)
 

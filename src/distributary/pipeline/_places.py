@@ -3,7 +3,7 @@
 ::
 
     data/
-      LOCK, FORMAT                one server at a time; format of the folder
+      LOCK                        one server at a time
       state.db                    resources (control)
       log/p0000/…                 the log (log room)
       outcome/p0000/journal       cursor and outcomes (outcome room)

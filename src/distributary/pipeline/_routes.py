@@ -98,14 +98,26 @@ class RouteFollower:
         self.table.apply(record)
         return record
 
+    def lost_changes(self, route: str, after_seq: int, gap_end: int) -> list[RouteRecord]:
+        """Changes of *route* after *after_seq* whose records lay in a hole that ends at *gap_end*.
+
+        For a reader of its own that comes by the hole at another time (a lag).
+        """
+        lost = self._history.between(after_seq, self._first_seq_from(gap_end))
+        return [record for record in lost if record.uid == route]
+
     def _restore(self, gap_end: int) -> None:
+        before = self._first_seq_from(gap_end)
+        self._take(self._history.between(self.table.last_seq, before), gap_end)
+
+    def _first_seq_from(self, offset: int) -> int:
+        """Number of the first change whose record stands at *offset* or above."""
         # Asked before the log is scanned: a change that is appended meanwhile has its record
         # above the gap, and the scan finds it or the number excludes it.
         before = self._history.last_seq() + 1
-        for logged in self._records.kinds(gap_end, self._records.durable_end(), Kind.ROUTE):
-            before = decode_route(logged.body).seq
-            break
-        self._take(self._history.between(self.table.last_seq, before), gap_end)
+        for logged in self._records.kinds(offset, self._records.durable_end(), Kind.ROUTE):
+            return decode_route(logged.body).seq
+        return before
 
     def _take(self, records: list[RouteRecord], at_offset: int) -> None:
         for record in records:

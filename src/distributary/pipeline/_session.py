@@ -224,7 +224,6 @@ class Session:
         # pauses out of the latencies; what is there at the start is never garbage.
         gc.freeze()
         gc.set_threshold(100_000, 20, 50)
-        sys.setswitchinterval(0.002)
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
 

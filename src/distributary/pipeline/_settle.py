@@ -169,17 +169,20 @@ class Settle:
 
     def drop(self, task: Task, reason: str) -> None:
         """The match ends without delivery, for a recorded reason."""
-        self._meter.add(f'dropped_total{{reason="{reason}"}}')
-        self._around.report(
-            "dropped",
-            {
-                "route": task.route,
-                "offset": task.position.offset,
-                "index": task.position.index,
-                "reason": reason,
-            },
-        )
+        self._report_drop(_key(task), reason)
         self._final(task)
+
+    def _drop_row(self, row: RetryRow, reason: str) -> None:
+        """As ``drop``, for a row: its event is not needed, so it is not read from the log."""
+        self._report_drop(row.key, reason)
+        done = self._waiting.finish(row.key)
+        if done is not None:
+            self._ledger.put_row(done)
+
+    def _report_drop(self, key: DoneKey, reason: str) -> None:
+        self._meter.add(f'dropped_total{{reason="{reason}"}}')
+        fields = {"route": key.route, "offset": key.offset, "index": key.index, "reason": reason}
+        self._around.report("dropped", fields)
 
     # -- rows ---------------------------------------------------------------------------------
 
@@ -229,13 +232,18 @@ class Settle:
         self._let_go(task)
         task.origin = Origin.RETRY
         self._ledger.put_row(row)
-        self._waiting.rows[row.key] = row
+        self._waiting.add(row)
         self._meter.add("spilled_total")
 
     def park(self, task: Task, uri: str) -> None:
         """*task* was handed back by its lane: its row waits until there is room."""
         self.spill(task)
+        self._waiting.hold(_key(task), task)
         self._waiting.park(_key(task), uri)
+
+    def crowded(self, route: str, share: float = 1.0) -> bool:
+        """True where *route* has so many rows that it must lag instead of making more."""
+        return self._waiting.crowded(route, share)
 
     def forgettable(self, below: int, needed: Callable[[str, int], bool]) -> list[DoneKey]:
         """Finished rows that nothing can ask about any more: the cursor has passed them."""
@@ -300,12 +308,12 @@ class Settle:
 
     def _attempt_row(self, row: RetryRow) -> str | None:
         """Hand a row out; the URI where it was parked instead, if it was."""
-        task = self._waiting.held(row.key) or self._reload(row)
-        if task is None:
-            return None
         target = self._targets.get(row.key.route)
         if target is None:
-            self.drop(task, "route-deleted")
+            self._drop_row(row, "route-deleted")
+            return None
+        task = self._waiting.held(row.key) or self._reload(row)
+        if task is None:
             return None
         dest: Destination | None = target.sink
         if row.leg is Leg.DEAD_LETTER:

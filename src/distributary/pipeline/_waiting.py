@@ -1,14 +1,20 @@
 """Retries that wait: durable rows, ordered by when they are due, parked while a sink is closed."""
 
 import heapq
-from collections import deque
+from collections import Counter, deque
 
 from distributary.flow import Task
 from distributary.outcome import DoneKey, RetryRow
 
-EVENTS_HELD_MAX = 2_000
-"""Waiting rows that keep their event in memory: at 1 KB some 2 MB. The others are read from the
-log again when they are due; the log keeps what a row needs (retention rule)."""
+HELD_BYTES_MAX = 16 * 1024 * 1024
+"""Events of waiting rows that are kept in memory: those of two full lanes of 1 KB events. The
+others are read from the log again when they are due, one by one, which costs ten times as much;
+the log keeps what a row needs (retention rule)."""
+TASK_BYTES = 2_048
+"""What a task holds beside its data (as in ``deliver``)."""
+ROWS_PER_ROUTE_MAX = 10_000
+"""A route with more rows than this lags instead of making more: some 5 MB of memory. It takes new
+tasks again at half of it."""
 
 
 class Waiting:
@@ -24,12 +30,38 @@ class Waiting:
         self._count = 0
         self._parked: dict[str, deque[DoneKey]] = {}
         self._tasks: dict[DoneKey, Task] = {}
+        self._held_bytes = 0
+        self._by_route: Counter[str] = Counter()
+
+    def add(self, row: RetryRow) -> None:
+        """*row* stands for its match from now on; when it is due is not said here."""
+        if row.key not in self.rows:
+            self._by_route[row.key.route] += 1
+        self.rows[row.key] = row
+
+    def hold(self, key: DoneKey, task: Task) -> None:
+        """Keep the task of a row at hand while there is room."""
+        size = TASK_BYTES + len(task.event.data or b"")
+        if key in self._tasks:
+            self._let_go(key)
+        if self._held_bytes + size <= HELD_BYTES_MAX:
+            self._held_bytes += size
+            self._tasks[key] = task
+
+    def _let_go(self, key: DoneKey) -> None:
+        task = self._tasks.pop(key, None)
+        if task is not None:
+            self._held_bytes -= TASK_BYTES + len(task.event.data or b"")
+
+    def crowded(self, route: str, share: float = 1.0) -> bool:
+        """True where *route* has that share of the rows that it may have, or more."""
+        return self._by_route[route] >= ROWS_PER_ROUTE_MAX * share
 
     def put(self, row: RetryRow, due_s: float, task: Task | None) -> None:
         """*row* waits until *due_s*; *task* is kept at hand while there is room."""
-        self.rows[row.key] = row
-        if task is not None and (row.key in self._tasks or len(self._tasks) < EVENTS_HELD_MAX):
-            self._tasks[row.key] = task
+        self.add(row)
+        if task is not None:
+            self.hold(row.key, task)
         self._count += 1
         self._turns[row.key] = self._count
         heapq.heappush(self._due, (due_s, self._count, row.key))
@@ -72,19 +104,25 @@ class Waiting:
 
     def finish(self, key: DoneKey) -> RetryRow | None:
         """The row of *key* is done; it stays in ``finished`` until it is forgotten."""
-        row = self.rows.pop(key, None)
-        self._tasks.pop(key, None)
-        self._turns.pop(key, None)
+        row = self._remove(key)
         if row is not None:
             row = row._replace(done=True)
             self.finished[key] = row
         return row
 
+    def _remove(self, key: DoneKey) -> RetryRow | None:
+        row = self.rows.pop(key, None)
+        if row is not None:
+            self._by_route[key.route] -= 1
+            if not self._by_route[key.route]:
+                del self._by_route[key.route]
+        self._let_go(key)
+        self._turns.pop(key, None)
+        return row
+
     def drop(self, key: DoneKey) -> None:
         """Forget the row at once: it is void."""
-        self.rows.pop(key, None)
-        self._tasks.pop(key, None)
-        self._turns.pop(key, None)
+        self._remove(key)
         self.finished.pop(key, None)
         for queue in self._parked.values():
             if key in queue:

@@ -104,9 +104,10 @@ def test_the_share_is_of_each_second(clock):
         pytest.param({"queued": 0, "breaker": BreakerState.OPEN}, id="takes-nothing"),
     ],
 )
-def test_a_pause_that_costs_nobody_anything_may_last(clock, other):
-    """No other sink is hungry."""
-    assert pauses(Patience(clock, Lanes(lane(), lane(OTHER, **other))), clock) == 45
+def test_the_share_holds_whatever_the_other_lanes_say(clock, other):
+    """A sink whose events lie behind in the log has no lane that could be hungry."""
+    count = pauses(Patience(clock, Lanes(lane(), lane(OTHER, **other))), clock)
+    assert SHARE_MAX <= count * PAUSE_S <= SHARE_MAX + 3 * PAUSE_S
 
 
 @pytest.mark.parametrize(

@@ -83,10 +83,11 @@ def test_a_parked_row_that_is_finished_meanwhile_is_passed_over(waiting):
 
 
 def test_events_are_held_while_there_is_room(make_task, monkeypatch):
-    """Beyond that a row is read from the log again, so that memory stays bounded."""
-    monkeypatch.setattr(_waiting, "EVENTS_HELD_MAX", 2)
+    """Beyond that a row is read from the log again, so that memory stays bounded in bytes."""
     waiting = Waiting()
     tasks = [make_task(offset) for offset in range(3)]
+    size = _waiting.TASK_BYTES + len(tasks[0].event.data or b"")
+    monkeypatch.setattr(_waiting, "HELD_BYTES_MAX", 2 * size)
     for task in tasks:
         waiting.put(row(task.position.offset), 1.0, task)
     assert [waiting.held(DoneKey(n, 0, "r")) for n in range(3)] == [tasks[0], tasks[1], None]
@@ -95,6 +96,24 @@ def test_events_are_held_while_there_is_room(make_task, monkeypatch):
     waiting.finish(DoneKey(0, 0, "r"))
     waiting.put(row(2), 2.0, tasks[2])
     assert waiting.held(DoneKey(2, 0, "r")) is tasks[2]
+
+
+def test_a_route_is_crowded_by_its_own_rows_alone(monkeypatch):
+    """Rows that are done or void make room again; putting one twice counts once."""
+    monkeypatch.setattr(_waiting, "ROWS_PER_ROUTE_MAX", 4)
+    waiting = Waiting()
+    for offset in (0, 1, 2, 2):
+        waiting.put(row(offset), 1.0, None)
+    assert not waiting.crowded("r")
+    waiting.put(row(3), 1.0, None)
+    assert waiting.crowded("r")
+    assert not waiting.crowded("other")
+    waiting.finish(DoneKey(0, 0, "r"))
+    assert not waiting.crowded("r")
+    assert waiting.crowded("r", 0.5)
+    for offset in (1, 2):
+        waiting.drop(DoneKey(offset, 0, "r"))
+    assert not waiting.crowded("r", 0.5)
 
 
 def test_the_lowest_record_that_a_row_needs(waiting):
