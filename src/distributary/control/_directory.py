@@ -59,6 +59,10 @@ class Directory:
         """How many resources stand."""
         return len(self._listed)
 
+    def uids(self) -> list[str]:
+        """Uids of the resources that stand, as of the last ``refresh``."""
+        return list(self._listed)
+
     def close(self) -> None:
         """Close the connections."""
         self._engine.dispose()

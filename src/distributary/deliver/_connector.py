@@ -23,8 +23,8 @@ ADDRESSES_TRIED_MAX: Final = 4
 the attempt; the next attempt begins anew."""
 
 RECEIVE_BYTES: Final = 128 * 1024
-"""What the kernel may hold of an answer that we have not read: twice the longest answer that is
-read to its end. By default a sink can fill 6 MB a connection."""
+"""What the kernel may hold of an answer that we have not read, bytes. By default a sink can fill
+6 MB a connection."""
 
 DIAL_S_EACH: Final = 3.0
 """An address that is silent for so long (one lost SYN is sent again after 1 s) gives way to the

@@ -26,6 +26,10 @@ LOW_WATER_SHARE: Final = 0.25
 """A lane that refused says that it has room when so much of it is still full: late enough for
 more than one task to fit, early enough not to run dry."""
 
+CUT_HOLD_S: Final = 0.05
+"""Pause of a lane after an answer that had to be cut off. One costs a millisecond of the loop that
+all lanes share (a connection, and the bytes up to the limit); twenty a second cost 2 %."""
+
 _RATE_WINDOW_S: Final = 1.0
 """Completions are counted over a second: long enough for a mean, short enough to be recent."""
 
@@ -260,6 +264,7 @@ class Lane:
                 # Each answer costs a connection and more bytes than any answer needs: no more of
                 # that at once than can be helped, for the sake of the other sinks.
                 self._concurrency.shrink(entry.started_s, now_s)
+                self._hold_until_s = max(self._hold_until_s, now_s + CUT_HOLD_S)
             elif queue and len(self._flights) + 1 >= self._concurrency.limit:
                 self._concurrency.grow()
         else:

@@ -77,7 +77,7 @@ class Owner:
         self._seen_before: dict[DoneKey, int] = {}
         self._seen_until = 0
         self.dispatcher = around.make_dispatcher(self._on_attempt, self._on_room)
-        self._patience = Patience(around.clock, self.dispatcher)
+        self._patience = Patience(around.clock, self.dispatcher, around.targets.all_go_to)
         self._catch_up = CatchUp(
             live=lambda: self._live,
             comfortable=self._comfortable,

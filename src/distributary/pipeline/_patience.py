@@ -5,6 +5,8 @@ room: without it, a burst to a fast sink would read the log twice. A sink that i
 that lags alone (DESIGN promise 4).
 """
 
+from collections.abc import Callable
+
 from distributary.clock import Clock
 from distributary.deliver import BreakerState, Dispatcher, Limits
 
@@ -15,9 +17,9 @@ PAUSE_S = 0.02
 UNPROVEN_S = 0.25
 """A lane that has not answered yet is worth a pause for this long: connections are being made."""
 SHARE_MAX = 0.5
-"""A sink may hold up the intake for at most this share of a second. Whose events lie behind, and
-whether their sinks are idle, nobody knows before they are read; to lag costs the one route a
-second look at the log."""
+"""A sink may hold up the intake for at most this share of a second, unless it is the only one.
+Whose events lie behind, and whether their sinks are idle, nobody knows before they are read; to
+lag costs the one route a second look at the log."""
 ROOM_SHARE = 0.25
 """A lagging route joins the live reader when its lane is no fuller than this."""
 _QUEUED_MAX = Limits().queued_max
@@ -29,11 +31,13 @@ class Patience:
     Args:
         clock: Monotonic time.
         dispatcher: Its lanes.
+        alone: True for the only sink that there is: nobody is held up by waiting for it.
     """
 
-    def __init__(self, clock: Clock, dispatcher: Dispatcher) -> None:
+    def __init__(self, clock: Clock, dispatcher: Dispatcher, alone: Callable[[str], bool]) -> None:
         self._clock = clock
         self._dispatcher = dispatcher
+        self._alone = alone
         self._spent: dict[str, float] = {}
         self._window_s = clock.monotonic_s()
         self._last: tuple[str, float] | None = None
@@ -50,7 +54,7 @@ class Patience:
         elif lane.drain_s > DRAIN_S_MAX and lane.oldest_in_flight_s > PAUSE_S:
             return False
         self._note(uri)
-        return self._spent[uri] <= SHARE_MAX
+        return self._spent[uri] <= SHARE_MAX or self._alone(uri)
 
     def _note(self, uri: str) -> None:
         now_s = self._clock.monotonic_s()

@@ -33,6 +33,13 @@ class Targets(Protocol):
         """Look for changes; True where there were some. Cheap: called many times a second."""
         ...
 
+    def all_go_to(self, uri: str) -> bool:
+        """True where no resource is known to have another sink than *uri*.
+
+        Resources count whose route record still lies ahead in the log: their sinks wait too.
+        """
+        ...
+
     def changed_uris(self) -> list[str]:
         """Sinks whose waiting tasks may belong elsewhere since the last call.
 

@@ -8,6 +8,9 @@ from distributary.flow import RouteRecord
 from distributary.pipeline._ports import RouteTarget
 from distributary.resource import DeliverySpec, HttpSettings
 
+ALONE_COUNT_MAX = 64
+"""With more resources than this it is taken that they have several sinks, unseen."""
+
 
 class DirectoryTargets:
     """``Targets`` and ``RouteHistory`` over the store at *path*; for one thread at a time.
@@ -21,11 +24,13 @@ class DirectoryTargets:
         self._history = RouteChanges(store_url(path))
         self._targets: dict[str, RouteTarget] = {}
         self._changed: set[str] = set()
+        self._alone: dict[str, bool] = {}
 
     def refresh(self) -> bool:
         """Look for changes; True where there were some."""
         if not self._directory.refresh():
             return False
+        self._alone.clear()
         for route, target in list(self._targets.items()):
             listed = self._directory.get(route)
             if listed is None or listed.revision != target.revision:
@@ -34,6 +39,17 @@ class DirectoryTargets:
                     self._changed.add(target.dead_letter.uri)
                 del self._targets[route]
         return True
+
+    def all_go_to(self, uri: str) -> bool:
+        """True where every resource has the sink *uri*: then nobody else is held up by it."""
+        alone = self._alone.get(uri)
+        if alone is None:
+            alone = len(self._directory) <= ALONE_COUNT_MAX and all(
+                target is None or target.sink.uri == uri
+                for target in map(self.get, self._directory.uids())
+            )
+            self._alone[uri] = alone
+        return alone
 
     def changed_uris(self) -> list[str]:
         """Sinks whose waiting tasks may belong elsewhere since the last call."""

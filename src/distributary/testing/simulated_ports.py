@@ -114,6 +114,10 @@ class TargetsView:
                 del self._used[route]
         return True
 
+    def all_go_to(self, uri: str) -> bool:
+        """True where every target has the sink *uri*."""
+        return all(target.sink.uri == uri for target in self._targets.now.values())
+
     def changed_uris(self) -> list[str]:
         """Sinks that changed or deleted routes had before."""
         changed, self._changed = self._changed, set()

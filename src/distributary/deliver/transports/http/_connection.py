@@ -35,9 +35,9 @@ from distributary.policy import Reply
 HEAD_BYTES_MAX: Final = 64 * 1024
 """Status line and headers: as the receiver allows."""
 
-RESPONSE_BYTES_MAX: Final = 64 * 1024
-"""Whole response: nothing of what is longer is needed, and reading on to save the connection costs
-more than a new one. (With 1 MiB, one sink with an endless body took a core from the others.)"""
+RESPONSE_BYTES_MAX: Final = 256 * 1024
+"""Whole response: larger than any page that a sink answers with in good faith. Nothing of it is
+needed; it is read so that the connection can be used again."""
 
 ERROR_BODY_BYTES_KEPT: Final = 1_024
 """Of the body of an error: as much as a dead letter carries (decision 16)."""
