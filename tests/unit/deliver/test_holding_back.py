@@ -143,6 +143,17 @@ def test_starts_nothing_before_retry_after_has_passed(stage, status):
     assert len(stage.attempts) == 20
 
 
+def test_a_sink_whose_answers_must_be_cut_off_gets_few_attempts(stage):
+    """S3: each costs a connection and as many bytes as are ever read; the other sinks pay too."""
+    stage.script = steps(Reply(200, None, None, b"", cut=True))
+    stage.offer(1_000)
+    stage.advance(1.0)
+    assert 15 <= len(stage.attempts) <= 30
+    assert stage.lane().concurrency == 1
+    assert stage.lane().breaker is BreakerState.CLOSED
+    assert all(attempt.answer.status == 200 for attempt in stage.attempts)
+
+
 def test_caps_retry_after_by_the_policy(stage):
     """S5: a sink cannot ask for more than the subscriber's longest wait."""
     stage.script = steps(reply(503, "1000000000"), reply(204))

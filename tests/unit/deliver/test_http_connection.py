@@ -7,6 +7,7 @@ from distributary.deliver.transports.http._connection import (
     HEAD_BYTES_MAX,
     IDLE_S_MAX,
     KNOWN_MAX,
+    RESPONSE_BYTES_MAX,
     Connection,
 )
 from distributary.deliver.transports.http._wheel import TICK_S, Wheel
@@ -158,6 +159,23 @@ def test_the_response_to_head_has_no_body():
     bench.feed(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n")
     assert [answer.status for answer in bench.answers] == [200]
     assert bench.wire.aborted
+
+
+def test_says_that_an_answer_was_cut_off(bench):
+    """S3: the status decides, the connection goes, and the lane is told what it cost."""
+    bench.feed(b"HTTP/1.1 200 OK\r\n\r\n")
+    assert not bench.answers
+    bench.feed(b"x" * (RESPONSE_BYTES_MAX + 1))
+    assert [(answer.status, answer.cut) for answer in bench.answers] == [(200, True)]
+    assert bench.wire.aborted
+
+
+def test_an_answer_that_was_read_to_its_end_is_not_cut_off(bench):
+    """However large it may be below the limit."""
+    size = RESPONSE_BYTES_MAX // 2
+    bench.feed(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + b"x" * size)
+    assert [(answer.status, answer.cut) for answer in bench.answers] == [(200, False)]
+    assert not bench.wire.aborted
 
 
 def test_trailers_change_nothing(bench):
