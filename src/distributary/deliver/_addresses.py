@@ -9,75 +9,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from distributary import resource
 from distributary.errors import SettingsError
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-def _networks(*texts: str) -> tuple[Network, ...]:
-    return tuple(ipaddress.ip_network(text) for text in texts)
-
-
-DENIED: Final = _networks(
-    "0.0.0.0/8",  # this network
-    "10.0.0.0/8",  # private
-    "100.64.0.0/10",  # carrier-grade NAT
-    "127.0.0.0/8",  # loopback
-    "169.254.0.0/16",  # link-local, metadata
-    "172.16.0.0/12",  # private
-    "192.0.0.0/24",  # protocol assignments
-    "192.0.2.0/24",  # documentation
-    "192.88.99.0/24",  # 6to4 relays
-    "192.168.0.0/16",  # private
-    "198.18.0.0/15",  # benchmarks
-    "198.51.100.0/24",  # documentation
-    "203.0.113.0/24",  # documentation
-    "224.0.0.0/4",  # multicast
-    "240.0.0.0/4",  # reserved, broadcast
-    "::/96",  # unspecified, loopback, IPv4-compatible
-    "::ffff:0:0/96",  # IPv4-mapped: unmapped before it is looked up
-    "64:ff9b::/96",  # NAT64
-    "64:ff9b:1::/48",  # NAT64, local
-    "100::/64",  # discard
-    "2001::/23",  # protocol assignments, Teredo
-    "2001:db8::/32",  # documentation
-    "2002::/16",  # 6to4
-    "3fff::/20",  # documentation
-    "5f00::/16",  # segment routing
-    "fc00::/7",  # unique local
-    "fe80::/10",  # link-local
-    "fec0::/10",  # site-local
-    "ff00::/8",  # multicast
-)
+DENIED: Final = resource.DENIED_NETWORKS
 """Never dialled unless the operator allows it. What is IPv6 and not in ``2000::/3`` (global
 unicast) is refused as well, listed or not."""
 
-METADATA: Final = frozenset(
-    ipaddress.ip_address(text)
-    for text in (
-        "169.254.169.254",  # AWS, Google, Azure, OpenStack, DigitalOcean
-        "169.254.170.2",  # AWS ECS task credentials
-        "169.254.170.23",  # AWS EKS pod identity
-        "fd00:ec2::254",  # AWS
-        "fd00:ec2::23",  # AWS EKS pod identity
-        "fd20:ce::254",  # Google
-        "100.100.100.200",  # Alibaba
-        "168.63.129.16",  # Azure wire server; a public address
-        "192.0.0.192",  # Oracle
-    )
-)
+METADATA: Final = frozenset(network.network_address for network in resource.METADATA_NETWORKS)
 """Addresses that hand out credentials of the machine: allowed by an entry for that very address
 alone (decision 22), not by a range around it."""
 
-OWN: Final = _networks(
-    "127.0.0.0/8",
-    "10.0.0.0/8",
-    "172.16.0.0/12",
-    "192.168.0.0/16",
-    "::1/128",
-    "fc00::/7",
-)
+OWN: Final = resource.LOCAL_NETWORKS
 """This machine and its private networks: allowed while the server listens on loopback only."""
 
 _GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")

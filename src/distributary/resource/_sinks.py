@@ -23,7 +23,6 @@ LOCAL_NETWORKS: Final = _networks(
     "10.0.0.0/8",
     "172.16.0.0/12",
     "192.168.0.0/16",
-    "100.64.0.0/10",
     "::1/128",
     "fc00::/7",
 )
@@ -43,30 +42,33 @@ METADATA_NETWORKS: Final = _networks(
 """Addresses that hand out a machine's own credentials to whoever asks."""
 
 DENIED_NETWORKS: Final = LOCAL_NETWORKS + _networks(
-    "0.0.0.0/8",
-    "169.254.0.0/16",
-    "192.0.0.0/24",
-    "192.0.2.0/24",
-    "192.88.99.0/24",
-    "198.18.0.0/15",
-    "198.51.100.0/24",
-    "203.0.113.0/24",
-    "224.0.0.0/4",
-    "240.0.0.0/4",
-    "::/96",
-    "64:ff9b::/96",
-    "64:ff9b:1::/48",
-    "100::/64",
-    "2001::/23",
-    "2001:db8::/32",
-    "2002::/16",
-    "3fff::/20",
-    "5f00::/16",
-    "fe80::/10",
-    "fec0::/10",
-    "ff00::/8",
+    "0.0.0.0/8",  # this network
+    "100.64.0.0/10",  # carrier-grade NAT
+    "169.254.0.0/16",  # link-local, metadata
+    "192.0.0.0/24",  # protocol assignments
+    "192.0.2.0/24",  # documentation
+    "192.88.99.0/24",  # 6to4 relays
+    "198.18.0.0/15",  # benchmarks
+    "198.51.100.0/24",  # documentation
+    "203.0.113.0/24",  # documentation
+    "224.0.0.0/4",  # multicast
+    "240.0.0.0/4",  # reserved, broadcast
+    "::/96",  # unspecified, IPv4-compatible
+    "::ffff:0:0/96",  # IPv4-mapped: unmapped before it is looked up
+    "64:ff9b::/96",  # NAT64
+    "64:ff9b:1::/48",  # NAT64, local
+    "100::/64",  # discard
+    "2001::/23",  # protocol assignments, Teredo
+    "2001:db8::/32",  # documentation
+    "2002::/16",  # 6to4
+    "3fff::/20",  # documentation
+    "5f00::/16",  # segment routing
+    "fe80::/10",  # link-local
+    "fec0::/10",  # site-local
+    "ff00::/8",  # multicast
 )
-"""Addresses that are not hosts of the public internet."""
+"""Addresses that are not hosts of the public internet. ``deliver`` holds every address that it
+dials to the same list: there is one, so that what is refused later is refused at once."""
 
 
 @dataclass(frozen=True, slots=True)
