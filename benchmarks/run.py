@@ -37,19 +37,19 @@ QUICK = 0.25
 
 
 def main():
+    if "--soak" in sys.argv[1:]:
+        import soak  # noqa: PLC0415 - another program, with options of its own
+
+        return soak.main([argument for argument in sys.argv[1:] if argument != "--soak"])
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("groups", nargs="*", help=f"of: {', '.join(_lines.GROUPS)}")
     parser.add_argument("--quick", action="store_true", help="a quarter of everything")
     parser.add_argument("--profile", action="store_true", help="py-spy; figures suffer from it")
     parser.add_argument("--soak", action="store_true", help="kills and memory, a quarter hour")
-    options, rest = parser.parse_known_args()
-    if options.soak:
-        import soak  # noqa: PLC0415 - another program
-
-        return soak.main(rest)
+    options = parser.parse_args()
     unknown = set(options.groups) - set(_lines.GROUPS)
-    if unknown or rest:
-        parser.error(f"unknown: {' '.join([*sorted(unknown), *rest])}")
+    if unknown:
+        parser.error(f"unknown: {' '.join(sorted(unknown))}")
     machine, scale = _machine.describe(), QUICK if options.quick else 1.0
     figures, failed = {}, []
     for name in options.groups or _lines.GROUPS:
