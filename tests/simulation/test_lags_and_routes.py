@@ -259,3 +259,23 @@ def test_a_lag_restores_a_damaged_change_of_its_route(partition):
     partition.rest()
     assert later[1] in arrivals(partition, A)
     assert later[0] not in arrivals(partition, A)
+
+
+def test_a_deleted_route_lets_its_queue_go_without_reading_it_again(partition):
+    """What waited ends at once, with its reason; a row for each would stall the others."""
+    partition.put_route("gone", A, policy=DeliveryPolicy(timeout_s=50.0))
+    partition.sinks[A] = hangs
+    partition.start()
+    for _ in range(8):
+        partition.publish("t")
+    partition.advance(0.3)
+    queued = partition.owner.dispatcher.queued
+    assert queued
+    partition.delete_route("gone")
+    partition.advance(0.5)
+    dropped = [fields for name, fields in partition.reports if name == "dropped"]
+    assert len(dropped) >= queued
+    assert {fields["reason"] for fields in dropped} == {"route-deleted"}
+    assert partition.owner.dispatcher.queued == 0
+    assert not partition.store.kept_rows
+    partition.rest()

@@ -280,6 +280,8 @@ def test_a_hole_in_the_log_is_passed_and_does_not_take_the_cursor_back(partition
     partition.start()
     partition.advance(1.0)
     assert partition.cursor == 5
+    holes = [fields for name, fields in partition.reports if name == "records-lost"]
+    assert holes == [{"from": 4, "to": 5}]  # said, not passed in silence
     assert read_journal(tmp_path / "journal")[0].mark.checksum == 0
     partition.crash()
     partition.start()

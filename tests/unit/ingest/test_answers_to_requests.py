@@ -51,6 +51,18 @@ def test_a_batch_is_one_append(client, post):
     assert received.event_count == 2
 
 
+@pytest.mark.parametrize(("count", "status"), [(1, 202), (2, 202), (3, 400)])
+def test_a_batch_larger_than_the_operator_allows_is_refused_whole(connect, post, count, status):
+    """``batch_events_max``: at the limit, below and above it."""
+    client = connect(settings=IngestSettings(batch_events_max=2))
+    event = '{"specversion":"1.0","id":"%d","source":"/s","type":"t"}'
+    body = f"[{','.join(event % number for number in range(count))}]".encode()
+    fields = b"host: h\r\ncontent-type: application/cloudevents-batch+json\r\n"
+    head = post(b"content-length: %d\r\n" % len(body), fields=fields)
+    assert client.statuses(head + body) == [status]
+    assert [one.event_count for one in client.appends.received] == [count] * (status == 202)
+
+
 def test_an_empty_batch_is_accepted_and_appends_nothing(client, post):
     """``[]`` is a valid batch: 202, nothing to keep."""
     fields = b"host: h\r\ncontent-type: application/cloudevents-batch+json\r\n"
