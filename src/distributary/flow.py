@@ -1,20 +1,21 @@
-"""The six records that pass between the rooms. Read this file and you know the system.
+"""The records that pass between the rooms. Read this file and you know the system.
 
 ::
 
-    Received -> Logged -> Matched -> Task -> Attempt -> Outcome (+ followups)
-     ingest      log       route     ---- deliver ----   outcome
+    Received -> Logged -> Task -> Attempt -> outcome (+ followups: retry, dead letter)
+     ingest      log     route    ---- deliver ----
 
 ==========  =========================  ======================================
 record      made by                    read by
 ==========  =========================  ======================================
 Received    ``ingest``                 ``log`` (appended as one record)
-Logged      ``log``                    ``pipeline`` (decoded, matched)
-Matched     ``pipeline`` by ``route``  ``pipeline`` (one task a route)
-Task        ``pipeline``               ``deliver`` (sent until an answer)
+Logged      ``log``                    ``pipeline`` (decoded, matched by ``route``)
+Task        ``pipeline``, one a match  ``deliver`` (sent until an answer)
 Attempt     ``deliver``                ``pipeline`` (classified by ``policy``)
-Outcome     ``pipeline``               ``outcome`` (journal, retries, dead letters)
 ==========  =========================  ======================================
+
+What an attempt means is written down in ``outcome``'s own words: a ``DoneKey`` in the journal,
+a ``RetryRow``, or a ``DeadLetter``.
 
 Route records travel in the log beside the events, so that the routes which see an event are
 those that stand before it (DESIGN rule 4); ``RouteRecord`` is their body.
@@ -31,16 +32,14 @@ import msgspec
 
 from distributary.errors import EventError, Fault, TransportError
 from distributary.event import Event
-from distributary.policy import Reply, Verdict
+from distributary.policy import Reply
 
 __all__ = [
     "Attempt",
     "Kind",
     "Leg",
     "Logged",
-    "Matched",
     "Origin",
-    "Outcome",
     "Position",
     "Received",
     "RouteRecord",
@@ -108,22 +107,6 @@ class Logged(NamedTuple):
     body: bytes
 
 
-class Matched(NamedTuple):
-    """An event with the routes that it matched.
-
-    Attributes:
-        position: Where the event stands.
-        checksum: Of its record.
-        event: The event.
-        routes: Uids of the matching routes, in the order in which the routes stand in the log.
-    """
-
-    position: Position
-    checksum: int
-    event: Event
-    routes: tuple[str, ...]
-
-
 class Origin(enum.IntEnum):
     """Who brought a task, and so what its outcome lets go."""
 
@@ -182,17 +165,6 @@ class Attempt:
     task: Task
     answer: Reply | TransportError
     duration_s: float
-
-
-@dataclass(slots=True, eq=False)
-class Outcome:
-    """What an attempt means: a final verdict, or a wait for the next attempt.
-
-    Idempotent by (position, checksum, route, leg, attempt): writing it twice changes nothing.
-    """
-
-    task: Task
-    verdict: Verdict
 
 
 class RouteRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -290,11 +290,6 @@ class Session:
 
     # -- the feeding thread -------------------------------------------------------------------
 
-    @property
-    def next_offset(self) -> int:
-        """The record that is wanted next; chunks may begin below it."""
-        return self.owner.live_offset
-
     def feed(self, to_offset: int, chunk: bytes) -> None:
         """Take a chunk; blocks while too many bytes wait. Raises what stopped the owner."""
         with self._gate:
