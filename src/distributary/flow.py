@@ -32,6 +32,7 @@ import msgspec
 
 from distributary.errors import EventError, Fault, TransportError
 from distributary.event import Event
+from distributary.event import record as event_record
 from distributary.policy import Reply
 
 __all__ = [
@@ -44,8 +45,11 @@ __all__ = [
     "Received",
     "RouteRecord",
     "Task",
+    "Tick",
     "decode_route",
+    "decode_tick",
     "encode_route",
+    "encode_tick",
 ]
 
 
@@ -58,6 +62,8 @@ class Kind(enum.IntEnum):
     """One change of one route: ``encode_route``."""
     ROUTE_SNAPSHOT = 3
     """All routes that stand here: written before retention deletes what is older."""
+    TICK = 4
+    """An event that a subscription's timer made, for that subscription alone: ``encode_tick``."""
 
 
 class Position(NamedTuple):
@@ -182,6 +188,9 @@ class RouteRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         source: Exact match on the event's ``source``; None: any.
         types: Any-of match on the event's ``type``; empty: any.
         filters: Filter expressions (Subscriptions API ``filters``), all must hold; empty: all pass.
+        begin_ms: Only on the change that creates a route: it begins in the past, with the first
+            record that was appended at this wall-clock time or later, milliseconds; 0: with the
+            oldest that is kept. None: with the record after this one. (``config.start``)
     """
 
     seq: int
@@ -191,6 +200,7 @@ class RouteRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     source: str | None = None
     types: tuple[str, ...] = ()
     filters: tuple[dict[str, Any], ...] = ()
+    begin_ms: int | None = None
 
 
 _route_decoder = msgspec.json.Decoder(RouteRecord)
@@ -213,3 +223,54 @@ def decode_route(body: bytes) -> RouteRecord:
         return _route_decoder.decode(body)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise EventError([Fault("$", "route-record", str(error))]) from error
+
+
+class Tick(NamedTuple):
+    """One event that the timer of a subscription made (DESIGN rule 6).
+
+    Attributes:
+        uid: The route that alone sees it.
+        revision: Of the resource whose timer it is.
+        number: Of the tick, from 1; with uid and revision unique for ever. Some may be missing.
+        event: The event. The filters of the route apply to it.
+    """
+
+    uid: str
+    revision: int
+    number: int
+    event: Event
+
+
+class _TickBody(msgspec.Struct, frozen=True, array_like=True):
+    uid: str
+    revision: int
+    number: int
+    record: bytes
+
+
+_tick_decoder = msgspec.msgpack.Decoder(_TickBody)
+_tick_encoder = msgspec.msgpack.Encoder()
+
+
+def encode_tick(tick: Tick) -> bytes:
+    """Body of a log record of kind ``TICK``.
+
+    Raises:
+        EventError: The event holds what no event may.
+    """
+    record = event_record.encode([tick.event])
+    return _tick_encoder.encode(_TickBody(tick.uid, tick.revision, tick.number, record))
+
+
+def decode_tick(body: bytes) -> Tick:
+    """The tick in *body*.
+
+    Raises:
+        EventError: *body* is not such a record.
+    """
+    try:
+        found = _tick_decoder.decode(body)
+        (event,) = event_record.decode(found.record)
+    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
+        raise EventError([Fault("$", "tick", str(error))]) from error
+    return Tick(found.uid, found.revision, found.number, event)

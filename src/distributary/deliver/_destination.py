@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from distributary.policy import DeliveryPolicy
+from distributary.resource import Credential
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,8 @@ class Destination:
             are left out of the ``repr``.
         format: Event content mode: ``binary`` (attributes beside the data) or ``structured``.
         policy: Attempts, waits, timeout and rate.
+        credential: Authorizes deliveries at this sink; the transport puts it where its protocol
+            has a place for it. Left out of the ``repr``.
     """
 
     uri: str
@@ -31,10 +34,19 @@ class Destination:
     headers: tuple[tuple[bytes, bytes], ...] = dataclasses.field(default=(), repr=False)
     format: Literal["binary", "structured"] = "binary"
     policy: DeliveryPolicy = dataclasses.field(default_factory=DeliveryPolicy)
+    credential: Credential | None = dataclasses.field(default=None, repr=False)
     _hash: int = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        settings = (self.uri, self.protocol, self.method, self.headers, self.format, self.policy)
+        settings = (
+            self.uri,
+            self.protocol,
+            self.method,
+            self.headers,
+            self.format,
+            self.policy,
+            self.credential,
+        )
         object.__setattr__(self, "_hash", hash(settings))
 
     def __hash__(self) -> int:

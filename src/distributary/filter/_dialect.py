@@ -6,7 +6,7 @@ else knows any dialect by name, so a new one is one file and one row.
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from distributary.event import AttributeValue
 
@@ -19,6 +19,27 @@ Test = Callable[[Attributes], bool]
 NOTHING_REQUIRED: Final[Mapping[str, str]] = MappingProxyType({})
 
 
+class Predicate(NamedTuple):
+    """One simple question about one attribute, which an index can answer.
+
+    It is true where the attribute is there and its canonical string (decision 6) is *text*,
+    begins with it, or ends with it.
+
+    Attributes:
+        how: The kind of comparison.
+        attribute: Name of the attribute.
+        text: What it is compared with, not empty.
+    """
+
+    how: Literal["exact", "prefix", "suffix"]
+    attribute: str
+    text: str
+
+
+Cover = tuple[Predicate, ...]
+"""Every event that an expression matches satisfies at least one of these; never empty."""
+
+
 class Compiled(NamedTuple):
     """One expression, compiled.
 
@@ -28,11 +49,17 @@ class Compiled(NamedTuple):
             event is seen.
         required: Attribute values (canonical strings) that *every* matching event carries, for
             indexes. May leave out some; never names one that a matching event may lack.
+        covers: An index may go by any one of them; empty: nothing is known of what matches.
+        decided: There is one cover, and every event that satisfies it matches: no test is needed.
+        reads: Names of the attributes that the test looks at, for memoising; None: any.
     """
 
     test: Test
     comparisons_max: int
     required: Mapping[str, str]
+    covers: tuple[Cover, ...] = ()
+    decided: bool = False
+    reads: frozenset[str] | None = None
 
 
 class Checker(Protocol):

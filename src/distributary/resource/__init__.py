@@ -7,6 +7,7 @@ and no store: ``Rules`` brings in what is decided elsewhere.
 """
 
 from distributary.resource import api_subscription
+from distributary.resource._credential import Credential
 from distributary.resource._faults import FAULTS_MAX, Faults
 from distributary.resource._json import JSON_DEPTH_MAX, RESOURCE_BYTES_MAX, decode_json
 from distributary.resource._rules import FilterCheck, Rules
@@ -18,6 +19,7 @@ from distributary.resource._sinks import (
 )
 from distributary.resource._uri import URI_CHARS_MAX
 from distributary.resource.api_subscription import (
+    ConfigSpec,
     DeadLetterSpec,
     DeliverySpec,
     HttpSettings,
@@ -32,6 +34,8 @@ __all__ = [
     "METADATA_NETWORKS",
     "RESOURCE_BYTES_MAX",
     "URI_CHARS_MAX",
+    "ConfigSpec",
+    "Credential",
     "DeadLetterSpec",
     "DeliverySpec",
     "Faults",

@@ -6,6 +6,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from distributary.resource._credential import Credential
+
 PROTOCOLS: Final = ("AMQP", "MQTT3", "MQTT5", "HTTP", "KAFKA", "NATS")
 """The delivery protocols with a CloudEvents binding; compared case-sensitively (decision 20)."""
 
@@ -78,6 +80,28 @@ class DeadLetterSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigSpec:
+    """How events come to be for this subscription (``config``; decision 11).
+
+    Attributes:
+        interval_s: A timer makes an event so often, seconds; None: there is no timer.
+        timer_data: JSON of the data of these events; None: they have none.
+        timer_type: Their ``type``, where ``types`` names none; None: the default.
+        begin_ms: Where in the history a new subscription begins: the wall-clock time in
+            milliseconds; 0: the oldest event that is kept; None: now.
+        expires_ms: When the subscription ends by itself, wall clock, milliseconds.
+        events_max: How many events are delivered before it ends by itself.
+    """
+
+    interval_s: float | None = None
+    timer_data: bytes | None = None
+    timer_type: str | None = None
+    begin_ms: int | None = None
+    expires_ms: int | None = None
+    events_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SubscriptionSpec:
     """What a subscriber wants: which events, and where and how they are sent.
 
@@ -91,6 +115,9 @@ class SubscriptionSpec:
         protocol: One of ``PROTOCOLS_SUPPORTED``.
         http: How events are sent.
         delivery: How often and how long.
+        config: Timer, beginning and end.
+        credential: What ``parse`` read; what the store knows is kept elsewhere, sealed, and is
+            None after ``restore``. Only the subscription's own sink ever sees it (decision 10).
         realized: JSON of the subscription object without its ``id``, in the newest revision of
             the specification, with every default filled in.
     """
@@ -103,6 +130,8 @@ class SubscriptionSpec:
     http: HttpSettings
     delivery: DeliverySpec
     realized: bytes = field(repr=False)
+    config: ConfigSpec = ConfigSpec()
+    credential: Credential | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The realized object without its ``id``, as values of its own."""
