@@ -46,9 +46,10 @@ def compile(filters: Sequence[Mapping[str, Any]]) -> Filter:  # noqa: A001 - rea
     if faults:
         raise ResourceError(faults)
     # an array of filters means what ``all`` means, but for the empty one
-    test, comparisons_max, required = REGISTRY["all"].compiled(filters, _expression)
+    whole = REGISTRY["all"].compiled(filters, _expression)
     json = msgspec.json.encode(filters)
-    return Filter(test, comparisons_max, MappingProxyType(dict(required)), json)
+    required = MappingProxyType(dict(whole.required))
+    return Filter(whole.test, whole.comparisons_max, required, json)
 
 
 def _expression(expression: Mapping[str, Any]) -> Compiled:

@@ -19,8 +19,11 @@ def check(value: object, checker: Checker, path: str) -> None:
 
 def compiled(value: Any, nested: Callable[[Any], Compiled]) -> Compiled:
     """The nested expression is false; nothing is known of what matches then."""
-    test, comparisons_max, _ = nested(value)
-    return Compiled(lambda attributes: not test(attributes), comparisons_max, NOTHING_REQUIRED)
+    inner = nested(value)
+    test = inner.test
+    return Compiled(
+        lambda attributes: not test(attributes), inner.comparisons_max, NOTHING_REQUIRED
+    )
 
 
 def matches(
