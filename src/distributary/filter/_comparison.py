@@ -1,9 +1,13 @@
 """What ``exact``, ``prefix`` and ``suffix`` share: an object of attribute names and texts."""
 
 import re
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Literal
 
-from distributary.filter._dialect import Checker
+from distributary.event import canonical
+from distributary.filter._dialect import Attributes, Checker, Compiled, Part, Predicate, Test
+from distributary.filter._explanation import Explanation, Place
+from distributary.filter._join import all_of
 from distributary.filter._paths import member, shown
 
 TEXT_CHARS_MAX: Final = 8_192
@@ -13,6 +17,9 @@ memory."""
 
 _ATTRIBUTE_NAME = re.compile(r"[a-z0-9]+")
 """CloudEvents 1.0, "Naming Conventions": lower-case letters and digits."""
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def check(value: object, checker: Checker, path: str) -> None:
@@ -28,6 +35,25 @@ def check(value: object, checker: Checker, path: str) -> None:
             return
         _check_name(name, checker, at)
         _check_text(text, checker, at)
+
+
+def compiled(
+    how: Literal["exact", "prefix", "suffix"], value: Mapping[str, str], tests: Sequence[Test]
+) -> Compiled:
+    """All of *tests*, which stand for the members of *value*; each member is a cover."""
+    covers = tuple((Predicate(how, name, text),) for name, text in value.items())
+    parts = (
+        Part(test, frozenset((name,)), cover)
+        for name, test, cover in zip(value, tests, covers, strict=True)
+    )
+    return Compiled(
+        all_of(tests),
+        len(tests),
+        covers,
+        decided=len(covers) == 1,
+        reads=frozenset(value),
+        conjuncts=tuple(parts) if len(covers) > 1 else (),
+    )
 
 
 def _check_name(name: object, checker: Checker, path: str) -> None:
@@ -47,6 +73,42 @@ def _check_text(text: object, checker: Checker, path: str) -> None:
         checker.fault(path, "empty", "the string to compare with cannot be empty")
     elif len(text) > TEXT_CHARS_MAX:
         checker.fault(path, "too-long", f"expected at most {TEXT_CHARS_MAX} characters")
-    elif any("\ud800" <= char <= "\udfff" for char in text):
+    elif not text.isascii() and _SURROGATE.search(text):
         # no event can carry one, and it could not be written to the log
         checker.fault(path, "unicode", "a surrogate stands alone: not a Unicode text")
+
+
+_TOLD_COUNT_MAX: Final = 3
+"""Comparisons that hold are told up to here: a reason is one line."""
+
+
+def explain(
+    value: dict[str, str],
+    attributes: Attributes,
+    place: Place,
+    holds: Callable[[str, str], bool],
+    words: tuple[str, str],
+) -> Explanation:
+    """Name the first attribute that is missing or fails; or what holds.
+
+    Args:
+        value: Attribute names and texts.
+        attributes: The event's.
+        place: Where *value* stands.
+        holds: Whether an attribute's canonical string, before, agrees with a text, after.
+        words: Between the name and the text: where it holds, and where it does not.
+    """
+    for name, text in value.items():
+        at = member(place.path, name)
+        if name not in attributes:
+            reason = f"{name} is missing"
+            return Explanation(place.dialect, at, verdict=False, reason=reason)
+        found = canonical(attributes[name])
+        if not holds(found, text):
+            reason = f"{name} is {shown(found)}: it {words[1]} {shown(text)}"
+            return Explanation(place.dialect, at, verdict=False, reason=reason)
+    told = [f"{name} {words[0]} {shown(text)}" for name, text in value.items()]
+    if len(told) > _TOLD_COUNT_MAX:
+        told[_TOLD_COUNT_MAX:] = [f"{len(told) - _TOLD_COUNT_MAX} more"]
+    path = member(place.path, next(iter(value))) if len(value) == 1 else place.path
+    return Explanation(place.dialect, path, verdict=True, reason=" and ".join(told))

@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from distributary.errors import ResourceError
 from distributary.filter._check import check
-from distributary.filter._dialect import Compiled, Test
+from distributary.filter._dialect import Compiled, Cover, Part, Test
 from distributary.filter._registry import REGISTRY
 
 
@@ -21,14 +20,20 @@ class Filter:
         matches: Call it with an event's attributes: True where every expression holds. Pure and
             never raises. (A closure in a slot, so the call costs no method in between.)
         comparisons_max: How many comparisons one event costs at most.
-        required: Attribute values (canonical strings) that every matching event carries; what
-            an index may go by. Not all there are, but none that a match may lack.
+        covers: What an index may go by: every matching event satisfies at least one predicate of
+            each cover. Empty: nothing is known of what matches.
+        decided: There is one cover, and every event that satisfies it matches.
+        reads: Names of the attributes that it looks at, for memoising; None: any.
+        conjuncts: Its parts, at least one, all of which hold where it matches.
         json: The array it was compiled from.
     """
 
     matches: Test
     comparisons_max: int
-    required: Mapping[str, str]
+    covers: tuple[Cover, ...]
+    decided: bool
+    reads: frozenset[str] | None
+    conjuncts: tuple[Part, ...]
     json: bytes
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -48,8 +53,16 @@ def compile(filters: Sequence[Mapping[str, Any]]) -> Filter:  # noqa: A001 - rea
     # an array of filters means what ``all`` means, but for the empty one
     whole = REGISTRY["all"].compiled(filters, _expression)
     json = msgspec.json.encode(filters)
-    required = MappingProxyType(dict(whole.required))
-    return Filter(whole.test, whole.comparisons_max, required, json)
+    return Filter(
+        whole.test,
+        whole.comparisons_max,
+        whole.covers,
+        whole.decided,
+        whole.reads,
+        # parts of it in any case, so that nobody need ask whether there are
+        whole.conjuncts or (whole.whole,),
+        json,
+    )
 
 
 def _expression(expression: Mapping[str, Any]) -> Compiled:

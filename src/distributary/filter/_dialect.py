@@ -1,22 +1,20 @@
 """What a filter dialect is: the interface that each dialect's file fills in.
 
-A dialect is one module of this room with three functions, and one row in ``_registry``. Nothing
+A dialect is one module of this room with four functions, and one row in ``_registry``. Nothing
 else knows any dialect by name, so a new one is one file and one row.
 """
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from distributary.event import AttributeValue
+from distributary.filter._explanation import Explanation, Place
 
 Attributes = Mapping[str, AttributeValue]
 """The context attributes of one event."""
 
 Test = Callable[[Attributes], bool]
 """A compiled filter expression: attributes in, match or no match out. Pure; never raises."""
-
-NOTHING_REQUIRED: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Predicate(NamedTuple):
@@ -40,6 +38,20 @@ Cover = tuple[Predicate, ...]
 """Every event that an expression matches satisfies at least one of these; never empty."""
 
 
+class Part(NamedTuple):
+    """A part of an expression that can be decided apart from the others.
+
+    Attributes:
+        test: Decides it.
+        reads: Names of the attributes that the test looks at; None: any.
+        decided_by: A cover; for what satisfies it the part needs no test. None: there is none.
+    """
+
+    test: Test
+    reads: frozenset[str] | None
+    decided_by: Cover | None = None
+
+
 class Compiled(NamedTuple):
     """One expression, compiled.
 
@@ -47,19 +59,26 @@ class Compiled(NamedTuple):
         test: The closure that decides.
         comparisons_max: How many comparisons one event costs at most: known here, before any
             event is seen.
-        required: Attribute values (canonical strings) that *every* matching event carries, for
-            indexes. May leave out some; never names one that a matching event may lack.
         covers: An index may go by any one of them; empty: nothing is known of what matches.
+            May leave out some; never one that a matching event may fail.
         decided: There is one cover, and every event that satisfies it matches: no test is needed.
         reads: Names of the attributes that the test looks at, for memoising; None: any.
+        conjuncts: The expression is true where all of these are; empty: it has no such parts.
+        disjuncts: The expression is true where one of these is; empty: it has no such parts.
     """
 
     test: Test
     comparisons_max: int
-    required: Mapping[str, str]
     covers: tuple[Cover, ...] = ()
     decided: bool = False
     reads: frozenset[str] | None = None
+    conjuncts: tuple[Part, ...] = ()
+    disjuncts: tuple[Part, ...] = ()
+
+    @property
+    def whole(self) -> Part:
+        """The expression as one part."""
+        return Part(self.test, self.reads, self.covers[0] if self.decided else None)
 
 
 class Checker(Protocol):
@@ -79,10 +98,9 @@ class Checker(Protocol):
 
 
 class Dialect(Protocol):
-    """The three functions of a dialect's module.
+    """The four functions of a dialect's module.
 
-    ``value`` is what stands beside the dialect's name in the JSON object. ``compiled`` and
-    ``matches`` see only values in which ``check`` found no fault.
+    ``value`` is what stands beside the dialect's name in the JSON object. All but ``check`` see only values in which ``check`` found no fault.
     """
 
     def check(self, value: object, checker: Checker, path: str) -> None:
@@ -97,4 +115,14 @@ class Dialect(Protocol):
         self, value: Any, attributes: Attributes, nested: Callable[[Any, Attributes], bool]
     ) -> bool:
         """Decide the plain way, without compiling: the oracle of the compiled form."""
+        ...
+
+    def explain(
+        self,
+        value: Any,
+        attributes: Attributes,
+        place: Place,
+        nested: Callable[[Any, Attributes, str], Explanation],
+    ) -> Explanation:
+        """Decide as ``matches``, and say why; *nested* explains an expression at a path."""
         ...

@@ -5,6 +5,7 @@ Source:
     no string is compared by its canonical string (decision 6).
 """
 
+import operator
 import re
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from distributary.event import canonical
 from distributary.filter import _comparison
 from distributary.filter._dialect import Attributes, Compiled, Test
-from distributary.filter._join import all_of
+from distributary.filter._explanation import Explanation, Place
 
 check = _comparison.check
 
@@ -23,7 +24,7 @@ _CANONICAL_OF_OTHERS = re.compile(r"true|false|-?[0-9]+")
 def compiled(value: dict[str, str], _nested: Callable[[Any], Compiled]) -> Compiled:
     """Every attribute named equals its text."""
     tests = [_equals(name, text) for name, text in value.items()]
-    return Compiled(all_of(tests), len(tests), dict(value))
+    return _comparison.compiled("exact", value, tests)
 
 
 def matches(
@@ -49,3 +50,13 @@ def _equals(name: str, text: str) -> Test:
         )
 
     return test
+
+
+def explain(
+    value: dict[str, str],
+    attributes: Attributes,
+    place: Place,
+    _nested: Callable[[Any, Attributes, str], Explanation],
+) -> Explanation:
+    """Name the first attribute that is missing or differs."""
+    return _comparison.explain(value, attributes, place, operator.eq, ("is", "is not"))

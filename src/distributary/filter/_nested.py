@@ -1,6 +1,10 @@
 """What ``all`` and ``any`` share: an array of at least one filter expression."""
 
-from distributary.filter._dialect import Checker
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from distributary.filter._dialect import Attributes, Checker
+from distributary.filter._explanation import Explanation, Place
 
 
 def check(value: object, checker: Checker, path: str) -> None:
@@ -15,3 +19,16 @@ def check(value: object, checker: Checker, path: str) -> None:
         if not checker.count(at):
             return
         checker.expression(expression, at)
+
+
+def explained(
+    value: Sequence[Mapping[str, Any]],
+    attributes: Attributes,
+    place: Place,
+    nested: Callable[[Any, Attributes, str], Explanation],
+) -> tuple[Explanation, ...]:
+    """Every expression of the array, explained."""
+    return tuple(
+        nested(expression, attributes, f"{place.path}[{index}]")
+        for index, expression in enumerate(value)
+    )

@@ -8,7 +8,8 @@ Source:
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from distributary.filter._dialect import NOTHING_REQUIRED, Attributes, Checker, Compiled
+from distributary.filter._dialect import Attributes, Checker, Compiled, Part, Test
+from distributary.filter._explanation import Explanation, Place
 
 
 def check(value: object, checker: Checker, path: str) -> None:
@@ -20,10 +21,21 @@ def check(value: object, checker: Checker, path: str) -> None:
 def compiled(value: Any, nested: Callable[[Any], Compiled]) -> Compiled:
     """The nested expression is false; nothing is known of what matches then."""
     inner = nested(value)
-    test = inner.test
     return Compiled(
-        lambda attributes: not test(attributes), inner.comparisons_max, NOTHING_REQUIRED
+        _inverse(inner.test),
+        inner.comparisons_max,
+        reads=inner.reads,
+        conjuncts=_inverses(inner.disjuncts),
+        disjuncts=_inverses(inner.conjuncts),
     )
+
+
+def _inverses(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    return tuple(Part(_inverse(part.test), part.reads) for part in parts)
+
+
+def _inverse(test: Test) -> Test:
+    return lambda attributes: not test(attributes)
 
 
 def matches(
@@ -33,3 +45,15 @@ def matches(
 ) -> bool:
     """Decide the plain way."""
     return not nested(value, attributes)
+
+
+def explain(
+    value: Mapping[str, Any],
+    attributes: Attributes,
+    place: Place,
+    nested: Callable[[Any, Attributes, str], Explanation],
+) -> Explanation:
+    """The nested expression decides."""
+    part = nested(value, attributes, place.path)
+    reason = f"its part is {str(part.verdict).lower()}"
+    return Explanation(place.dialect, place.path, not part.verdict, reason, (part,), (part,))

@@ -10,8 +10,8 @@ from typing import Any
 
 from distributary.event import canonical
 from distributary.filter import _comparison
-from distributary.filter._dialect import NOTHING_REQUIRED, Attributes, Compiled, Test
-from distributary.filter._join import all_of
+from distributary.filter._dialect import Attributes, Compiled, Test
+from distributary.filter._explanation import Explanation, Place
 
 check = _comparison.check
 
@@ -19,7 +19,7 @@ check = _comparison.check
 def compiled(value: dict[str, str], _nested: Callable[[Any], Compiled]) -> Compiled:
     """Every attribute named starts with its text."""
     tests = [_startswith(name, text) for name, text in value.items()]
-    return Compiled(all_of(tests), len(tests), NOTHING_REQUIRED)
+    return _comparison.compiled("prefix", value, tests)
 
 
 def matches(
@@ -42,3 +42,15 @@ def _startswith(name: str, text: str) -> Test:
         return value is not None and canonical(value).startswith(text)
 
     return test
+
+
+def explain(
+    value: dict[str, str],
+    attributes: Attributes,
+    place: Place,
+    _nested: Callable[[Any, Attributes, str], Explanation],
+) -> Explanation:
+    """Name the first attribute that is missing or differs."""
+    return _comparison.explain(
+        value, attributes, place, str.startswith, ("begins with", "does not begin with")
+    )

@@ -1,10 +1,10 @@
-"""The dialects that exist. To add one: a file with the three functions, and a row here."""
+"""The dialects that exist. To add one: a file with the four functions, and a row here."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from distributary.filter import _all, _any, _exact, _not, _prefix, _suffix
+from distributary.filter import _all, _any, _exact, _not, _prefix, _sql, _suffix
 from distributary.filter._dialect import Dialect
 
 REGISTRY: Final[Mapping[str, Dialect]] = MappingProxyType(
@@ -15,6 +15,7 @@ REGISTRY: Final[Mapping[str, Dialect]] = MappingProxyType(
         "all": _all,
         "any": _any,
         "not": _not,
+        "sql": _sql,
     }
 )
 """Name in JSON -> dialect, in the order in which the specification lists them."""

@@ -52,15 +52,40 @@ def test_the_compiled_filter_says_what_the_plain_walk_says(array, several):
         assert compiled.matches(attributes) is filters.naive_matches(array, attributes)
 
 
+def satisfies(predicate, attributes):
+    """Whether an event satisfies a predicate, by its definition."""
+    if predicate.attribute not in attributes:
+        return False
+    value = canonical(attributes[predicate.attribute])
+    if predicate.how == "exact":
+        return value == predicate.text
+    if predicate.how == "prefix":
+        return value.startswith(predicate.text)
+    return value.endswith(predicate.text)
+
+
 @pytest.mark.slow
+@settings(max_examples=500)
 @given(arrays, st.lists(events, min_size=1, max_size=8))
-def test_a_match_carries_whatever_is_required(array, several):
-    """An index by required values never hides a match."""
+def test_an_index_by_any_cover_hides_no_match(array, several):
+    """A match satisfies every cover; and where a cover decides, nothing else satisfies it."""
     compiled = filters.compile(array)
     for attributes in several:
+        covered = [any(satisfies(one, attributes) for one in cover) for cover in compiled.covers]
         if compiled.matches(attributes):
-            for name, text in compiled.required.items():
-                assert canonical(attributes[name]) == text
+            assert all(covered)
+        elif compiled.decided:
+            assert covered == [False]
+
+
+@pytest.mark.slow
+@given(arrays, events, events)
+def test_what_a_filter_does_not_read_changes_nothing(array, attributes, others):
+    """A verdict may be kept for all events that agree in what is read."""
+    compiled = filters.compile(array)
+    read = {name: value for name, value in attributes.items() if name in compiled.reads}
+    unread = {name: value for name, value in others.items() if name not in compiled.reads}
+    assert compiled.matches(read | unread) is compiled.matches(attributes)
 
 
 @pytest.mark.slow
@@ -71,7 +96,7 @@ def test_a_filter_is_rebuilt_from_its_json(array):
     again = pickle.loads(pickle.dumps(compiled))
     assert again.json == compiled.json
     assert msgspec.json.decode(again.json) == array
-    assert again.required == compiled.required
+    assert (again.covers, again.reads) == (compiled.covers, compiled.reads)
 
 
 @pytest.mark.slow

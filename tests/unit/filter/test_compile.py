@@ -30,7 +30,7 @@ def test_a_filter_is_immutable():
     with pytest.raises(dataclasses.FrozenInstanceError):
         compiled.matches = filters.compile([]).matches
     with pytest.raises(TypeError):
-        compiled.required["type"] = "b"
+        compiled.covers[0] = ()
 
 
 def test_a_nested_expression_does_not_follow_the_array_either():
@@ -68,21 +68,84 @@ def test_the_cost_is_known_before_any_event(array, comparisons):
     assert filters.compile(array).comparisons_max == comparisons
 
 
+def exact(**texts):
+    """An exact filter expression."""
+    return {"exact": texts}
+
+
+def is_(attribute, text):
+    """The predicate that an attribute is a text."""
+    return filters.Predicate("exact", attribute, text)
+
+
 @pytest.mark.parametrize(
-    ("array", "required"),
+    ("array", "covers"),
     [
-        ([], {}),
-        ([{"exact": {"a": "1", "b": "2"}}], {"a": "1", "b": "2"}),
-        ([{"exact": {"a": "1"}}, {"exact": {"b": "2"}}], {"a": "1", "b": "2"}),
-        ([{"all": [{"exact": {"a": "1"}}, {"prefix": {"b": "2"}}]}], {"a": "1"}),
-        ([{"prefix": {"a": "1"}}, {"suffix": {"b": "2"}}], {}),
-        ([{"not": {"exact": {"a": "1"}}}], {}),
-        ([{"not": {"not": {"exact": {"a": "1"}}}}], {}),
-        ([{"any": [{"exact": {"a": "1"}}, {"exact": {"a": "2"}}]}], {}),
-        ([{"any": [{"exact": {"a": "1"}}, {"exact": {"a": "1", "b": "2"}}]}], {"a": "1"}),
-        ([{"any": [{"exact": {"a": "1", "b": "2"}}]}], {"a": "1", "b": "2"}),
+        ([], []),
+        ([exact(a="1", b="2")], [[is_("a", "1")], [is_("b", "2")]]),
+        ([exact(a="1"), exact(b="2")], [[is_("a", "1")], [is_("b", "2")]]),
+        ([exact(a="1"), exact(a="1")], [[is_("a", "1")]]),
+        (
+            [{"prefix": {"a": "1"}}, {"suffix": {"b": "2"}}],
+            [[filters.Predicate("prefix", "a", "1")], [filters.Predicate("suffix", "b", "2")]],
+        ),
+        ([{"not": exact(a="1")}], []),
+        ([{"not": {"not": exact(a="1")}}], []),
+        ([{"all": [{"not": exact(a="1")}, exact(b="2")]}], [[is_("b", "2")]]),
+        ([{"any": [exact(a="1"), exact(a="2")]}], [[is_("a", "1"), is_("a", "2")]]),
+        ([{"any": [exact(a="1"), exact(a="1", b="2")]}], [[is_("a", "1")]]),
+        (
+            [{"any": [exact(datacontenttype="x", a="1"), {"all": [{"prefix": {"a": "1"}}]}]}],
+            [[is_("a", "1"), filters.Predicate("prefix", "a", "1")]],
+        ),
+        ([{"any": [exact(a="1"), {"not": exact(a="2")}]}], []),
+    ],
+    ids=str,
+)
+def test_what_covers_every_match_is_known(array, covers):
+    """An index may go by any of these."""
+    assert filters.compile(array).covers == tuple(map(tuple, covers))
+
+
+@pytest.mark.parametrize(
+    ("array", "decided"),
+    [
+        ([], False),
+        ([exact(a="1")], True),
+        ([{"suffix": {"a": "1"}}], True),
+        ([exact(a="1", b="2")], False),
+        ([exact(a="1"), exact(b="2")], False),
+        ([{"any": [exact(a="1"), {"prefix": {"b": "2"}}]}], True),
+        ([{"any": [exact(a="1"), exact(a="2", b="2")]}], False),
+        ([{"all": [{"any": [exact(a="1")]}]}], True),
+        ([{"not": exact(a="1")}], False),
+    ],
+    ids=str,
+)
+def test_where_a_cover_decides_is_known(array, decided):
+    """An index need not test what it found by such a cover."""
+    assert filters.compile(array).decided is decided
+
+
+def test_which_attributes_are_read_is_known():
+    """So that a verdict can be kept for other events with the same values."""
+    array = [{"any": [exact(a="1", b="2"), {"not": {"prefix": {"c": "3"}}}]}, exact(d="4")]
+    assert filters.compile(array).reads == {"a", "b", "c", "d"}
+    assert filters.compile([]).reads == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("narrower", "broader"),
+    [
+        ([is_("a", "1")], [is_("datacontenttype", "application/json")]),
+        ([is_("a", "1")], [is_("a", "1"), is_("a", "2")]),
+        ([is_("a", "1")], [filters.Predicate("prefix", "a", "com.example.orders.created")]),
+        (
+            [filters.Predicate("prefix", "a", "com.example")],
+            [filters.Predicate("prefix", "a", "c")],
+        ),
     ],
 )
-def test_what_every_match_requires_is_known(array, required):
-    """An index may go by these values."""
-    assert dict(filters.compile(array).required) == required
+def test_a_cover_that_fewer_events_satisfy_is_taken_for_narrower(narrower, broader):
+    """Exact before prefix, long before short, few before many, and no common attribute."""
+    assert filters.breadth(tuple(narrower)) < filters.breadth(tuple(broader))

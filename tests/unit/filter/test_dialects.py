@@ -116,6 +116,6 @@ def test_every_filter_of_the_array_must_hold():
         assert filters.naive_matches(array, EVENT) is passes
 
 
-def test_the_dialects_are_the_six_required_ones():
+def test_the_dialects_are_the_six_required_ones_and_sql():
     """Discovery and messages list them by these names."""
-    assert filters.DIALECTS == ("exact", "prefix", "suffix", "all", "any", "not")
+    assert filters.DIALECTS == ("exact", "prefix", "suffix", "all", "any", "not", "sql")

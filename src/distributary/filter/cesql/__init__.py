@@ -1,0 +1,67 @@
+"""CloudEvents SQL 1.0 (CESQL): parse an expression once, evaluate it for many events. Pure.
+
+Usable by itself; called by the dialect ``sql``. Hides the grammar, the parser library (imported
+with the first expression) and the closures behind ``Expression.test``::
+
+    >>> expression = parse("type LIKE 'com.example.%' AND size > 10")
+    >>> expression.test({"type": "com.example.made", "size": 12})
+    True
+    >>> expression.evaluate({"type": "com.example.made"}).error.kind
+    <ErrorKind.MISSING_ATTRIBUTE: 'missingAttribute'>
+
+A function of one's own::
+
+    >>> has = Function("HAS", (Type.STRING, Type.STRING), Type.BOOLEAN, lambda x, y: y in x)
+    >>> parse("has(subject, 'x')", BUILT_IN.having(has)).test({"subject": "axb"})
+    True
+
+Our readings of the specification: docs/reference/cesql.md.
+"""
+
+from distributary.filter.cesql._builtin import BUILT_IN
+from distributary.filter.cesql._compile import Test
+from distributary.filter.cesql._cover import Alternatives, Necessary, Question
+from distributary.filter.cesql._errors import CesqlSyntaxError, ErrorKind, EvaluationError
+from distributary.filter.cesql._expression import (
+    EXPRESSION_CHARS_MAX,
+    EXPRESSION_STEPS_MAX,
+    Expression,
+    parse,
+)
+from distributary.filter.cesql._functions import (
+    RESULT_CHARS_MAX,
+    Failure,
+    Function,
+    Functions,
+    describe,
+)
+from distributary.filter.cesql._interpret import Attributes, Result
+from distributary.filter.cesql._tree import EXPRESSION_DEPTH_MAX
+from distributary.filter.cesql._types import INTEGER_MAX, INTEGER_MIN, Type, Value
+
+__all__ = [
+    "BUILT_IN",
+    "EXPRESSION_CHARS_MAX",
+    "EXPRESSION_DEPTH_MAX",
+    "EXPRESSION_STEPS_MAX",
+    "INTEGER_MAX",
+    "INTEGER_MIN",
+    "RESULT_CHARS_MAX",
+    "Alternatives",
+    "Attributes",
+    "CesqlSyntaxError",
+    "ErrorKind",
+    "EvaluationError",
+    "Expression",
+    "Failure",
+    "Function",
+    "Functions",
+    "Necessary",
+    "Question",
+    "Result",
+    "Test",
+    "Type",
+    "Value",
+    "describe",
+    "parse",
+]

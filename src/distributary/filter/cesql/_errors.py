@@ -1,0 +1,54 @@
+"""What can go wrong: with a text (raised), and while an expression is evaluated (a value)."""
+
+from enum import StrEnum
+from typing import ClassVar, NamedTuple
+
+from distributary.errors import DistributaryError
+
+
+class ErrorKind(StrEnum):
+    """The kinds of error that the specification names (3.3), by the names of its test kit."""
+
+    PARSE = "parse"
+    MATH = "math"
+    CAST = "cast"
+    MISSING_ATTRIBUTE = "missingAttribute"
+    MISSING_FUNCTION = "missingFunction"
+    FUNCTION_EVALUATION = "functionEvaluation"
+    GENERIC = "generic"
+
+
+class CesqlSyntaxError(DistributaryError):
+    """A text that is no CESQL expression, or one beyond a limit. Nothing else is ever raised.
+
+    Attributes:
+        kind: Always ``PARSE``.
+        message: A sentence for people, without the position.
+        offset: Where in the text, in characters from 0; its length where the text ended early.
+        line: The same place: the line, from 1.
+        column: The same place: the column in that line, from 1.
+    """
+
+    code = "invalid"
+    kind: ClassVar[ErrorKind] = ErrorKind.PARSE
+
+    def __init__(self, message: str, text: str, offset: int) -> None:
+        self.message = message
+        self.offset = offset
+        self.line = text.count("\n", 0, offset) + 1
+        self.column = offset - text.rfind("\n", 0, offset)
+        super().__init__(f"line {self.line}, column {self.column}: {message}")
+
+
+class EvaluationError(NamedTuple):
+    """What went wrong in one evaluation.
+
+    Attributes:
+        kind: Which of the specification's errors.
+        message: A sentence for people. Texts of the event are quoted and cut.
+        offset: Where the part that failed stands in the expression, in characters from 0.
+    """
+
+    kind: ErrorKind
+    message: str
+    offset: int

@@ -1,0 +1,226 @@
+r"""The pattern of LIKE: ``%``, ``_``, and ``\%`` and ``\_`` for the two characters themselves.
+
+A pattern is cut at its ``%`` into segments of fixed length, and each is looked for once, from
+left to right: nothing is ever tried again. So the cost grows with the text alone, whatever the
+pattern; a segment that holds ``_`` and may stand anywhere is looked for with sets of positions
+(one bit each), which divides the length of the segment by the width of a machine word.
+
+Source:
+    CESQL 1.0, 3.4.3. Any other backslash is a character like others.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from typing import Final
+
+_TOKEN: Final = re.compile(r"\\[%_]|.", re.DOTALL)
+_CHARS_A_STEP: Final = 16
+"""Characters of a floating segment with ``_`` that cost about as much as one comparison."""
+_STEPS_A_CHAR: Final = 4
+"""What a further distinct character in such a segment costs: one more set of positions."""
+_WINDOW_CHARS: Final = 256
+"""A search looks this far ahead first, then twice as far each time: what is near is found without
+reading a long text to its end, and a long text is read about once."""
+
+Matches = Callable[[str], bool]
+_Find = Callable[[str, int], int]
+"""The first place at or after an offset where a segment matches; -1: none."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pattern:
+    """A pattern, compiled.
+
+    Attributes:
+        text: As it was written.
+        exact: The one text that it matches, where there are no wildcards; else None.
+        prefix: What every match begins with; may be empty.
+        suffix: What every match ends with; may be empty.
+        whole: It matches whatever has this prefix and this suffix (and is not shorter than
+            both), or is exact: there is nothing else in it.
+        steps: What a match costs, in comparisons.
+        matches: Whether a text matches.
+    """
+
+    text: str
+    exact: str | None
+    prefix: str
+    suffix: str
+    whole: bool
+    steps: int
+    matches: Matches
+
+
+def compile_pattern(text: str) -> Pattern:
+    """The pattern that *text* describes; every text is one."""
+    segments = _segments(text)
+    first, last = segments[0], segments[-1]
+    prefix, suffix = _before(first), _after(last)
+    if len(segments) == 1:
+        if not first.wild:
+            return Pattern(text, first.text, prefix, suffix, True, 1, first.text.__eq__)
+        return Pattern(text, None, prefix, suffix, False, 2, _alone(first))
+    middle = [segment for segment in segments[1:-1] if segment.text]
+    whole = not (middle or first.wild or last.wild)
+    matches = _ends(first.text, last.text) if whole else _general(first, middle, last)
+    steps = 1 + sum(map(_steps, middle))
+    return Pattern(text, None, prefix, suffix, whole, steps, matches)
+
+
+@dataclass(slots=True)
+class _Segment:
+    """What stands between two ``%``: its characters, and which of them stand for any."""
+
+    text: str = ""
+    wild: set[int] = field(default_factory=set)
+
+
+def _segments(text: str) -> list[_Segment]:
+    segments = [_Segment()]
+    for token in _TOKEN.findall(text):
+        current = segments[-1]
+        if token == "%":  # noqa: S105 - a token of the pattern, no secret
+            segments.append(_Segment())
+            continue
+        if token == "_":  # noqa: S105 - a token of the pattern, no secret
+            current.wild.add(len(current.text))
+        current.text += token[-1]
+    return segments
+
+
+def _before(segment: _Segment) -> str:
+    """The characters before the first that stands for any."""
+    return segment.text[: min(segment.wild, default=len(segment.text))]
+
+
+def _after(segment: _Segment) -> str:
+    """The characters after the last that stands for any."""
+    return segment.text[max(segment.wild, default=-1) + 1 :]
+
+
+def _steps(segment: _Segment) -> int:
+    if not segment.wild:
+        return 1
+    return len(segment.text) // _CHARS_A_STEP + _STEPS_A_CHAR * len(_places(segment)) + 1
+
+
+def _ends(prefix: str, suffix: str) -> Matches:
+    """Match by both ends; one of the two may be empty."""
+    if not suffix:
+        return lambda text: text.startswith(prefix)
+    if not prefix:
+        return lambda text: text.endswith(suffix)
+    length = len(prefix) + len(suffix)
+    return lambda text: len(text) >= length and text.startswith(prefix) and text.endswith(suffix)
+
+
+def _alone(segment: _Segment) -> Matches:
+    length, stands = len(segment.text), _stands(segment)
+    return lambda text: len(text) == length and stands(text, 0)
+
+
+def _general(first: _Segment, middle: list[_Segment], last: _Segment) -> Matches:
+    first_stands, last_stands = _stands(first), _stands(last)
+    first_length, last_length = len(first.text), len(last.text)
+    finds = [(_find(segment), len(segment.text)) for segment in middle]
+
+    def matches(text: str) -> bool:
+        end = len(text) - last_length
+        if end < first_length or not first_stands(text, 0) or not last_stands(text, end):
+            return False
+        at = first_length
+        for find, length in finds:
+            # the leftmost place leaves the most room for those that follow
+            at = find(text, at)
+            if at < 0:
+                return False
+            at += length
+        return at <= end
+
+    return matches
+
+
+def _stands(segment: _Segment) -> Callable[[str, int], bool]:
+    """Whether a segment stands at an offset; the text is known to be long enough."""
+    runs: list[tuple[int, str]] = []
+    start = 0
+    for stop in [*sorted(segment.wild), len(segment.text)]:
+        if stop > start:
+            runs.append((start, segment.text[start:stop]))
+        start = stop + 1
+    return lambda text, at: all(text.startswith(run, at + offset) for offset, run in runs)
+
+
+def _find(segment: _Segment) -> _Find:
+    if not segment.wild:
+        return lambda text, at: text.find(segment.text, at)
+    length = len(segment.text)
+    if len(segment.wild) == length:
+        return lambda text, at: at if at + length <= len(text) else -1
+    return _find_by_bits(length, _places(segment))
+
+
+def _places(segment: _Segment) -> dict[str, list[int]]:
+    """Each character that stands for itself -> its offsets in the segment."""
+    places: dict[str, list[int]] = {}
+    for offset, char in enumerate(segment.text):
+        if offset not in segment.wild:
+            places.setdefault(char, []).append(offset)
+    return places
+
+
+def _find_by_bits(length: int, places: dict[str, list[int]]) -> _Find:
+    """Look for all places at once: bit *i* of a set stands for offset *i* of the text."""
+
+    def find(text: str, at: int) -> int:
+        width = max(_WINDOW_CHARS, 2 * length)
+        while at + length <= len(text):
+            window = text[at : at + width]
+            found = (1 << (len(window) - length + 1)) - 1
+            places_of = _positions(window)
+            for char, offsets in places.items():
+                here = places_of(char)
+                for offset in offsets:
+                    found &= here >> offset
+            if found:
+                return at + (found & -found).bit_length() - 1
+            at += len(window) - length + 1
+            width *= 2
+        return -1
+
+    return find
+
+
+def _positions(text: str) -> Callable[[str], int]:
+    """A function that tells where a character stands in *text*, as a set of bits."""
+    if text.isascii():
+        plain = text.encode("ascii")[::-1]
+        return lambda char: _bits(plain, ord(char)) if char.isascii() else 0
+    # the code points backwards: their lowest bytes, their middle ones, their highest
+    codes = text.encode("utf-32-be", "surrogatepass")[::-1]
+    planes = codes[0::4], codes[1::4], codes[2::4]
+
+    @cache
+    def having(plane: int, byte: int) -> int:
+        # many characters of a script share all but the lowest byte
+        return _bits(planes[plane], byte)
+
+    def places_of(char: str) -> int:
+        code = ord(char)
+        return having(0, code & 0xFF) & having(1, code >> 8 & 0xFF) & having(2, code >> 16)
+
+    return places_of
+
+
+def _bits(codes: bytes, wanted: int) -> int:
+    """Where *wanted* stands in *codes*, the last byte being bit 0."""
+    # a base that is a power of two is read in linear time
+    return int(codes.translate(_is_byte(wanted)), 2)
+
+
+@lru_cache(maxsize=256)
+def _is_byte(wanted: int) -> bytes:
+    """For ``bytes.translate``: the digit 1 for *wanted*, else 0."""
+    return bytes(ord("1") if byte == wanted else ord("0") for byte in range(256))

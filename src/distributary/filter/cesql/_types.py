@@ -1,0 +1,93 @@
+"""The three primitive types, and the casts between them.
+
+Source:
+    CESQL 1.0, 3.1 and 3.7.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from distributary.event import AttributeValue, canonical
+
+Value = AttributeValue
+"""A String, an Integer (32 bits) or a Boolean."""
+
+INTEGER_MIN: Final = -(2**31)
+INTEGER_MAX: Final = 2**31 - 1
+
+_INTEGER_TEXT: Final = re.compile(r"([+-]?)0*([0-9]{1,10})")
+"""Ten digits hold every 32-bit integer; more would only cost time."""
+_SHOWN_CHARS: Final = 40
+
+
+class Type(StrEnum):
+    """A type of a value, a parameter or a result; ``ANY`` for a parameter that is never cast."""
+
+    STRING = "String"
+    INTEGER = "Integer"
+    BOOLEAN = "Boolean"
+    ANY = "Any"
+
+
+ZERO: Final[Mapping[Type, Value]] = {
+    Type.STRING: "",
+    Type.INTEGER: 0,
+    Type.BOOLEAN: False,
+    # a result whose type cannot be told counts as Boolean (3.2)
+    Type.ANY: False,
+}
+"""What an operator or a function answers beside an error, where nothing else is said."""
+
+
+def type_of(value: Value) -> Type:
+    """The type of *value*."""
+    if isinstance(value, str):
+        return Type.STRING
+    return Type.BOOLEAN if isinstance(value, bool) else Type.INTEGER
+
+
+def to_string(value: Value) -> str:
+    """*value* as a String; there is always one."""
+    return canonical(value)
+
+
+def to_integer(value: Value) -> int | None:
+    """*value* as an Integer; None where it cannot be cast."""
+    if isinstance(value, str):
+        found = _INTEGER_TEXT.fullmatch(value)
+        if found is None:
+            return None
+        number = int(found[1] + found[2])
+        return number if INTEGER_MIN <= number <= INTEGER_MAX else None
+    return int(value)
+
+
+def to_boolean(value: Value) -> bool | None:
+    """*value* as a Boolean; None where it cannot be cast."""
+    if isinstance(value, str):
+        # no longer text can be one of the two, and lowering a long one costs time
+        word = value.lower() if len(value) <= len("false") else ""
+        return True if word == "true" else False if word == "false" else None
+    return value != 0
+
+
+def cast_to(value: Value, target: Type) -> Value | None:
+    """*value* as *target*; None where it cannot be cast."""
+    if target is Type.STRING:
+        return to_string(value)
+    if target is Type.INTEGER:
+        return to_integer(value)
+    if target is Type.BOOLEAN:
+        return to_boolean(value)
+    return value
+
+
+def shown(value: Value) -> str:
+    """*value* for a message: quoted, escaped, cut."""
+    if not isinstance(value, str):
+        return to_string(value)
+    cut = value if len(value) <= _SHOWN_CHARS else value[:_SHOWN_CHARS] + "..."
+    return json.dumps(cut)
