@@ -5,7 +5,8 @@ and by retention (takes the snapshot at a cut). Hides how routes are indexed and
 looks like. Knows nothing of sinks and policies: they are not in the log (DESIGN rule 4).
 """
 
+from distributary.route._index import IndexMatcher
 from distributary.route._matcher import Matcher, WalkMatcher
 from distributary.route._table import SNAPSHOT_FORMAT, RouteTable
 
-__all__ = ["SNAPSHOT_FORMAT", "Matcher", "RouteTable", "WalkMatcher"]
+__all__ = ["SNAPSHOT_FORMAT", "IndexMatcher", "Matcher", "RouteTable", "WalkMatcher"]

@@ -1,17 +1,22 @@
 """The routes that stand at one point of the log: route records applied in log order."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
 
-from distributary.errors import LogDamagedError, LogFormatError
+from distributary.errors import EventError, LogDamagedError, LogFormatError
 from distributary.event import Event
-from distributary.flow import RouteRecord
+from distributary.flow import RouteRecord, decode_route, encode_route
+from distributary.route._index import IndexMatcher
 from distributary.route._matcher import Matcher, WalkMatcher
 
 SNAPSHOT_FORMAT: Final = 1
 """Format of ``RouteTable.snapshot``; raised where an older reader would misread a newer one."""
+
+ALONE_COUNT_MAX: Final = 4_096
+"""Routes whose own filter is kept ready for ``matches``: some 10 MB. With more timers than that,
+one that comes again is compiled again, in some 50 us."""
 
 
 class _Heading(msgspec.Struct, frozen=True):
@@ -21,7 +26,7 @@ class _Heading(msgspec.Struct, frozen=True):
 class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     format: int
     last_seq: int
-    routes: tuple[RouteRecord, ...]
+    routes: list[msgspec.Raw]
 
 
 class RouteTable:
@@ -31,14 +36,19 @@ class RouteTable:
     one by one, from a snapshot onwards, or partly twice (DESIGN rule 4). Every partition holds
     every route record in the same order, so each partition's owner has its own table.
 
+    Records are kept as their encoded bytes, a third of what they are as objects, and ready for
+    snapshots.
+
     Pure: no I/O, no clock. Not safe for use by two threads at once.
 
     Args:
         make_matcher: Builds the empty matcher that holds the routes.
     """
 
-    def __init__(self, make_matcher: Callable[[], Matcher] = WalkMatcher) -> None:
+    def __init__(self, make_matcher: Callable[[], Matcher] = IndexMatcher) -> None:
         self._matcher = make_matcher()
+        self._bodies: dict[str, bytes] = {}  # by uid, in the order of creation
+        self._alone: dict[str, WalkMatcher] = {}
         self._last_seq = 0
 
     @property
@@ -58,24 +68,49 @@ class RouteTable:
         """
         if record.seq <= self._last_seq:
             return False
+        self._alone.pop(record.uid, None)
         if record.op == "put":
-            self._matcher.put(record)
+            self._put(record)
         else:
             self._matcher.remove(record.uid)
+            self._bodies.pop(record.uid, None)
         self._last_seq = record.seq
         return True
+
+    def _put(self, record: RouteRecord) -> None:
+        self._matcher.put(record)
+        # a copy: the encoder's own bytes have a third more room than they need
+        self._bodies[record.uid] = b"%b" % encode_route(record)
 
     def match(self, event: Event) -> tuple[str, ...]:
         """Uids of the routes that *event* matches, in the order in which they were created."""
         return self._matcher.match(event)
 
+    def matches(self, uid: str, event: Event) -> bool:
+        """Whether the route *uid*, if it is here, matches *event*; no other one is looked at."""
+        alone = self._alone.get(uid)
+        if alone is None:
+            record = self.record(uid)
+            if record is None:
+                return False
+            if len(self._alone) >= ALONE_COUNT_MAX:
+                self._alone.clear()
+            alone = self._alone[uid] = WalkMatcher()
+            alone.put(record)
+        return bool(alone.match(event))
+
+    def __contains__(self, uid: str) -> bool:
+        """Whether the route *uid* stands here."""
+        return uid in self._bodies
+
     def record(self, uid: str) -> RouteRecord | None:
         """The newest record of the route; None: there is no such route here."""
-        return self._matcher.record(uid)
+        body = self._bodies.get(uid)
+        return None if body is None else decode_route(body)
 
-    def records(self) -> Iterable[RouteRecord]:
+    def records(self) -> Iterator[RouteRecord]:
         """The newest record of every route, in the order in which the routes were created."""
-        return self._matcher.records()
+        return map(decode_route, self._bodies.values())
 
     def __len__(self) -> int:
         return len(self._matcher)
@@ -85,13 +120,20 @@ class RouteTable:
 
         Equal tables give equal bytes.
         """
-        routes = tuple(self._matcher.records())
-        content = _Snapshot(format=SNAPSHOT_FORMAT, last_seq=self._last_seq, routes=routes)
-        return msgspec.json.encode(content)
+        return self.frozen()()
+
+    def frozen(self) -> Callable[[], bytes]:
+        """A function that makes the snapshot of the table as it stands now, in any thread.
+
+        Costs about 1 ms for 100,000 routes here; what is left is joining their bytes there.
+        """
+        last_seq, bodies = self._last_seq, list(self._bodies.values())
+        heading = b'{"format":%d,"last_seq":%d,"routes":[' % (SNAPSHOT_FORMAT, last_seq)
+        return lambda: heading + b",".join(bodies) + b"]}"
 
     @classmethod
     def restore(
-        cls, body: bytes, make_matcher: Callable[[], Matcher] = WalkMatcher
+        cls, body: bytes, make_matcher: Callable[[], Matcher] = IndexMatcher
     ) -> "RouteTable":
         """The table that ``snapshot`` wrote; later records apply to it as to the first one.
 
@@ -102,10 +144,25 @@ class RouteTable:
         """
         content = _decode(body)
         table = cls(make_matcher)
-        for record in content.routes:
-            table._matcher.put(record)
+        # One after the other, each let go at once: together they are larger than the table.
+        content.routes.reverse()
+        while content.routes:
+            record = _decode_one(content.routes.pop())
+            fault = table._fault_of(record, content.last_seq)
+            if fault:
+                raise LogDamagedError(f"not a route snapshot: {fault}")
+            table._put(record)
         table._last_seq = content.last_seq
         return table
+
+    def _fault_of(self, record: RouteRecord, last_seq: int) -> str:
+        if record.op != "put":
+            return "a route that was deleted"
+        if record.uid in self._bodies:
+            return "a route that stands twice"
+        if not 0 < record.seq <= last_seq:
+            return "a route with a number beyond the snapshot's"
+        return ""
 
 
 def _decode(body: bytes) -> _Snapshot:
@@ -119,19 +176,13 @@ def _decode(body: bytes) -> _Snapshot:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         # RecursionError: what the decoder says of JSON that is nested too deep
         raise LogDamagedError(f"not a route snapshot: {error}") from error
-    fault = _inconsistency(content)
-    if fault:
-        raise LogDamagedError(f"not a route snapshot: {fault}")
+    if content.format < 1 or content.last_seq < 0:
+        raise LogDamagedError("not a route snapshot: format or last_seq out of range")
     return content
 
 
-def _inconsistency(content: _Snapshot) -> str:
-    if content.format < 1 or content.last_seq < 0:
-        return "format or last_seq out of range"
-    if any(record.op != "put" for record in content.routes):
-        return "a route that was deleted"
-    if len({record.uid for record in content.routes}) != len(content.routes):
-        return "a route that stands twice"
-    if any(not 0 < record.seq <= content.last_seq for record in content.routes):
-        return "a route with a number beyond the snapshot's"
-    return ""
+def _decode_one(raw: msgspec.Raw) -> RouteRecord:
+    try:
+        return decode_route(bytes(raw))
+    except (EventError, UnicodeDecodeError) as error:
+        raise LogDamagedError(f"not a route snapshot: {error}") from error

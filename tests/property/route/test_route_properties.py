@@ -1,5 +1,7 @@
 """What holds for every set of routes, every event and every history of changes."""
 
+import contextlib
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,20 +10,45 @@ from distributary import filter as filters
 from distributary.errors import LogDamagedError, LogFormatError, ResourceError
 from distributary.event import Event
 from distributary.flow import RouteRecord
-from distributary.route import RouteTable, WalkMatcher
+from distributary.route import IndexMatcher, RouteTable, WalkMatcher, _affixes, _banks, _buckets
+from distributary.route._route import Route
+from distributary.route._trie import Trie
 
 TYPES = ("a", "ab", "b", "5", "true")
 SOURCES = ("/a", "/ab", "/b")
-TEXTS = (*TYPES, *SOURCES, "false", "-5")
+TEXTS = (*TYPES, *SOURCES, "1", "false", "-5", "ä😀", "ab" * 100, "ab" * 100 + "/")
 NAMES = ("type", "source", "subject", "count")
-UIDS = ("u1", "u2", "u3", "u4", "u5")
+UIDS = tuple(f"u{number}" for number in range(8))
 
 comparisons = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(TEXTS), min_size=1)
 leaves = st.one_of(
     *(st.fixed_dictionaries({d: comparisons}) for d in ("exact", "prefix", "suffix"))
 )
+sql_leaves = st.one_of(
+    st.builds("{} = '{}'".format, st.sampled_from(NAMES), st.sampled_from(TEXTS)),
+    st.builds("'{}' = {}".format, st.sampled_from(TEXTS), st.sampled_from(NAMES)),
+    st.builds("{} = {}".format, st.sampled_from(NAMES), st.sampled_from([5, -5, 1, "TRUE"])),
+    st.builds("{} LIKE '{}%'".format, st.sampled_from(NAMES), st.sampled_from(TEXTS)),
+    st.builds("{} LIKE '%{}'".format, st.sampled_from(NAMES), st.sampled_from(TEXTS)),
+    st.builds("{} IN ('{}', '{}')".format, st.sampled_from(NAMES), *[st.sampled_from(TEXTS)] * 2),
+    st.builds("EXISTS {}".format, st.sampled_from(NAMES)),
+    st.builds("count > {}".format, st.sampled_from([0, 5])),
+)
+sql = st.recursive(
+    sql_leaves,
+    lambda inner: st.one_of(
+        st.builds("({}) AND ({})".format, inner, inner),
+        st.builds("({}) OR ({})".format, inner, inner),
+        st.builds("NOT ({})".format, inner),
+    ),
+    max_leaves=4,
+)
 expressions = st.recursive(
-    leaves,
+    st.one_of(
+        leaves,
+        st.fixed_dictionaries({"not": leaves}),  # no index can find these
+        st.fixed_dictionaries({"sql": sql}),
+    ),
     lambda inner: st.one_of(
         st.fixed_dictionaries({"all": st.lists(inner, min_size=1, max_size=3)}),
         st.fixed_dictionaries({"any": st.lists(inner, min_size=1, max_size=3)}),
@@ -46,7 +73,7 @@ deletes = st.builds(
     uid=st.sampled_from(UIDS),
     revision=st.just(1),
 )
-values = st.one_of(st.sampled_from(TEXTS), st.sampled_from([5, -5]), st.booleans())
+values = st.one_of(st.sampled_from(("", *TEXTS)), st.sampled_from([5, -5, 0, 1]), st.booleans())
 events = st.builds(
     lambda required, optional: Event({"specversion": "1.0", "id": "1"} | required | optional, None),
     st.fixed_dictionaries({"type": st.sampled_from(TYPES), "source": st.sampled_from(SOURCES)}),
@@ -97,22 +124,105 @@ def naive_match(standing, event):
     )
 
 
+@contextlib.contextmanager
+def small_limits():
+    """All limits of the index so low that every one of them is met."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_buckets, "SIMPLE_ROUTES_MAX", 1)
+        patch.setattr(_buckets, "SIMPLE_COMPARISONS_MAX", 2)
+        patch.setattr(_banks, "BANK_ROUTES_MAX", 2)
+        patch.setattr(_banks, "MEMO_ENTRIES_MAX", 3)
+        patch.setattr(_banks, "MEMO_CHARS_MAX", 4)
+        patch.setattr(_banks, "TRIAL_MISSES_MAX", 2)
+        patch.setattr(_banks, "TRIAL_AFTER_EVENTS", 3)
+        patch.setattr(_affixes, "LENGTHS_MAX", 2)
+        patch.setattr(_affixes, "HASHED_CHARS_MAX", 3)
+        yield
+
+
 @pytest.mark.slow
-@settings(max_examples=300)
-@given(histories, event_lists)
-def test_the_matcher_says_what_a_naive_walk_says(history, several):
-    """For any routes of every dialect, put, replaced and removed in any order."""
-    matcher = WalkMatcher()
-    for record in history:
-        if record.op == "put":
+@settings(max_examples=400)
+@given(
+    st.sampled_from([WalkMatcher, IndexMatcher]),
+    st.sampled_from([contextlib.nullcontext, small_limits]),
+    st.lists(st.one_of(puts, puts, deletes), max_size=24).map(numbered),
+    st.lists(events, min_size=1, max_size=6),
+)
+def test_a_matcher_says_what_a_naive_walk_says(make, limits, history, several):
+    """For any routes of every dialect, put, replaced and removed in any order, between events."""
+    with limits():
+        matcher = make()
+        for end, record in enumerate(history, 1):
+            if record.op == "put":
+                matcher.put(record)
+            else:
+                matcher.remove(record.uid)
+            standing = naive_routes(history[:end])
+            assert len(matcher) == len(standing)
+            for event in several:
+                assert matcher.match(event) == naive_match(standing, event)
+
+
+@pytest.mark.slow
+@given(st.lists(puts, max_size=24).map(numbered), st.lists(events, max_size=6))
+def test_routes_that_left_leave_nothing_behind(history, several):
+    """Whatever came, matched and was replaced: in the end the index is as empty as a new one."""
+    with small_limits():
+        matcher = IndexMatcher()
+        for record in history:
             matcher.put(record)
-        else:
+            for event in several:
+                matcher.match(event)
+        for record in history:
             matcher.remove(record.uid)
-    standing = naive_routes(history)
-    assert list(matcher.records()) == list(standing.values())
-    assert len(matcher) == len(standing)
-    for event in several:
-        assert matcher.match(event) == naive_match(standing, event)
+    assert not matcher._routes
+    assert not matcher._shelves
+    assert not matcher._coverless._banks
+    assert not len(matcher._coverless)
+
+
+@pytest.mark.slow
+@given(st.data(), st.booleans(), st.sampled_from([contextlib.nullcontext, small_limits]))
+def test_prefixes_and_suffixes_are_found_whatever_their_lengths(data, suffixes, limits):
+    """Put and removed in any order, by hash or in the trie: those that begin or end a value."""
+    texts = st.text("ab", min_size=1, max_size=6)
+    standing = {}
+    with limits():
+        affixes = _affixes.Affixes(suffixes=suffixes)
+        for text in data.draw(st.lists(texts, max_size=20)):
+            if text in standing:
+                affixes.remove(text)
+                del standing[text]
+            else:
+                standing[text] = Route(0, text, (), None)
+                affixes.put(text, standing[text])
+            assert all(affixes.get(one) is standing.get(one) for one in (text, text + "a"))
+            value = data.draw(st.text("ab", max_size=8))
+            met = []
+            affixes.find(value, met)
+            fits = value.endswith if suffixes else value.startswith
+            assert {route.uid for route in met} == {text for text in standing if fits(text)}
+            assert len(met) == len(set(met))
+            assert bool(affixes) is bool(standing)
+            lengths = list(affixes._by_length)
+            assert lengths == sorted(lengths)
+            assert all(affixes._by_length.values())
+
+
+@pytest.mark.slow
+@given(st.lists(st.text("ab", min_size=1, max_size=8), max_size=30))
+def test_a_trie_has_no_nodes_that_only_lead_on(texts):
+    """At most two for each text, and none when all have gone."""
+    trie = Trie()
+    for text in texts:
+        trie.put(text, Route(0, text, (), None))
+        assert len(trie) <= 2 * len(texts)
+    for text in dict.fromkeys(texts):
+        assert trie.get(text).uid == text
+        trie.remove(text)
+        assert trie.get(text) is None
+    assert len(trie) == 0
+    assert not trie
 
 
 @pytest.mark.slow

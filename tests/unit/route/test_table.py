@@ -7,7 +7,7 @@ import pytest
 from distributary.errors import LogDamagedError, LogFormatError, ResourceError
 from distributary.event import Event
 from distributary.flow import RouteRecord
-from distributary.route import SNAPSHOT_FORMAT, RouteTable
+from distributary.route import SNAPSHOT_FORMAT, RouteTable, _table
 
 PUSH = Event({"specversion": "1.0", "id": "1", "source": "/repo", "type": "push"}, None)
 
@@ -54,6 +54,26 @@ def test_an_event_is_seen_by_the_routes_that_stand_before_it():
     assert routes.record("b").revision == 2
     assert routes.record("a") is None
     assert [record.uid for record in routes.records()] == ["b"]
+
+
+def test_a_route_can_be_asked_for_alone():
+    """By the filters that stand now; a route that does not stand matches nothing."""
+    routes = table(put(1, "a", types=("push",)), put(2, "b", types=("pull",)))
+    assert [routes.matches(uid, PUSH) for uid in ("a", "b", "c")] == [True, False, False]
+    assert [uid in routes for uid in ("a", "c")] == [True, False]
+    routes.apply(put(3, "a", 2, types=("pull",)))
+    routes.apply(put(4, "b", 2, types=("push",)))
+    assert [routes.matches(uid, PUSH) for uid in ("a", "b")] == [False, True]
+    routes.apply(delete(5, "b"))
+    assert routes.matches("b", PUSH) is False
+
+
+def test_what_is_kept_of_routes_asked_for_alone_is_bounded(monkeypatch):
+    """A hundred thousand timers must not hold a hundred thousand compiled filters more."""
+    monkeypatch.setattr(_table, "ALONE_COUNT_MAX", 3)
+    routes = table(*(put(number, f"r{number}") for number in range(1, 9)))
+    assert all(routes.matches(f"r{number}", PUSH) for number in range(1, 9))
+    assert len(routes._alone) <= 3
 
 
 def test_a_change_rolled_forward_twice_is_ignored():
