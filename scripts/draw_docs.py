@@ -16,10 +16,11 @@ import itertools
 import operator
 import re
 import sys
-import tomllib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+import clauses
 
 from distributary import errors, policy, settings
 from distributary.app._health import HELPS
@@ -27,7 +28,6 @@ from distributary.deliver import TRANSITIONS, BreakerState
 
 ROOT = Path(__file__).resolve().parents[1]
 SRC = ROOT / "src" / "distributary"
-TESTS = ROOT / "tests"
 
 _DRAWN = re.compile(r"(<!-- drawn: ([a-z-]+) -->\n).*?(<!-- end drawn -->)", re.DOTALL)
 
@@ -41,31 +41,26 @@ _OPERATIONS: dict[type[ast.operator], Callable[[Any, Any], int | float]] = {
     ast.Sub: operator.sub,
 }
 
-_LEVELS = ("MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY")
-
-
-class Clause(NamedTuple):
-    """A clause of a specification and what shows that it is met; or why it is not."""
-
-    id: str
-    level: str
-    reading: str
-    shown_by: str
-
 
 def draw_errors() -> str:
     """The catalogue of codes."""
     rows = ((f"`{code}`", entry.status, entry.title) for code, entry in errors.CATALOGUE.items())
-    return _table(("Code", "HTTP status", "Title"), rows)
+    return clauses.table(("Code", "HTTP status", "Title"), rows)
 
 
 def draw_settings() -> str:
     """Every setting of ``serve``."""
     rows = (
-        (f"`{row.flag}`", f"`{row.variable}`", _cell(row.default), _cell(row.expects), row.about)
+        (
+            f"`{row.flag}`",
+            f"`{row.variable}`",
+            clauses.cell(row.default),
+            clauses.cell(row.expects),
+            row.about,
+        )
         for row in settings.settings_table()
     )
-    return _table(("Flag", "Environment", "Default", "Takes", "What it does"), rows)
+    return clauses.table(("Flag", "Environment", "Default", "Takes", "What it does"), rows)
 
 
 def draw_responses() -> str:
@@ -79,7 +74,7 @@ def draw_responses() -> str:
         )
         for rule in (*policy.RESPONSE_RULES, policy.OTHER_STATUS_RULE)
     )
-    return _table(("Status", "Decision", "`Retry-After` counts", "Meaning"), rows)
+    return clauses.table(("Status", "Decision", "`Retry-After` counts", "Meaning"), rows)
 
 
 def draw_breaker() -> str:
@@ -100,7 +95,7 @@ def draw_limits() -> str:
         if room != "testing":
             rooms.setdefault(room, []).extend(_limits(path))
     parts = [
-        f"## {room}\n\n{_table(('Limit', 'Value', 'Why'), rows)}"
+        f"## {room}\n\n{clauses.table(('Limit', 'Value', 'Why'), rows)}"
         for room, rows in rooms.items()
         if rows
     ]
@@ -109,27 +104,15 @@ def draw_limits() -> str:
 
 def draw_metrics() -> str:
     """Every metric that has a help text; its name tells its kind."""
-    rows = ((f"`{name}`", _kind(name), _cell(about)) for name, about in sorted(HELPS.items()))
-    return _table(("Metric", "Kind", "What"), rows)
-
-
-def draw_conformance() -> str:
-    """Every clause that a test is marked with, and every clause that is not met."""
-    by_id: dict[str, list[Clause]] = {}
-    for clause in (*_marked_clauses(), *_unmet_clauses()):
-        by_id.setdefault(clause.id, []).append(clause)
-    rows = []
-    for id_ in sorted(by_id, key=_order):
-        clauses = by_id[id_]
-        readings = " ".join(dict.fromkeys(_cell(clause.reading) for clause in clauses))
-        shown = ", ".join(dict.fromkeys(clause.shown_by for clause in clauses))
-        rows.append((f"`{id_}`", clauses[0].level, readings, shown))
-    return _table(("Clause", "Level", "Our reading", "Shown by"), rows)
+    rows = (
+        (f"`{name}`", _kind(name), clauses.cell(about)) for name, about in sorted(HELPS.items())
+    )
+    return clauses.table(("Metric", "Kind", "What"), rows)
 
 
 DRAWINGS: dict[str, Callable[[], str]] = {
     "breaker": draw_breaker,
-    "conformance": draw_conformance,
+    "conformance": clauses.draw,
     "errors": draw_errors,
     "limits": draw_limits,
     "metrics": draw_metrics,
@@ -168,17 +151,6 @@ def _kind(metric: str) -> str:
     return "histogram" if metric.endswith("_seconds") else "gauge"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    lines += [f"| {' | '.join(str(cell) for cell in row)} |" for row in rows]
-    return "\n".join(lines)
-
-
-def _cell(text: str) -> str:
-    """*text* in one line that no table or HTML reader misunderstands."""
-    return re.sub(r"\s+", " ", text).replace("|", "\\|").replace("<", "&lt;").strip()
-
-
 def _limits(path: Path) -> Iterator[tuple[str, str, str]]:
     """(name, value, reason) of the public limits of a module."""
     body = ast.parse(path.read_text("utf-8")).body
@@ -197,7 +169,7 @@ def _limits(path: Path) -> Iterator[tuple[str, str, str]]:
         known[name] = number
         match behind:
             case ast.Expr(value=ast.Constant(value=str(reason))) if _LIMIT_NAME.fullmatch(name):
-                yield f"`{name}`", f"{number:,}", _cell(reason.replace("``", "`"))
+                yield f"`{name}`", f"{number:,}", clauses.cell(reason.replace("``", "`"))
 
 
 def _number(node: ast.expr, known: dict[str, Any]) -> int | float | None:
@@ -217,40 +189,6 @@ def _number(node: ast.expr, known: dict[str, Any]) -> int | float | None:
             value = _number(operand, known)
             return None if value is None else -value
     return None
-
-
-def _marked_clauses() -> Iterator[Clause]:
-    """Clauses named by ``@pytest.mark.clause(id, level, reading)`` anywhere under tests/."""
-    for path in sorted(TESTS.rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                continue
-            for decorator in node.decorator_list:
-                yield from _clauses_in(decorator, path, node.name)
-
-
-def _clauses_in(decorator: ast.expr, path: Path, test: str) -> Iterator[Clause]:
-    """The clauses in a decorator, those in the marks of its parameters included."""
-    name = path.relative_to(ROOT)
-    for node in ast.walk(decorator):
-        match node:
-            case ast.Call(func=ast.Attribute(attr="clause")):
-                parts = [*node.args, *(keyword.value for keyword in node.keywords)]
-                id_, level, reading = (ast.literal_eval(part) for part in parts)
-                assert level in _LEVELS, f"{name}:{node.lineno}: level {level!r}: {_LEVELS}"
-                yield Clause(id_, level, reading, f"[{test}](../{name})")
-
-
-def _unmet_clauses() -> Iterator[Clause]:
-    """Clauses that are not met, with why: tests/conformance/unmet.toml."""
-    table = tomllib.loads((TESTS / "conformance" / "unmet.toml").read_text("utf-8"))
-    for row in table["clause"]:
-        yield Clause(row["id"], row["level"], row["reading"], f"**not met**: {_cell(row['why'])}")
-
-
-def _order(id_: str) -> list[tuple[int, str]]:
-    """3.2.10 after 3.2.9."""
-    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", id_)]
 
 
 if __name__ == "__main__":

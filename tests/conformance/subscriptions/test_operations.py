@@ -3,11 +3,7 @@
 import pytest
 
 
-@pytest.mark.clause(
-    "subscriptions-api.3.2.5.discovery",
-    "SHOULD",
-    "the operations of a path can be discovered: OPTIONS answers Allow",
-)
+@pytest.mark.clause("subscriptions-api.operations.discovery")
 def test_operations_can_be_discovered(sut):
     """On both paths."""
     assert sut.ask("OPTIONS", "/subscriptions").headers["allow"] == "GET, HEAD, POST, OPTIONS"
@@ -15,12 +11,10 @@ def test_operations_can_be_discovered(sut):
     assert member.headers["allow"] == "GET, HEAD, PUT, DELETE, OPTIONS"
 
 
-@pytest.mark.clause("subscriptions-api.3.2.5.1", "SHOULD", "Create is supported")
-@pytest.mark.clause(
-    "subscriptions-api.3.2.5.1.realized",
-    "MUST",
-    "Create returns the realized object with every default applied",
-)
+@pytest.mark.clause("subscriptions-api.operations.create")
+@pytest.mark.clause("subscriptions-api.create.parameter")
+@pytest.mark.clause("subscriptions-api.create.realized")
+@pytest.mark.clause("subscriptions-api.create.result")
 def test_create_returns_the_realized_object(sut):
     """What was proposed, an id, and the defaults of decision 21."""
     answer = sut.create(filters=[{"prefix": {"type": "com.example."}}])
@@ -46,11 +40,8 @@ def test_create_returns_the_realized_object(sut):
     }
 
 
-@pytest.mark.clause(
-    "subscriptions-api.3.2.5.1.required",
-    "MUST",
-    "a proposal holds every required property except the id; otherwise invalid, every fault named",
-)
+@pytest.mark.clause("subscriptions-api.create.proposal")
+@pytest.mark.clause("subscriptions-api.create.invalid")
 def test_a_proposal_holds_what_is_required(sut):
     """All that is missing is said at once."""
     answer = sut.ask("POST", "/subscriptions", {})
@@ -58,10 +49,10 @@ def test_a_proposal_holds_what_is_required(sut):
     assert {fault["path"] for fault in answer.json()["faults"]} == {"$.sink", "$.protocol"}
 
 
-@pytest.mark.clause("subscriptions-api.3.2.5.2", "MUST", "Retrieve is supported")
-@pytest.mark.clause(
-    "subscriptions-api.3.2.5.2.notfound", "MUST", "Retrieve of an unknown id is notfound"
-)
+@pytest.mark.clause("subscriptions-api.operations.retrieve")
+@pytest.mark.clause("subscriptions-api.retrieve.parameter")
+@pytest.mark.clause("subscriptions-api.retrieve.result")
+@pytest.mark.clause("subscriptions-api.retrieve.notfound")
 def test_retrieve_returns_the_object_or_notfound(sut):
     """200 with the object, 404 with the code."""
     created = sut.create()
@@ -71,13 +62,10 @@ def test_retrieve_returns_the_object_or_notfound(sut):
     assert (missing.status, missing.json()["code"]) == (404, "notfound")
 
 
-@pytest.mark.clause("subscriptions-api.3.2.5.3", "SHOULD", "Query is supported")
-@pytest.mark.clause(
-    "subscriptions-api.3.2.5.3.endpoint", "MUST", "Query is at the endpoint of Create"
-)
-@pytest.mark.clause(
-    "subscriptions-api.3.2.5.3.all", "SHOULD", "Query without constraints returns all"
-)
+@pytest.mark.clause("subscriptions-api.operations.query")
+@pytest.mark.clause("subscriptions-api.query.endpoint")
+@pytest.mark.clause("subscriptions-api.query.result")
+@pytest.mark.clause("subscriptions-api.query.all")
 def test_query_returns_all_at_the_endpoint_of_create(sut):
     """Each object as Retrieve returns it."""
     created = [sut.create().json() for _ in range(3)]
@@ -86,20 +74,14 @@ def test_query_returns_all_at_the_endpoint_of_create(sut):
     assert sorted(answer.json(), key=str) == sorted(created, key=str)
 
 
-@pytest.mark.clause(
-    "subscriptions-api.3.2.5.3.nocontent",
-    "MUST",
-    "Query without results succeeds: 200 with an empty list (decision 3)",
-)
+@pytest.mark.clause("subscriptions-api.query.nocontent")
 def test_query_without_results_succeeds(sut):
     """An empty list is a list."""
     answer = sut.ask("GET", "/subscriptions")
     assert (answer.status, answer.json()) == (200, [])
 
 
-@pytest.mark.clause(
-    "subscriptions-api.3.2.5.3.pages", "MAY", "Query takes pagination arguments: limit and cursor"
-)
+@pytest.mark.clause("subscriptions-api.query.arguments")
 def test_query_can_be_paged(sut):
     """rel=next leads on, and ends."""
     for name in ("a", "b", "c"):
@@ -111,15 +93,11 @@ def test_query_can_be_paged(sut):
     assert "link" not in second.headers
 
 
-@pytest.mark.clause("subscriptions-api.3.2.5.4", "MAY", "Update is supported")
-@pytest.mark.clause(
-    "subscriptions-api.3.2.5.4.id", "MUST", "the id of an update is that of the subscription"
-)
-@pytest.mark.clause(
-    "subscriptions-api.3.2.5.4.realized",
-    "MUST",
-    "Update replaces the whole object and returns it realized",
-)
+@pytest.mark.clause("subscriptions-api.operations.update")
+@pytest.mark.clause("subscriptions-api.update.parameter")
+@pytest.mark.clause("subscriptions-api.update.realized")
+@pytest.mark.clause("subscriptions-api.update.result")
+@pytest.mark.clause("subscriptions-api.update.others")
 def test_update_replaces_the_whole_object(sut):
     """What the update leaves out takes its default again."""
     sut.put("mine", types=["a"], protocolsettings={"method": "PUT"})
@@ -131,20 +109,17 @@ def test_update_replaces_the_whole_object(sut):
     assert sut.put("mine", id="other").status == 400
 
 
-@pytest.mark.clause("subscriptions-api.3.2.5.4.upsert", "MAY", "Update of an unknown id creates it")
+@pytest.mark.clause("subscriptions-api.update.upsert")
 def test_update_of_an_unknown_id_creates_it(sut):
     """201, with its place."""
     answer = sut.put("mine")
     assert (answer.status, answer.headers["location"]) == (201, "/subscriptions/mine")
 
 
-@pytest.mark.clause("subscriptions-api.3.2.5.5", "SHOULD", "Delete is supported")
-@pytest.mark.clause(
-    "subscriptions-api.3.2.5.5.result", "MUST", "Delete returns the subscription object"
-)
-@pytest.mark.clause(
-    "subscriptions-api.3.2.5.5.notfound", "MUST", "Delete of an unknown id is notfound"
-)
+@pytest.mark.clause("subscriptions-api.operations.delete")
+@pytest.mark.clause("subscriptions-api.delete.parameter")
+@pytest.mark.clause("subscriptions-api.delete.result")
+@pytest.mark.clause("subscriptions-api.delete.notfound")
 def test_delete_returns_the_object_or_notfound(sut):
     """200 with the object (decision 23), then 404."""
     created = sut.create()
@@ -152,3 +127,55 @@ def test_delete_returns_the_object_or_notfound(sut):
     assert (deleted.status, deleted.json()) == (200, created.json())
     again = sut.ask("DELETE", created.headers["location"])
     assert (again.status, again.json()["code"]) == (404, "notfound")
+
+
+@pytest.mark.clause("subscriptions-api.update.rejected")
+@pytest.mark.parametrize(
+    "members",
+    [{"filters": [{"exact": {}}]}, {"sink": "x"}, {"filtres": []}, {"protocol": "KAFKA"}],
+    ids=str,
+)
+def test_a_refused_update_leaves_the_subscription_as_it_was(sut, members):
+    """Its object, its entity tag, and its route in the log."""
+    before = sut.put("mine", filters=[{"exact": {"type": "a"}}])
+    routes = sut.routes.applied(0)
+    sut.faults(sut.put("mine", **members))
+    after = sut.ask("GET", "/subscriptions/mine")
+    assert (after.json(), after.headers["etag"]) == (before.json(), before.headers["etag"])
+    assert sut.routes.applied(0) == routes
+
+
+@pytest.mark.clause("subscriptions-api.create.conflict")
+def test_a_client_learns_that_its_id_is_taken(sut):
+    """``If-None-Match: *`` creates or conflicts; it never replaces (decision 2)."""
+    target, new = "/subscriptions/mine", {"if-none-match": "*"}
+    assert sut.ask("PUT", target, sut.proposal(), new).status == 201
+    taken = sut.ask("PUT", target, sut.proposal(source="/other"), new)
+    assert (taken.status, taken.json()["code"]) == (412, "conflict")
+    assert "source" not in sut.ask("GET", target).json()
+
+
+def test_changes_can_be_bound_to_what_was_read(sut):
+    """``If-Match`` with the entity tag of the last read; a stale one changes nothing."""
+    target = "/subscriptions/mine"
+    read = {"if-match": sut.put("mine").headers["etag"]}
+    assert sut.ask("PUT", target, sut.proposal(source="/new"), read).status == 200
+    for method, body in (("PUT", sut.proposal()), ("DELETE", None)):
+        stale = sut.ask(method, target, body, read)
+        assert (stale.status, stale.json()["code"]) == (412, "conflict")
+    assert sut.ask("GET", target).json()["source"] == "/new"
+
+
+@pytest.mark.clause("subscriptions-api.manager.mechanism")
+@pytest.mark.clause("subscriptions-api.http-binding")
+def test_a_subscription_lives_by_the_methods_of_the_http_binding(sut):
+    """POST, GET, PUT and DELETE; the log holds its route from the beginning to the end."""
+    created = sut.ask("POST", "/subscriptions", sut.proposal())
+    path = f"/subscriptions/{created.json()['id']}"
+    assert sut.ask("GET", path).json() == created.json()
+    changed = sut.ask("PUT", path, sut.proposal(types=["a"]))
+    assert (changed.status, changed.json()["types"]) == (200, ["a"])
+    assert sut.ask("DELETE", path).status == 200
+    assert sut.ask("GET", path).status == 404
+    records = [(record.op, record.types) for record in sut.routes.applied(0)]
+    assert records == [("put", ()), ("put", ("a",)), ("delete", ())]
