@@ -1,7 +1,7 @@
 """The command line: ``distributary serve``, ``send``, ``subscribe``, ``listen`` and others.
 
-All commands but ``serve`` talk to a server over HTTP and nothing else; ``serve`` hands its
-settings to ``app``.
+``serve`` hands its settings to ``app``, and ``filter`` evaluates by itself; all other commands
+talk to a server over HTTP and nothing else.
 
 Callers: people; ``main`` is the console script. Hides: typer and rich.
 """

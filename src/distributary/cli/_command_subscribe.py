@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from distributary.cli import _http, _subscribe
+from distributary.cli import _credential, _http, _subscribe
 from distributary.cli._options import DEFAULT_URL, Text, Url
 from distributary.errors import SettingsError
 
@@ -62,6 +62,41 @@ def subscribe(
     dead_letter_sink: Annotated[
         Text, typer.Option(metavar="URL", help="Gets what cannot be delivered.")
     ] = None,
+    start: Annotated[
+        Text,
+        typer.Option(
+            metavar="latest|earliest|TIME",
+            help="Where in the history it begins; a TIME such as 2026-01-31T12:00:00Z.",
+        ),
+    ] = None,
+    expires: Annotated[Text, typer.Option(metavar="TIME", help="When it ends by itself.")] = None,
+    max_events: Annotated[int | None, typer.Option(help="How many deliveries it lasts.")] = None,
+    interval: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="A timer makes an event for it so often."),
+    ] = None,
+    data: Annotated[Text, typer.Option(metavar="JSON", help="Data of the timer's events.")] = None,
+    credential_type: Annotated[
+        Literal["PLAIN", "ACCESSTOKEN", "REFRESHTOKEN"] | None,
+        typer.Option(help="How deliveries are authorized at the sink."),
+    ] = None,
+    identifier: Annotated[Text, typer.Option(help="Account name, for PLAIN.")] = None,
+    secret_from: Annotated[
+        Text, typer.Option(metavar=_credential.SOURCE_HELP, help="Where its password is.")
+    ] = None,
+    access_token_from: Annotated[
+        Text, typer.Option(metavar=_credential.SOURCE_HELP, help="Where the access token is.")
+    ] = None,
+    access_token_type: Annotated[Text, typer.Option(help="Its type, such as Bearer.")] = None,
+    access_token_expires: Annotated[
+        Text, typer.Option(metavar="TIME", help="When it expires, such as 2026-01-31T12:00:00Z.")
+    ] = None,
+    refresh_token_from: Annotated[
+        Text, typer.Option(metavar=_credential.SOURCE_HELP, help="Where the refresh token is.")
+    ] = None,
+    refresh_token_endpoint: Annotated[
+        Text, typer.Option(metavar="URL", help="Trades it for new access tokens.")
+    ] = None,
 ) -> None:
     """Create a subscription and print it as the server keeps it.
 
@@ -76,7 +111,31 @@ def subscribe(
 
       distributary subscribe --sink https://example.com/hook --id orders --retry 3
       --dead-letter-sink http://127.0.0.1:9001 --filter '{"not": {"exact": {"source": "/test"}}}'
+
+      distributary subscribe --sink http://127.0.0.1:9000 --start earliest --max-events 100
+
+      distributary subscribe --sink http://127.0.0.1:9000 --interval 60 --data '{"wake": true}'
+
+      distributary subscribe --sink https://example.com/hook --credential-type PLAIN
+      --identifier me --secret-from env:HOOK_PASSWORD
     """
+    try:
+        credential = _credential.credential_of(
+            {
+                "credentialType": credential_type,
+                "identifier": identifier,
+                "accessTokenType": access_token_type,
+                "accessTokenExpiresUtc": access_token_expires,
+                "refreshTokenEndpoint": refresh_token_endpoint,
+            },
+            {
+                "secret": ("--secret-from", secret_from),
+                "accessToken": ("--access-token-from", access_token_from),
+                "refreshToken": ("--refresh-token-from", refresh_token_from),
+            },
+        )
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
     wish = _subscribe.Wish(
         sink=sink,
         id=id_,
@@ -95,6 +154,12 @@ def subscribe(
         timeout=timeout,
         rate_limit=rate_limit,
         dead_letter_sink=dead_letter_sink,
+        start=start,
+        expires=expires,
+        max_events=max_events,
+        interval=interval,
+        data=data,
+        credential=credential,
     )
     address = _http.parse_address(url)
     try:

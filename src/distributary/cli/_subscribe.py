@@ -5,7 +5,7 @@ with it the server alone decides; its faults are shown as they come.
 """
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
@@ -44,6 +44,12 @@ class Wish:
     timeout: str | None = None
     rate_limit: float | None = None
     dead_letter_sink: str | None = None
+    start: str | None = None
+    expires: str | None = None
+    max_events: int | None = None
+    interval: float | None = None
+    data: str | None = None
+    credential: dict[str, Any] | None = field(default=None, repr=False)
 
 
 def parse_pair(text: str, separator: str = "=") -> tuple[str, str]:
@@ -69,22 +75,40 @@ def body_of(wish: Wish) -> dict[str, Any]:
         body["types"] = list(wish.types)
     if wish.source is not None:
         body["source"] = wish.source
-    filters = [_parse_filter(text) for text in wish.filters]
+    filters = [_parse_json("--filter", text) for text in wish.filters]
     for dialect in DIALECTS_OF_PAIRS:
         filters += [{dialect: dict([parse_pair(text)])} for text in getattr(wish, dialect)]
     if filters:
         body["filters"] = filters
+    if wish.credential is not None:
+        body["sinkCredential"] = wish.credential
+    config = _config_of(wish)
+    if config:
+        body["config"] = config
     protocol_settings = _settings_of(wish)
     if protocol_settings:
         body["protocolsettings"] = protocol_settings
     return body
 
 
-def _parse_filter(text: str) -> Any:
+def _parse_json(flag: str, text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.MsgspecError as error:
-        raise ValueError(f"--filter {text!r} is not JSON: {error}") from error
+        raise ValueError(f"{flag} {text!r} is not JSON: {error}") from error
+
+
+def _config_of(wish: Wish) -> dict[str, Any]:
+    said = {
+        "start": wish.start,
+        "expires": wish.expires,
+        "maxevents": wish.max_events,
+        "interval": wish.interval,
+    }
+    config: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    if wish.data is not None:  # its value may be null, too
+        config["data"] = _parse_json("--data", wish.data)
+    return config
 
 
 def _settings_of(wish: Wish) -> dict[str, Any]:

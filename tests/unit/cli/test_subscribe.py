@@ -30,12 +30,24 @@ def test_every_flag_has_its_member() -> None:
         timeout="PT5S",
         rate_limit=2.5,
         dead_letter_sink="http://127.0.0.1:9001",
+        start="earliest",
+        expires="2100-01-01T00:00:00Z",
+        max_events=7,
+        interval=1.5,
+        data="null",
     )
     assert _subscribe.body_of(wish) == {
         "sink": SINK,
         "protocol": "HTTP",
         "types": ["a", "b"],
         "source": "/s",
+        "config": {
+            "start": "earliest",
+            "expires": "2100-01-01T00:00:00Z",
+            "maxevents": 7,
+            "interval": 1.5,
+            "data": None,
+        },
         "filters": [
             {"not": {"exact": {"id": "1"}}},
             {"exact": {"subject": "x=y"}},

@@ -1,0 +1,95 @@
+"""``distributary filter``: its options and its help. ``_filter`` does the work.
+
+Callers: ``_commands``.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from distributary.cli import _filter
+from distributary.cli._filter_wish import Wish
+from distributary.cli._options import Text
+
+__all__ = ["filter_"]
+
+
+EventFiles = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[EVENTS]...",
+        help="Files of structured events: JSON lines or a JSON array; - is standard input.",
+    ),
+]
+FilterJson = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filter", metavar="JSON", help="An expression, an array of them, or a whole subscription."
+    ),
+]
+FilterFile = Annotated[
+    list[Path] | None, typer.Option(metavar="FILE", help="A file with such a JSON text.")
+]
+
+
+def filter_(
+    files: EventFiles = None,
+    *,
+    filter_json: FilterJson = None,
+    filter_file: FilterFile = None,
+    sql: Annotated[
+        list[str] | None, typer.Option(metavar="EXPR", help="A CloudEvents SQL expression.")
+    ] = None,
+    exact: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=TEXT", help="Attribute equals text.")
+    ] = None,
+    prefix: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=TEXT", help="Attribute begins with text.")
+    ] = None,
+    suffix: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=TEXT", help="Attribute ends with text.")
+    ] = None,
+    type_: Annotated[
+        list[str] | None, typer.Option("--type", help="An event type; several: any of them.")
+    ] = None,
+    source: Annotated[Text, typer.Option(help="Exact event source.")] = None,
+    show: Annotated[_filter.Show, typer.Option(help="Which events are shown.")] = "all",
+    json: Annotated[bool, typer.Option("--json", help="JSON lines in place of trees.")] = False,
+    expect: Annotated[
+        _filter.Expect | None, typer.Option(help="Exit code 1 unless all, or none, pass.")
+    ] = None,
+) -> None:
+    """Try a filter on events from files: the verdict, and the part that decided.
+
+    Needs no server, and sends nothing. All that is given must hold. Without files the filter is
+    only checked. Of a subscription, source, types and filters are used (in any revision).
+
+    [bold]Examples[/]
+
+      distributary filter events.jsonl --prefix type=com.example.
+
+      distributary filter events.jsonl --sql "type LIKE 'com.%' AND EXISTS subject"
+
+      distributary subscriptions get ID > sub.json; distributary filter --filter-file sub.json
+      events.jsonl --show fail
+
+      distributary filter - --filter '{"not": {"exact": {"source": "/test"}}}' --expect all
+
+    Exit code 1 if the expectation is not met or an entry is no event; 2 if the filter cannot be
+    used.
+    """
+    wish = Wish(
+        filters=tuple(filter_json or ()),
+        files=tuple(filter_file or ()),
+        sql=tuple(sql or ()),
+        exact=tuple(exact or ()),
+        prefix=tuple(prefix or ()),
+        suffix=tuple(suffix or ()),
+        types=tuple(type_ or ()),
+        source=source,
+    )
+    trial = _filter.Trial(
+        wish=wish, files=tuple(files or ()), show=show, as_json=json, expect=expect
+    )
+    raise typer.Exit(_filter.run(trial))

@@ -1,0 +1,65 @@
+"""Credentials from the command line: secrets come from places that process lists do not show."""
+
+import pytest
+
+from distributary.cli._credential import SECRET_FILE_BYTES_MAX, credential_of, read_secret
+from distributary.cli._subscribe import Wish, body_of
+
+
+def test_a_secret_comes_from_the_environment():
+    """As it stands."""
+    assert read_secret("--secret-from", "env:PASS", {"PASS": " hunter2 "}) == " hunter2 "
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_a_secret_comes_from_a_file_without_its_line_end(tmp_path, end):
+    """Editors write one; no password means it."""
+    path = tmp_path / "pass:word"
+    path.write_bytes(f"hunter2 {end}".encode())
+    assert read_secret("--secret-from", f"file:{path}", {}) == "hunter2 "
+
+
+@pytest.mark.parametrize("source", ["hunter2", "env:", "file:", "http://hunter2", ":hunter2"])
+def test_what_names_no_place_is_not_repeated(source):
+    """It may be the secret itself, and errors are shown, pasted and logged."""
+    with pytest.raises(ValueError, match="--secret-from: expected env:NAME") as caught:
+        read_secret("--secret-from", source, {})
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_place_that_is_not_there_is_named(tmp_path):
+    """So that it can be mended."""
+    with pytest.raises(ValueError, match="no environment variable PASS"):
+        read_secret("--secret-from", "env:PASS", {})
+    with pytest.raises(ValueError, match="nowhere"):
+        read_secret("--secret-from", f"file:{tmp_path}/nowhere", {})
+
+
+def test_a_file_that_is_no_secret_is_refused(tmp_path):
+    """A wrong name is told at once, without what is in it."""
+    path = tmp_path / "blob"
+    path.write_bytes(b"\xffhunter2")
+    with pytest.raises(ValueError, match="not text") as caught:
+        read_secret("--secret-from", f"file:{path}", {})
+    assert "hunter2" not in str(caught.value)
+    path.write_bytes(b"x" * (SECRET_FILE_BYTES_MAX + 1))
+    with pytest.raises(ValueError, match="longer than any secret"):
+        read_secret("--secret-from", f"file:{path}", {})
+
+
+def test_flags_become_a_credential(monkeypatch):
+    """What was not said is left out: the server decides what belongs together."""
+    monkeypatch.setenv("PASS", "hunter2")
+    members = {"credentialType": "PLAIN", "identifier": "me", "accessTokenType": None}
+    secrets = {"secret": ("--secret-from", "env:PASS"), "accessToken": ("--a", None)}
+    credential = credential_of(members, secrets)
+    assert credential == {"credentialType": "PLAIN", "identifier": "me", "secret": "hunter2"}
+    wish = Wish(sink="http://e.com", credential=credential)
+    assert body_of(wish)["sinkCredential"] == credential
+    assert "hunter2" not in repr(wish)
+
+
+def test_no_flags_are_no_credential():
+    """Not an empty one."""
+    assert credential_of({"identifier": None}, {"secret": ("--s", None)}) is None
+    assert "sinkCredential" not in body_of(Wish(sink="http://e.com"))
