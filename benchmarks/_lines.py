@@ -3,6 +3,10 @@
 import time
 
 import _profile
+import api
+import cesql
+import churn
+import matching
 from _rig import Rig
 from distributary.testing.running_server import Role, wait_until
 
@@ -172,11 +176,15 @@ def _show(watch):
 
 
 GROUPS = {
+    "api": api.measure,
     "start": start_and_idle,
     "accept": accept,
     "one": one,
     "ten": ten,
     "none": none,
     "bad": bad_sinks,
+    "cesql": cesql.measure,
+    "churn": churn.measure,
+    "matching": matching.measure,
 }
 PROFILED = {"accept", "one", "ten", "none", "bad"}

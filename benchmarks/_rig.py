@@ -28,17 +28,23 @@ REMARKABLE = (
 
 
 class Rig:
-    """One ``serve`` in a fresh data directory and the sinks beside it; a context manager."""
+    """One ``serve`` in a fresh data directory and the sinks beside it; a context manager.
 
-    def __init__(self, *flags):
+    ``prepare`` is called with the directory's places before the server starts.
+    """
+
+    def __init__(self, *flags, prepare=None):
         self._stack = contextlib.ExitStack()
         self._flags = flags
+        self._prepare = prepare
 
     def __enter__(self):
         folder = self._stack.enter_context(
             tempfile.TemporaryDirectory(prefix="distributary-bench-", ignore_cleanup_errors=True)
         )
         self.server = RunningServer(Path(folder) / "data", flags=self._flags)
+        if self._prepare is not None:
+            self._prepare(self.server.places)
         began_s = time.monotonic()
         try:
             self._stack.enter_context(self.server)

@@ -176,7 +176,8 @@ class TransportError(DistributaryError):
 
     Args:
         reason: A stable short name: ``refused``, ``reset``, ``timeout``, ``dns``, ``tls``,
-            ``blocked-address``, ``protocol``, ``closed``.
+            ``blocked-address``, ``protocol``, ``closed``; and, where the sink was not asked,
+            ``credential-expired``, ``unreadable-settings``.
         message: A sentence for people; never holds a secret.
         retryable: False where no later attempt can succeed (a blocked address).
     """

@@ -24,7 +24,15 @@ from typing import Any, NamedTuple, Never
 
 from distributary.errors import SettingsError
 
-__all__ = ["ENV_PREFIX", "Settings", "SettingsRow", "config_file", "load", "settings_table"]
+__all__ = [
+    "CREDENTIAL_KEY_VARIABLE",
+    "ENV_PREFIX",
+    "Settings",
+    "SettingsRow",
+    "config_file",
+    "load",
+    "settings_table",
+]
 
 ENV_PREFIX = "DISTRIBUTARY_"
 """Every environment variable of ours begins so; an unknown one is a fault, not ignored."""
@@ -32,8 +40,12 @@ ENV_PREFIX = "DISTRIBUTARY_"
 CONFIG_NAME = "distributary.toml"
 """Read from the working folder when no other file is named."""
 
-_ENV_OF_OTHERS = frozenset({"DISTRIBUTARY_CONFIG", "DISTRIBUTARY_URL"})
-"""Ours, but no settings of ``serve``: the file's name, and the client commands' server."""
+CREDENTIAL_KEY_VARIABLE = "DISTRIBUTARY_CREDENTIAL_KEY"
+"""Keys that seal credentials, in Base64, separated by commas; the first one seals. Never a flag
+(process lists show those), never a value in ``Settings``: each process reads the variable itself."""
+
+_ENV_OF_OTHERS = frozenset({"DISTRIBUTARY_CONFIG", "DISTRIBUTARY_URL", CREDENTIAL_KEY_VARIABLE})
+"""Ours, but no settings of ``serve``: the file's name, the client commands' server, the keys."""
 
 _KIB = 1024
 _MIB = 1024 * _KIB
@@ -221,6 +233,12 @@ class Settings:
         _Shape("networks such as 10.0.0.0/8, separated by commas", _parse_networks),
         (),
         "Networks that events may be sent to although their addresses are private.",
+    )
+    credential_key_file: Path | None = _setting(  # noqa: RUF009 - dataclasses.field, renamed
+        _path("the path of a file that its owner alone may read"),
+        None,
+        "Keys that seal sink credentials; otherwise credentials.key in the data folder, made at"
+        " need. The environment variable DISTRIBUTARY_CREDENTIAL_KEY, where set, counts instead.",
     )
     log_level: str = _setting(
         _one_of("debug", "info", "warning", "error"), "info", "Least level that is logged."

@@ -34,6 +34,8 @@ def attempt(behave, count=1, timeout_s=5.0, **settings):
     return run(scenario())
 
 
+@pytest.mark.clause("subscriptions-api.settings.http.headers")
+@pytest.mark.clause("subscriptions-api.settings.http.method")
 def test_writes_the_request_that_the_binding_asks_for():
     """Binary mode: method, target, Host, attributes, custom headers, exact length."""
 

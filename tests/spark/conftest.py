@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from distributary.event import Event, record
-from distributary.flow import Kind
+from distributary.flow import Kind, Tick, encode_tick
 from distributary.log import Appender, open_folder
 from distributary.spark import find_java, java_environment, register
 
@@ -108,6 +108,11 @@ class LogOnDisk:
     def append_control(self, partition: int, body: bytes) -> int:
         """One record that is no event."""
         return self._appenders[partition].append([(Kind.ROUTE, body)])
+
+    def append_tick(self, partition: int, event: Event) -> int:
+        """An event that a timer made."""
+        body = encode_tick(Tick("route", 1, 1, event))
+        return self._appenders[partition].append([(Kind.TICK, body)])
 
     def close(self) -> None:
         """Give up the locks."""

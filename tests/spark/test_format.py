@@ -89,6 +89,16 @@ def test_batches_have_an_index_and_control_records_are_no_rows(
     ]
 
 
+def test_events_of_timers_are_no_rows(
+    spark: SparkSession, log: Any, event: Callable[..., Any]
+) -> None:
+    """They belong to one subscription; the table holds what was published."""
+    log.append(0, event("a"))
+    log.append_tick(0, event("tick"))
+    log.append(0, event("b"))
+    assert sorted(_ids(_read(spark, log))) == ["a", "b"]
+
+
 def test_an_empty_log_is_an_empty_table(spark: SparkSession, log: Any) -> None:
     """No partition has anything to read."""
     assert _read(spark, log).count() == 0

@@ -8,5 +8,6 @@ details, conditional requests, pages of a list. Decides nothing: ``control`` doe
 from distributary.api._app import Health, create_app
 from distributary.api._description import Description
 from distributary.api._openapi import build_openapi
+from distributary.api._schemas import BEYOND_SCHEMAS
 
-__all__ = ["Description", "Health", "build_openapi", "create_app"]
+__all__ = ["BEYOND_SCHEMAS", "Description", "Health", "build_openapi", "create_app"]

@@ -1,22 +1,37 @@
 """What this server can do, at ``GET /``: the discovery of 3.2.5 (decision 4)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from distributary import __version__
 from distributary import filter as filter_room
-from distributary.api._schemas import HTTP_SETTINGS_SCHEMA
-from distributary.resource.api_subscription import CONFIG_KEYS, PROTOCOLS_SUPPORTED
+from distributary.api._sink_schemas import http_settings_schema
+from distributary.control import PAGE_MAX, SUBSCRIPTIONS_MAX
+from distributary.ingest import SeenNames
+from distributary.resource import CREDENTIAL_TYPES, RESOURCE_BYTES_MAX
+from distributary.resource.api_subscription import CONFIG_KEYS, PROTOCOLS_SUPPORTED, TYPES_MAX
 
-EVENT_TYPES_MAX: Final = 1000
-"""Event types that the description names; senders choose them, so there may be any number."""
+_SETTINGS: Final = {"HTTP": http_settings_schema(realized=False)}
 
-_SETTINGS: Final = {"HTTP": HTTP_SETTINGS_SCHEMA}
+_LINKS: Final = {
+    "publish": "/events",
+    "subscriptions": "/subscriptions",
+    "openapi": "/openapi.json",
+    "docs": "/docs",
+    "health": "/healthz",
+    "readiness": "/readyz",
+    "metrics": "/metrics",
+}
 
-
-def _no_event_types() -> Iterable[str]:
-    return ()
+_LIMITS: Final = {
+    "subscriptions": SUBSCRIPTIONS_MAX,
+    "subscriptionbytes": RESOURCE_BYTES_MAX,
+    "page": PAGE_MAX,
+    "types": TYPES_MAX,
+    "filterdepth": filter_room.DEPTH_MAX,
+    "filternodes": filter_room.NODES_MAX,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,32 +39,29 @@ class Description:
     """What the description says beyond what the code knows by itself.
 
     Attributes:
-        event_types: The event types that were seen, in no order.
+        seen: The event types and sources that were seen.
     """
 
-    event_types: Callable[[], Iterable[str]] = _no_event_types
+    seen: Callable[[], SeenNames] = SeenNames
 
 
 def describe(description: Description) -> dict[str, Any]:
     """The service description, a JSON object."""
+    seen = description.seen()
     return {
         "name": "distributary",
         "version": __version__,
         "description": "CloudEvents subscription manager and event router",
         "specification": "CloudEvents Subscriptions API 0.1-wip",
-        "links": {
-            "publish": "/events",
-            "subscriptions": "/subscriptions",
-            "openapi": "/openapi.json",
-            "docs": "/docs",
-            "health": "/healthz",
-            "readiness": "/readyz",
-            "metrics": "/metrics",
-        },
+        "links": _LINKS,
         "operations": ["create", "retrieve", "query", "update", "delete"],
         "protocols": {name: {"settings": _SETTINGS[name]} for name in PROTOCOLS_SUPPORTED},
         "dialects": list(filter_room.DIALECTS),
-        "subscriptionconfig": {key: {} for key in CONFIG_KEYS},
-        "credentialtypes": [],
-        "eventtypes": sorted(description.event_types())[:EVENT_TYPES_MAX],
+        "subscriptionconfig": CONFIG_KEYS,
+        "credentialtypes": list(CREDENTIAL_TYPES),
+        "eventtypes": sorted(seen.types),
+        "eventtypes_truncated": seen.types_truncated,
+        "eventsources": sorted(seen.sources),
+        "eventsources_truncated": seen.sources_truncated,
+        "limits": _LIMITS,
     }

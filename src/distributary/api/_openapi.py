@@ -3,199 +3,190 @@
 from typing import Any, Final
 
 from distributary import __version__
-from distributary.api._schemas import SCHEMAS
+from distributary.api._openapi_parts import (
+    Node,
+    answer,
+    header,
+    json_content,
+    operation,
+    parameter,
+    problems,
+    with_head_and_options,
+)
+from distributary.api._openapi_system import SYSTEM_PATHS, SYSTEM_SCHEMAS, events_path
+from distributary.api._schema_parts import ref
+from distributary.api._schemas import BEYOND_SCHEMAS, SCHEMAS
 from distributary.control import PAGE_MAX
-from distributary.errors import CATALOGUE
 
-Node = dict[str, Any]
+_TAG: Final = "subscriptions"
 
-_ETAG: Final[Node] = {
-    "ETag": {"schema": {"type": "string"}, "description": "Changes with every revision."}
+_ETAG: Final[Node] = {"ETag": header("Changes with every revision.")}
+_LOCATION: Final[Node] = {
+    "Location": header(
+        "Path of the subscription.", {"type": "string", "pattern": "^/subscriptions/"}
+    )
 }
-_LOCATION: Final[Node] = {"Location": {"schema": {"type": "string", "format": "uri-reference"}}}
+_PENDING: Final[Node] = {
+    "503": {
+        "Retry-After": header("Seconds.", {"type": "integer"}),
+        "Location": header(
+            "There only if the change is stored, and takes effect when the log is back: read the"
+            " subscription there instead of sending the change again.",
+            required=False,
+        ),
+    }
+}
 
 _ID: Final[Node] = {
     "name": "id",
     "in": "path",
     "required": True,
-    "schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,128}$"},
+    "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$"},
 }
 
+_TAGS_SCHEMA: Final[Node] = {
+    "type": "string",
+    "pattern": r'^(?:\*|(?:W/)?"[!#-~]*"(?:, ?(?:W/)?"[!#-~]*")*)$',
+}
+_IF_MATCH: Final = parameter(
+    "If-Match",
+    "header",
+    "Only if the subscription stands with one of these entity tags (* : with any).",
+    _TAGS_SCHEMA,
+)
+_IF_ABSENT: Final = parameter(
+    "If-None-Match",
+    "header",
+    "Only if the subscription stands with none of these entity tags (* : if there is none).",
+    _TAGS_SCHEMA,
+)
+_IF_CHANGED: Final = parameter(
+    "If-None-Match", "header", "Answer 304 if it still has one of these entity tags.", _TAGS_SCHEMA
+)
 
-def _header(name: str, text: str) -> Node:
-    return {"name": name, "in": "header", "schema": {"type": "string"}, "description": text}
-
-
-_IF_MATCH = _header("If-Match", "Only if the subscription stands with this entity tag.")
-_IF_ABSENT = _header("If-None-Match", "With *: only if there is none of this id.")
-_IF_CHANGED = _header("If-None-Match", "Answer 304 if it still has this entity tag.")
-
-
-def _json(schema: str | Node) -> Node:
-    node = {"$ref": f"#/components/schemas/{schema}"} if isinstance(schema, str) else schema
-    return {"application/json": {"schema": node}}
-
-
-def _ok(text: str, schema: str | Node | None = None, headers: Node | None = None) -> Node:
-    node: Node = {"description": text}
-    if schema is not None:
-        node["content"] = _json(schema)
-    if headers:
-        node["headers"] = headers
-    return node
-
-
-def _problems(*codes: str) -> Node:
-    """Responses for *codes*; codes that share a status share a response."""
-    texts: dict[str, list[str]] = {}
-    for code in codes:
-        entry = CATALOGUE[code]
-        texts.setdefault(str(entry.status), []).append(f"{entry.title} (`{code}`).")
-    schema = {"$ref": "#/components/schemas/Problem"}
-    content = {"application/problem+json": {"schema": schema}}
-    return {status: {"description": " ".join(t), "content": content} for status, t in texts.items()}
+_BODY_PROBLEMS: Final = ("invalid", "unsupported-media-type")
+_CHANGE_PROBLEMS: Final = ("log-unavailable", "store-failed")
 
 
-_BODY: Final[Node] = {"required": True, "content": _json("SubscriptionProposal")}
-_BODY_PROBLEMS: Final = ("invalid", "bad-request", "content-too-large", "unsupported-media-type")
-_CHANGE_PROBLEMS: Final = ("unavailable", "log-unavailable", "store-failed")
+def _body(schema: str) -> Node:
+    return {"required": True, "content": json_content(schema)}
 
 
-def _operation(name: str, summary: str, responses: Node, **more: Any) -> Node:
-    return {"operationId": name, "summary": summary, **more, "responses": responses}
+def _links(id_expression: str) -> Node:
+    return {
+        name: {"operationId": f"{name}Subscription", "parameters": {"id": id_expression}}
+        for name in ("retrieve", "replace", "delete")
+    }
 
 
 def _collection() -> Node:
-    page = {"type": "integer", "minimum": 1, "maximum": PAGE_MAX}
-    link = {"Link": {"schema": {"type": "string"}, "description": 'rel="next": the next part.'}}
-    found = {"type": "array", "items": {"$ref": "#/components/schemas/Subscription"}}
+    next_part = header('rel="next": the next part; absent after the last.', required=False)
+    found = {"type": "array", "items": ref("Subscription")}
+    limit = {"type": "integer", "minimum": 1, "maximum": PAGE_MAX}
     return {
-        "get": _operation(
+        "get": operation(
             "querySubscriptions",
-            "List subscriptions: all of them, or with a limit part by part.",
-            {"200": _ok("The subscriptions.", found, link)} | _problems("invalid", "store-failed"),
+            _TAG,
+            "List subscriptions by id: all of them, or with a limit part by part.",
+            {"200": answer("The subscriptions.", json_content(found), {"Link": next_part})}
+            | problems("invalid", "store-failed"),
             parameters=[
-                {"name": "limit", "in": "query", "schema": page},
-                {"name": "cursor", "in": "query", "schema": {"type": "string"}},
+                parameter("limit", "query", "At most so many.", limit),
+                parameter(
+                    "cursor",
+                    "query",
+                    "From the Link of the part before; says nothing by itself.",
+                    {"type": "string", "pattern": "^[A-Za-z0-9_-]+$", "maxLength": 171},
+                ),
             ],
         ),
-        "post": _operation(
+        "post": operation(
             "createSubscription",
+            _TAG,
             "Create a subscription. Answers once every event accepted from now on is judged by it.",
-            {"201": _ok("As realized.", "Subscription", _ETAG | _LOCATION)}
-            | _problems(*_BODY_PROBLEMS, *_CHANGE_PROBLEMS),
-            requestBody=_BODY,
+            {
+                "201": answer(
+                    "As realized.",
+                    json_content("Subscription"),
+                    _ETAG | _LOCATION,
+                    _links("$response.body#/id"),
+                )
+            }
+            | problems(*_BODY_PROBLEMS, *_CHANGE_PROBLEMS, headers=_PENDING),
+            requestBody=_body("SubscriptionProposal"),
         ),
     }
 
 
 def _member() -> Node:
+    subscription = json_content("Subscription")
     return {
         "parameters": [_ID],
-        "get": _operation(
+        "get": operation(
             "retrieveSubscription",
+            _TAG,
             "Read a subscription.",
             {
-                "200": _ok("The subscription.", "Subscription", _ETAG),
-                "304": _ok("It has not changed."),
+                "200": answer("The subscription.", subscription, _ETAG),
+                "304": answer("It has not changed.", headers=_ETAG),
             }
-            | _problems("notfound", "store-failed"),
+            | problems("notfound", "store-failed"),
             parameters=[_IF_CHANGED],
         ),
-        "put": _operation(
+        "put": operation(
             "replaceSubscription",
+            _TAG,
             "Replace the whole subscription, or create it under this id.",
             {
-                "200": _ok("Replaced; as realized.", "Subscription", _ETAG),
-                "201": _ok("Created; as realized.", "Subscription", _ETAG | _LOCATION),
+                "200": answer("Replaced; as realized.", subscription, _ETAG),
+                "201": answer(
+                    "Created; as realized.",
+                    subscription,
+                    _ETAG | _LOCATION,
+                    _links("$request.path.id"),
+                ),
             }
-            | _problems("conflict", *_BODY_PROBLEMS, *_CHANGE_PROBLEMS),
+            | problems("conflict", *_BODY_PROBLEMS, *_CHANGE_PROBLEMS, headers=_PENDING),
             parameters=[_IF_MATCH, _IF_ABSENT],
-            requestBody=_BODY,
+            requestBody=_body("SubscriptionReplacement"),
         ),
-        "delete": _operation(
+        "delete": operation(
             "deleteSubscription",
+            _TAG,
             "Delete a subscription; deliveries that wait are dropped.",
-            {"200": _ok("As it stood.", "Subscription")}
-            | _problems("notfound", "conflict", "bad-request", *_CHANGE_PROBLEMS),
-            parameters=[_IF_MATCH],
+            {"200": answer("As it stood.", subscription)}
+            | problems("notfound", "conflict", *_CHANGE_PROBLEMS),
+            parameters=[_IF_MATCH, _IF_ABSENT],
         ),
     }
 
 
-def _events() -> Node:
-    event: Node = {"type": "object", "description": "A CloudEvent in the JSON format."}
-    content = {
-        "application/cloudevents+json": {"schema": event},
-        "application/cloudevents-batch+json": {"schema": {"type": "array", "items": event}},
-        "*/*": {"schema": {}},
+def _description() -> str:
+    beyond = "\n".join(f"- `{code}`: {meaning}" for code, meaning in BEYOND_SCHEMAS.items())
+    return (
+        "Errors are problem details with a stable `code`. A body that a schema refuses is refused."
+        " One that it accepts may still be `invalid`, for what no schema can say:\n\n" + beyond
+    )
+
+
+def build_openapi() -> dict[str, Any]:
+    """The document; the same every time."""
+    paths: Node = {
+        "/events": events_path(),
+        "/subscriptions": _collection(),
+        "/subscriptions/{id}": _member(),
+        **SYSTEM_PATHS,
     }
     return {
-        "post": _operation(
-            "publishEvents",
-            "Publish an event (binary: attributes as ce- headers; structured) or a batch.",
-            {"202": _ok("Durable in the log.")}
-            | _problems(
-                "malformed-event",
-                "content-too-large",
-                "unsupported-media-type",
-                "headers-too-large",
-                "log-unavailable",
-            ),
-            requestBody={"required": False, "content": content},
-        )
-    }
-
-
-def _text(media_type: str) -> Node:
-    return {"description": "As asked.", "content": {media_type: {"schema": {"type": "string"}}}}
-
-
-def _system() -> Node:
-    anything: Node = {"type": "object"}
-    return {
-        "/": {
-            "get": _operation(
-                "describe", "What this server can do.", {"200": _ok("As asked.", anything)}
-            )
-        },
-        "/healthz": {
-            "get": _operation("health", "Is the server alive?", {"200": _text("text/plain")})
-        },
-        "/readyz": {
-            "get": _operation(
-                "readiness",
-                "Does the pipeline run, and does the log accept?",
-                {"200": _ok("Yes.", anything)} | _problems("unavailable"),
-            )
-        },
-        "/metrics": {
-            "get": _operation("metrics", "Prometheus metrics.", {"200": _text("text/plain")})
-        },
-        "/openapi.json": {
-            "get": _operation("openapi", "This description.", {"200": _ok("As asked.", anything)})
-        },
-        "/docs": {
-            "get": _operation("docs", "This description, for people.", {"200": _text("text/html")})
-        },
-    }
-
-
-def build_openapi() -> Node:
-    """The description, a JSON object."""
-    return {
-        "openapi": "3.1.0",
+        "openapi": "3.1.1",
+        "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
         "info": {
             "title": "distributary",
             "version": __version__,
             "summary": "CloudEvents subscription manager and event router",
+            "description": _description(),
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "paths": {
-            "/events": _events(),
-            "/subscriptions": _collection(),
-            "/subscriptions/{id}": _member(),
-            **_system(),
-        },
-        "components": {"schemas": SCHEMAS},
+        "paths": {path: with_head_and_options(item) for path, item in paths.items()},
+        "components": {"schemas": SCHEMAS | SYSTEM_SCHEMAS},
     }

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import IO
 
 import structlog
@@ -43,6 +43,7 @@ class Child:
         arguments: Program and arguments.
         line: Takes each line of its standard error.
         environ: Variables added to its environment.
+        withheld: Variables of ours that it does not get.
         pass_fds: Descriptors that it inherits.
         ended: Called in the watching thread each time it has ended, before it starts again.
     """
@@ -54,13 +55,15 @@ class Child:
         *,
         line: Callable[[str], None],
         environ: Mapping[str, str] | None = None,
+        withheld: Collection[str] = (),
         pass_fds: Sequence[int] = (),
         ended: Callable[[int], None] = lambda _code: None,
     ) -> None:
         self.role = role
         self._arguments = list(arguments)
         self._line = line
-        self._environ = {**os.environ, **(environ or {}), "DISTRIBUTARY_PARENT": str(os.getpid())}
+        ours = {name: text for name, text in os.environ.items() if name not in withheld}
+        self._environ = {**ours, **(environ or {}), "DISTRIBUTARY_PARENT": str(os.getpid())}
         self._pass_fds = tuple(pass_fds)
         self._ended = ended
         self._stopping = threading.Event()

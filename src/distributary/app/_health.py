@@ -29,6 +29,7 @@ HELPS = {
     "dropped_total": "Matches that ended without delivery, by reason",
     "spilled_total": "Unfinished matches moved to rows, so that the cursor could pass",
     "lags_begun_total": "Times that a route began to lag because its sink took no more",
+    "replays_begun_total": "Routes that began in the past",
     "lags_dropped_total": "Lags that ended because their route was deleted",
     "lost_records_total": "Records that the pipeline met as a hole: damaged, or lost by the medium",
     "log_damage_total": "Damaged stretches found when the log was opened",
@@ -58,6 +59,11 @@ HELPS = {
     "ready": "1 while everything works",
     "process_restarts_total": "Times that a child process was started again",
     "epoch": "Epoch that the owner of the partition serves",
+    "credential_refreshes_total": "Access tokens asked for at token endpoints, by result",
+    "timers": "Timers that run",
+    "timer_ticks_total": "Events that timers made, durable in the log",
+    "timer_ticks_skipped_total": "Events that timers did not make, by reason",
+    "subscriptions_ended_total": "Subscriptions that ended by themselves, by reason",
 }
 
 

@@ -1,7 +1,10 @@
-"""Route records from the control process to the log's one appending process, over a Unix socket.
+"""Route records and ticks from the control process to the log's one appending process.
 
-A frame is a length (4 bytes, little endian) and MessagePack. Request: a list of bodies, in
-order. Answer: nil when all of them are durable in every partition, else the reason.
+They go over a Unix socket. A frame is a length (4 bytes, little endian) and MessagePack. A
+request is ``["routes", bodies]``, for every partition in that order, or ``["ticks", [[partition,
+body], ...]]``. The answer is ``[appended, reason]``: how many bodies are durable wherever they
+were to go, and why not all of them; nil where all are. Both sides are of one version: they are
+started together.
 """
 
 import asyncio
@@ -18,7 +21,11 @@ from distributary.log import GroupCommitter
 
 _LENGTH = struct.Struct("<I")
 FRAME_BYTES_MAX = 64 * 1024 * 1024
-"""One batch of the control process: at most 1,000 route records of some KiB."""
+"""Largest frame, with room: ``ROUTES_BYTES_MAX`` and one more route record, or 4 MiB of ticks and
+one more."""
+ROUTES_BYTES_MAX = 4 * 1024 * 1024
+"""Route records of one request, bytes. A batch may hold hundreds of the largest: sent together they
+would exceed a frame and the log's queue, at each try anew, and no change would be taken any more."""
 ANSWER_S_MAX = 30.0
 """A log that does not answer within this does not take anything now."""
 
@@ -35,8 +42,24 @@ def _frame(value: object) -> bytes:
     return _LENGTH.pack(len(body)) + body
 
 
+class _Routes(msgspec.Struct, frozen=True, array_like=True, tag="routes"):
+    bodies: list[bytes]
+
+
+class _Ticks(msgspec.Struct, frozen=True, array_like=True, tag="ticks"):
+    ticks: list[tuple[int, bytes]]
+
+
+_Request = _Routes | _Ticks
+
+
+class _Answer(msgspec.Struct, frozen=True, array_like=True):
+    appended_count: int
+    reason: str | None
+
+
 class RouteAppendServer:
-    """Takes route records and appends each to every partition, in the order of arrival.
+    """Appends route records to every partition, in the order of arrival, and ticks to theirs.
 
     Args:
         committers: One a partition.
@@ -44,7 +67,7 @@ class RouteAppendServer:
 
     def __init__(self, committers: Sequence[GroupCommitter]) -> None:
         self._committers = committers
-        self._decoder = msgspec.msgpack.Decoder(list[bytes])
+        self._decoder = msgspec.msgpack.Decoder(_Request)
         self._server: asyncio.Server | None = None
 
     async def start(self, path: Path) -> None:
@@ -59,28 +82,45 @@ class RouteAppendServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
-                bodies = self._decoder.decode(await _read(reader))
-                error = await self._append(bodies)
-                writer.write(_frame(error))
+                request = self._decoder.decode(await _read(reader))
+                writer.write(_frame(await self._append(request)))
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError):
             writer.close()
 
-    async def _append(self, bodies: list[bytes]) -> str | None:
+    async def _append(self, request: _Request) -> _Answer:
+        if isinstance(request, _Ticks):
+            return await self._append_ticks(request.ticks)
         loop = asyncio.get_running_loop()
         waiting: list[asyncio.Future[int | LogError]] = []
+        refused: list[LogError] = []
         try:
             for committer in self._committers:
-                for body in bodies:
+                for body in request.bodies:
                     done: asyncio.Future[int | LogError] = loop.create_future()
                     committer.submit(Kind.ROUTE, body, done.set_result)
                     waiting.append(done)
         except LogError as error:
-            await asyncio.gather(*waiting)
-            return str(error)
+            refused.append(error)
+        refused += [one for one in await asyncio.gather(*waiting) if isinstance(one, LogError)]
+        if refused:
+            return _Answer(0, str(refused[0]))
+        return _Answer(len(request.bodies), None)
+
+    async def _append_ticks(self, ticks: list[tuple[int, bytes]]) -> _Answer:
+        """Each for itself: what the queue of its partition refuses is not asked for again."""
+        loop = asyncio.get_running_loop()
+        waiting: list[asyncio.Future[int | LogError]] = []
+        for partition, body in ticks:
+            done: asyncio.Future[int | LogError] = loop.create_future()
+            waiting.append(done)
+            try:
+                self._committers[partition].submit(Kind.TICK, body, done.set_result)
+            except LogError as error:
+                done.set_result(error)
         results = await asyncio.gather(*waiting)
-        failed = [result for result in results if isinstance(result, LogError)]
-        return str(failed[0]) if failed else None
+        refused = [result for result in results if isinstance(result, LogError)]
+        return _Answer(len(ticks) - len(refused), str(refused[0]) if refused else None)
 
     def close(self) -> None:
         """Stop listening."""
@@ -89,10 +129,13 @@ class RouteAppendServer:
 
 
 class RouteAppendClient:
-    """The control process's side: a ``control.RouteAppender``.
+    """The control process's side: a ``control.RouteAppender`` and a ``control.TickAppender``.
+
+    One call at a time: the leader and the timers have one each.
 
     Args:
         path: The socket of the appending process.
+        report: Told why nobody answered.
     """
 
     def __init__(self, path: Path, report: Callable[[str], None] = lambda _reason: None) -> None:
@@ -107,32 +150,66 @@ class RouteAppendClient:
             LogUnavailableError: Some partition did not take some of them, or nobody answered;
                 append all of them again later, in the same order.
         """
+        some: list[bytes] = []
+        size = 0
+        for body in bodies:
+            some.append(body)
+            size += len(body)
+            if size >= ROUTES_BYTES_MAX:
+                await self._append_some(some)
+                some, size = [], 0
+        if some:
+            await self._append_some(some)
+
+    async def _append_some(self, bodies: list[bytes]) -> None:
         known = self._streams is not None
         try:
             async with asyncio.timeout(ANSWER_S_MAX):
                 try:
-                    error = await self._exchange(list(bodies))
+                    answer = await self._exchange(_Routes(bodies))
                 except (OSError, EOFError):
                     if not known:
                         raise
                     # The process was replaced since the last change: its successor is asked once.
                     # Bodies that the old one took are repeated, which their numbers allow.
                     self._drop()
-                    error = await self._exchange(list(bodies))
+                    answer = await self._exchange(_Routes(bodies))
         except (OSError, EOFError, TimeoutError, msgspec.MsgspecError) as raised:
-            self._drop()
-            self._report(repr(raised))
-            raise LogUnavailableError("the log's process does not answer; it restarts") from raised
-        if error is not None:
-            raise LogUnavailableError(error)
+            raise self._unanswered(raised) from raised
+        if answer.reason is not None:
+            raise LogUnavailableError(answer.reason)
 
-    async def _exchange(self, bodies: list[bytes]) -> str | None:
+    async def append_ticks(self, ticks: Sequence[tuple[int, bytes]]) -> int:
+        """Append each body to its partition; returns how many are durable there.
+
+        Raises:
+            LogUnavailableError: Nobody answered. Some may have been appended: append none of
+                them again, since their numbers would stand twice.
+        """
+        if self._streams is not None and self._streams[0].at_eof():
+            self._drop()  # the process was replaced; its successor has not heard of these yet
+        try:
+            async with asyncio.timeout(ANSWER_S_MAX):
+                answer = await self._exchange(_Ticks(list(ticks)))
+        except (OSError, EOFError, TimeoutError, msgspec.MsgspecError) as raised:
+            raise self._unanswered(raised) from raised
+        except asyncio.CancelledError:
+            self._drop()  # the answer that is on its way belongs to nobody
+            raise
+        return answer.appended_count
+
+    def _unanswered(self, raised: Exception) -> LogUnavailableError:
+        self._drop()
+        self._report(repr(raised))
+        return LogUnavailableError("the log's process does not answer; it restarts")
+
+    async def _exchange(self, request: _Request) -> _Answer:
         if self._streams is None:
             self._streams = await asyncio.open_unix_connection(str(self._path))
         reader, writer = self._streams
-        writer.write(_frame(bodies))
+        writer.write(_frame(request))
         await writer.drain()
-        return msgspec.msgpack.decode(await _read(reader), type=str | None)
+        return msgspec.msgpack.decode(await _read(reader), type=_Answer)
 
     def _drop(self) -> None:
         if self._streams is not None:

@@ -20,6 +20,7 @@ from typing import TextIO
 import msgspec
 import structlog
 import uvicorn
+import uvloop
 from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
@@ -27,18 +28,22 @@ from rich.table import Table
 from distributary import __version__
 from distributary.api import Description, create_app
 from distributary.app._children import Child
+from distributary.app._due import Due
 from distributary.app._health import Health
 from distributary.app._logging import Lines, configure
+from distributary.app._renewal import Renewal
 from distributary.app._route_wire import RouteAppendClient
 from distributary.app.ingest_process import IngestStart
 from distributary.app.pipeline_process import PipelineStart
 from distributary.clock import SystemClock
-from distributary.control import Store, Subscriptions, rules, store_url
+from distributary.control import Keys, Sealer, Store, Subscriptions, rules, store_url
 from distributary.errors import DistributaryError, SettingsError
+from distributary.ingest import load_seen
 from distributary.log import Lock, lock, open_folder
+from distributary.meter import Meter
 from distributary.pipeline import Places, SessionSettings
 from distributary.resource import SinkRule
-from distributary.settings import Settings
+from distributary.settings import CREDENTIAL_KEY_VARIABLE, Settings
 from distributary.spark import find_java, java_environment
 
 INGEST_STOP_S = 8.0
@@ -65,7 +70,7 @@ def serve(settings: Settings) -> int:
         print(f"distributary: {error}", file=sys.stderr)  # noqa: T201 - before logging stands
         return EXIT_FAILED
     try:
-        return asyncio.run(server.run())
+        return uvloop.run(server.run())
     finally:
         server.release()
 
@@ -96,7 +101,10 @@ class Server:
             for path in (self._places.run, data_dir / "logs"):
                 path.mkdir(mode=0o700, exist_ok=True)
             self._java = java_environment(java, self._places.run / "java")
-            self._store = Store(store_url(self._places.state_db))
+            chosen = settings.credential_key_file
+            self._key_file = str(chosen.absolute()) if chosen else ""
+            self._keys().check()
+            self._store = Store(store_url(self._places.state_db), sealer=Sealer(self._keys()))
             self._socket = _listen(settings.host, settings.port)
         except BaseException:
             self._lock.close()
@@ -123,6 +131,17 @@ class Server:
             loop.add_signal_handler(number, self._on_signal)
         routes = RouteAppendClient(self._places.append_socket)
         subscriptions = Subscriptions(self._store, routes, rules(self._sink_rule()), self._clock)
+        meter = Meter(self._places.meter("control"))
+        due = Due(self._places, self._partitions, subscriptions, self._clock, meter)
+        await due.before_start(self._store)
+        renewal = Renewal(
+            self._places,
+            Sealer(self._keys()),
+            self._clock,
+            meter,
+            loopback_only=_is_loopback(self.address[0]),
+            allow_sinks=self._settings.allow_sinks,
+        )
         ingest, pipeline = self._children()
         health = Health(
             self._places,
@@ -133,16 +152,21 @@ class Server:
         )
         health.forget()
         self._health = health
-        api = _api(create_app(subscriptions, health, Description()), self._places.control_socket)
+        description = Description(lambda: load_seen(self._places.seen))
+        api = _api(create_app(subscriptions, health, description), self._places.control_socket)
         serving = asyncio.create_task(api.serve())
         ingest.start()
         pipeline.start()
         await subscriptions.start()
+        due.start()
+        renewal.start()
         self._banner()
         announcing = asyncio.create_task(self._announce(health))
         await self._stopping.wait()
         self._log.info("stopping", drain_s=self._settings.drain_s)
         announcing.cancel()
+        await due.stop()
+        await renewal.stop()
         await asyncio.to_thread(ingest.stop, INGEST_STOP_S)
         await asyncio.to_thread(pipeline.stop, self._settings.drain_s + 10.0)
         api.should_exit = True
@@ -188,6 +212,7 @@ class Server:
                 log_attempts=settings.log_attempts,
                 log_level=settings.log_level,
                 drain_s=settings.drain_s,
+                credential_key_file=self._key_file,
             ),
             partitions=self._partitions,
             master=settings.spark_master,
@@ -201,6 +226,7 @@ class Server:
                 "ingest",
                 _program("distributary.app.ingest_process", ingest),
                 line=self._lines.write,
+                withheld=(CREDENTIAL_KEY_VARIABLE,),
                 pass_fds=(self._socket.fileno(),),
             ),
             Child(
@@ -211,6 +237,10 @@ class Server:
                 ended=lambda _code: self._pipeline_ended(),
             ),
         )
+
+    def _keys(self) -> Keys:
+        """Of its own for each user: they are for one thread at a time."""
+        return Keys.of(self._places.key_file(self._key_file), os.environ)
 
     def _sink_rule(self) -> SinkRule:
         return SinkRule.of(

@@ -22,7 +22,15 @@ from distributary.app._route_wire import RouteAppendServer
 from distributary.clock import SystemClock
 from distributary.errors import DistributaryError, LogError, LogUnavailableError
 from distributary.flow import Kind, Received
-from distributary.ingest import ACK_BOUNDS_S, IngestSettings, Server, choose_partition, serve
+from distributary.ingest import (
+    ACK_BOUNDS_S,
+    IngestSettings,
+    Seen,
+    Server,
+    choose_partition,
+    load_seen,
+    serve,
+)
 from distributary.log import Appender, GroupCommitter, Reader, partition_dir, retain
 from distributary.meter import Meter
 from distributary.outcome import read_journal
@@ -137,6 +145,7 @@ class IngestProcess:
         self._ack = self._meter.histogram("ack_seconds", ACK_BOUNDS_S)
         self._ack_before = (list(self._ack.counts), self._ack.total)
         self._board = Board(self._places.ingest_board)
+        self._seen = Seen(load_seen(self._places.seen))
         self._stop = asyncio.Event()
         self._code = 0
 
@@ -169,6 +178,7 @@ class IngestProcess:
             ),
             control_socket=self._places.control_socket,
             clock=self._clock,
+            seen=self._seen,
         )
         looking = loop.create_task(self._look())
         retaining = loop.create_task(self._retain())
@@ -179,6 +189,7 @@ class IngestProcess:
         routes.close()
         await self._close_log()
         self._count(self._server)
+        self._save_seen()
         return self._code
 
     def _open(self, partition: int) -> Appender:
@@ -224,6 +235,15 @@ class IngestProcess:
         self._board[Word.OWNER_PID] = os.getpid()
         self._board[Word.HEARTBEAT_MS] = self._clock.wall_ms()
         self._count(self._server)
+        self._save_seen()
+
+    def _save_seen(self) -> None:
+        if not self._seen.changed:
+            return
+        try:
+            self._seen.save(self._places.seen)
+        except OSError:  # a full disk: the next look writes all of it
+            self._meter.add("snapshots_left_out_total")
 
     def _count(self, server: Server) -> None:
         counters = server.counters

@@ -6,10 +6,18 @@ concurrent changes share a transaction and an append, and how a half-made change
 forward. It needs one thing from its surroundings: a ``RouteAppender``.
 """
 
+from distributary.control._credentials_keys import KEY_FILE_NAME, Keys
+from distributary.control._credentials_rows import CredentialRows
+from distributary.control._credentials_sealed import Sealer
 from distributary.control._directory import Directory, Listed
 from distributary.control._engine import store_url
+from distributary.control._expiry import Counts, Endings, Ends
 from distributary.control._history import RouteChanges
 from distributary.control._leader import RouteAppender
+from distributary.control._refresh import Refresher, TokenEndpoint
+from distributary.control._refresh_answer import TokenReply
+from distributary.control._refresh_endpoint import HttpTokenEndpoint
+from distributary.control._schedule import Ending, Schedule
 from distributary.control._store import CHANGES_KEPT, SUBSCRIPTIONS_MAX, Store
 from distributary.control._stored import (
     ANY_TAG,
@@ -21,25 +29,41 @@ from distributary.control._stored import (
     StoredSubscription,
 )
 from distributary.control._subscriptions import PAGE_MAX, Subscriptions
+from distributary.control._timers import TickAppender, Timers
 from distributary.control._wiring import delivery_policy, rules
 
 __all__ = [
     "ANY_TAG",
     "CHANGES_KEPT",
+    "KEY_FILE_NAME",
     "NO_PRECONDITION",
     "PAGE_MAX",
     "SUBSCRIPTIONS_MAX",
     "ChangePendingError",
+    "Counts",
+    "CredentialRows",
     "Directory",
+    "Ending",
+    "Endings",
+    "Ends",
+    "HttpTokenEndpoint",
+    "Keys",
     "Listed",
     "Page",
     "Precondition",
+    "Refresher",
     "Replaced",
     "RouteAppender",
     "RouteChanges",
+    "Schedule",
+    "Sealer",
     "Store",
     "StoredSubscription",
     "Subscriptions",
+    "TickAppender",
+    "Timers",
+    "TokenEndpoint",
+    "TokenReply",
     "delivery_policy",
     "rules",
     "store_url",

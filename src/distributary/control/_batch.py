@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from distributary.control import _tables
+from distributary.control._credentials_batch import CredentialChanges, Sealing
+from distributary.control._schedule import Scheduled
 from distributary.control._stored import Applied, Change, Delete, Put, StoredSubscription
 from distributary.errors import DistributaryError, Fault, NotFoundError, ResourceError
 from distributary.flow import RouteRecord, encode_route
@@ -60,18 +62,22 @@ class Batch:
         seq: Number of the newest change.
         room: How many more subscriptions may be created.
         now_ms: Stamp of these changes.
+        credentials: Sealed credentials of these subscriptions.
         inserts: New rows, by uid, to be written.
         updates: Changed rows, by uid, to be written.
         records: Rows of ``route_change`` to be written.
+        schedules: What comes due by itself, by uid, to be written; None: nothing any more.
     """
 
     live: dict[str, Row]
     seq: int
     room: int
     now_ms: int
+    credentials: CredentialChanges
     inserts: dict[str, Row] = field(default_factory=dict)
     updates: dict[str, Row] = field(default_factory=dict)
     records: list[dict[str, Any]] = field(default_factory=list)
+    schedules: dict[str, Scheduled | None] = field(default_factory=dict)
 
     def apply(self, change: Change) -> Applied | DistributaryError:
         """Make *change*, or say why it is refused; a refused one leaves nothing."""
@@ -91,14 +97,15 @@ class Batch:
             message = "must be absent or the id of the path: an id never changes"
             raise ResourceError([Fault("$.id", "immutable", message)])
         old = before.subscription
+        sealing = self.credentials.seal(old.uid, change.spec, old)
         return self._stand(
             "replaced",
-            change.spec,
+            sealing,
             old._replace(
                 revision=old.revision + 1,
                 etag=_etag(old.uid, old.revision + 1),
                 updated_ms=self.now_ms,
-                realized=change.spec.realized,
+                realized=sealing.spec.realized,
             ),
         )
 
@@ -106,6 +113,7 @@ class Batch:
         if self.room <= 0:
             message = "there are as many subscriptions as this server takes; delete some first"
             raise ResourceError([Fault("$", "too-many", message)])
+        sealing = self.credentials.seal(change.uid, change.spec, None)
         self.room -= 1
         new = StoredSubscription(
             id=change.id,
@@ -114,9 +122,9 @@ class Batch:
             etag=_etag(change.uid, 1),
             created_ms=self.now_ms,
             updated_ms=self.now_ms,
-            realized=change.spec.realized,
+            realized=sealing.spec.realized,
         )
-        return self._stand("created", change.spec, new)
+        return self._stand("created", sealing, new)
 
     def _delete(self, change: Delete) -> Applied:
         before = self.live.get(change.id)
@@ -129,12 +137,19 @@ class Batch:
         record = self._record("delete", gone, None)
         # What it was leaves with it: a deleted row only tells readers that it is gone.
         self._keep(Row(gone._replace(realized=b"{}"), _tables.DELETED, self.seq))
-        return Applied(self.seq, "deleted", gone, record)
+        self.schedules[gone.uid] = None
+        self.credentials.remove(gone.uid)
+        return Applied(self.seq, change.reason, gone, record)
 
-    def _stand(self, op: str, spec: SubscriptionSpec, new: StoredSubscription) -> Applied:
+    def _stand(self, op: str, sealing: Sealing, new: StoredSubscription) -> Applied:
+        spec = sealing.spec
         record = self._record("put", new, spec)
         row = Row(new, _tables.LIVE, self.seq)
+        scheduled = Scheduled(self.seq, spec.config, self.now_ms)
+        if op != "created" or not scheduled.empty:
+            self.schedules[new.uid] = scheduled
         self.live[new.id] = row
+        self.credentials.put(new.uid, new.revision, sealing.sealed)
         if op == "created":
             self.inserts[new.uid] = row
         else:
@@ -162,6 +177,8 @@ class Batch:
                 source=spec.source if spec else None,
                 types=spec.types if spec else (),
                 filters=spec.filters if spec else (),
+                # A beginning counts once: a replace, and whoever repeats it, replays nothing.
+                begin_ms=spec.config.begin_ms if spec and subscription.revision == 1 else None,
             )
         )
         self.records.append(

@@ -1,18 +1,28 @@
 """What the processes of the pipeline know about resources: read-only, and never stale for long."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from distributary.control import _engine, _tables
+from distributary.control._credentials_sealed import Sealer, sealer_beside
 from distributary.control._store import check_version
 from distributary.errors import StoreError
 from distributary.policy import parse_duration_s
-from distributary.resource import SubscriptionSpec
-from distributary.resource.api_subscription import restore
+from distributary.resource import Credential, SubscriptionSpec
+from distributary.resource.api_subscription import CREDENTIAL_MEMBERS, restore
 
 _t = _tables.api_subscription
 _g = _tables.generation
+_c = _tables.credential
+
+
+_NEWEST = sa.select(_g.c.seq, _g.c.trimmed_through, _g.c.credential_seq)
+
+# One statement: a credential that is read with its resource belongs to that revision.
+_RESOURCES = sa.select(
+    _t.c.uid, _t.c.id, _t.c.revision, _t.c.state, _t.c.spec_json, _c.c.sealed
+).join_from(_t, _c, sa.and_(_t.c.uid == _c.c.uid, _t.c.revision == _c.c.revision), isouter=True)
 
 
 class Listed(NamedTuple):
@@ -34,6 +44,10 @@ class _Unread(NamedTuple):
     revision: int
     realized: str
 
+    def __repr__(self) -> str:
+        # Without ``realized``: custom headers may hold secrets.
+        return f"_Unread({self.id}, revision={self.revision})"
+
 
 class Directory:
     """The resources in the store at *url*, as of the last ``refresh``. For one thread.
@@ -41,14 +55,23 @@ class Directory:
     A route record may reach a reader of the log before its next ``refresh``. The store is
     always written first, so a ``refresh`` after an unknown uid finds it.
 
+    Args:
+        url: ``store_url`` of a file.
+        sealer: Opens credentials; None: with the key file beside the store.
+
     Raises:
         StoreError: There is no store yet, or a newer version wrote it.
     """
 
-    def __init__(self, url: sa.URL) -> None:
+    def __init__(self, url: sa.URL, sealer: Sealer | None = None) -> None:
+        self._sealer = sealer or sealer_beside(url)
         self._engine = _engine.open_reader(url)
         self._seq = -1
+        self._credential_seq = 0
         self._listed: dict[str, Listed | _Unread] = {}
+        self._sealed: dict[str, bytes] = {}
+        self._renewed: set[str] = set()
+        self._changed: set[str] = set()
         with _engine.guard(), self._engine.connect() as connection:
             version = connection.execute(sa.select(_tables.schema.c.version)).scalar()
         if version is None:
@@ -78,25 +101,80 @@ class Directory:
             StoreError: The store cannot be read now; what was known stays.
         """
         with _engine.guard(), self._engine.connect() as connection:
-            newest = connection.execute(sa.select(_g.c.seq, _g.c.trimmed_through)).one()
-            if newest.seq == self._seq:
+            newest = connection.execute(_NEWEST).one()
+            if newest.seq != self._seq:
+                self._read_resources(connection, newest)
+            elif newest.credential_seq == self._credential_seq:
                 return False
-            everything = self._seq < newest.trimmed_through
-            query = sa.select(_t.c.uid, _t.c.id, _t.c.revision, _t.c.state, _t.c.spec_json)
-            if everything:
-                query = query.where(_t.c.state == _tables.LIVE)
-            else:
-                query = query.where(_t.c.seq > self._seq)
-            rows = connection.execute(query).all()
+            if newest.credential_seq != self._credential_seq:
+                self._read_renewed(connection)
+        self._seq, self._credential_seq = newest.seq, newest.credential_seq
+        return True
+
+    def _read_resources(self, connection: sa.Connection, newest: Any) -> None:
+        everything = self._seq < newest.trimmed_through
         if everything:
+            rows = connection.execute(_RESOURCES.where(_t.c.state == _tables.LIVE)).all()
+            self._changed.update(self._listed)
             self._listed.clear()
-        for uid, id_, revision, state, realized in rows:
+            self._sealed.clear()
+        else:
+            rows = connection.execute(_RESOURCES.where(_t.c.seq > self._seq)).all()
+        for uid, id_, revision, state, realized, sealed in rows:
+            self._changed.add(uid)
             if state == _tables.LIVE:
                 self._listed[uid] = _Unread(id_, revision, realized)
             else:
                 self._listed.pop(uid, None)
-        self._seq = newest.seq
-        return True
+            if sealed is None:
+                self._sealed.pop(uid, None)
+            else:
+                self._sealed[uid] = sealed
+
+    def _read_renewed(self, connection: sa.Connection) -> None:
+        """What was sealed anew without a change of its resource."""
+        query = sa.select(_c.c.uid, _c.c.revision, _c.c.sealed)
+        for uid, revision, sealed in connection.execute(
+            query.where(_c.c.seq > self._credential_seq)
+        ):
+            listed = self._listed.get(uid)
+            # One of a revision that was not read yet comes with that revision.
+            if listed is None or listed.revision != revision or self._sealed.get(uid) == sealed:
+                continue
+            self._sealed[uid] = sealed
+            self._renewed.add(uid)
+
+    def changed(self) -> set[str]:
+        """Uids of resources that came, changed or went since the last call."""
+        changed, self._changed = self._changed, set()
+        return changed
+
+    def renewed(self) -> set[str]:
+        """Uids of resources whose credential was renewed since the last call."""
+        renewed, self._renewed = self._renewed, set()
+        return renewed
+
+    def credential(self, uid: str) -> Credential | None:
+        """The credential for the sink of the resource *uid*; None: it has none.
+
+        Raises:
+            StoreError: It cannot be opened, or is not there although the resource has one. Do
+                not deliver without it. The message says what to do.
+        """
+        sealed = self._sealed.get(uid)
+        if sealed is not None:
+            return self._sealer.open(uid, sealed)
+        listed = self.get(uid)
+        if listed is not None and _has_credential(listed.spec):
+            raise StoreError(
+                "the stored credential is missing: send the subscription with its secrets again"
+            )
+        return None
+
+    def revision(self, uid: str) -> int | None:
+        """Revision of the resource of the route *uid*; None where there is none, or not yet."""
+        found = self._listed.get(uid)
+        return None if found is None else found.revision
 
     def get(self, uid: str) -> Listed | None:
         """The resource of the route *uid*; None where it is deleted, or not seen yet.
@@ -112,3 +190,8 @@ class Directory:
                 raise StoreError(f"the stored subscription {found.id} is damaged") from error
             found = self._listed[uid] = Listed(found.id, found.revision, spec)
         return found
+
+
+def _has_credential(spec: SubscriptionSpec) -> bool:
+    member = CREDENTIAL_MEMBERS[0]
+    return member.encode() in spec.realized and member in spec.to_json()

@@ -21,17 +21,23 @@ def store_url(path: Path) -> sa.URL:
     return sa.URL.create("sqlite+pysqlite", database=str(path))
 
 
-def open_writer(url: sa.URL) -> Engine:
+def open_writer(url: sa.URL, *, durable: bool = True) -> Engine:
     """An engine whose transactions may write and are on the medium when they return.
+
+    Args:
+        url: ``store_url`` of a file, which is made if it is not there.
+        durable: False: they are whole and in order, but a power cut may lose the newest, until
+            a durable one follows. Costs no sync.
 
     Raises:
         StoreError: The folder or file cannot be written.
     """
     if url.get_backend_name() == "sqlite":
         _create_private(Path(url.database or ""))
-    engine = sa.create_engine(url)
+    engine = sa.create_engine(url, hide_parameters=True)
     if engine.dialect.name == "sqlite":
-        sa.event.listen(engine, "connect", _prepare_sqlite_writer)
+        prepare = _prepare_sqlite_writer if durable else _prepare_sqlite_noter
+        sa.event.listen(engine, "connect", prepare)
         sa.event.listen(engine, "begin", _begin_immediate)
     return engine
 
@@ -44,7 +50,7 @@ def open_reader(url: sa.URL) -> Engine:
     """
     if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
         raise StoreError(f"there is no store at {url.database}: the control process makes it")
-    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
+    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", hide_parameters=True)
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "connect", _prepare_sqlite_reader)
     return engine
@@ -56,23 +62,40 @@ def guard() -> Iterator[None]:
     try:
         yield
     except sa.exc.SQLAlchemyError as error:
-        # Statements and parameters stay out of the message: a header may hold a token.
+        # Statements stay out of the message. Parameters stay out of the cause as well
+        # (``hide_parameters``), which a traceback shows: a header may hold a token.
         cause = getattr(error, "orig", None) or type(error).__name__
         raise StoreError(f"the resource store failed: {cause}") from error
 
 
 def _create_private(path: Path) -> None:
-    """Make the file, readable by its owner alone: sinks and headers may hold tokens."""
+    """Make the file, readable by its owner alone: sinks and headers may hold tokens.
+
+    One that is there is not touched. POSIX drops every lock of a process on a file when it closes
+    any descriptor of it; SQLite knows its own descriptors only, and would lose the locks of a
+    connection that is open already (sqlite.org/howtocorrupt.html, section 2.2).
+    """
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        if not os.access(path, os.R_OK | os.W_OK):
+            raise StoreError(f"cannot write the store {path}: no permission") from None
     except OSError as error:
         raise StoreError(f"cannot write the store {path}: {error.strerror}") from error
 
 
 def _prepare_sqlite_writer(connection: Any, _record: object) -> None:
-    # WAL: readers in other processes never wait for the writer. FULL: a commit that returned
-    # survives a power cut (NORMAL may lose the last ones).
-    _pragmas(connection, "journal_mode=WAL", "synchronous=FULL")
+    # FULL: a commit that returned survives a power cut (NORMAL may lose the last ones).
+    _prepare_sqlite_writing(connection, "FULL")
+
+
+def _prepare_sqlite_noter(connection: Any, _record: object) -> None:
+    _prepare_sqlite_writing(connection, "NORMAL")
+
+
+def _prepare_sqlite_writing(connection: Any, synchronous: str) -> None:
+    # WAL: readers in other processes never wait for the writer.
+    _pragmas(connection, "journal_mode=WAL", f"synchronous={synchronous}")
     connection.isolation_level = None  # the driver shall not begin transactions of its own
 
 

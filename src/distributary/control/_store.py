@@ -5,14 +5,18 @@ half. One transaction writes a resource and its route change, so that neither is
 the other (DESIGN rule 4).
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from distributary.control import _engine, _tables
 from distributary.control._batch import Batch, Row
+from distributary.control._credentials_batch import CredentialChanges
+from distributary.control._credentials_rows import read_stored, write_credentials
+from distributary.control._credentials_sealed import Sealer, sealer_beside
+from distributary.control._schedule import write_schedule
 from distributary.control._stored import Applied, Change, StoredSubscription
 from distributary.errors import DistributaryError, NotFoundError, StoreError
 
@@ -30,6 +34,17 @@ _t = _tables.api_subscription
 _g = _tables.generation
 _r = _tables.route_change
 
+# What is read to be shown, by position: a list reads 100,000 of them.
+_SHOWN = sa.select(
+    _t.c.id,
+    _t.c.uid,
+    _t.c.revision,
+    _t.c.etag,
+    _t.c.created_ms,
+    _t.c.updated_ms,
+    _t.c.spec_json,
+)
+
 
 class Store:
     """The store at *url*, made if it is not there.
@@ -38,6 +53,7 @@ class Store:
         url: ``store_url`` of a file.
         changes_kept: See ``CHANGES_KEPT``.
         subscriptions_max: See ``SUBSCRIPTIONS_MAX``.
+        sealer: For credentials; None: with the key file beside the store.
 
     Raises:
         StoreError: It cannot be opened, or a newer version wrote it.
@@ -49,18 +65,23 @@ class Store:
         *,
         changes_kept: int = CHANGES_KEPT,
         subscriptions_max: int = SUBSCRIPTIONS_MAX,
+        sealer: Sealer | None = None,
     ) -> None:
+        self._sealer = sealer or sealer_beside(url)
         self._changes_kept = changes_kept
         self._subscriptions_max = subscriptions_max
         self._trimmed_at = 0
         self._writer = _engine.open_writer(url)
         with _engine.guard(), self._writer.begin() as connection:
             prepare(connection)
+        # That a record was appended may be forgotten: it is appended again, which changes nothing.
+        self._noter = _engine.open_writer(url, durable=False)
         self._reader = _engine.open_reader(url)
 
     def close(self) -> None:
         """Close every connection."""
         self._reader.dispose()
+        self._noter.dispose()
         self._writer.dispose()
 
     def apply(self, changes: Sequence[Change], now_ms: int) -> list[Applied | DistributaryError]:
@@ -87,6 +108,11 @@ class Store:
                 seq=counter.seq,
                 room=self._subscriptions_max - counter.live_count,
                 now_ms=now_ms,
+                credentials=CredentialChanges(
+                    self._sealer,
+                    counter.credential_seq + 1,
+                    read_stored(connection, changes),
+                ),
             )
             outcomes = [batch.apply(change) for change in changes]
             if batch.seq != counter.seq:
@@ -106,8 +132,11 @@ class Store:
             return [(row.seq, row.record_json.encode()) for row in connection.execute(query)]
 
     def mark_appended(self, through_seq: int) -> None:
-        """Note that the records of all changes up to *through_seq* stand in every partition."""
-        with _engine.guard(), self._writer.begin() as connection:
+        """Note that the records of all changes up to *through_seq* stand in every partition.
+
+        A power cut may undo the note: then they are appended once more.
+        """
+        with _engine.guard(), self._noter.begin() as connection:
             connection.execute(
                 sa.update(_r)
                 .where(_r.c.appended.is_(False), _r.c.seq <= through_seq)
@@ -130,29 +159,33 @@ class Store:
         Raises:
             NotFoundError: There is none.
         """
-        query = sa.select(_t).where(_t.c.id == id_, _t.c.state == _tables.LIVE)
+        query = _SHOWN.where(_t.c.id == id_, _t.c.state == _tables.LIVE)
         with _engine.guard(), self._reader.connect() as connection:
-            row = connection.execute(query).mappings().one_or_none()
+            row = connection.execute(query).one_or_none()
         if row is None:
             raise NotFoundError("there is no subscription with this id")
-        return Row.of(row).subscription
+        return _shown(row)
 
     def page(self, after_id: str, limit: int) -> list[StoredSubscription]:
         """At most *limit* subscriptions in the order of their ids, those after *after_id*."""
         query = (
-            sa.select(_t)
-            .where(_t.c.state == _tables.LIVE, _t.c.id > after_id)
+            _SHOWN.where(_t.c.state == _tables.LIVE, _t.c.id > after_id)
             .order_by(_t.c.id)
             .limit(limit)
         )
         with _engine.guard(), self._reader.connect() as connection:
-            found = connection.execute(query).mappings().all()
-        return [Row.of(row).subscription for row in found]
+            found = connection.execute(query).all()
+        return [_shown(row) for row in found]
 
     def live_count(self) -> int:
         """How many subscriptions stand."""
         with _engine.guard(), self._reader.connect() as connection:
             return int(connection.execute(sa.select(_g.c.live_count)).scalar_one())
+
+
+def _shown(row: Iterable[Any]) -> StoredSubscription:
+    *members, spec_json = row
+    return StoredSubscription._make((*members, spec_json.encode()))
 
 
 def prepare(connection: Connection) -> None:
@@ -161,12 +194,22 @@ def prepare(connection: Connection) -> None:
     Raises:
         StoreError: A newer version wrote the store.
     """
-    _tables.metadata.create_all(connection)
+    _tables.schema.create(connection, checkfirst=True)
     version = connection.execute(sa.select(_tables.schema.c.version)).scalar()
     check_version(version or _tables.SCHEMA_VERSION)
+    _tables.metadata.create_all(connection)
+    if version is not None and version < _tables.SCHEMA_VERSION:
+        _bring_up(connection, version)
     if version is None:
         connection.execute(sa.insert(_tables.schema).values(version=_tables.SCHEMA_VERSION))
         connection.execute(sa.insert(_g).values(id=1, seq=0, live_count=0, trimmed_through=0))
+
+
+def _bring_up(connection: Connection, version: int) -> None:
+    for newer in range(version + 1, _tables.SCHEMA_VERSION + 1):
+        for statement in _tables.ADDED_COLUMNS.get(newer, ()):
+            connection.exec_driver_sql(statement)
+    connection.execute(sa.update(_tables.schema).values(version=_tables.SCHEMA_VERSION))
 
 
 def check_version(version: int) -> None:
@@ -192,6 +235,8 @@ def _write(connection: Connection, batch: Batch, live_count: int) -> None:
     if batch.inserts:
         connection.execute(sa.insert(_t), [row.columns() for row in batch.inserts.values()])
     connection.execute(sa.insert(_r), batch.records)
+    write_schedule(connection, batch.schedules)
+    write_credentials(connection, batch.credentials)
     connection.execute(sa.update(_g).values(seq=batch.seq, live_count=live_count))
 
 

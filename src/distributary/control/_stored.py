@@ -1,7 +1,7 @@
 """The values that pass between the store, the service and who calls it."""
 
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -29,6 +29,10 @@ class StoredSubscription(NamedTuple):
     created_ms: int
     updated_ms: int
     realized: bytes
+
+    def __repr__(self) -> str:
+        # Without ``realized``: custom headers may hold secrets.
+        return f"StoredSubscription({self.id}, uid={self.uid}, revision={self.revision})"
 
     def encode(self) -> bytes:
         """JSON of the subscription object, the ``id`` first."""
@@ -126,12 +130,27 @@ class Put:
     precondition: Precondition = NO_PRECONDITION
 
 
+DeleteReason = Literal["deleted", "expired", "used-up"]
+
+
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete the subscription *id*."""
+    """Delete the subscription *id*.
+
+    Attributes:
+        id: Its name.
+        precondition: What must hold before.
+        reason: What the change is then called: somebody asked for it, or it came due.
+    """
 
     id: str
     precondition: Precondition = NO_PRECONDITION
+    reason: DeleteReason = "deleted"
+
+
+def end_of(id_: str, etag: str, reason: DeleteReason) -> Delete:
+    """The change that ends the revision *etag* of *id_*; a newer one it leaves alone."""
+    return Delete(id_, Precondition(if_match=frozenset((etag,))), reason)
 
 
 Change = Put | Delete
@@ -142,7 +161,7 @@ class Applied(NamedTuple):
 
     Attributes:
         seq: Its number, from 1; also the route record's.
-        op: ``created``, ``replaced`` or ``deleted``.
+        op: ``created``, ``replaced``, or the reason of the delete.
         subscription: As it stands now; where it was deleted, as it stood.
         record: The route record that every partition of the log has to take.
     """
@@ -161,7 +180,7 @@ class ChangePendingError(LogUnavailableError):
 
     Attributes:
         id: Of the subscription.
-        op: ``created``, ``replaced`` or ``deleted``.
+        op: ``created``, ``replaced``, or the reason of the delete.
     """
 
     def __init__(self, applied: Applied) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import binascii
+import dataclasses
 import re
 import uuid
 from collections.abc import Callable
@@ -10,15 +11,18 @@ from typing import Final
 
 from distributary.clock import Clock
 from distributary.control._leader import RETRY_WAIT_S, Leader, RouteAppender
+from distributary.control._schedule import Ending
 from distributary.control._store import Store
 from distributary.control._stored import (
     NO_PRECONDITION,
     Delete,
+    DeleteReason,
     Page,
     Precondition,
     Put,
     Replaced,
     StoredSubscription,
+    end_of,
 )
 from distributary.errors import Fault, NotFoundError, ResourceError
 from distributary.resource import Rules, api_subscription
@@ -60,7 +64,7 @@ class Subscriptions:
     ) -> None:
         self._store = store
         self._leader = Leader(store, appender, clock, retry_wait_s=retry_wait_s)
-        self._rules = rules
+        self._rules = dataclasses.replace(rules, wall_ms=clock.wall_ms)
         self._new_uuid = new_uuid
 
     async def start(self) -> None:
@@ -142,7 +146,7 @@ class Subscriptions:
         if not _ID.fullmatch(id_) or id_ in _DOTS:
             message = "an id has 1 to 128 of the characters A-Z a-z 0-9 . _ - (and not only dots)"
             raise ResourceError([Fault("$.id", "value", message)])
-        spec = api_subscription.parse(body, self._rules)
+        spec = api_subscription.parse(body, self._rules, secrets_kept=True)
         claimed = body.get("id") if isinstance(body, dict) else None
         change = Put(id_, spec, self._new_uid(), claimed, precondition)
         applied = await self._leader.submit(change)
@@ -164,6 +168,15 @@ class Subscriptions:
         _known_shape(id_)
         applied = await self._leader.submit(Delete(id_, precondition))
         return applied.subscription
+
+    async def end(self, ending: Ending, reason: DeleteReason) -> None:
+        """Delete what has come to its end by itself, as it stood when that was seen.
+
+        Raises:
+            NotFoundError, ConflictError: It was deleted or replaced meanwhile; look again.
+            LogUnavailableError, StoreError, RequestError: As ``create``.
+        """
+        await self._leader.submit(end_of(ending.id, ending.etag, reason))
 
     def _new_uid(self) -> str:
         return self._new_uuid().hex

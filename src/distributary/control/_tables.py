@@ -4,8 +4,20 @@ from typing import Final
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION: Final = 1
-"""Raised by every change that an older version could not read."""
+SCHEMA_VERSION: Final = 2
+"""Raised by every change that an older version could not read, or would misunderstand.
+
+==  ==========================================================================================
+1   the first
+2   credentials: an older version would deliver without them
+==  ==========================================================================================
+"""
+
+ADDED_COLUMNS: Final[dict[int, tuple[str, ...]]] = {
+    2: ("ALTER TABLE generation ADD COLUMN credential_seq BIGINT NOT NULL DEFAULT 0",),
+}
+"""What a store of an older version needs beside the tables that it lacks, by the version that
+brought it; carried out in one transaction, in order, when the store is opened."""
 
 metadata = sa.MetaData()
 
@@ -20,6 +32,8 @@ generation = sa.Table(
     sa.Column("live_count", sa.BigInteger, nullable=False),
     # Rows of deleted resources up to this change are gone: who is older reads everything again.
     sa.Column("trimmed_through", sa.BigInteger, nullable=False),
+    # Number of the newest change of sealed credentials, which no route record tells of.
+    sa.Column("credential_seq", sa.BigInteger, nullable=False, server_default="0"),
 )
 """One row, with ``id`` 1. Locked by every change, so that numbers are given in commit order."""
 
@@ -62,3 +76,41 @@ route_change = sa.Table(
     sa.Column("appended", sa.Boolean, nullable=False),
     sa.Index("route_change_appended", "appended", "seq"),
 )
+
+schedule = sa.Table(
+    "schedule",
+    metadata,
+    sa.Column("uid", sa.String(64), primary_key=True),
+    # Number of the change that wrote the row.
+    sa.Column("seq", sa.BigInteger, nullable=False, index=True),
+    # When it ends by itself, wall clock, milliseconds.
+    sa.Column("expires_ms", sa.BigInteger, index=True),
+    # How many deliveries it lasts.
+    sa.Column("events_max", sa.BigInteger),
+    # How often its timer makes an event, seconds, and from when on: wall clock, milliseconds.
+    sa.Column("interval_s", sa.Double),
+    sa.Column("phase_ms", sa.BigInteger, nullable=False),
+    # Ticks up to this number may have been made.
+    sa.Column("numbered", sa.BigInteger, nullable=False),
+)
+"""What comes due by itself: a row for each live subscription with a timer or an end."""
+
+_counted = schedule.c.events_max.is_not(None)
+sa.Index(
+    "schedule_counted",
+    schedule.c.events_max,
+    sqlite_where=_counted,
+    postgresql_where=_counted,
+)
+
+credential = sa.Table(
+    "credential",
+    metadata,
+    sa.Column("uid", sa.String(64), primary_key=True),
+    # Of the resource: what is sealed belongs to this revision's sink and to no other.
+    sa.Column("revision", sa.Integer, nullable=False),
+    # Number of the change of credentials that wrote the row.
+    sa.Column("seq", sa.BigInteger, nullable=False, index=True),
+    sa.Column("sealed", sa.LargeBinary, nullable=False),
+)
+"""Sealed credentials: a row for each live subscription that has one, and nothing of the past."""

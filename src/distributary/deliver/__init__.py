@@ -23,13 +23,22 @@ from distributary.deliver._lane import Admission, LaneState
 from distributary.deliver._resolver import CachingResolver, Resolver, SystemResolver
 from distributary.deliver._shared import Limits
 from distributary.deliver._timers import LoopTimers, TimerHandle, Timers
-from distributary.deliver._transport import Answer, Done, Transport, from_coroutine
+from distributary.deliver._transport import (
+    CREDENTIAL_EXPIRED,
+    UNREADABLE,
+    Answer,
+    Done,
+    Transport,
+    from_coroutine,
+)
 
 __all__ = [
+    "CREDENTIAL_EXPIRED",
     "DENIED",
     "METADATA",
     "OWN",
     "TRANSITIONS",
+    "UNREADABLE",
     "AddressRule",
     "Admission",
     "Answer",

@@ -26,6 +26,8 @@ class Destination:
         policy: Attempts, waits, timeout and rate.
         credential: Authorizes deliveries at this sink; the transport puts it where its protocol
             has a place for it. Left out of the ``repr``.
+        unusable: Why nothing can be sent there for now, for people: every attempt fails, and may
+            be made again. None: it is as it should be.
     """
 
     uri: str
@@ -35,6 +37,7 @@ class Destination:
     format: Literal["binary", "structured"] = "binary"
     policy: DeliveryPolicy = dataclasses.field(default_factory=DeliveryPolicy)
     credential: Credential | None = dataclasses.field(default=None, repr=False)
+    unusable: str | None = None
     _hash: int = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -46,6 +49,7 @@ class Destination:
             self.format,
             self.policy,
             self.credential,
+            self.unusable,
         )
         object.__setattr__(self, "_hash", hash(settings))
 

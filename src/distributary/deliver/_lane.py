@@ -15,7 +15,7 @@ from distributary.deliver._destination import Destination
 from distributary.deliver._pacing import Concurrency, Pace
 from distributary.deliver._shared import TASK_BYTES_OVERHEAD, Shared
 from distributary.deliver._timers import TimerHandle
-from distributary.deliver._transport import Answer
+from distributary.deliver._transport import NOT_THE_SINKS, UNREADABLE, Answer
 from distributary.errors import TransportError
 from distributary.flow import Attempt, Task
 from distributary.policy import Reply, retry_after_s
@@ -238,6 +238,10 @@ class Lane:
         self._flights[entry] = None
         shared.in_flight += 1
         transport = shared.transports.get(destination.protocol)
+        if destination.unusable is not None:
+            unusable = TransportError(UNREADABLE, destination.unusable)
+            shared.timers.call_later(0.0, lambda: entry.answered(unusable))
+            return
         if transport is None:
             # A route that a newer version wrote; its tasks must end, not stop the lane.
             error = TransportError(
@@ -267,7 +271,7 @@ class Lane:
                 self._hold_until_s = max(self._hold_until_s, now_s + CUT_HOLD_S)
             elif queue and len(self._flights) + 1 >= self._concurrency.limit:
                 self._concurrency.grow()
-        else:
+        elif isinstance(answer, Reply) or answer.reason not in NOT_THE_SINKS or entry.probe:
             self._trouble(entry, answer, now_s)
         if shared.waiting:
             shared.wake_waiting()

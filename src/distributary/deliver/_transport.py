@@ -3,12 +3,21 @@
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from distributary.deliver._destination import Destination
 from distributary.errors import TransportError
 from distributary.event import Event
 from distributary.policy import Reply
+
+CREDENTIAL_EXPIRED: Final = "credential-expired"
+"""Reason of an attempt that was not made because the token of its sink has expired."""
+
+UNREADABLE: Final = "unreadable-settings"
+"""Reason of an attempt that was not made because its subscription cannot be read now."""
+
+NOT_THE_SINKS: Final = frozenset({CREDENTIAL_EXPIRED, UNREADABLE})
+"""Reasons that say nothing about the sink: it was not asked."""
 
 Answer = Reply | TransportError
 """What comes of an attempt: the sink's reply, or why there was none."""

@@ -13,17 +13,23 @@ from distributary.ingest._desk import Appends
 from distributary.ingest._limits import BODY_BYTES_MAX_DEFAULT, IngestSettings
 from distributary.ingest._partition import choose_partition, partition_key
 from distributary.ingest._request import EVENT_PATHS
+from distributary.ingest._seen import SEEN_CHARS_MAX, SEEN_NAMES_MAX, Seen, SeenNames, load_seen
 from distributary.ingest._server import Server, serve
 
 __all__ = [
     "ACK_BOUNDS_S",
     "BODY_BYTES_MAX_DEFAULT",
     "EVENT_PATHS",
+    "SEEN_CHARS_MAX",
+    "SEEN_NAMES_MAX",
     "Appends",
     "Counters",
     "IngestSettings",
+    "Seen",
+    "SeenNames",
     "Server",
     "choose_partition",
+    "load_seen",
     "partition_key",
     "serve",
 ]

@@ -16,6 +16,7 @@ from distributary.ingest._answers import Answers
 from distributary.ingest._counters import Counters
 from distributary.ingest._limits import RELAYS_MAX, IngestSettings
 from distributary.ingest._request import EVENT_PATHS, Request
+from distributary.ingest._seen import Seen
 
 
 class Appends(Protocol):
@@ -72,6 +73,7 @@ class Desk:
         draining: Shutting down: new requests are answered 503 with ``connection: close``.
         connections: Open connections, refused ones excepted.
         dial: Connects a relay to the control process; None: there is none.
+        seen: Types and sources of accepted events.
     """
 
     __slots__ = (
@@ -84,6 +86,7 @@ class Desk:
         "dial",
         "draining",
         "now_s",
+        "seen",
         "settings",
     )
 
@@ -93,6 +96,7 @@ class Desk:
         settings: IngestSettings,
         clock: Clock,
         dial: Dial | None,
+        seen: Seen | None = None,
     ) -> None:
         self.appends = appends
         self.settings = settings
@@ -103,6 +107,7 @@ class Desk:
         self.counters = Counters()
         self.connections: set[Swept] = set()
         self.draining = False
+        self.seen = Seen() if seen is None else seen
         self._by_address: dict[str, int] = {}
 
     @property

@@ -3,9 +3,11 @@
 Callers: ``_protocol`` queues one for each answer it owes. Hides the accounting of appends.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from distributary.errors import LogError
+from distributary.event import Event
 from distributary.flow import Received
 from distributary.ingest._answers import Persistence
 from distributary.ingest._desk import Desk
@@ -37,6 +39,7 @@ class Exchange:
         "_desk",
         "_event_count",
         "_since_s",
+        "_unseen",
         "answer",
         "persistence",
     )
@@ -46,13 +49,20 @@ class Exchange:
         self.persistence = persistence
         self.answer: bytes | None = None
 
-    def append(self, desk: Desk, received: Received, since_s: float) -> None:
+    def append(
+        self,
+        desk: Desk,
+        received: Received,
+        since_s: float,
+        unseen: Sequence[Event] | None = None,
+    ) -> None:
         """Hands *received* to the log; ``settle`` is called when it is durable or failed.
 
         Args:
             desk: What all connections share.
             received: Events of one request.
             since_s: When the last byte of the request was read: the ack time counts from it.
+            unseen: Events whose type or source is new: noted when they are durable.
         """
         body_bytes = len(received.body)
         counters = desk.counters
@@ -62,6 +72,7 @@ class Exchange:
         self._event_count = received.event_count
         self._body_bytes = body_bytes
         self._since_s = since_s
+        self._unseen = unseen
         desk.appends.submit(received, self.settle)
 
     def settle(self, error: LogError | None) -> None:
@@ -74,6 +85,8 @@ class Exchange:
         if error is None:
             self.answer = desk.answers.accepted[self.persistence]
             counters.accepted(self._event_count, desk.now_s() - self._since_s)
+            if self._unseen is not None:
+                desk.seen.add(self._unseen)
         else:
             # The log room reports why; the sender needs to know only that nothing was kept.
             self.answer = desk.answers.problem(

@@ -300,7 +300,8 @@ class Connection(asyncio.Protocol):
             received = Received(_encode(events), len(events), partition_key(events))
             exchange = Exchange(self, persistence)
             self._waiting.append(exchange)
-            exchange.append(self._desk, received, self._read_s)
+            unseen = self._desk.seen.unseen(events)
+            exchange.append(self._desk, received, self._read_s, unseen)
         else:
             self._desk.counters.accepted(0, 0.0)
             self._answer_now(self._desk.answers.accepted[persistence], persistence)

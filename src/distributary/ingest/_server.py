@@ -14,6 +14,7 @@ from distributary.ingest._counters import Counters
 from distributary.ingest._desk import Appends, Desk, Dial
 from distributary.ingest._limits import IngestSettings
 from distributary.ingest._protocol import Connection
+from distributary.ingest._seen import Seen
 
 _BACKLOG = 1024
 """Connections that the kernel keeps while we are busy: half of what we would take."""
@@ -93,6 +94,7 @@ async def serve(
     settings: IngestSettings,
     control_socket: Path | None,
     clock: Clock,
+    seen: Seen | None = None,
 ) -> Server:
     """Receives events on *sock* until the server is closed.
 
@@ -104,13 +106,14 @@ async def serve(
             events path; None: these are answered 404. It need not exist yet: until it does
             the answer is 503.
         clock: For deadlines, dates and ack times.
+        seen: Takes the types and sources of accepted events; None: nobody asks.
 
     Returns:
         A server that has begun to accept.
     """
     dial: _Dialler | None = None if control_socket is None else _Dialler(control_socket)
     port: Dial | None = dial
-    desk = Desk(appends, settings, clock, port)
+    desk = Desk(appends, settings, clock, port, seen)
     loop = asyncio.get_running_loop()
     listener = await loop.create_server(lambda: Connection(desk), sock=sock, backlog=_BACKLOG)
     return Server(desk, listener, dial)

@@ -3,7 +3,8 @@
 ``Journal`` holds the cursor and the matches done above it; ``DeliveryStore`` holds what waits
 (retries), what lags and what could not be delivered. The partition's owner in ``pipeline``
 calls both from its flush thread, in that order: store first, then journal, because the cursor
-must never pass a match whose row is not yet durable (DESIGN rule 1).
+must never pass a match whose row is not yet durable (DESIGN rule 1). ``QuotaStore`` counts the
+deliveries of subscriptions with a ``maxevents``, over all partitions.
 
 Hides: file formats, SQL, fsync.
 """
@@ -19,6 +20,7 @@ from distributary.outcome._journal import (
     fit,
     read_journal,
 )
+from distributary.outcome._quota import Grant, QuotaStore, Slot, SlotWish
 from distributary.outcome._store import (
     Changes,
     DeadLetter,
@@ -37,11 +39,15 @@ __all__ = [
     "DoneKey",
     "Failure",
     "Files",
+    "Grant",
     "Journal",
     "JournalState",
     "LagRow",
     "Mark",
+    "QuotaStore",
     "RetryRow",
+    "Slot",
+    "SlotWish",
     "SystemFiles",
     "fit",
     "read_journal",

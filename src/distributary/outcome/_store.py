@@ -183,8 +183,9 @@ def sqlite_url(path: Path) -> str:
     return f"sqlite+pysqlite:///{path}"
 
 
-def _engine(url: str) -> Engine:
-    engine = sa.create_engine(url)
+def open_engine(url: str) -> Engine:
+    """An engine whose transactions are on the medium when they return; its file is private."""
+    engine = sa.create_engine(url, hide_parameters=True)  # tracebacks: rows hold whole events
     if engine.dialect.name == "sqlite":
         _create_private(engine.url.database)
 
@@ -199,10 +200,17 @@ def _engine(url: str) -> Engine:
 
 
 def _create_private(database: str | None) -> None:
-    """Make the file, readable by its owner alone: rows hold whole events."""
+    """Make the file, readable by its owner alone: rows hold whole events.
+
+    One that is there is not touched: closing a descriptor of it would drop the locks that
+    connections of this process hold (sqlite.org/howtocorrupt.html, section 2.2).
+    """
     if database and database != ":memory:":
         try:
-            os.close(os.open(database, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            os.close(os.open(database, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            if not os.access(database, os.R_OK | os.W_OK):
+                raise StoreError(f"cannot write the store {database}: no permission") from None
         except OSError as error:
             raise StoreError(f"cannot write the store {database}: {error.strerror}") from error
 
@@ -216,7 +224,7 @@ class DeliveryStore:
     """
 
     def __init__(self, url: str, partition: int) -> None:
-        self._engine = _engine(url)
+        self._engine = open_engine(url)
         self._partition = partition
         with self._guard(), self._engine.begin() as connection:
             _meta.create_all(connection)
@@ -317,7 +325,7 @@ class DeliveryStore:
         if not changes.rows:
             return
         rows = [self._values(row) for row in changes.rows.values()]
-        _upsert(connection, _retry, rows)
+        upsert(connection, _retry, rows)
 
     def _values(self, row: RetryRow) -> dict[str, Any]:
         failure = row.failure
@@ -340,7 +348,7 @@ class DeliveryStore:
     def _put_lags(self, connection: Connection, changes: Changes) -> None:
         put = [lag._asdict() for lag in changes.lags.values() if lag is not None]
         if put:
-            _upsert(connection, _lag, [{"partition": self._partition, **lag} for lag in put])
+            upsert(connection, _lag, [{"partition": self._partition, **lag} for lag in put])
         gone = [name for name, lag in changes.lags.items() if lag is None]
         if gone:
             connection.execute(
@@ -371,7 +379,7 @@ class DeliveryStore:
             }
             for letter in changes.dead_letters
         ]
-        _upsert(connection, _dead_letter, letters)
+        upsert(connection, _dead_letter, letters)
 
     def close(self) -> None:
         """Close the connections."""
@@ -395,15 +403,29 @@ def _row_of(found: sa.RowMapping) -> RetryRow:
     )
 
 
-def _upsert(connection: Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
-    """Insert or replace *rows* by primary key, in both dialects."""
+def upsert(
+    connection: Connection,
+    table: sa.Table,
+    rows: list[dict[str, Any]],
+    *,
+    only: tuple[str, ...] | None = None,
+) -> None:
+    """Insert *rows*, or replace those that are there by primary key, in both dialects.
+
+    Args:
+        connection: In a transaction.
+        table: Where.
+        rows: What; every one with the same columns.
+        only: Columns that are replaced in rows that are there; None: all.
+    """
     if connection.dialect.name == "postgresql":
         from sqlalchemy.dialects.postgresql import insert  # noqa: PLC0415 - only when it is used
     else:
         from sqlalchemy.dialects.sqlite import insert  # type: ignore[assignment]  # noqa: PLC0415
     statement = insert(table)
     keys = [column.name for column in table.primary_key]
-    changed = {c.name: statement.excluded[c.name] for c in table.columns if c.name not in keys}
+    names = only or tuple(c.name for c in table.columns if c.name not in keys)
+    changed = {name: statement.excluded[name] for name in names}
     connection.execute(
         statement.on_conflict_do_update(index_elements=keys, set_=changed),
         rows,

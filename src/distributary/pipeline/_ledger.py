@@ -2,11 +2,14 @@
 
 Everything that happened since the last flush goes in together: retry rows, lags and dead
 letters into the store first, then the cursor and the outcomes into the journal (DESIGN
-rule 1). One flush at a time; the next takes all that came meanwhile.
+rule 1). Slots of counted subscriptions are freed before all that and counted after it: what a
+crash leaves between is a slot too few, never a delivery too many. One flush at a time; the next
+takes all that came meanwhile.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from distributary.clock import Clock
 from distributary.errors import StoreError
@@ -18,7 +21,9 @@ from distributary.outcome import (
     Journal,
     LagRow,
     Mark,
+    QuotaStore,
     RetryRow,
+    Slot,
 )
 from distributary.pipeline._ports import Blocking, Timers
 
@@ -47,17 +52,38 @@ class Point:
     lagging: dict[str, int] = field(default_factory=dict)
 
 
+Forgettable: TypeAlias = tuple[list[DoneKey], list[tuple[str, int]]]
+"""Matches of finished rows, and names of lags that have ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """What one flush writes."""
+
+    point: Point
+    changes: Changes
+    done: list[tuple[DoneKey, int]]
+    freed: list[Slot]
+    counted: list[Slot]
+
+    @property
+    def empty(self) -> bool:
+        return not (self.changes or self.done or self.freed or self.counted)
+
+
 class Ledger:
     """Collects changes and flushes them.
 
     Args:
         journal: Cursor and outcomes.
         store: Retries, lags, dead letters.
+        quota: Slots of counted subscriptions.
+        partition: Partition number.
         blocking: Runs the flush beside the loop.
         timers: For the flush interval.
         clock: Likewise.
         point: Gives the owner's position; called once a flush.
-        forgettable: Gives finished rows that the cursor *at that mark* has passed.
+        forgettable: Gives finished rows, and lags, that the cursor *at that mark* has passed.
         failed: Called once when a flush fails: the owner must start nothing any more.
     """
 
@@ -65,16 +91,20 @@ class Ledger:
         self,
         journal: Journal,
         store: DeliveryStore,
+        quota: QuotaStore,
         *,
+        partition: int,
         blocking: Blocking,
         timers: Timers,
         clock: Clock,
         point: Callable[[], Point],
-        forgettable: Callable[[Point], list[DoneKey]],
+        forgettable: Callable[[Point], Forgettable],
         failed: Callable[[StoreError], None],
     ) -> None:
         self._journal = journal
         self._store = store
+        self._quota = quota
+        self._partition = partition
         self._blocking = blocking
         self._timers = timers
         self._clock = clock
@@ -84,6 +114,8 @@ class Ledger:
         self._changes = Changes()
         self._done: list[tuple[DoneKey, int]] = []
         self._caught_up: list[tuple[DoneKey, int]] = []
+        self._freed: list[Slot] = []
+        self._counted: list[Slot] = []
         self._durable = Point(journal.state.mark, 0, ())
         self._flushing = False
         self._armed = False
@@ -137,6 +169,14 @@ class Ledger:
         self._changes.forget.append(key)
         self._arm()
 
+    def free(self, slot: Slot) -> None:
+        """The match with this slot failed for good; say so before its outcome is noted."""
+        self._freed.append(slot)
+
+    def count(self, slot: Slot) -> None:
+        """The match with this slot was delivered; say so before its outcome is noted."""
+        self._counted.append(slot)
+
     def moved(self) -> None:
         """The cursor may have moved: flush in a while."""
         if not self._armed and self._clock.monotonic_s() - self._cursor_s >= CURSOR_S:
@@ -158,30 +198,13 @@ class Ledger:
         if self._flushing or self._dead:
             return
         self.begun_round += 1
-        point = self._point()
-        changes, self._changes = self._changes, Changes()
-        for lag in point.lags:
-            changes.lags[lag.name] = lag  # As it stands now, also where it has just begun.
-        changes.forget.extend(self._forgettable(self._durable))
-        # What the cursor covers need not be said again.
-        done = [(key, crc) for key, crc in self._done if key.offset >= point.mark.offset]
-        done += self._caught_up
-        self._done = []
-        self._caught_up = []
+        batch = self._collect(self._point())
         self._cursor_s = self._clock.monotonic_s()
-        if not changes and not done and point.mark == self._durable.mark:
+        if batch.empty and batch.point.mark == self._durable.mark:
             self.durable_round = self.begun_round
             self._call_idle()
             return
         self._flushing = True
-
-        def work() -> None:
-            if changes:
-                self._store.apply(changes)
-            if point.lagging:
-                self._journal.record(point.mark, done, point.floor, point.lagging)
-            else:
-                self._journal.record(point.mark, done, point.floor)
 
         def finished(error: StoreError | None) -> None:
             self._flushing = False
@@ -192,10 +215,41 @@ class Ledger:
                 return
             self.flush_count += 1
             self.durable_round = self.begun_round
-            self._durable = point
+            self._durable = batch.point
             self._again()
 
-        self._blocking.run(work, finished)
+        self._blocking.run(lambda: self._write(batch), finished)
+
+    def _collect(self, point: Point) -> _Batch:
+        """All that came since the last flush."""
+        changes, self._changes = self._changes, Changes()
+        for lag in point.lags:
+            changes.lags[lag.name] = lag  # As it stands now, also where it has just begun.
+        rows, ended = self._forgettable(self._durable)
+        changes.forget.extend(rows)
+        changes.lags.update(dict.fromkeys(ended))
+        # What the cursor covers need not be said again.
+        done = [(key, crc) for key, crc in self._done if key.offset >= point.mark.offset]
+        done += self._caught_up
+        self._done = []
+        self._caught_up = []
+        freed, self._freed = self._freed, []
+        counted, self._counted = self._counted, []
+        return _Batch(point, changes, done, freed, counted)
+
+    def _write(self, batch: _Batch) -> None:
+        """Make *batch* durable; beside the loop."""
+        point = batch.point
+        if batch.freed:
+            self._quota.free(self._partition, batch.freed)
+        if batch.changes:
+            self._store.apply(batch.changes)
+        if point.lagging:
+            self._journal.record(point.mark, batch.done, point.floor, point.lagging)
+        else:
+            self._journal.record(point.mark, batch.done, point.floor)
+        if batch.counted:
+            self._quota.count(self._partition, batch.counted)
 
     def _again(self) -> None:
         if len(self._done) >= FLUSH_COUNT or self._idle:

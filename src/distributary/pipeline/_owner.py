@@ -5,36 +5,23 @@ that keep it correct are DESIGN's "Rules that keep it correct"; where one is at 
 names it.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 
-from distributary.deliver import Admission, BreakerState
-from distributary.errors import DistributaryError, EventError, StoreError
-from distributary.event import record as event_record
-from distributary.flow import (
-    Attempt,
-    Kind,
-    Leg,
-    Logged,
-    Origin,
-    Position,
-    RouteRecord,
-    Task,
-    encode_route,
-)
-from distributary.log import iter_frames
-from distributary.outcome import DoneKey, LagRow
-from distributary.pipeline._catch_up import CatchUp, Lag
-from distributary.pipeline._ledger import Ledger, Point
-from distributary.pipeline._patience import Patience
-from distributary.pipeline._settle import Settle
+from distributary.errors import DistributaryError, StoreError
+from distributary.flow import Attempt, Kind, Logged, Origin, RouteRecord, Task, encode_route
+from distributary.outcome import LagRow
+from distributary.pipeline._catch_up import CatchUp
+from distributary.pipeline._hand_out import HandOut
+from distributary.pipeline._intake import Intake
+from distributary.pipeline._ledger import Forgettable, Ledger, Point
+from distributary.pipeline._matching import Matching
+from distributary.pipeline._patience import PAUSE_S
+from distributary.pipeline._settle import Settle, waits_for_slot
+from distributary.pipeline._slots import Slots, claims
 from distributary.pipeline._standing import Standing
 from distributary.pipeline._surroundings import Surroundings
 from distributary.pipeline._tracker import Tracker
 
-SLICE_RECORDS = 128
-"""Records taken before the loop gets its turn: under a millisecond, so that answers of sinks
-and timers are never far behind."""
 TICK_S = 0.1
 """How often the owner looks at its targets, its board and its lags."""
 WINDOW_EVENTS = 100_000
@@ -59,33 +46,30 @@ class Owner:
         self._targets = around.targets
         self._meter = around.meter
         mark = around.journal.state.mark
-        self._start = mark.offset
         self._live = mark.offset
         self._tracker = Tracker(mark)
-        self._chunks: deque[tuple[int, bytes]] = deque()
-        self.buffered_bytes = 0
-        """Bytes of chunks that were fed and not yet taken."""
-        self._frames: Iterator[Logged] = iter(())
-        self._chunk_end = mark.offset
-        self._held: deque[Task] = deque()
-        self._pumping = False
-        self._pausing = False
         self._advancing = False
+        self._blind = False
         self._stopped = False
         self._failed = False
         self._ended = False
-        self._seen_before: dict[DoneKey, int] = {}
-        self._seen_until = 0
         self.dispatcher = around.make_dispatcher(self._on_attempt, self._on_room)
-        self._patience = Patience(around.clock, self.dispatcher, around.targets.all_go_to)
+        self._intake = Intake(self, around.timers, PAUSE_S, mark.offset)
         self._catch_up = CatchUp(
+            partition=around.partition,
+            make_records=around.make_records,
+            offers=self,
             live=lambda: self._live,
-            comfortable=self._comfortable,
+            may_join=self._may_join,
             ended=self._on_lag_ended,
+            dropped=self._on_lag_dropped,
         )
+        self._slots = Slots(around, self._on_answers)
         self._ledger = Ledger(
             around.journal,
             around.store,
+            around.quota,
+            partition=around.partition,
             blocking=around.blocking,
             timers=around.timers,
             clock=around.clock,
@@ -97,8 +81,26 @@ class Owner:
             around,
             ledger=self._ledger,
             dispatcher=self.dispatcher,
+            slots=self._slots,
             let_go=self._let_go,
             fail=self._fail,
+        )
+        self._hand_out = HandOut(
+            around,
+            dispatcher=self.dispatcher,
+            catch_up=self._catch_up,
+            slots=self._slots,
+            settle=self._settle,
+            ledger=self._ledger,
+            passed=self._tracker.finish,
+        )
+        self._matching = Matching(
+            around.partition,
+            self._table,
+            self._catch_up,
+            meter=around.meter,
+            report=around.report,
+            void=self._settle.void,
         )
         self._standing = Standing(
             around,
@@ -115,234 +117,139 @@ class Owner:
         """The record that the live path will look at next."""
         return self._live
 
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of chunks that were fed and not yet taken."""
+        return self._intake.buffered_bytes
+
     def start(self) -> None:
-        """Load what the last owner left (outcomes, rows, lags) and begin."""
+        """Load what the last owner left (outcomes, rows, lags, slots) and begin."""
         around = self._around
         self._targets.refresh()
-        self._seen_before = dict(around.journal.state.done)
-        for row in around.store.rows():
-            self._seen_before[row.key] = row.checksum
+        done = dict(around.journal.state.done)
+        rows = around.store.rows()
+        lags = around.store.lags()
+        self._matching.load(done | {row.key: row.checksum for row in rows})
+        for row in rows:
             self._settle.load(row)
-        self._seen_until = max((key.offset + 1 for key in self._seen_before), default=0)
-        for lag_row in around.store.lags():
-            self._catch_up.add(Lag(self.partition, lag_row, around.make_records(), self))
+        for lag in lags:
+            self._catch_up.add(lag)
+        self._slots.load(claims(self._live, done, rows, lags))
         self._tick()
 
     # -- taking records -----------------------------------------------------------------------
 
     def feed(self, to_offset: int, chunk: bytes) -> None:
         """Take the next *chunk* of whole frames; the record after it is *to_offset*."""
-        self._chunks.append((to_offset, chunk))
-        self.buffered_bytes += len(chunk)
-        if not self._pumping and not self._pausing and not self._stopped:
-            self._pump()
+        self._intake.feed(to_offset, chunk)
 
-    def _schedule_pump(self) -> None:
-        if not self._pumping and not self._stopped:
-            self._pumping = True
-            self._around.timers.call_later(0.0, self._pump_again)
+    def all_taken(self) -> None:
+        """There is nothing more for now."""
+        self._ledger.moved()
 
-    def _pause(self) -> None:
-        if not self._pausing:
-            self._pausing = True
-            self._around.timers.call_later(self._patience.pause_s, self._pause_over)
-
-    def _pause_over(self) -> None:
-        self._pausing = False
-        self._schedule_pump()
-
-    def _pump_again(self) -> None:
-        self._pumping = False
-        if not self._stopped:
-            self._pump()
-
-    def _pump(self) -> None:
-        """Take records until there are none, a lane asks for patience, or the slice is over."""
-        try:
-            for _ in range(SLICE_RECORDS):
-                if self._held and not self._offer_held():
-                    self._pause()
-                    return
-                logged = next(self._frames, None)
-                if logged is not None:
-                    self._take(logged)
-                elif not self._next_chunk():
-                    self._ledger.moved()
-                    return
-        except DistributaryError as error:
-            self._fail(error)
-            return
-        self._schedule_pump()
-
-    def _next_chunk(self) -> bool:
-        if self._chunk_end > self._live:
-            self._note_hole(self._chunk_end)
-            self._follower.pass_gap(self._chunk_end)
-            self._tracker.skip_to(self._chunk_end)
-            self._live = self._chunk_end
-        if not self._chunks:
-            return False
-        self._chunk_end, chunk = self._chunks.popleft()
-        self.buffered_bytes -= len(chunk)
-        self._frames = iter_frames(chunk, verify=False)  # verified when it was read
-        return True
+    def pass_hole(self, to_offset: int) -> None:
+        """There are no records up to *to_offset*: damaged, or leapt over after a loss."""
+        if to_offset > self._live:
+            self._note_hole(to_offset)
+            self._change(self._follower.pass_gap(to_offset), to_offset)
+            self._tracker.skip_to(to_offset)
+            self._live = to_offset
 
     def _note_hole(self, end: int) -> None:
-        """There are no records up to *end*: damaged on the medium, or leapt over after a loss."""
         self._meter.add("lost_records_total", end - self._live)
         self._around.report("records-lost", {"from": self._live, "to": end})
 
-    def _take(self, logged: Logged) -> None:
+    def take(self, logged: Logged) -> bool:
+        """Take the next record; False where that cost as much as a slice of others."""
         offset = logged.offset
         if offset < self._live:
-            return  # Below the cursor: done before this owner began.
+            return True  # Below the cursor: done before this owner began.
         if offset > self._live:
             self._note_hole(offset)
-        change = self._follower.pass_record(logged)
-        tasks: list[Task] = []
-        if logged.kind == Kind.EVENTS:
-            tasks = self._match(logged)
-        elif change is not None:
-            self._on_change(change.uid, deleted=change.op == "delete")
+        begun = self._change(self._follower.pass_record(logged), offset)
+        tasks = [] if logged.kind == Kind.ROUTE else self._matching.tasks(logged)
         self._tracker.take(offset, logged.checksum, tasks)
         self._live = offset + 1
         for task in tasks:
-            if self._held or not self._offer(task):
-                self._held.append(task)
+            self._hand_out.take(task)
+        return not begun
 
-    def _match(self, logged: Logged) -> list[Task]:
-        offset, logged_ms, checksum, _, body = logged
-        try:
-            events = event_record.decode(body)
-        except EventError as error:
-            # Written whole (the checksums hold) but by nobody we know: said, counted, passed.
-            self._meter.add("undecodable_records_total")
-            self._around.report("undecodable-record", {"offset": offset, "error": str(error)})
-            return []
-        self._meter.counters["events_read_total"] += len(events)
-        tasks: list[Task] = []
-        lags = self._catch_up.by_route
-        covers = self._catch_up.covers
-        match = self._table.match
-        for index, event in enumerate(events):
-            for route in match(event):
-                if route in lags and covers(route, offset, index):
-                    continue
-                task = Task(
-                    Position(self.partition, offset, index),
-                    checksum,
-                    route,
-                    event,
-                    Leg.EVENT,
-                    1,
-                    logged_ms,
-                    Origin.LIVE,
-                )
-                if offset >= self._seen_until or not self.is_done(task):
-                    tasks.append(task)
-        self._meter.counters["matches_total"] += len(tasks)
-        return tasks
+    def _change(self, changes: Sequence[RouteRecord], offset: int) -> bool:
+        """Routes changed at *offset*; True where one of them begins in the past."""
+        begun = False
+        if changes:
+            self._look_at_targets()
+        for change in changes:
+            if change.op == "delete":
+                self._end_route(change.uid)
+            elif change.begin_ms is not None:
+                begun |= self._begin_in_the_past(change, change.begin_ms, offset)
+        return begun
 
-    def is_done(self, task: Task) -> bool:
-        """True for a match that had its outcome, or a row, before this owner began.
+    def _end_route(self, route: str) -> None:
+        self._slots.forget(route)
+        self._hand_out.forget(route)
+        for first, end in self._catch_up.drop(route):
+            self._report_lag_dropped(route, first, end)
 
-        Void where the checksum differs: the log lost that record and used its position again.
+    def _report_lag_dropped(self, route: str, first: int, end: int) -> None:
+        self._meter.add("lags_dropped_total")
+        reason = self._settle.why_gone(route)
+        self._around.report("dropped", {"route": route, "from": first, "to": end, "reason": reason})
+
+    def _begin_in_the_past(self, change: RouteRecord, begin_ms: int, offset: int) -> bool:
+        """The route that stands from *offset* on lags from its beginning, if that lies before.
+
+        A restart may meet the record again. Whether the lag was begun does not depend on what
+        is left of it: the row of one that has ended stays until the cursor has passed this.
         """
-        position = task.position
-        key = DoneKey(position.offset, position.index, task.route)
-        checksum = self._seen_before.get(key)
-        if checksum is not None and checksum != task.checksum:
-            self._settle.void(key)
-        return checksum == task.checksum
-
-    def _on_change(self, route: str, *, deleted: bool) -> None:
-        self._targets.refresh()
-        if deleted:
-            for first, end in self._catch_up.drop(route):
-                self._meter.add("lags_dropped_total")
-                self._around.report(
-                    "dropped",
-                    {"route": route, "from": first, "to": end, "reason": "route-deleted"},
-                )
-
-    # -- handing out --------------------------------------------------------------------------
-
-    def _offer_held(self) -> bool:
-        held = self._held
-        while held:
-            if not self._offer(held[0]):
-                return False
-            held.popleft()
-        return True
-
-    def _offer(self, task: Task) -> bool:
-        """Hand a live task out; False where its lane is worth a moment's patience."""
-        position = task.position
-        if task.origin is Origin.LIVE and self._catch_up.covers(
-            task.route, position.offset, position.index
-        ):
-            self._tracker.finish(task)  # The lag row has it now.
-            return True
-        target = self._targets.get(task.route)
-        if target is None:
-            self._settle.drop(task, "route-deleted")
-            return True
-        if self._settle.crowded(task.route):
-            self._yield(task, target.sink.uri)
-            return True
-        admission = self.dispatcher.offer(task, target.sink)
-        if admission is Admission.ADMITTED:
-            return True
-        if admission is Admission.FULL and self._patience.worth(target.sink.uri):
+        if self._catch_up.began_before(change.uid, offset):
             return False
-        self._yield(task, target.sink.uri)
-        return True
-
-    def _begin_lag(self, task: Task, uri: str) -> None:
-        """The sink of *task* takes no more: its route lags from here on (DESIGN rule 3)."""
-        record = self._table.record(task.route)
-        offset, index = task.position.offset, task.position.index
-        if record is None:
-            self._settle.drop(task, "route-deleted")
-            return
-        if offset < self._follower.changed_at(task.route) or self._catch_up.began_after(
-            task.route, offset, index
-        ):
-            # The filters of today did not stand there, and a lag's row holds no others; or what
-            # lies behind was another lag's, and this one would read it again.
-            self._settle.park(task, uri)
-            return
-        row = LagRow(task.route, offset, index, offset, None, encode_route(record))
-        self._catch_up.add(Lag(self.partition, row, self._around.make_records(), self))
+        first = self._follower.first_since(begin_ms)
+        if first >= offset:
+            return True
+        if self._targets.get(change.uid) is None:
+            self._report_lag_dropped(change.uid, first, offset)
+            return True
+        row = LagRow(change.uid, first, 0, first, None, encode_route(change))
+        self._standing.keep_from(first)
+        self._catch_up.add(row)
         self._ledger.put_lag(row)
-        self._tracker.finish(task)
-        self._meter.add("lags_begun_total")
-        self._around.report("route-lags", {"route": task.route, "from": offset})
+        self._meter.add("replays_begun_total")
+        self._around.report("route-replays", {"route": change.uid, "from": first, "to": offset})
+        return True
 
-    def offer_catch_up(self, task: Task) -> bool:
-        """Hand out a task that a lag brought; False where its sink takes none now."""
-        target = self._targets.get(task.route)
-        if target is None:
-            self._settle.drop(task, "route-deleted")
-            return True
-        if self._settle.crowded(task.route):
-            return False
-        return self.dispatcher.offer(task, target.sink) is Admission.ADMITTED
+    # -- what lags ask and tell ---------------------------------------------------------------
+
+    def offer_catch_up(self, task: Task) -> str | None:
+        """Hand out a task that a lag brought; what it waits for where it is not taken now."""
+        return self._hand_out.offer_catch_up(task)
 
     def lost_changes(self, route: str, after_seq: int, gap_end: int) -> list[RouteRecord]:
         """Changes of *route* whose records the medium lost in a hole that ends at *gap_end*."""
         return self._follower.lost_changes(route, after_seq, gap_end)
 
-    def _on_lag_ended(self, name: tuple[str, int]) -> None:
+    def _on_lag_ended(self, row: LagRow) -> bool:
+        assert row.to_offset is not None
+        if self._ledger.durable_mark.offset >= row.to_offset:
+            self._ledger.end_lag(row.name)
+            return False
+        self._ledger.put_lag(row)
+        return True
+
+    def _on_lag_dropped(self, name: tuple[str, int]) -> None:
         self._ledger.end_lag(name)
 
-    def _comfortable(self, route: str) -> bool:
-        if any(task.route == route for task in self._held):
-            return False  # The lag has those: they must meet it before it is gone.
-        if self._settle.crowded(route, 0.5):
-            return False
-        target = self._targets.get(route)
-        return target is None or self._patience.comfortable(target.sink.uri)
+    def _may_join(self, route: str) -> bool:
+        return self._hand_out.may_join(route)
+
+    def offer_held(self) -> bool:
+        """Hand out what is held back; False where its lane is worth a moment's patience."""
+        return self._hand_out.offer_held()
+
+    def is_done(self, task: Task) -> bool:
+        """True for a match that had its outcome, or a row, before this owner began."""
+        return self._matching.is_done(task)
 
     # -- what comes back ----------------------------------------------------------------------
 
@@ -354,10 +261,23 @@ class Owner:
         except DistributaryError as error:
             self._fail(error)  # The match stays open: the next owner's.
 
+    def _on_answers(self, answers: list[tuple[Task, bool]]) -> None:
+        """The store has said which tasks hold a slot now."""
+        try:
+            for task, granted in answers:
+                self._hand_out.take_answer(task, granted=granted)
+        except DistributaryError as error:
+            self._fail(error)  # Those that are left are the next owner's, with their slots.
+            return
+        for route in dict.fromkeys(task.route for task, _ in answers):
+            self._catch_up.wake_for(waits_for_slot(route))
+        self._advance_lags()
+
     def _on_room(self, uri: str) -> None:
         self._settle.room(uri)
-        if self._held:
-            self._schedule_pump()
+        if self._hand_out.holds_back:
+            self._intake.go_on()
+        self._catch_up.wake_for(uri)
         self._advance_lags()
 
     def fail(self, error: DistributaryError) -> None:
@@ -378,9 +298,10 @@ class Owner:
             return
         self._around.timers.call_later(TICK_S, self._tick)
         try:
-            self._targets.refresh()
-            self._offer_anew()
-            self._yield_closed_lanes()
+            self._look_at_targets()
+            self._hand_out.offer_anew()
+            self._hand_out.yield_closed_lanes()
+            self._catch_up.wake()
             self._advance_lags()
         except DistributaryError as error:
             self._fail(error)
@@ -396,38 +317,18 @@ class Owner:
         self._standing.post(self._live)
         self._ledger.moved()
 
-    def _yield_closed_lanes(self) -> None:
-        """What waits behind an open breaker must not hold the cursor (DESIGN rule 3)."""
-        for lane in self.dispatcher.lanes():
-            if lane.queued and lane.breaker is BreakerState.OPEN:
-                for task in self.dispatcher.take_queued(lane.uri):
-                    self._yield(task, lane.uri)
-
-    def _yield(self, task: Task, uri: str) -> None:
-        """The lane of *task* does not take it: its lag has it, or a new lag, or a row."""
-        position = task.position
-        if task.origin is not Origin.LIVE:
-            self._settle.park(task, uri)
-        elif self._catch_up.covers(task.route, position.offset, position.index):
-            self._tracker.finish(task)  # The lag row has it now.
-        elif self._catch_up.lagging(task.route):
-            self._settle.park(task, uri)  # It lies before the lag.
-        else:
-            self._begin_lag(task, uri)
-
-    def _offer_anew(self) -> None:
-        """Resources changed: what waits goes where the newest revision says (DESIGN rule 5)."""
-        changed = self._targets.changed_uris()
-        for uri in changed:
-            # Rows, not held tasks: what came later may be on its way to the new sink, and a lag
-            # that began at one of these would read it again.
-            for task in self.dispatcher.take_queued(uri):
-                if self._targets.get(task.route) is None:
-                    self._settle.drop(task, "route-deleted")
-                else:
-                    self._settle.park(task, uri)
-        for uri in changed:
-            self._settle.room(uri)
+    def _look_at_targets(self) -> None:
+        """What is known stays good enough while the store cannot be read."""
+        try:
+            self._targets.refresh()
+        except StoreError as error:
+            if not self._blind:
+                self._around.report("resources-unreadable", {"error": str(error)})
+            self._blind = True
+            return
+        if self._blind:
+            self._blind = False
+            self._around.report("resources-readable", {})
 
     def _advance_lags(self) -> None:
         if self._stopped or not len(self._catch_up):
@@ -448,22 +349,31 @@ class Owner:
 
     def _point(self) -> Point:
         mark = self._tracker.mark()
+        rows = self._catch_up.rows()
         lag_floor = self._catch_up.floor()
         floor = mark.offset if lag_floor is None else min(mark.offset, lag_floor)
-        return Point(mark, floor, self._catch_up.rows(), self._catch_up.floors())
+        return Point(mark, floor, rows, self._catch_up.floors())
 
-    def _forgettable(self, durable: Point) -> list[DoneKey]:
-        return self._settle.forgettable(durable.mark.offset, self._catch_up.needs)
+    def _forgettable(self, durable: Point) -> Forgettable:
+        cursor = durable.mark.offset
+        rows = self._settle.forgettable(cursor, self._catch_up.needs)
+        return rows, self._catch_up.forgettable(cursor)
 
     # -- ending -------------------------------------------------------------------------------
 
     def _fail(self, error: DistributaryError | StoreError) -> None:
         if self._failed:
             return
-        self._failed = self._stopped = True
-        self._settle.stop()
+        self._failed = True
+        self._stop()
         self.dispatcher.take_queued()  # What cannot be written down must not be sent.
         self._around.on_failed(error)
+
+    def _stop(self) -> None:
+        self._stopped = True
+        self._intake.stop()
+        self._settle.stop()
+        self._slots.stop()
 
     def drain(self, deadline_s: float, done: Callable[[int], None]) -> None:
         """Start nothing more; wait for what is under way; make it durable; then call *done*.
@@ -476,9 +386,9 @@ class Owner:
                 are left without an outcome, as after a crash.
             done: Called with the number of attempts that were left.
         """
-        self._stopped = True
-        self._settle.stop()
-        self.dispatcher.take_queued()
+        self._stop()
+        for task in self.dispatcher.take_queued():
+            self._slots.leave(task)
         clock, timers = self._around.clock, self._around.timers
         until_s = clock.monotonic_s() + deadline_s
 
@@ -487,7 +397,9 @@ class Owner:
             if left and clock.monotonic_s() < until_s:
                 timers.call_later(0.005, look)
             else:
-                self._ledger.when_durable(lambda: self._finish(left, done))
+                self._ledger.when_durable(
+                    lambda: self._slots.when_idle(lambda: self._finish(left, done))
+                )
 
         look()
 

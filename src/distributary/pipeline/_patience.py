@@ -41,7 +41,6 @@ class Patience:
         self._spent: dict[str, float] = {}
         self._window_s = clock.monotonic_s()
         self._last: tuple[str, float] | None = None
-        self.pause_s = PAUSE_S
 
     def worth(self, uri: str) -> bool:
         """True where the intake should wait for the lane of *uri*; asked again after a pause."""

@@ -5,17 +5,21 @@
     data/
       LOCK                        one server at a time
       state.db                    resources (control)
+      credentials.key             opens the sink credentials in it, unless chosen elsewhere
       log/p0000/…                 the log (log room)
       outcome/p0000/journal       cursor and outcomes (outcome room)
       outcome/p0000/delivery.db   retries, lags, dead letters
       outcome/p0000/routes        route table at a durable cursor (a cache, can be rebuilt)
       outcome/p0000/OWNER         locked by the process that delivers the partition
+      outcome/quota.db            deliveries of counted subscriptions (all partitions)
       run/                        sockets, boards, metric snapshots: nothing to keep
       spark/                      Spark's checkpoint: scratch, rebuilt when damaged
 """
 
 from dataclasses import dataclass
 from pathlib import Path
+
+from distributary.control import KEY_FILE_NAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,10 @@ class Places:
     def state_db(self) -> Path:
         """The resource store."""
         return self.root / "state.db"
+
+    def key_file(self, chosen: str = "") -> Path:
+        """The keys of credentials: where *chosen* says, else here."""
+        return Path(chosen) if chosen else self.root / KEY_FILE_NAME
 
     @property
     def run(self) -> Path:
@@ -71,6 +79,11 @@ class Places:
         """Retries, lags, dead letters."""
         return self.outcome(partition) / "delivery.db"
 
+    @property
+    def quota_db(self) -> Path:
+        """Counts of deliveries, shared by all partitions."""
+        return self.root / "outcome" / "quota.db"
+
     def routes(self, partition: int) -> Path:
         """Route table at a durable cursor."""
         return self.outcome(partition) / "routes"
@@ -87,6 +100,11 @@ class Places:
     def ingest_board(self) -> Path:
         """Whether the ingest process lives and its log takes events."""
         return self.run / "ingest.board"
+
+    @property
+    def seen(self) -> Path:
+        """Types and sources of events, as the ingest process saw them."""
+        return self.run / "seen.json"
 
     def meter(self, role: str) -> Path:
         """Snapshot of the counters of *role*."""

@@ -19,11 +19,13 @@ class RouteTarget:
         revision: Of the resource.
         sink: The subscriber's sink.
         dead_letter: Its dead letter sink; None: what fails for good is kept in the store.
+        events_max: How many deliveries it may make in all; None: any number.
     """
 
     revision: int
     sink: Destination
     dead_letter: Destination | None
+    events_max: int | None = None
 
 
 class Targets(Protocol):
@@ -73,6 +75,10 @@ class Records(Protocol):
 
     def kinds(self, from_offset: int, to_offset: int, kind: int) -> Iterator[Logged]:
         """Records of one kind in a range, without reading the bodies of the others."""
+        ...
+
+    def offset_at(self, time_ms: int) -> int:
+        """The first record that was appended at *time_ms* or later; the end where none was."""
         ...
 
     def route_snapshot(self) -> tuple[int, bytes] | None:

@@ -7,6 +7,7 @@ subscribers, or to none.
 
 import struct
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -16,6 +17,9 @@ from distributary.pipeline._ports import Records
 from distributary.route import RouteTable
 
 _CACHE_HEADER = struct.Struct("<QI")
+"""Where the routes stand, and the checksum of the snapshot; its own checksum follows, since it is
+written again in place."""
+_CACHE_HEADER_BYTES = _CACHE_HEADER.size + 4
 
 
 class RouteHistory(Protocol):
@@ -56,19 +60,25 @@ class RouteFollower:
         """Where the filters of *route* that stand now were met; 0: before the live path began."""
         return self._changed_at.get(route, 0)
 
-    def pass_record(self, logged: Logged) -> RouteRecord | None:
-        """The live path has come to *logged*; the change that it holds, where it is one.
+    def first_since(self, time_ms: int) -> int:
+        """The first record of *time_ms* or later; the end of the log where there is none."""
+        return max(self._records.offset_at(time_ms), self._records.start())
+
+    def pass_record(self, logged: Logged) -> Sequence[RouteRecord]:
+        """The live path has come to *logged*; the changes that stand from here on.
+
+        That is the one which it holds, if it is one, and before it those whose records were lost.
+        A change that stood already (rolled forward twice) is not among them.
 
         Call it for every record, in order: a hole in the offsets is looked into.
         """
+        restored: Sequence[RouteRecord] = ()
         if logged.offset > self._next:
-            self._restore(logged.offset)
+            restored = self._restore(logged.offset)
         self._next = logged.offset + 1
         if logged.kind != Kind.ROUTE:
-            return None
-        change = self._apply(logged)
-        self._changed_at[change.uid] = logged.offset
-        return change
+            return restored
+        return [*restored, *self._apply(logged)]
 
     def pass_change(self, logged: Logged) -> None:
         """A route record, while the table is being built: other records are not looked at."""
@@ -80,23 +90,24 @@ class RouteFollower:
         self._restore(offset)
         self._next = offset
 
-    def pass_gap(self, to_offset: int) -> None:
-        """There is nothing (any more) between the last record and *to_offset*."""
-        if to_offset > self._next:
-            self._restore(to_offset)
-            self._next = to_offset
+    def pass_gap(self, to_offset: int) -> Sequence[RouteRecord]:
+        """There is nothing (any more) up to *to_offset*; the changes that were lost there."""
+        if to_offset <= self._next:
+            return ()
+        self._next = to_offset
+        return self._restore(to_offset)
 
-    def _apply(self, logged: Logged) -> RouteRecord:
+    def _apply(self, logged: Logged) -> list[RouteRecord]:
         try:
             record = decode_route(logged.body)
         except EventError as error:
             raise LogDamagedError(
                 f"the route record at offset {logged.offset} cannot be read: {error}"
             ) from error
+        lost: list[RouteRecord] = []
         if record.seq > self.table.last_seq + 1:
-            self._take(self._history.between(self.table.last_seq, record.seq), logged.offset)
-        self.table.apply(record)
-        return record
+            lost = self._history.between(self.table.last_seq, record.seq)
+        return self._take([*lost, record], logged.offset)
 
     def lost_changes(self, route: str, after_seq: int, gap_end: int) -> list[RouteRecord]:
         """Changes of *route* after *after_seq* whose records lay in a hole that ends at *gap_end*.
@@ -106,9 +117,9 @@ class RouteFollower:
         lost = self._history.between(after_seq, self._first_seq_from(gap_end))
         return [record for record in lost if record.uid == route]
 
-    def _restore(self, gap_end: int) -> None:
+    def _restore(self, gap_end: int) -> list[RouteRecord]:
         before = self._first_seq_from(gap_end)
-        self._take(self._history.between(self.table.last_seq, before), gap_end)
+        return self._take(self._history.between(self.table.last_seq, before), gap_end)
 
     def _first_seq_from(self, offset: int) -> int:
         """Number of the first change whose record stands at *offset* or above."""
@@ -119,18 +130,45 @@ class RouteFollower:
             return decode_route(logged.body).seq
         return before
 
-    def _take(self, records: list[RouteRecord], at_offset: int) -> None:
-        for record in records:
-            self.table.apply(record)
+    def _take(self, records: list[RouteRecord], at_offset: int) -> list[RouteRecord]:
+        """Apply *records*; those of them that were not applied before."""
+        applied = [record for record in records if self.table.apply(record)]
+        for record in applied:
             self._changed_at[record.uid] = at_offset
+        return applied
 
 
 def save_table(path: Path, at_offset: int, snapshot: bytes) -> None:
     """Keep the routes at *at_offset* beside the journal: a cache, so nothing is synced."""
-    content = _CACHE_HEADER.pack(at_offset, zlib.crc32(snapshot)) + snapshot
     beside = path.with_suffix(".new")
-    beside.write_bytes(content)
+    beside.write_bytes(_cache_header(at_offset, zlib.crc32(snapshot)) + snapshot)
     beside.rename(path)
+
+
+def move_table(path: Path, at_offset: int) -> None:
+    """The routes kept by ``save_table`` stand at *at_offset* too: no change lies between.
+
+    So a start need not look for changes since they were kept; and it costs 16 bytes, however many
+    routes there are.
+    """
+    with path.open("r+b") as file:
+        found = _cache_header_of(file.read(_CACHE_HEADER_BYTES))
+        if found is not None:
+            file.seek(0)
+            file.write(_cache_header(at_offset, found[1]))
+
+
+def _cache_header(at_offset: int, checksum: int) -> bytes:
+    header = _CACHE_HEADER.pack(at_offset, checksum)
+    return header + zlib.crc32(header).to_bytes(4, "little")
+
+
+def _cache_header_of(content: bytes) -> tuple[int, int] | None:
+    if len(content) < _CACHE_HEADER_BYTES:
+        return None
+    at_offset, checksum = _CACHE_HEADER.unpack_from(content)
+    expected = _cache_header(at_offset, checksum)
+    return (at_offset, checksum) if content[:_CACHE_HEADER_BYTES] == expected else None
 
 
 def _load_cache(path: Path) -> tuple[int, bytes] | None:
@@ -138,10 +176,11 @@ def _load_cache(path: Path) -> tuple[int, bytes] | None:
         content = path.read_bytes()
     except OSError:
         return None
-    if len(content) < _CACHE_HEADER.size:
+    header = _cache_header_of(content)
+    if header is None:
         return None
-    at_offset, checksum = _CACHE_HEADER.unpack_from(content)
-    snapshot = content[_CACHE_HEADER.size :]
+    at_offset, checksum = header
+    snapshot = content[_CACHE_HEADER_BYTES:]
     return (at_offset, snapshot) if zlib.crc32(snapshot) == checksum else None
 
 
@@ -163,10 +202,11 @@ def follow_from(path: Path, records: Records, history: RouteHistory, offset: int
         history: Restores changes that the medium lost.
         offset: Where the live path begins.
     """
-    table, at_offset = RouteTable(), 0
+    at_offset, newest = 0, None
     for found in (_snapshot(records), _load_cache(path)):
         if found is not None and at_offset <= found[0] <= offset:
-            at_offset, table = found[0], RouteTable.restore(found[1])
+            at_offset, newest = found
+    table = RouteTable() if newest is None else RouteTable.restore(newest)
     follower = RouteFollower(records, history, table, at_offset)
     for logged in records.kinds(at_offset, offset, Kind.ROUTE):
         follower.pass_change(logged)

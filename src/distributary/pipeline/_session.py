@@ -21,12 +21,13 @@ import structlog
 import uvloop
 
 from distributary.clock import SystemClock, SystemRandom
+from distributary.control import Keys
 from distributary.deliver import Dispatcher, LoopTimers
 from distributary.errors import DistributaryError, LogUnavailableError, StoreError
 from distributary.flow import Attempt
 from distributary.log import Reader
 from distributary.meter import Meter
-from distributary.outcome import DeliveryStore, Journal, Mark, fit, sqlite_url
+from distributary.outcome import DeliveryStore, Journal, Mark, QuotaStore, fit, sqlite_url
 from distributary.pipeline._attempt_log import AttemptLog
 from distributary.pipeline._board import Board, Phase, Word
 from distributary.pipeline._lock import OwnerLock
@@ -64,6 +65,9 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
         log_attempts: ``all``, ``failures`` or ``none``.
         log_level: Least level of the lines that the owner writes to standard error.
         drain_s: Time for attempts under way at an orderly stop, seconds.
+        credential_key_file: Where the keys of credentials are; empty: in the data directory. The
+            keys themselves never stand here: a worker takes them from its environment, or reads
+            this file.
     """
 
     data_dir: str
@@ -72,6 +76,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     log_attempts: str = "all"
     log_level: str = "info"
     drain_s: float = 10.0
+    credential_key_file: str = ""
 
 
 @dataclass(slots=True)
@@ -125,6 +130,8 @@ class Session:
         self._board[Word.OWNER_PID] = os.getpid()
         self._loop = uvloop.new_event_loop()
         self._pool = ThreadPoolExecutor(1, f"flush-p{partition}")
+        self._aside = ThreadPoolExecutor(1, f"aside-p{partition}")
+        self._quota = QuotaStore(places.quota_db, self._clock)
         self._meter = Meter(places.meter(f"owner-p{partition:04d}"))
         self._cooling = False
         self._closing = False
@@ -154,7 +161,11 @@ class Session:
             journal.restart_at(state)
         self._journal = journal
         self._store = DeliveryStore(sqlite_url(places.delivery_db(partition)), partition)
-        self._targets = DirectoryTargets(places.state_db)
+        self._targets = DirectoryTargets(
+            places.state_db,
+            Keys.of(places.key_file(self._settings.credential_key_file), os.environ),
+            lambda event, fields: self._log.warning(event, **fields),
+        )
         follower = follow_from(places.routes(partition), records, self._targets, state.mark.offset)
         path = places.root / "logs" / f"attempts-p{partition:04d}.jsonl"
         mode = self._settings.log_attempts
@@ -169,6 +180,7 @@ class Session:
                 targets=self._targets,
                 journal=journal,
                 store=self._store,
+                quota=self._quota,
                 board=self._board,
                 meter=self._meter,
                 attempts=self._attempts,
@@ -176,6 +188,7 @@ class Session:
                 timers=LoopTimers(self._loop),
                 random=SystemRandom(),
                 blocking=_Blocking(self._loop, self._pool),
+                aside=_Blocking(self._loop, self._aside),
                 make_dispatcher=self._make_dispatcher,
                 routes_path=places.routes(partition),
                 on_failed=self._on_failed,
@@ -341,12 +354,14 @@ class Session:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(STOP_WAIT_S)
         self._pool.shutdown()
+        self._aside.shutdown()
         if not self._thread.is_alive():
             self._loop.close()
         self._meter.save()
         self._attempts.close()
         self._journal.close()
         self._store.close()
+        self._quota.close()
         self._targets.close()
         self._records.close()
         self._board[Word.PHASE] = Phase.ABSENT

@@ -7,14 +7,16 @@ a reason (DESIGN promise 3).
 
 from collections.abc import Callable
 
-from distributary.deliver import Admission, BreakerState, Destination, Dispatcher
+from distributary.deliver import Admission, BreakerState, Dispatcher
 from distributary.errors import DistributaryError, LogError
 from distributary.event import record as event_record
 from distributary.flow import Attempt, Leg, Origin, Position, Task
-from distributary.outcome import DeadLetter, DoneKey, Failure, RetryRow
+from distributary.outcome import DeadLetter, DoneKey, Failure, RetryRow, Slot
 from distributary.pipeline._dead_letter import dead_letter_event, failure_of
+from distributary.pipeline._decode import event_at
 from distributary.pipeline._ledger import Ledger
 from distributary.pipeline._ports import RouteTarget
+from distributary.pipeline._slots import Slots, key_of
 from distributary.pipeline._surroundings import Surroundings
 from distributary.pipeline._waiting import Waiting
 from distributary.policy import DELIVERED, JITTER_SHARE_MAX, Decision, Reply, classify
@@ -28,9 +30,9 @@ UNPARK_COUNT = 64
 """Parked rows tried when a lane says that it has room."""
 
 
-def _key(task: Task) -> DoneKey:
-    position = task.position
-    return DoneKey(position[1], position[2], task.route)
+def waits_for_slot(route: str) -> str:
+    """Where rows are parked that wait for a slot: no URI of a sink is like it."""
+    return f"slot of {route}"
 
 
 class Settle:
@@ -40,6 +42,7 @@ class Settle:
         around: Ports of the owner.
         ledger: Takes what must be durable.
         dispatcher: Takes due retries.
+        slots: Of counted subscriptions.
         let_go: Tells the stream of a task that it need not wait for it.
         fail: Takes why the owner cannot go on.
     """
@@ -50,12 +53,14 @@ class Settle:
         *,
         ledger: Ledger,
         dispatcher: Dispatcher,
+        slots: Slots,
         let_go: Callable[[Task], None],
         fail: Callable[[DistributaryError], None],
     ) -> None:
         self._around = around
         self._ledger = ledger
         self._dispatcher = dispatcher
+        self._slots = slots
         self._let_go = let_go
         self._fail = fail
         self._clock = around.clock
@@ -107,7 +112,7 @@ class Settle:
             return
         target = self._targets.get(task.route)
         if target is None:
-            self.drop(task, "route-deleted")
+            self.drop(task)
             return
         dest = target.sink if task.leg is Leg.EVENT else target.dead_letter
         policy = (dest or target.sink).policy
@@ -124,13 +129,17 @@ class Settle:
             self._failed(task, target, failure_of(answer, verdict.reason, uri))
 
     def _failure_before(self, task: Task) -> Failure | None:
-        row = self._waiting.rows.get(_key(task))
+        row = self._waiting.rows.get(key_of(task))
         return row.failure if row else None
 
     def _delivered(self, task: Task, now_ms: int) -> None:
         if task.leg is Leg.EVENT:
             self._counters["delivered_total"] += 1
             self._latency.observe((now_ms - task.logged_ms) / 1000)
+            if self._slots.any:
+                slot = self._slots.settle(key_of(task))
+                if slot is not None:
+                    self._ledger.count(slot)
         else:
             self._meter.add('dead_lettered_total{to="sink"}')
         self._final(task)
@@ -138,7 +147,7 @@ class Settle:
     def _final(self, task: Task) -> None:
         """The match has its outcome; the stream or the row that waits for it may go on."""
         origin = task.origin
-        key = _key(task)
+        key = key_of(task)
         if origin is Origin.LIVE:
             self._ledger.done(key, task.checksum)
         elif origin is Origin.CATCH_UP:
@@ -151,6 +160,7 @@ class Settle:
 
     def _failed(self, task: Task, target: RouteTarget, failure: Failure) -> None:
         """No further attempt at this destination: the dead letter leg, or the store."""
+        self._free(key_of(task))
         if task.leg is Leg.EVENT and target.dead_letter is not None:
             task.leg = Leg.DEAD_LETTER
             task.event = dead_letter_event(task.event, failure)
@@ -161,25 +171,41 @@ class Settle:
         first = task.leg is Leg.EVENT
         kept = dead_letter_event(task.event, failure) if first else task.event
         letter = DeadLetter(
-            _key(task), task.checksum, failure, event_record.encode([kept]), self._clock.wall_ms()
+            key_of(task), task.checksum, failure, event_record.encode([kept]), self._clock.wall_ms()
         )
         self._ledger.keep(letter)
         self._meter.add('dead_lettered_total{to="store"}')
         self._final(task)
 
-    def drop(self, task: Task, reason: str) -> None:
-        """The match ends without delivery, for a recorded reason."""
-        self._report_drop(_key(task), reason)
+    def why_gone(self, route: str) -> str:
+        """Why matches of a route that is no more are dropped."""
+        return "maxevents" if route in self._slots.used_up else "route-deleted"
+
+    def drop(self, task: Task) -> None:
+        """The route of the match is deleted: it ends without delivery, and that is recorded."""
+        self._free(key_of(task))
+        self._report_drop(key_of(task))
         self._final(task)
 
-    def _drop_row(self, row: RetryRow, reason: str) -> None:
+    def _free(self, key: DoneKey) -> None:
+        """The match is not delivered: another one may be, where they are counted."""
+        in_doubt = self._slots.in_doubt(key)
+        slot = self._slots.settle(key)
+        if slot is not None and in_doubt:
+            self._ledger.count(slot)
+        elif slot is not None:
+            self._ledger.free(slot)
+
+    def _drop_row(self, row: RetryRow) -> None:
         """As ``drop``, for a row: its event is not needed, so it is not read from the log."""
-        self._report_drop(row.key, reason)
+        self._free(row.key)
+        self._report_drop(row.key)
         done = self._waiting.finish(row.key)
         if done is not None:
             self._ledger.put_row(done)
 
-    def _report_drop(self, key: DoneKey, reason: str) -> None:
+    def _report_drop(self, key: DoneKey) -> None:
+        reason = self.why_gone(key.route)
         self._meter.add(f'dropped_total{{reason="{reason}"}}')
         fields = {"route": key.route, "offset": key.offset, "index": key.index, "reason": reason}
         self._around.report("dropped", fields)
@@ -207,9 +233,11 @@ class Settle:
     def _wait(self, task: Task, failure: Failure | None, wait_s: float, attempt: int) -> None:
         not_before_ms = self._clock.wall_ms() + int(wait_s * 1000)
         row = RetryRow(
-            _key(task), task.checksum, task.leg, attempt, not_before_ms, failure, done=False
+            key_of(task), task.checksum, task.leg, attempt, not_before_ms, failure, done=False
         )
         task.attempt = attempt
+        if task.leg is Leg.EVENT:
+            self._slots.rest(key_of(task))
         self._let_go(task)
         task.origin = Origin.RETRY
         self._ledger.put_row(row)
@@ -221,7 +249,7 @@ class Settle:
         if task.origin is Origin.RETRY:
             return
         row = RetryRow(
-            _key(task),
+            key_of(task),
             task.checksum,
             task.leg,
             task.attempt,
@@ -238,8 +266,12 @@ class Settle:
     def park(self, task: Task, uri: str) -> None:
         """*task* was handed back by its lane: its row waits until there is room."""
         self.spill(task)
-        self._waiting.hold(_key(task), task)
-        self._waiting.park(_key(task), uri)
+        self._waiting.hold(key_of(task), task)
+        self._waiting.park(key_of(task), uri)
+
+    def wait_for_slot(self, task: Task) -> None:
+        """*task* may not be sent now, as others were: its row asks again."""
+        self.park(task, waits_for_slot(task.route))
 
     def crowded(self, route: str, share: float = 1.0) -> bool:
         """True where *route* has so many rows that it must lag instead of making more."""
@@ -310,22 +342,40 @@ class Settle:
         """Hand a row out; the URI where it was parked instead, if it was."""
         target = self._targets.get(row.key.route)
         if target is None:
-            self._drop_row(row, "route-deleted")
+            self._drop_row(row)
             return None
         task = self._waiting.held(row.key) or self._reload(row)
-        if task is None:
-            return None
-        dest: Destination | None = target.sink
-        if row.leg is Leg.DEAD_LETTER:
-            dest = target.dead_letter
+        return None if task is None else self._offer_row(row, task, target)
+
+    def _offer_row(self, row: RetryRow, task: Task, target: RouteTarget) -> str | None:
+        if row.leg is Leg.EVENT and target.events_max is not None:
+            slot = Slot(row.key, row.checksum)
+            if not self._slots.holds(slot):
+                asked = self._slots.ask(task, slot, target.events_max)
+                return None if asked else self._park(row, waits_for_slot(task.route))
+        dest = target.sink if row.leg is Leg.EVENT else target.dead_letter
         if dest is None:
             # The dead letter sink was taken away while its letter waited.
             self._failed(task, target, row.failure or Failure("no-dead-letter-sink", ""))
             return None
         if self._dispatcher.offer_retry(task, dest) is Admission.ADMITTED:
             return None
-        self._waiting.park(row.key, dest.uri)
-        return dest.uri
+        return self._park(row, dest.uri)
+
+    def _park(self, row: RetryRow, uri: str) -> str:
+        self._waiting.park(row.key, uri)
+        return uri
+
+    def go_on(self, task: Task, *, granted: bool) -> None:
+        """The row of *task* has asked for its slot, and has it or must wait."""
+        key = key_of(task)
+        row = self._waiting.rows.get(key)
+        if row is None:
+            self._slots.give_up(key)
+        elif granted:
+            self._attempt_row(row)
+        else:
+            self._waiting.park(key, waits_for_slot(key.route))
 
     def _reload(self, row: RetryRow) -> Task | None:
         """The task of a row, from the log; None where the row is void."""
@@ -339,7 +389,7 @@ class Settle:
             # The log lost that record (DESIGN rule 1: such a row is void), or it was damaged.
             self.void(key)
             return None
-        event = event_record.decode(found.body)[key.index]
+        event = event_at(found, key.index)
         if row.leg is Leg.DEAD_LETTER and row.failure is not None:
             event = dead_letter_event(event, row.failure)
         return Task(

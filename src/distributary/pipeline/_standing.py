@@ -1,10 +1,13 @@
 """Where the owner stands: told on its board, to retention, and kept to shorten a start."""
 
+from collections.abc import Callable
+
 from distributary.deliver import Dispatcher
+from distributary.errors import StoreError
 from distributary.pipeline._board import Word
 from distributary.pipeline._catch_up import CatchUp
 from distributary.pipeline._ledger import Ledger
-from distributary.pipeline._routes import save_table
+from distributary.pipeline._routes import move_table, save_table
 from distributary.pipeline._settle import Settle
 from distributary.pipeline._surroundings import Surroundings
 
@@ -42,26 +45,51 @@ class Standing:
         self._catch_up = catch_up
         self._settle = settle
         self._routes_saved_s = around.clock.monotonic_s()
-        self._routes_pending: tuple[int, bytes] | None = None
+        self._routes_pending: tuple[int, Callable[[], bytes] | None] | None = None
+        self._routes_kept_seq = -1
+        self._saving = False
         self._keep_from = 0
         self._keep_from_next: tuple[int, int] | None = None
         self._keep_from_at_s = self._routes_saved_s
 
     def save_routes(self, live: int) -> None:
-        """Keep the route table, once the durable cursor has reached where it was taken."""
+        """Keep the route table, once the durable cursor has reached where it was taken.
+
+        Beside the loop, and not again where nothing has changed since: then it is only noted that
+        it stands further on.
+        """
+        if self._saving:
+            return
         pending = self._routes_pending
         if pending is not None and self._ledger.durable_mark.offset >= pending[0]:
             self._routes_pending = None
-            try:
-                save_table(self._around.routes_path, *pending)
-            except OSError as error:
-                # It is a cache; a full disk must not keep the board from being written, which
-                # tells retention what it may delete.
-                self._around.report("routes-not-kept", {"error": str(error)})
+            self._saving = True
+            self._around.aside.run(lambda: self._save(*pending), self._saved)
+            return
         now_s = self._around.clock.monotonic_s()
         if pending is None and now_s - self._routes_saved_s >= ROUTES_SAVED_EVERY_S:
             self._routes_saved_s = now_s
-            self._routes_pending = (live, self._around.follower.table.snapshot())
+            table = self._around.follower.table
+            changed = table.last_seq != self._routes_kept_seq
+            self._routes_kept_seq = table.last_seq
+            self._routes_pending = (live, table.frozen() if changed else None)
+
+    def _save(self, at_offset: int, snapshot: Callable[[], bytes] | None) -> None:
+        try:
+            if snapshot is None:
+                move_table(self._around.routes_path, at_offset)
+            else:
+                save_table(self._around.routes_path, at_offset, snapshot())
+        except OSError as error:
+            raise StoreError(str(error)) from error
+
+    def _saved(self, error: StoreError | None) -> None:
+        self._saving = False
+        if error is not None:
+            # It is a cache; a full disk must not keep the board from being written, which tells
+            # retention what it may delete.
+            self._routes_kept_seq = -1
+            self._around.report("routes-not-kept", {"error": str(error)})
 
     def post(self, live: int) -> None:
         """Write it on the board."""
@@ -77,6 +105,14 @@ class Standing:
         board[Word.WAITING] = self._settle.waiting_count
         board[Word.OLDEST_IN_FLIGHT_MS] = int(dispatcher.oldest_in_flight_s() * 1000)
         board[Word.HEARTBEAT_MS] = self._around.clock.wall_ms()
+
+    def keep_from(self, offset: int) -> None:
+        """A route begins in the past: retention must know before it looks next."""
+        if self._keep_from_next is not None:
+            floor, begun_round = self._keep_from_next
+            self._keep_from_next = min(floor, offset), begun_round
+        self._keep_from = min(self._keep_from, offset)
+        self._around.board[Word.KEEP_FROM] = self._keep_from
 
     def _move_keep_from(self) -> None:
         """Let retention follow what is needed, once a flush has made durable that it is.

@@ -9,7 +9,7 @@ from distributary.deliver import Dispatcher
 from distributary.errors import DistributaryError
 from distributary.flow import Attempt
 from distributary.meter import Meter
-from distributary.outcome import DeliveryStore, Journal
+from distributary.outcome import DeliveryStore, Journal, QuotaStore
 from distributary.pipeline._attempt_log import AttemptLog
 from distributary.pipeline._board import Board
 from distributary.pipeline._ports import Blocking, Records, Targets, Timers
@@ -22,15 +22,18 @@ class Surroundings:
 
     Attributes:
         partition: Partition number.
-        make_records: Opens a reader of the partition; readers keep their place, so the catch-up
-            of each route has its own.
+        make_records: Opens a reader of the partition; readers keep their place, so several are
+            open at a time.
         follower: The routes at the cursor.
         targets: Newest revisions.
         journal: Open, and fitted to the log.
         store: Open.
+        quota: Counts of deliveries, shared with the owners of the other partitions.
         board: Of the partition.
         meter: Of the partition's role.
         attempts: The attempt log.
+        blocking: Runs the flushes.
+        aside: Runs what else blocks, and must not wait for a flush nor hold one up.
         routes_path: Where the route table is kept.
         on_failed: Called once with the reason when the owner cannot go on.
         report: Takes one line for people: (event, fields).
@@ -42,6 +45,7 @@ class Surroundings:
     targets: Targets
     journal: Journal
     store: DeliveryStore
+    quota: QuotaStore
     board: Board
     meter: Meter
     attempts: AttemptLog
@@ -49,6 +53,7 @@ class Surroundings:
     timers: Timers
     random: Random
     blocking: Blocking
+    aside: Blocking
     make_dispatcher: Callable[[Callable[[Attempt], None], Callable[[str], None]], Dispatcher]
     routes_path: Path
     on_failed: Callable[[DistributaryError], None]

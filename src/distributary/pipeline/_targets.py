@@ -1,26 +1,58 @@
 """Targets and route history, from the resource store (read-only, another process writes it)."""
 
+import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
-from distributary.control import Directory, Listed, RouteChanges, delivery_policy, store_url
+from distributary.control import (
+    Directory,
+    Keys,
+    Listed,
+    RouteChanges,
+    Sealer,
+    delivery_policy,
+    store_url,
+)
 from distributary.deliver import Destination
+from distributary.errors import StoreError
 from distributary.flow import RouteRecord
 from distributary.pipeline._ports import RouteTarget
-from distributary.resource import DeliverySpec, HttpSettings
+from distributary.policy import DeliveryPolicy
+from distributary.resource import Credential, DeliverySpec, HttpSettings
 
 ALONE_COUNT_MAX = 64
 """With more resources than this it is taken that they have several sinks, unseen."""
 
 
+UNREADABLE_POLICY = DeliveryPolicy(retry=1000, backoff_delay_s=1.0, backoff_max_s=300.0)
+"""How long deliveries of a subscription are tried that cannot be read, so that nobody knows what
+it says itself: for three days somebody can mend it, and nothing is lost."""
+
+
 class DirectoryTargets:
     """``Targets`` and ``RouteHistory`` over the store at *path*; for one thread at a time.
 
-    Destinations are made once for each revision and kept: transports look up what they derive
-    from them by identity of their hash.
+    Destinations are made once for each revision, and for each renewal of its credential, and
+    kept: transports look up what they derive from them by identity of their hash.
+
+    A resource that cannot be read, or whose credential cannot be opened, has a target all the
+    same: each attempt fails there, with the reason, and is made again. One such row must not
+    stop what all others get.
+
+    Args:
+        path: The store.
+        keys: Open credentials; None: those of the key file beside the store.
+        report: Takes one line for people about each such target: (event, fields).
     """
 
-    def __init__(self, path: Path) -> None:
-        self._directory = Directory(store_url(path))
+    def __init__(
+        self,
+        path: Path,
+        keys: Keys | None = None,
+        report: Callable[[str, dict[str, object]], None] = lambda _event, _fields: None,
+    ) -> None:
+        self._directory = Directory(store_url(path), None if keys is None else Sealer(keys))
+        self._report = report
         self._history = RouteChanges(store_url(path))
         self._targets: dict[str, RouteTarget] = {}
         self._changed: set[str] = set()
@@ -31,9 +63,12 @@ class DirectoryTargets:
         if not self._directory.refresh():
             return False
         self._alone.clear()
-        for route, target in list(self._targets.items()):
-            listed = self._directory.get(route)
-            if listed is None or listed.revision != target.revision:
+        renewed = self._directory.renewed()
+        for route in self._directory.changed() | renewed:
+            target = self._targets.get(route)
+            if target is None:
+                continue
+            if self._directory.revision(route) != target.revision or route in renewed:
                 self._changed.add(target.sink.uri)
                 if target.dead_letter is not None:
                     self._changed.add(target.dead_letter.uri)
@@ -60,15 +95,31 @@ class DirectoryTargets:
         """The target of the route with this uid; None where its resource is deleted."""
         target = self._targets.get(route)
         if target is None:
-            listed = self._directory.get(route)
-            if listed is None:
+            revision = self._directory.revision(route)
+            if revision is None:
                 # Its record may be newer than what was last read; the store is written first.
                 self.refresh()
-                listed = self._directory.get(route)
-            if listed is None:
+                revision = self._directory.revision(route)
+            if revision is None:
                 return None
-            target = self._targets[route] = _target(listed)
+            target = self._targets[route] = self._make(route, revision)
         return target
+
+    def _make(self, route: str, revision: int) -> RouteTarget:
+        try:
+            listed = self._directory.get(route)
+            assert listed is not None
+        except StoreError as error:
+            return self._unusable(_unreadable(route, revision), str(error), route)
+        try:
+            return _target(listed, self._directory.credential(route))
+        except StoreError as error:
+            return self._unusable(_target(listed, None), str(error), route)
+
+    def _unusable(self, target: RouteTarget, reason: str, route: str) -> RouteTarget:
+        self._report("subscription-unusable", {"route": route, "reason": reason})
+        sink = dataclasses.replace(target.sink, unusable=reason)
+        return dataclasses.replace(target, sink=sink)
 
     def last_seq(self) -> int:
         """The last change that stands in every partition."""
@@ -84,13 +135,21 @@ class DirectoryTargets:
         self._history.close()
 
 
-def _target(listed: Listed) -> RouteTarget:
+def _unreadable(route: str, revision: int) -> RouteTarget:
+    """Stands for a resource whose sink nobody can tell."""
+    return RouteTarget(revision, Destination(f"unreadable:{route}", policy=UNREADABLE_POLICY), None)
+
+
+def _target(listed: Listed, credential: Credential | None) -> RouteTarget:
     spec = listed.spec
     dead = spec.delivery.dead_letter
+    sink = _destination(spec.sink, spec.protocol, spec.http, spec.delivery)
     return RouteTarget(
         listed.revision,
-        _destination(spec.sink, spec.protocol, spec.http, spec.delivery),
+        # For its own sink alone: a dead letter sink never gets it (decision 10).
+        dataclasses.replace(sink, credential=credential),
         None if dead is None else _destination(dead.sink, dead.protocol, dead.http, dead.delivery),
+        spec.config.events_max,
     )
 
 

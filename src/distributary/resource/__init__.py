@@ -7,7 +7,12 @@ and no store: ``Rules`` brings in what is decided elsewhere.
 """
 
 from distributary.resource import api_subscription
-from distributary.resource._credential import Credential
+from distributary.resource._credential import (
+    CREDENTIAL_TYPES,
+    SECRET_MEMBERS,
+    Credential,
+    CredentialType,
+)
 from distributary.resource._faults import FAULTS_MAX, Faults
 from distributary.resource._json import JSON_DEPTH_MAX, RESOURCE_BYTES_MAX, decode_json
 from distributary.resource._rules import FilterCheck, Rules
@@ -27,15 +32,18 @@ from distributary.resource.api_subscription import (
 )
 
 __all__ = [
+    "CREDENTIAL_TYPES",
     "DENIED_NETWORKS",
     "FAULTS_MAX",
     "JSON_DEPTH_MAX",
     "LOCAL_NETWORKS",
     "METADATA_NETWORKS",
     "RESOURCE_BYTES_MAX",
+    "SECRET_MEMBERS",
     "URI_CHARS_MAX",
     "ConfigSpec",
     "Credential",
+    "CredentialType",
     "DeadLetterSpec",
     "DeliverySpec",
     "Faults",

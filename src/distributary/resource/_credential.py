@@ -1,9 +1,19 @@
 """What authorizes deliveries at a sink (Subscriptions API 3.2.3)."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal, get_args
 
 CredentialType = Literal["PLAIN", "ACCESSTOKEN", "REFRESHTOKEN"]
+
+CREDENTIAL_TYPES: Final[tuple[CredentialType, ...]] = get_args(CredentialType)
+"""Every kind of credential that a sink can have."""
+
+SECRET_MEMBERS: Final[dict[CredentialType, tuple[str, ...]]] = {
+    "PLAIN": ("secret",),
+    "ACCESSTOKEN": ("accessToken",),
+    "REFRESHTOKEN": ("accessToken", "refreshToken"),
+}
+"""Members that are write-only, for each kind; all of them are required."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +28,7 @@ class Credential:
         access_token_type: Such as ``Bearer``.
         access_token_expires_ms: From then on no request leaves with it; wall clock, milliseconds.
         refresh_token: Trades for new access tokens, for ``REFRESHTOKEN``.
-        refresh_token_endpoint: Where.
+        refresh_token_endpoint: Where; None: the access token is used until it expires.
     """
 
     type: CredentialType
@@ -29,3 +39,18 @@ class Credential:
     access_token_expires_ms: int | None = None
     refresh_token: str | None = field(default=None, repr=False)
     refresh_token_endpoint: str | None = None
+
+    @property
+    def complete(self) -> bool:
+        """False where the secrets are left out: those that are stored are to be kept."""
+        return (self.access_token if self.secret is None else self.secret) is not None
+
+    @property
+    def refreshable(self) -> bool:
+        """Whether its access token can be traded for a newer one."""
+        return self.refresh_token is not None and self.refresh_token_endpoint is not None
+
+    def expired(self, wall_ms: int) -> bool:
+        """Whether it must not be used any more at *wall_ms* (milliseconds since 1970)."""
+        expires_ms = self.access_token_expires_ms
+        return expires_ms is not None and wall_ms >= expires_ms

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from distributary.clock import SystemClock
 from distributary.errors import Fault
 from distributary.resource._sinks import SinkRule
 
@@ -28,8 +29,10 @@ class Rules:
         check_filters: ``filter.check``.
         duration_s: ``policy.parse_duration_s``: seconds in an ISO 8601 duration, or a
             ``ValueError`` whose message is for people.
+        wall_ms: What the wall clock shows, milliseconds: what ends must end in the future.
     """
 
     sinks: SinkRule
     check_filters: FilterCheck
     duration_s: Callable[[str], float]
+    wall_ms: Callable[[], int] = SystemClock().wall_ms

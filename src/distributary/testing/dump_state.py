@@ -18,7 +18,7 @@ from distributary.cli._outgoing import canonical_attributes
 from distributary.control import Store, store_url
 from distributary.event import Event
 from distributary.event import record as event_record
-from distributary.flow import Kind
+from distributary.flow import Kind, decode_tick
 from distributary.log import Reader, read_folder
 from distributary.outcome import DeliveryStore, DoneKey, JournalState, read_journal, sqlite_url
 from distributary.pipeline import Places
@@ -95,8 +95,10 @@ class _Partition:
     def pending(self) -> Iterator[tuple[str, Key]]:
         """Events that a next start would deliver, by route name."""
         waiting = {key for key, row in self._rows.items() if not row.done}
-        for offset, index, event in self._events(waiting):
+        for offset, index, event, only in self._events(waiting):
             for uid, name in self._uids.items():
+                if only not in {None, uid}:
+                    continue
                 key = DoneKey(offset, index, uid)
                 if key in waiting or (self._open(key) and self._matches[name](_sent(event))):
                     yield name, _key(event)
@@ -110,13 +112,17 @@ class _Partition:
         )
         return lagging or key.offset >= self._journal.mark.offset
 
-    def _events(self, waiting: set[DoneKey]) -> Iterator[tuple[int, int, Event]]:
+    def _events(self, waiting: set[DoneKey]) -> Iterator[tuple[int, int, Event, str | None]]:
+        """Each with its place, and the one route that may see it (a tick's) or None."""
         starts = [self._journal.mark.offset, *(lag.from_offset for lag in self._lags)]
         first = min(starts + [key.offset for key in waiting])
         for logged in self._records.read(first, self._records.durable_end()):
             if logged.kind == Kind.EVENTS:
                 for index, event in enumerate(event_record.decode(logged.body)):
-                    yield logged.offset, index, event
+                    yield logged.offset, index, event, None
+            elif logged.kind == Kind.TICK:
+                tick = decode_tick(logged.body)
+                yield logged.offset, 0, tick.event, tick.uid
 
     def dead_letters(self) -> Iterator[tuple[str, Key]]:
         """Events that the delivery store keeps, by route name."""

@@ -1,11 +1,11 @@
-"""A ``control.RouteAppender`` that remembers, and fails when told to."""
+"""A ``control.RouteAppender`` and ``TickAppender`` that remember, and fail when told to."""
 
 from collections.abc import Sequence
 
 from distributary.errors import LogUnavailableError
-from distributary.flow import RouteRecord, decode_route
+from distributary.flow import RouteRecord, Tick, decode_route, decode_tick
 
-__all__ = ["MemoryRouteAppender"]
+__all__ = ["MemoryRouteAppender", "MemoryTickAppender"]
 
 
 class MemoryRouteAppender:
@@ -41,3 +41,35 @@ class MemoryRouteAppender:
             if not found or record.seq > found[-1].seq:
                 found.append(record)
         return found
+
+
+class MemoryTickAppender:
+    """Ticks, as a log would hold them.
+
+    Attributes:
+        ticks: Partition and tick, in the order of the appends.
+        calls: How many appends were asked for.
+        failing: While True, an append takes what ``partial`` says and then does not answer.
+        refusing: While True, an append takes what ``partial`` says and refuses the others.
+        partial: How many ticks an append takes while it fails or refuses.
+    """
+
+    def __init__(self) -> None:
+        self.ticks: list[tuple[int, Tick]] = []
+        self.calls = 0
+        self.failing = False
+        self.refusing = False
+        self.partial = 0
+
+    async def append_ticks(self, ticks: Sequence[tuple[int, bytes]]) -> int:
+        """Append *ticks*, or fail."""
+        self.calls += 1
+        taken = list(ticks)[: self.partial if self.failing or self.refusing else None]
+        self.ticks += [(partition, decode_tick(body)) for partition, body in taken]
+        if self.failing:
+            raise LogUnavailableError("the memory log was told to fail")
+        return len(taken)
+
+    def of(self, uid: str) -> list[Tick]:
+        """The ticks of one subscription."""
+        return [tick for _, tick in self.ticks if tick.uid == uid]

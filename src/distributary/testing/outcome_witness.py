@@ -5,7 +5,7 @@ published, what arrived at the sinks, what was answered, what became durable. It
 account, by naive means, and fails at the first thing that breaks a promise of DESIGN section 1.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 from distributary.event import Event
@@ -33,6 +33,8 @@ class Fate:
         unsure: It had its outcome when an owner died, perhaps before that was on the medium.
         numbers: Attempt numbers that were answered, by leg, each with its owner.
         durable_number: The last of them that is on the medium, by leg.
+        created_at: Where its route was created, if that lies behind it: the route begins in the
+            past.
     """
 
     position: Position
@@ -44,6 +46,7 @@ class Fate:
     unsure: bool = False
     numbers: dict[Leg, list[tuple[int, int]]] = field(default_factory=dict)
     durable_number: dict[Leg, int] = field(default_factory=dict)
+    created_at: int | None = None
 
     @property
     def key(self) -> DoneKey:
@@ -75,14 +78,45 @@ class Witness:
         self._open: dict[tuple[str, str], Fate] = {}
         self._new: list[tuple[Fate, Leg | None, int]] = []
         self._in_flush = 0
+        self._limits: dict[str, int | None] = {}
+        self._acknowledged: dict[str, set[DoneKey]] = {}
 
     # -- what is expected ---------------------------------------------------------------------
 
-    def expect(self, position: Position, route: str, event: Event) -> None:
+    def expect(
+        self, position: Position, route: str, event: Event, *, created_at: int | None = None
+    ) -> None:
         """*event* stands at *position*, and *route* matches it there."""
-        fate = Fate(position, route, event)
+        fate = Fate(position, route, event, created_at=created_at)
         name = str(event.attributes["id"]), route
         self._fates[name] = self._open[name] = self._by_key[fate.key] = fate
+
+    def limit(self, route: str, events_max: int | None) -> None:
+        """A revision of *route* lets it deliver so many events.
+
+        More than any of them allowed it never does. One that had no limit for a while is not
+        looked at: what was under way then did not count.
+        """
+        if events_max is None or route not in self._limits:
+            self._limits.setdefault(route, events_max)
+        limit = self._limits[route]
+        if events_max is None or limit is None:
+            self._limits[route] = None
+        else:
+            self._limits[route] = max(events_max, limit)
+
+    def deleted(self, start: int, lagging: Container[str]) -> None:
+        """Retention has deleted the records below *start*.
+
+        A replay that nobody has made durable begins with what is left of its history.
+        """
+        for name, fate in list(self._open.items()):
+            if (
+                fate.position.offset < start
+                and fate.created_at is not None
+                and fate.route not in lagging
+            ):
+                del self._open[name], self._fates[name], self._by_key[fate.key]
 
     def lost(self, from_offset: int, to_offset: int) -> None:
         """The medium lost these records: nothing is expected of them."""
@@ -127,8 +161,18 @@ class Witness:
         numbers.append((self.life, task.attempt))
         answer = attempt.answer
         if isinstance(answer, Reply) and 200 <= answer.status < 300:
+            if task.leg is Leg.EVENT:
+                self._count(fate)
             self._end(fate, "delivered" if task.leg is Leg.EVENT else "dead-lettered")
         self._new.append((fate, task.leg, task.attempt))
+
+    def _count(self, fate: Fate) -> None:
+        acknowledged = self._acknowledged.setdefault(fate.route, set())
+        acknowledged.add(fate.key)
+        limit = self._limits.get(fate.route)
+        assert limit is None or len(acknowledged) <= limit, (
+            f"{fate} is delivery {len(acknowledged)} of {limit}"
+        )
 
     def kept(self, letter: DeadLetter) -> None:
         """A dead letter is in the store."""
@@ -184,7 +228,7 @@ class Witness:
         for lag in lags:
             by_route.setdefault(lag.route, []).append(lag)
         for fate in self._open.values():
-            if fate.position.offset < cursor:
+            if max(fate.position.offset, fate.created_at or 0) < cursor:
                 row = rows.get(fate.key)
                 waits = row is not None and not row.done
                 assert waits or any(

@@ -4,11 +4,24 @@ Called by ``simulation``. Everything here survives a crash of the owner, as a di
 process do; ``LifeTimers`` and ``LateFlushes`` alone die with the owner that they belong to.
 """
 
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 from distributary.errors import StoreError
 from distributary.flow import Kind, Logged, RouteRecord, decode_route
-from distributary.outcome import Changes, DeadLetter, DeliveryStore, DoneKey, LagRow, RetryRow
+from distributary.outcome import (
+    Changes,
+    DeadLetter,
+    DeliveryStore,
+    DoneKey,
+    Grant,
+    LagRow,
+    QuotaStore,
+    RetryRow,
+    Slot,
+    SlotWish,
+)
 from distributary.pipeline import RouteTarget
 from distributary.route import RouteTable
 from distributary.testing.memory_log import MemoryLog
@@ -16,7 +29,9 @@ from distributary.testing.virtual import VirtualTimer, VirtualTimers
 
 __all__ = [
     "Crashed",
+    "FaultyQuotas",
     "LateFlushes",
+    "LateWork",
     "LifeTimers",
     "MirroredStore",
     "SimulatedFiles",
@@ -24,6 +39,10 @@ __all__ = [
     "SimulatedTargets",
     "TargetsView",
 ]
+
+
+Work: TypeAlias = Callable[[], None]
+Told: TypeAlias = Callable[[StoreError | None], None]
 
 
 class Crashed(BaseException):
@@ -178,6 +197,63 @@ class MirroredStore(DeliveryStore):
                 raise Crashed
 
 
+class FaultyQuotas(QuotaStore):
+    """Counts of deliveries that fail, or lose their power around a change.
+
+    Attributes:
+        crash_after: The power goes around the change after so many more; None: it does not.
+        crash_before: Where: before that change is durable, or after it.
+        failing: Changes are refused while this is true.
+    """
+
+    crash_after: int | None = None
+    crash_before = False
+    failing = False
+
+    def take(
+        self,
+        partition: int,
+        wishes: Sequence[SlotWish],
+        *,
+        free: Iterable[Slot] = (),
+        resting: Iterable[Slot] = (),
+    ) -> list[Grant]:
+        """See ``QuotaStore.take``."""
+        falls = self._falls()
+        grants = super().take(partition, wishes, free=free, resting=resting)
+        self._fall(falls)
+        return grants
+
+    def free(self, partition: int, slots: Iterable[Slot]) -> None:
+        """See ``QuotaStore.free``."""
+        falls = self._falls()
+        super().free(partition, slots)
+        self._fall(falls)
+
+    def count(self, partition: int, slots: Iterable[Slot]) -> None:
+        """See ``QuotaStore.count``."""
+        falls = self._falls()
+        super().count(partition, slots)
+        self._fall(falls)
+
+    def _falls(self) -> bool:
+        if self.failing:
+            raise StoreError("the simulated counts were told to fail")
+        if self.crash_after is None:
+            return False
+        self.crash_after -= 1
+        if self.crash_after >= 0:
+            return False
+        self.crash_after = None
+        if self.crash_before:
+            raise Crashed
+        return True
+
+    def _fall(self, falls: bool) -> None:
+        if falls:
+            raise Crashed
+
+
 class SimulatedFiles:
     """``outcome.Files`` on a real file that is not synced; can tear a write.
 
@@ -217,41 +293,41 @@ class LifeTimers:
         return self._timers.call_later(delay_s, lambda: fn() if self.alive else None)
 
 
-class LateFlushes:
-    """``pipeline.Blocking`` in virtual time: a flush takes a while, before and after its work.
+class LateWork:
+    """``pipeline.Blocking`` in virtual time: one job after the other, each of which takes a while.
 
     Args:
         timers: Of the owner.
         delay_s: Draws the time before the work, and again the time until the loop learns of it.
-        begun: Called when a flush begins.
-        durable: Called when its work is done, before the owner learns of it.
         crashed: Called when the power went during the work.
     """
 
     def __init__(
-        self,
-        timers: LifeTimers,
-        delay_s: Callable[[], float],
-        *,
-        begun: Callable[[], None],
-        durable: Callable[[], None],
-        crashed: Callable[[], None],
+        self, timers: LifeTimers, delay_s: Callable[[], float], crashed: Callable[[], None]
     ) -> None:
         self._timers = timers
         self._delay_s = delay_s
-        self._begun = begun
-        self._durable = durable
         self._crashed = crashed
-        self.under_way = 0
+        self._jobs: deque[tuple[Work, Told]] = deque()
 
-    def run(self, work: Callable[[], None], done: Callable[[StoreError | None], None]) -> None:
+    def run(self, work: Work, done: Told) -> None:
         """Run *work* later, tell *done* later still."""
-        assert self.under_way == 0, "two flushes at once"
-        self.under_way += 1
-        self._begun()
-        self._timers.call_later(self._delay_s(), lambda: self._work(work, done))
+        self._jobs.append((work, done))
+        if len(self._jobs) == 1:
+            self._begin_next()
 
-    def _work(self, work: Callable[[], None], done: Callable[[StoreError | None], None]) -> None:
+    def _begin_next(self) -> None:
+        if self._jobs:
+            self._begun()
+            self._timers.call_later(self._delay_s(), lambda: self._work(*self._jobs[0]))
+
+    def _begun(self) -> None:
+        """The next job begins."""
+
+    def _durable(self) -> None:
+        """Its work is done, and nobody has been told."""
+
+    def _work(self, work: Work, done: Told) -> None:
         error: StoreError | None = None
         try:
             work()
@@ -264,6 +340,43 @@ class LateFlushes:
             self._durable()
         self._timers.call_later(self._delay_s(), lambda: self._tell(done, error))
 
-    def _tell(self, done: Callable[[StoreError | None], None], error: StoreError | None) -> None:
-        self.under_way -= 1
+    def _tell(self, done: Told, error: StoreError | None) -> None:
+        self._jobs.popleft()
+        self._begin_next()
         done(error)
+
+
+class LateFlushes(LateWork):
+    """The same for flushes, of which there is one at a time.
+
+    Args:
+        timers: Of the owner.
+        delay_s: As ``LateWork``.
+        begun: Called when a flush begins.
+        durable: Called when its work is done, before the owner learns of it.
+        crashed: As ``LateWork``.
+    """
+
+    def __init__(
+        self,
+        timers: LifeTimers,
+        delay_s: Callable[[], float],
+        *,
+        begun: Callable[[], None],
+        durable: Callable[[], None],
+        crashed: Callable[[], None],
+    ) -> None:
+        super().__init__(timers, delay_s, crashed)
+        self._on_begun = begun
+        self._on_durable = durable
+
+    def run(self, work: Work, done: Told) -> None:
+        """Run *work* later, tell *done* later still."""
+        assert not self._jobs, "two flushes at once"
+        super().run(work, done)
+
+    def _begun(self) -> None:
+        self._on_begun()
+
+    def _durable(self) -> None:
+        self._on_durable()

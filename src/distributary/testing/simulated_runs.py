@@ -64,6 +64,8 @@ class _Run:
             (5, self._create),
             (5, self._update),
             (2, self._delete),
+            (4, self._tick),
+            (6, self._end_used_up),
             (4, self._crash),
             (3, self._hand_over),
             (3, self._arm_fault),
@@ -114,6 +116,8 @@ class _Run:
             route,
             chance.choice(URIS),
             types=chance.choice([(), ("a",), ("b",), ("a", "c")]),
+            begin_ms=self._begin_ms(),
+            events_max=chance.choice([None, None, None, 1, 3, 20]),
             dead_letter=chance.choice([None, *DEAD_URIS]),
             policy=DeliveryPolicy(
                 retry=chance.randrange(4),
@@ -122,6 +126,19 @@ class _Run:
                 timeout_s=chance.choice([0.2, 1.0, 3.0]),
             ),
         )
+
+    def _begin_ms(self) -> int | None:
+        back_ms = self.chance.choice([None, None, 0, 100, 5_000, -5_000])
+        return back_ms and self.partition.clock.wall_ms() - back_ms
+
+    def _tick(self) -> None:
+        gone = f"r{self._created}"
+        route = self.chance.choice([*self.partition.routes, gone])
+        for _ in range(self.chance.choice([1, 3])):
+            self.partition.tick(route, self.chance.choice(TYPES))
+
+    def _end_used_up(self) -> None:
+        self.partition.end_used_up()
 
     def _delete(self) -> None:
         if self.partition.routes:
@@ -137,15 +154,20 @@ class _Run:
             self.partition.replace()
 
     def _arm_fault(self) -> None:
-        fault = self.chance.randrange(4)
+        fault = self.chance.randrange(6)
         if fault == 0:
             self.partition.store.crash_after = self.chance.randrange(3)
         elif fault == 1:
             self.partition.files.torn_bytes = self.chance.randrange(60)
         elif fault == 2:
             self.partition.files.failing = True
-        else:
+        elif fault == 3:
             self.partition.store.failing = True
+        elif fault == 4:
+            self.partition.quotas.crash_after = self.chance.randrange(3)
+            self.partition.quotas.crash_before = self.chance.random() < 0.5
+        else:
+            self.partition.quotas.failing = not self.partition.quotas.failing
 
     def _retain(self) -> None:
         self.partition.retain()

@@ -20,7 +20,16 @@ from distributary.deliver import Destination, Dispatcher, Limits
 from distributary.errors import DistributaryError
 from distributary.event import Event
 from distributary.event import record as event_record
-from distributary.flow import Attempt, Kind, Leg, Position, RouteRecord, encode_route
+from distributary.flow import (
+    Attempt,
+    Kind,
+    Leg,
+    Position,
+    RouteRecord,
+    Tick,
+    encode_route,
+    encode_tick,
+)
 from distributary.log import Reader
 from distributary.meter import Meter
 from distributary.outcome import DeadLetter, Journal, fit
@@ -38,7 +47,9 @@ from distributary.policy import DeliveryPolicy, Reply
 from distributary.testing.outcome_witness import Witness
 from distributary.testing.scripted_transport import ScriptedTransport, Step
 from distributary.testing.simulated_ports import (
+    FaultyQuotas,
     LateFlushes,
+    LateWork,
     LifeTimers,
     MirroredStore,
     SimulatedFiles,
@@ -114,6 +125,7 @@ class Partition:
         self.log = SimulatedLog(self.clock)
         self.targets = SimulatedTargets()
         self.store = MirroredStore("sqlite+pysqlite://", 0)
+        self.quotas = FaultyQuotas(folder / "quota.db", self.clock)
         self.files = SimulatedFiles(os.write)
         self.witness = Witness()
         self.sinks: dict[str, Behaviour] = {}
@@ -122,6 +134,7 @@ class Partition:
         self.sends: list[tuple[float, str, str]] = []
         self._routes: dict[str, RouteRecord] = {}
         self._event_count = 0
+        self._tick_count = 0
         self._life: _Life | None = None
 
     # -- what goes in -------------------------------------------------------------------------
@@ -134,8 +147,13 @@ class Partition:
         types: Sequence[str] = (),
         dead_letter: str | None = None,
         policy: DeliveryPolicy | None = None,
+        begin_ms: int | None = None,
+        events_max: int | None = None,
     ) -> None:
-        """Create or update a route: into the store first, then into the log."""
+        """Create or update a route: into the store first, then into the log.
+
+        A new one may begin in the past; the first record of *begin_ms* or later is its first.
+        """
         policy = policy or DeliveryPolicy(retry=2, timeout_s=1.0)
         self.witness.retry_max = max(self.witness.retry_max, policy.retry)
         old = self._routes.get(route)
@@ -143,8 +161,11 @@ class Partition:
         dead = None
         if dead_letter is not None:
             dead = _destination(dead_letter, route, Leg.DEAD_LETTER, policy)
-        target = RouteTarget(revision, _destination(sink, route, Leg.EVENT, policy), dead)
+        target = RouteTarget(
+            revision, _destination(sink, route, Leg.EVENT, policy), dead, events_max
+        )
         self.targets.put(route, target)
+        self.witness.limit(route, events_max)
         if old is not None and old.types == tuple(types):
             return  # The filters stand: nothing of it goes into the log.
         record = RouteRecord(
@@ -153,9 +174,21 @@ class Partition:
             uid=route,
             revision=revision,
             types=tuple(types),
+            begin_ms=begin_ms if old is None else None,
         )
+        if record.begin_ms is not None:
+            self._expect_history(record, record.begin_ms)
         self._append_change(record)
         self._routes[route] = record
+
+    def _expect_history(self, record: RouteRecord, begin_ms: int) -> None:
+        end = self.log.durable_end()
+        for logged in self.log.read(self.log.offset_at(begin_ms), end):
+            if logged.kind == Kind.EVENTS:
+                for index, event in enumerate(event_record.decode(logged.body)):
+                    if _matches(record, event):
+                        position = Position(0, logged.offset, index)
+                        self.witness.expect(position, record.uid, event, created_at=end)
 
     def delete_route(self, route: str) -> None:
         """Delete a route: from the store first, then by a record in the log."""
@@ -179,11 +212,23 @@ class Partition:
         offset = self.log.append([(Kind.EVENTS, event_record.encode(events))])
         for index, event in enumerate(events):
             for route, record in self._routes.items():
-                if (
-                    not record.types or event.attributes["type"] in record.types
-                ) and filters.naive_matches(record.filters, event.attributes):
+                if _matches(record, event):
                     self.witness.expect(Position(0, offset, index), route, event)
         return [str(event.attributes["id"]) for event in events]
+
+    def tick(self, route: str, name: str) -> str:
+        """Append an event of type *name* that the timer of *route* made; its id.
+
+        The route may be gone: a tick can be on its way when its subscription is deleted.
+        """
+        event = self._event(name)
+        self._tick_count += 1
+        body = encode_tick(Tick(route, 1, self._tick_count, event))
+        offset = self.log.append([(Kind.TICK, body)])
+        record = self._routes.get(route)
+        if record is not None and _matches(record, event):
+            self.witness.expect(Position(0, offset, 0), route, event)
+        return str(event.attributes["id"])
 
     def _event(self, name: str) -> Event:
         self._event_count += 1
@@ -236,6 +281,7 @@ class Partition:
             targets=view,
             journal=journal,
             store=self.store,
+            quota=self.quotas,
             board=board,
             meter=Meter(),
             attempts=AttemptLog(None),
@@ -243,6 +289,7 @@ class Partition:
             timers=timers,
             random=SeededRandom(self._chance.randrange(1 << 30)),
             blocking=self._blocking(timers),
+            aside=self._aside(timers),
             make_dispatcher=lambda answered, room: self._dispatcher(timers, answered, room),
             routes_path=path,
             on_failed=self._on_failed,
@@ -261,6 +308,9 @@ class Partition:
             durable=self._on_durable,
             crashed=self.crash,
         )
+
+    def _aside(self, timers: LifeTimers) -> LateWork:
+        return LateWork(timers, lambda: self._chance.random() * FLUSH_S_MAX, self.crash)
 
     def _dispatcher(
         self,
@@ -324,7 +374,9 @@ class Partition:
     def _check_floor(self) -> None:
         """Retention must keep what the durable state needs."""
         floor = self.board[Word.KEEP_FROM]
-        needed = [self.cursor, *(lag.from_offset for lag in self.store.kept_lags.values())]
+        lags = self.store.kept_lags.values()
+        needed = [self.cursor]
+        needed += [lag.from_offset for lag in lags if lag.from_offset != lag.to_offset]
         needed += [row.key.offset for row in self.store.kept_rows.values() if not row.done]
         assert floor <= min(needed), f"retention may delete up to {floor}, needed {min(needed)}"
 
@@ -381,6 +433,17 @@ class Partition:
         floor = self.board[Word.KEEP_FROM]
         if floor > self.log.start():
             self.log.drop(min(floor, self.log.durable_end()))
+            lags = self.store.kept_lags.values()
+            self.witness.deleted(self.log.start(), {lag.route for lag in lags})
+
+    def end_used_up(self) -> None:
+        """What the control leader does: a route that has made all its deliveries is deleted."""
+        for route in self.quotas.used_up():
+            if route in self._routes:
+                events_max = self.targets.now[route].events_max
+                # The count is of the revision that was asked under; this may be another one.
+                if events_max is not None and self.quotas.delivered(route) >= events_max:
+                    self.delete_route(route)
 
     def at_rest(self) -> bool:
         """True where nothing waits, and that is durable."""
@@ -395,10 +458,12 @@ class Partition:
     def rest(self) -> None:
         """Heal every sink and wait until all is done; fails where it never is."""
         self.sinks.clear()
+        self.quotas.failing = False
         until_s = self.clock.monotonic_s() + REST_S_MAX
         while not self.at_rest() and self.clock.monotonic_s() < until_s:
             if not self.lives:
                 self.replace()
+            self.end_used_up()
             self.advance(1.0)
         self.witness.finish()
         assert not self.store.kept_rows, f"rows that never end: {self.store.kept_rows}"
@@ -407,7 +472,7 @@ class Partition:
 
     def replace(self) -> None:
         """What a supervisor does: an owner that failed goes, a new one comes."""
-        self.files.failing = self.store.failing = False
+        self.files.failing = self.store.failing = self.quotas.failing = False
         if self._life is not None:
             self.crash()
         self.start()
@@ -417,6 +482,14 @@ class Partition:
         if self._life is not None:
             self.crash()
         self.store.close()
+        self.quotas.close()
+
+
+def _matches(record: RouteRecord, event: Event) -> bool:
+    """Whether the route sees the event, by naive means."""
+    return (not record.types or event.attributes["type"] in record.types) and filters.naive_matches(
+        record.filters, event.attributes
+    )
 
 
 def _destination(uri: str, route: str, leg: Leg, policy: DeliveryPolicy) -> Destination:

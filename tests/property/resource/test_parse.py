@@ -58,7 +58,11 @@ near_settings = objects(SETTINGS, words | anything | deliveries)
 near_filters = st.lists(
     objects(["exact", "all", "not", "dialect", "filters"], anything), max_size=3
 )
-near_misses = objects(MEMBERS, words | anything | near_settings | near_filters).map(
+near_configs = objects(
+    [*api_subscription.CONFIG_KEYS, "x"],
+    st.sampled_from(["earliest", "2100-01-01T00:00:00Z", 5]) | anything,
+)
+near_misses = objects(MEMBERS, words | anything | near_settings | near_filters | near_configs).map(
     lambda members: {"sink": "http://e.com/", "protocol": "HTTP", **members}
 )
 

@@ -9,6 +9,7 @@ import pytest
 
 from distributary.api import Description, create_app
 from distributary.control import Store, Subscriptions, rules, store_url
+from distributary.ingest import SeenNames
 from distributary.resource import SinkRule
 from distributary.testing.asgi_client import Answer, AsgiClient
 from distributary.testing.memory_routes import MemoryRouteAppender
@@ -50,13 +51,11 @@ class Api:
         self.store = store
         self.appender = MemoryRouteAppender()
         self.health = FakeHealth()
-        self.event_types: list[str] = []
+        self.seen = SeenNames()
         self.subscriptions = Subscriptions(
             store, self.appender, rules(SinkRule(local_allowed=True)), StillClock()
         )
-        app = create_app(
-            self.subscriptions, self.health, Description(event_types=lambda: self.event_types)
-        )
+        app = create_app(self.subscriptions, self.health, Description(lambda: self.seen))
         self.client = AsgiClient(app, runner)
         self.request = self.client.request
 

@@ -5,7 +5,11 @@ import re
 import pytest
 
 from distributary.api import build_openapi
+from distributary.control import PAGE_MAX
 from distributary.errors import CATALOGUE
+from distributary.filter import DIALECTS
+from distributary.ingest import SeenNames
+from distributary.resource.api_subscription import CONFIG_KEYS
 
 PATHS = {
     "/": "GET, HEAD, OPTIONS",
@@ -54,14 +58,19 @@ def test_a_path_that_is_nothing_is_404(api, path):
 
 
 def test_the_description_says_what_the_server_can_do(api):
-    """Protocols and settings, dialects, config keys, credential types, event types."""
-    api.event_types = ["b", "a"]
+    """Protocols and settings, dialects, config keys, credential types, what was seen."""
+    api.seen = SeenNames(types=("b", "a"), sources=("/s",), sources_truncated=True)
     body = api.request("GET", "/").json()
     settings = body["protocols"]["HTTP"]["settings"]["properties"]
     assert {"headers", "method", "format", "delivery"} == set(settings)
     assert {"exact", "prefix", "suffix", "all", "any", "not"} <= set(body["dialects"])
-    assert (body["subscriptionconfig"], body["credentialtypes"]) == ({}, [])
-    assert body["eventtypes"] == ["a", "b"]
+    assert body["dialects"] == list(DIALECTS)
+    assert body["subscriptionconfig"]["interval"]["type"] == "number"
+    assert set(body["subscriptionconfig"]) == set(CONFIG_KEYS)
+    assert body["credentialtypes"] == ["PLAIN", "ACCESSTOKEN", "REFRESHTOKEN"]
+    assert (body["eventtypes"], body["eventtypes_truncated"]) == (["a", "b"], False)
+    assert (body["eventsources"], body["eventsources_truncated"]) == (["/s"], True)
+    assert body["limits"]["page"] == PAGE_MAX
     assert body["operations"] == ["create", "retrieve", "query", "update", "delete"]
 
 
@@ -144,6 +153,12 @@ def test_the_api_description_holds_together(api):
         node = document
         for part in reference.removeprefix("#/").split("/"):
             node = node[part]
+    known = {
+        operation["operationId"]
+        for item in document["paths"].values()
+        for method, operation in item.items()
+        if method != "parameters"
+    }
     ids = []
     for path, item in document["paths"].items():
         declared = {p["name"] for p in item.get("parameters", ()) if p["in"] == "path"}
@@ -152,6 +167,9 @@ def test_the_api_description_holds_together(api):
             if method != "parameters":
                 ids.append(operation["operationId"])
                 assert all(answer["description"] for answer in operation["responses"].values())
+                for answer in operation["responses"].values():
+                    links = answer.get("links", {}).values()
+                    assert {link["operationId"] for link in links} <= known
     assert len(ids) == len(set(ids))
 
 
@@ -163,7 +181,7 @@ def test_the_api_description_names_what_exists(api):
     assert set(described) == set(PATHS)
     for path, item in described.items():
         methods = {method.upper() for method in item if method != "parameters"}
-        assert methods == set(PATHS[path].split(", ")) - {"HEAD", "OPTIONS"}
+        assert methods == set(PATHS[path].split(", "))
 
 
 def test_the_problem_schema_knows_every_code(api):

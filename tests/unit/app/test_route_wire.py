@@ -1,4 +1,4 @@
-"""Route records on their way to the appending process, which may have been replaced meanwhile."""
+"""Route records and ticks on their way to the appending process, which may have been replaced meanwhile."""
 
 import asyncio
 import tempfile
@@ -13,16 +13,25 @@ from distributary.errors import LogUnavailableError
 class Committer:
     """Takes every record at once; refuses where it is told to."""
 
-    def __init__(self, refusal=None):
+    def __init__(self, refusal=None, kind=2):
         self.bodies = []
         self.refusal = refusal
+        self.kind = kind
 
     def submit(self, kind, body, done):
         """Durable in the next turn of the loop."""
-        assert kind == 2
+        assert kind == self.kind
         self.bodies.append(body)
         answer = self.refusal or len(self.bodies) - 1
         asyncio.get_running_loop().call_soon(done, answer)
+
+
+class FullCommitter:
+    """Its queue takes nothing."""
+
+    def submit(self, _kind, _body, _done):
+        """Refused at once."""
+        raise LogUnavailableError("too many events wait for the disk")
 
 
 def run(scenario):
@@ -41,6 +50,24 @@ def test_a_change_stands_in_every_partition_in_order():
         client = RouteAppendClient(path)
         await client.append_routes([b"a", b"b"])
         assert [committer.bodies for committer in committers] == [[b"a", b"b"]] * 2
+        client.close()
+        server.close()
+
+    run(scenario)
+
+
+@pytest.mark.slow
+def test_a_batch_of_the_largest_changes_fits():
+    """256 of 256 KiB and more are one batch: refused once, they would be refused for ever."""
+
+    async def scenario(path):
+        committer = Committer()
+        server = RouteAppendServer([committer])
+        await server.start(path)
+        client = RouteAppendClient(path)
+        bodies = [number.to_bytes(2, "big") * 132_000 for number in range(256)]
+        await client.append_routes(bodies)
+        assert committer.bodies == bodies
         client.close()
         server.close()
 
@@ -81,5 +108,80 @@ def test_nobody_there_and_a_refusal_are_told():
             await client.append_routes([b"a"])
         client.close()
         server.close()
+
+    run(scenario)
+
+
+def test_ticks_stand_in_their_partition_alone():
+    """Each in its own; the answer counts them."""
+
+    async def scenario(path):
+        committers = [Committer(kind=4), Committer(kind=4)]
+        server = RouteAppendServer(committers)
+        await server.start(path)
+        client = RouteAppendClient(path)
+        assert await client.append_ticks([(1, b"a"), (0, b"b"), (1, b"c")]) == 3
+        assert [committer.bodies for committer in committers] == [[b"b"], [b"a", b"c"]]
+        client.close()
+        server.close()
+
+    run(scenario)
+
+
+def test_a_partition_that_refuses_ticks_costs_the_others_none():
+    """Whether its queue is full or its disk fails."""
+
+    async def scenario(path):
+        failing = Committer(LogUnavailableError("disk full"), kind=4)
+        server = RouteAppendServer([Committer(kind=4), failing, FullCommitter()])
+        await server.start(path)
+        client = RouteAppendClient(path)
+        assert await client.append_ticks([(2, b"a"), (1, b"b"), (0, b"c")]) == 1
+        client.close()
+        server.close()
+
+    run(scenario)
+
+
+def test_ticks_are_never_sent_twice():
+    """Nobody knows what a process took before it died; its successor gets the next ones."""
+
+    async def scenario(path):
+        old, new = Committer(kind=4), Committer(kind=4)
+        server = RouteAppendServer([old])
+        await server.start(path)
+        client = RouteAppendClient(path)
+        await client.append_ticks([(0, b"a")])
+        client._streams[1].transport.abort()
+        server.close()
+        with pytest.raises(LogUnavailableError, match="does not answer"):
+            await client.append_ticks([(0, b"b")])
+        successor = RouteAppendServer([new])
+        await successor.start(path)
+        assert await client.append_ticks([(0, b"c")]) == 1
+        assert (old.bodies, new.bodies) == ([b"a"], [b"c"])
+        client.close()
+        successor.close()
+
+    run(scenario)
+
+
+def test_a_connection_that_ended_is_noticed_before_ticks_are_sent():
+    """Nothing of them was sent, so nothing is lost."""
+
+    async def scenario(path):
+        new = Committer(kind=4)
+        server = RouteAppendServer([Committer(kind=4)])
+        await server.start(path)
+        client = RouteAppendClient(path)
+        await client.append_ticks([(0, b"a")])
+        client._streams[0].feed_eof()
+        server.close()
+        successor = RouteAppendServer([new])
+        await successor.start(path)
+        assert await client.append_ticks([(0, b"b")]) == 1
+        assert new.bodies == [b"b"]
+        client.close()
+        successor.close()
 
     run(scenario)

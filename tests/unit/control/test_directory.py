@@ -47,6 +47,19 @@ def test_a_refresh_brings_creates_replaces_and_deletes(store, directory, spec):
     assert directory.refresh() is False
 
 
+def test_what_changed_is_told_once(store, directory, spec):
+    """By uid: so that a reader need not look at all resources for one change."""
+    store.apply([Put("a", spec(), "u1"), Put("b", spec(), "u2")], 5)
+    directory.refresh()
+    assert directory.changed() == {"u1", "u2"}
+    assert directory.changed() == set()
+    store.apply([Delete("a")], 5)
+    directory.refresh()
+    store.apply([Put("c", spec(), "u3")], 5)
+    directory.refresh()
+    assert directory.changed() == {"u1", "u3"}
+
+
 def test_a_change_is_seen_before_its_record_is_in_the_log(store, directory, spec):
     """The store is written first, so that a route record never finds nothing."""
     store.apply([Put("a", spec(), "u1")], 5)

@@ -1,6 +1,9 @@
 """The store writes a resource and its route change together, in order, durably."""
 
 import sqlite3
+import subprocess
+import sys
+import traceback
 from pathlib import Path
 
 import pytest
@@ -232,3 +235,37 @@ def test_pages_hold_every_subscription_once(store, spec):
     first = store.page("", 2)
     rest = store.page(first[-1].id, 10)
     assert [found.id for found in [*first, *rest]] == ["a0", "a1", "a2", "a3", "a4"]
+
+
+@pytest.mark.slow  # another process
+def test_a_second_writer_of_the_process_costs_the_first_no_lock(store, url, spec):
+    """Else another process that closes the store takes the write-ahead log away under us."""
+    store.apply([Put("a", spec(), "u1")], 1)
+    second = Store(url)
+    look = (
+        "import sqlite3, sys; store = sqlite3.connect(sys.argv[1]);"
+        " store.execute('select * from generation').fetchall(); store.close()"
+    )
+    subprocess.run([sys.executable, "-c", look, str(url.database)], check=True)
+    assert Path(f"{url.database}-wal").exists()
+    second.apply([Put("b", spec(), "u2")], 2)
+    assert store.find("b").uid == "u2"
+    second.close()
+
+
+def test_an_error_of_the_database_repeats_no_value(url, store, spec):
+    """Not in its cause either, which a traceback shows: a header may hold a token."""
+    telling = spec(protocolsettings={"headers": {"x-key": "canary"}})
+    store.apply([Put("a", telling, "u1")], 5)
+    with pytest.raises(StoreError) as caught:
+        store.apply([Put("b", telling, "u1")], 5)  # this uid is there already
+    assert "UNIQUE" in str(caught.value)
+    assert "canary" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_what_passes_on_a_subscription_shows_no_header_of_it(store, spec):
+    """Whoever prints it, prints no token."""
+    telling = spec(protocolsettings={"headers": {"x-key": "canary"}})
+    change = Put("a", telling, "u1")
+    outcome = store.apply([change], 5)
+    assert "canary" not in repr((change, outcome, store.page("", 1)))

@@ -4,7 +4,16 @@ import pytest
 
 from distributary.errors import StoreError
 from distributary.flow import Leg
-from distributary.outcome import DeadLetter, DoneKey, Failure, JournalState, LagRow, Mark, RetryRow
+from distributary.outcome import (
+    DeadLetter,
+    DoneKey,
+    Failure,
+    JournalState,
+    LagRow,
+    Mark,
+    RetryRow,
+    Slot,
+)
 from distributary.pipeline._ledger import CURSOR_S, FLUSH_COUNT, FLUSH_S, Ledger, Point
 
 LAG = LagRow("q", 3, 0, 3, None, b"{}")
@@ -21,14 +30,17 @@ class Stage:
         self.state = JournalState([Mark(5, 50)])
         self.point = Point(Mark(5, 50), 5, ())
         self.forgettable = []
+        self.over = []
         self.ledger = Ledger(
             self,
             self,
+            self,
+            partition=0,
             blocking=self,
             timers=timers,
             clock=clock,
             point=lambda: self.point,
-            forgettable=lambda _durable: self.forgettable,
+            forgettable=lambda _durable: (self.forgettable, self.over),
             failed=self.failures.append,
         )
 
@@ -39,6 +51,12 @@ class Stage:
 
     def record(self, mark, done, floor):
         self.calls.append(("journal", mark, done, floor))
+
+    def free(self, partition, slots):
+        self.calls.append(("free", partition, slots))
+
+    def count(self, partition, slots):
+        self.calls.append(("count", partition, slots))
 
     def run(self, work, done):
         self.works.append((work, done))
@@ -63,6 +81,27 @@ def stage(clock, timers):
 def row(offset):
     """A row."""
     return RetryRow(DoneKey(offset, 0, "r"), 1, Leg.EVENT, 2, 0, None, done=False)
+
+
+def test_slots_are_freed_before_everything_and_counted_after_it(stage, timers):
+    """What a crash leaves between is a slot too few, never a delivery too many."""
+    failed, delivered = (Slot(DoneKey(offset, 0, "r"), 1) for offset in (8, 9))
+    stage.ledger.free(failed)
+    stage.ledger.count(delivered)
+    stage.ledger.put_row(row(8))
+    timers.advance(FLUSH_S)
+    stage.medium()
+    assert [call[0] for call in stage.calls] == ["free", "store", "journal", "count"]
+    assert (stage.calls[0][2], stage.calls[-1][2]) == ([failed], [delivered])
+
+
+def test_lags_that_have_ended_are_forgotten_with_the_rows(stage, timers):
+    """Once the durable cursor has passed where they joined."""
+    stage.over = [("q", 3)]
+    stage.ledger.put_row(row(8))
+    timers.advance(FLUSH_S)
+    stage.medium()
+    assert stage.calls[0][1].lags == {("q", 3): None}
 
 
 def test_the_store_is_written_before_the_journal(stage, timers):

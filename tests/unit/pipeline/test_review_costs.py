@@ -6,7 +6,14 @@ from distributary.event import Event
 from distributary.event import record as event_record
 from distributary.flow import Kind, RouteRecord, encode_route
 from distributary.outcome import DoneKey, LagRow, Mark, RetryRow
-from distributary.pipeline._catch_up import SLICE_RECORDS, CatchUp, Lag
+from distributary.pipeline._catch_up import (
+    CHUNKS_MAX,
+    READERS_MAX,
+    SLICE_LAGS,
+    SLICE_RECORDS,
+    WAKE_COUNT,
+    CatchUp,
+)
 from distributary.pipeline._standing import ROWS_FEW
 from distributary.pipeline._tracker import LISTED_MAX, Tracker
 from distributary.testing.memory_log import MemoryLog
@@ -15,19 +22,27 @@ EVENT = Event({"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}, b"
 
 
 class _Log(MemoryLog):
+    opened = 0
     closed = 0
 
     def close(self):
         self.closed += 1
 
 
-class _Offers:
+class _Owner:
+    """Takes what lags bring, unless its sink is full."""
+
     def __init__(self):
         self.tasks = []
+        self.full = set()
+        self.asked = 0
 
     def offer_catch_up(self, task):
+        self.asked += 1
+        if task.route in self.full:
+            return "http://full.example/"
         self.tasks.append(task)
-        return True
+        return None
 
     def is_done(self, _task):
         return False
@@ -42,68 +57,163 @@ def log(clock):
 
 
 @pytest.fixture
+def owner():
+    """Whoever gets the tasks."""
+    return _Owner()
+
+
+@pytest.fixture
 def ended():
     """Names of the lags that have ended."""
     return []
 
 
 @pytest.fixture
-def catch_up(log, ended):
+def catch_up(log, owner, ended):
     """Lags of a live reader that stands at the end."""
-    return CatchUp(live=log.durable_end, comfortable=lambda _route: True, ended=ended.append)
+
+    def open_log():
+        log.opened += 1
+        return log
+
+    def end(row):
+        ended.append(row.name)
+        return False
+
+    return CatchUp(
+        partition=0,
+        make_records=open_log,
+        offers=owner,
+        live=log.durable_end,
+        may_join=lambda _route: True,
+        ended=end,
+        dropped=lambda _name: None,
+    )
 
 
-def _lag(log, route, offers, *, types=("other",)):
+def _row(route, *, types=("other",), start=0):
     record = RouteRecord(seq=1, op="put", uid=route, revision=1, types=types)
-    return Lag(0, LagRow(route, 0, 0, 0, None, encode_route(record)), log, offers)
+    return LagRow(route, start, 0, start, None, encode_route(record))
 
 
-def test_all_lags_share_one_slice_of_a_turn(log, catch_up, ended):
+def _next_offsets(catch_up):
+    return {name: lag.next_offset for name, lag in catch_up._lags.items()}
+
+
+def test_all_lags_share_one_slice_of_a_turn(catch_up, ended):
     """Live events wait for one slice, not one a route; and every lag has its turn."""
-    lags = [_lag(log, f"r{number}", _Offers()) for number in range(10)]
-    for lag in lags:
-        catch_up.add(lag)
+    for number in range(10):
+        catch_up.add(_row(f"r{number}"))
     turns = 0
     more = True
     while more:
-        before = sum(lag.next_offset for lag in lags)
+        before = _next_offsets(catch_up)
         more = catch_up.advance()
-        assert sum(lag.next_offset for lag in lags) - before <= SLICE_RECORDS
+        after = dict.fromkeys(before, 1000) | _next_offsets(catch_up)
+        assert sum(after.values()) - sum(before.values()) <= SLICE_RECORDS
         turns += 1
     assert turns >= 10 * 1000 // SLICE_RECORDS
     assert len(ended) == 10
 
 
-def test_a_lag_that_ends_closes_its_reader(log, catch_up):
-    """Lags come and go as sinks do: each must give its file back."""
-    catch_up.add(_lag(log, "r", _Offers()))
+def test_many_lags_share_few_readers_and_give_them_back(log, catch_up, ended):
+    """Each holds a file or two, and 10,000 routes may begin in the past at once."""
+    for number in range(2 * READERS_MAX):
+        catch_up.add(_row(f"r{number}"))
     while catch_up.advance():
         pass
-    assert not len(catch_up)
-    assert log.closed == 1
+    assert len(ended) == 2 * READERS_MAX
+    assert log.opened <= READERS_MAX
+    assert log.closed == log.opened
+
+
+def test_a_sink_that_is_full_is_not_asked_for_every_lag_at_every_turn(catch_up, owner):
+    """A thousand routes lag behind one sink: a turn costs a slice of lags, and then they rest."""
+    names = [f"r{number}" for number in range(1000)]
+    owner.full.update(names)
+    for name in names:
+        catch_up.add(_row(name, types=()))
+    turns = 1
+    while catch_up.advance():
+        turns += 1
+    assert turns == -(-1000 // SLICE_LAGS)
+    asked = owner.asked
+    assert not catch_up.advance()
+    assert owner.asked == asked
+    catch_up.wake()
+    while catch_up.advance():
+        pass
+    assert owner.asked - asked == WAKE_COUNT
+
+
+def test_a_sink_that_has_room_is_tried_by_those_that_wait_for_it(catch_up, owner):
+    """And not by those that wait for another."""
+    owner.full.add("r")
+    catch_up.add(_row("r", types=()))
+    while catch_up.advance():
+        pass
+    asked = owner.asked
+    catch_up.wake_for("http://other.example/")
+    assert not catch_up.advance()
+    assert owner.asked == asked
+    owner.full.clear()
+    catch_up.wake_for("http://full.example/")
+    while catch_up.advance():
+        pass
+    assert len(owner.tasks) == 1000
+
+
+def test_resting_lags_hold_no_chunk_when_there_are_many(catch_up, owner):
+    """64 KiB each would be 640 MB for 10,000 of them."""
+    names = [f"r{number}" for number in range(CHUNKS_MAX + 1)]
+    owner.full.update(names)
+    for name in names:
+        catch_up.add(_row(name, types=()))
+    while catch_up.advance():
+        pass
+    assert [next(lag._frames, None) for lag in catch_up._lags.values()] == [None] * len(names)
+    owner.full.clear()
+    catch_up.wake_for("http://full.example/")
+    catch_up.wake()
+    while catch_up.advance():
+        pass
+    assert len(owner.tasks) == 1000 * len(names)
 
 
 def test_lags_that_are_dropped_or_left_close_their_readers(log, catch_up):
     """A deleted route, and an owner that goes."""
-    catch_up.add(_lag(log, "r", _Offers()))
-    catch_up.add(_lag(log, "q", _Offers()))
+    catch_up.add(_row("r"))
+    catch_up.advance()
     catch_up.drop("r")
+    assert log.closed == log.opened == 1
+    catch_up.add(_row("q"))
+    catch_up.advance()
     catch_up.close()
-    assert log.closed == 2
+    assert log.closed == log.opened == 2
 
 
-def test_a_task_is_finished_in_the_lag_that_brought_it(log, catch_up, ended):
+def test_a_task_is_finished_in_the_lag_that_brought_it(catch_up, owner, ended):
     """Only then does the lag end."""
-    offers = _Offers()
-    catch_up.add(_lag(log, "r", offers, types=()))
-    catch_up.add(_lag(log, "q", _Offers()))
+    catch_up.add(_row("r", types=()))
+    catch_up.add(_row("q"))
     while catch_up.advance():
         pass
     assert catch_up.floors() == {"r": 0}
-    for task in offers.tasks:
+    for task in owner.tasks:
         catch_up.finish(task)
     catch_up.advance()
     assert set(ended) == {("r", 0), ("q", 0)}
+
+
+def test_a_lag_that_ended_is_remembered_until_the_cursor_has_passed_where_it_joined(catch_up):
+    """Else a restart would begin a replay again that has been made."""
+    catch_up.add(_row("r")._replace(from_offset=40, to_offset=40))
+    assert not len(catch_up)
+    assert catch_up.began_before("r", 30)
+    assert not catch_up.covers("r", 10, 0)
+    assert catch_up.forgettable(39) == []
+    assert catch_up.forgettable(40) == [("r", 0)]
+    assert not catch_up.began_before("r", 30)
 
 
 def test_a_record_with_many_matches_is_tracked_like_one_with_few(make_task):

@@ -6,6 +6,7 @@ from distributary.errors import LogDamagedError, StoreError
 from distributary.event import Event
 from distributary.flow import Kind, RouteRecord, encode_route
 from distributary.pipeline import RouteFollower, follow_from, save_table
+from distributary.pipeline._routes import move_table
 from distributary.route import RouteTable
 from distributary.testing.simulated_ports import SimulatedLog, SimulatedTargets
 
@@ -73,7 +74,7 @@ def test_the_live_path_applies_changes_as_it_meets_them(place):
     at = place.change(put(1, "a", "t"))
     place.event()
     changes = [follower.pass_record(logged) for logged in place.log.read(0, 2)]
-    assert changes == [put(1, "a", "t"), None]
+    assert [list(found) for found in changes] == [[put(1, "a", "t")], []]
     assert matches(follower.table, "t") == ("a",)
     assert follower.changed_at("a") == at
     assert follower.changed_at("unknown") == 0
@@ -85,9 +86,9 @@ def test_a_change_that_is_seen_twice_counts_once(place):
     place.change(put(1, "a", "t"))
     place.change(put(2, "a", "u", revision=2))
     place.log.append([(Kind.ROUTE, encode_route(put(1, "a", "t")))])
-    for logged in place.log.read(0, 3):
-        follower.pass_record(logged)
+    changes = [list(follower.pass_record(logged)) for logged in place.log.read(0, 3)]
     assert (matches(follower.table, "t"), matches(follower.table, "u")) == ((), ("a",))
+    assert [len(found) for found in changes] == [1, 1, 0]
 
 
 def test_a_damaged_change_is_restored_from_history_when_the_next_record_shows_the_hole(place):
@@ -111,7 +112,7 @@ def test_a_hole_restores_no_change_that_lies_behind_it(place):
     place.change(put(2, "b", "t"))
     place.log.damage(0)
     read = list(place.log.read(0, 3))
-    follower.pass_record(read[0])
+    assert follower.pass_record(read[0]) == [put(1, "a", "t")]
     assert matches(follower.table, "t") == ("a",)
     follower.pass_record(read[1])
     assert matches(follower.table, "t") == ("a", "b")
@@ -122,8 +123,8 @@ def test_a_gap_in_the_numbers_is_filled_from_history(place):
     follower = place.follow()
     place.change(put(1, "a", "t"), in_log=False)
     place.change(put(2, "b", "t"))
-    for logged in place.log.read(0, 1):
-        follower.pass_record(logged)
+    (logged,) = place.log.read(0, 1)
+    assert follower.pass_record(logged) == [put(1, "a", "t"), put(2, "b", "t")]
     assert matches(follower.table, "t") == ("a", "b")
 
 
@@ -132,7 +133,7 @@ def test_a_hole_at_the_end_is_restored_when_it_is_passed(place):
     follower = place.follow()
     place.change(put(1, "a", "t"))
     place.log.damage(0)
-    follower.pass_gap(1)
+    assert follower.pass_gap(1) == [put(1, "a", "t")]
     assert matches(follower.table, "t") == ("a",)
     follower.pass_gap(1)  # nothing between: history is not asked again
     assert follower.table.last_seq == 1
@@ -198,6 +199,41 @@ def test_a_damaged_cache_is_ignored(place, content):
     place.change(put(1, "a", "t"))
     place.path.write_bytes(content)
     assert matches(place.follow().table, "t") == ("a",)
+
+
+def test_a_kept_table_can_be_told_to_stand_further_on(place):
+    """No change lies between: a start then need not look for any."""
+    place.change(put(1, "a", "t"))
+    save_table(place.path, 1, place.follow().table.snapshot())
+    size = place.path.stat().st_size
+    place.event()
+    place.event()
+    move_table(place.path, 3)
+    assert place.path.stat().st_size == size
+    looked_from = []
+    plain = place.log.kinds
+    place.log.kinds = lambda begin, *more: looked_from.append(begin) or plain(begin, *more)
+    assert matches(place.follow(3).table, "t") == ("a",)
+    assert looked_from[0] == 3
+    assert matches(place.follow(2).table, "t") == ("a",)
+
+
+@pytest.mark.parametrize("at", range(16))
+def test_a_cache_whose_place_is_damaged_is_ignored(place, at):
+    """Changes would be passed over if the place were believed."""
+    save_table(place.path, 0, place.follow().table.snapshot())
+    place.change(put(1, "a", "t"))
+    content = bytearray(place.path.read_bytes())
+    content[at] ^= 1
+    place.path.write_bytes(content)
+    assert matches(place.follow().table, "t") == ("a",)
+
+
+def test_a_damaged_cache_is_not_told_to_stand_further_on(place):
+    """It stays as it is: not to be believed."""
+    place.path.write_bytes(b"\0" * 40)
+    move_table(place.path, 3)
+    assert place.path.read_bytes() == b"\0" * 40
 
 
 def test_a_torn_cache_is_ignored(place):

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from distributary.event import Event, record
-from distributary.flow import Kind, Leg, RouteRecord, encode_route
+from distributary.flow import Kind, Leg, RouteRecord, Tick, encode_route, encode_tick
 from distributary.log import Appender, open_folder
 from distributary.outcome import (
     Changes,
@@ -129,3 +129,12 @@ def test_kept_dead_letters_are_listed(stopped: Stopped) -> None:
         ("even", "/s", "2")
     ]
     assert state.pending == ()
+
+
+def test_a_tick_is_pending_for_its_own_route_alone(stopped: Stopped) -> None:
+    """An event that a timer made belongs to one subscription, whatever the others match."""
+    appender = Appender.open(stopped.places.log, 0, clock=Clock())
+    appender.append([(Kind.TICK, encode_tick(Tick("u-all", 1, 1, _event(8))))])
+    appender.close()
+    assert ("all", "8") in stopped.pending()
+    assert ("even", "8") not in stopped.pending()

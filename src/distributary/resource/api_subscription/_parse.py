@@ -1,20 +1,22 @@
 """From a client's proposal to a spec: every fault at once, or a complete object."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
-from distributary.resource._faults import Faults
+from distributary.resource._faults import Faults, member
 from distributary.resource._rules import Rules
 from distributary.resource._uri import check_http_sink, check_reference
-from distributary.resource.api_subscription._revisions import read_filters
-from distributary.resource.api_subscription._settings import (
+from distributary.resource.api_subscription._config import check_timer, read_config
+from distributary.resource.api_subscription._credentials import (
     CREDENTIAL_MEMBERS,
-    check_protocol,
-    realize_settings,
-    refuse_credentials,
+    ReadCredential,
+    read_credential,
 )
+from distributary.resource.api_subscription._revisions import read_filters
+from distributary.resource.api_subscription._settings import check_protocol, realize_settings
 from distributary.resource.api_subscription._shape import SubscriptionSpec, restore
 
 TYPES_MAX: Final = 1000
@@ -22,9 +24,6 @@ TYPES_MAX: Final = 1000
 
 TYPE_CHARS_MAX: Final = 1024
 """Longest event type that a subscription can name."""
-
-CONFIG_KEYS: Final[tuple[str, ...]] = ()
-"""Keys that ``config`` may have: none yet (decision 11)."""
 
 _MEMBERS: Final = (
     "id",
@@ -39,7 +38,7 @@ _MEMBERS: Final = (
 )
 
 
-def parse(body: object, rules: Rules) -> SubscriptionSpec:
+def parse(body: object, rules: Rules, *, secrets_kept: bool = False) -> SubscriptionSpec:
     """The spec that *body* proposes, in any of the three revisions of the specification.
 
     An ``id`` is not looked at: who creates or replaces decides what it means.
@@ -47,6 +46,8 @@ def parse(body: object, rules: Rules) -> SubscriptionSpec:
     Args:
         body: Any JSON value.
         rules: What to check against.
+        secrets_kept: *body* may replace a subscription, so its credential may leave the secrets
+            out; whether there are any to keep the store alone knows (``Credential.complete``).
 
     Raises:
         ResourceError: *body* is not a subscription; it names every fault. Nothing else can come
@@ -59,19 +60,22 @@ def parse(body: object, rules: Rules) -> SubscriptionSpec:
     proposal = faults.object_at("$", body)
     faults.refuse()
     assert proposal is not None
-    realized = _realize(faults, proposal, rules)
+    read = read_credential(faults, proposal, rules.sinks, kept=secrets_kept)
+    realized = _realize(faults, proposal, rules, read)
     faults.refuse()
     try:
         text = msgspec.json.encode(realized)
     except UnicodeEncodeError:  # from a decoder less strict than ``decode_json``
         faults.add("$", "text", "a lone surrogate is no character")
         faults.refuse()
-    return restore(text, rules.duration_s)
+    spec = restore(text, rules.duration_s)
+    return spec if read is None else dataclasses.replace(spec, credential=read.credential)
 
 
-def _realize(faults: Faults, body: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
+def _realize(
+    faults: Faults, body: Mapping[str, Any], rules: Rules, read: ReadCredential | None
+) -> dict[str, Any]:
     """The realized object, in the order of the specification; of use without faults only."""
-    refuse_credentials(faults, "$", body)
     faults.unknown_members("$", body, (*_MEMBERS, *CREDENTIAL_MEMBERS))
     realized: dict[str, Any] = {}
     if "source" in body:
@@ -79,13 +83,17 @@ def _realize(faults: Faults, body: Mapping[str, Any], rules: Rules) -> dict[str,
     if "types" in body:
         realized["types"] = _types(faults, "$.types", body["types"])
     if "config" in body:
-        realized["config"] = _config(faults, "$.config", body["config"])
+        realized["config"] = read_config(faults, "$.config", body["config"], rules)
     realized["filters"] = read_filters(faults, body, rules.check_filters)
-    realized |= _target(faults, body, rules)
+    realized |= _target(faults, body, rules, read)
+    check_timer(faults, realized)
+    _check_headers(faults, body, realized["protocolsettings"])
     return realized
 
 
-def _target(faults: Faults, body: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
+def _target(
+    faults: Faults, body: Mapping[str, Any], rules: Rules, read: ReadCredential | None
+) -> dict[str, Any]:
     sink: object = None
     protocol: str | None = None
     if "protocol" in body:
@@ -100,10 +108,22 @@ def _target(faults: Faults, body: Mapping[str, Any], rules: Rules) -> dict[str, 
         sink = check_http_sink(faults, "$.sink", body["sink"], rules.sinks)
     settings: object = body.get("protocolsettings", {})
     if protocol is None:  # likewise for the settings
-        faults.object_at("$.protocolsettings", settings)
+        settings = faults.object_at("$.protocolsettings", settings) or {}
     else:
         settings = realize_settings(faults, "$.protocolsettings", settings, rules)
-    return {"sink": sink, "protocol": protocol, "protocolsettings": settings}
+    credential = {} if read is None else {"sinkCredential": read.realized}
+    return {"sink": sink, **credential, "protocol": protocol, "protocolsettings": settings}
+
+
+def _check_headers(faults: Faults, body: Mapping[str, Any], settings: object) -> None:
+    """A sink reads one ``Authorization``: the credential's, or a custom one."""
+    headers = settings.get("headers") if isinstance(settings, dict) else None
+    if not isinstance(headers, dict) or not any(name in body for name in CREDENTIAL_MEMBERS):
+        return
+    for name in headers:
+        if name.lower() == "authorization":
+            where = member("$.protocolsettings.headers", name)
+            faults.add(where, "conflict", "the credential of the sink writes this header")
 
 
 def _types(faults: Faults, path: str, value: object) -> list[str]:
@@ -118,11 +138,3 @@ def _types(faults: Faults, path: str, value: object) -> list[str]:
     for number, each in enumerate(value):
         faults.text_at(f"{path}[{number}]", each, TYPE_CHARS_MAX)
     return value
-
-
-def _config(faults: Faults, path: str, value: object) -> dict[str, Any]:
-    config = faults.object_at(path, value)
-    if config is None:
-        return {}
-    faults.unknown_members(path, config, CONFIG_KEYS, none="no configuration keys yet")
-    return dict(config)

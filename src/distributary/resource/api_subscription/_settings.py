@@ -8,6 +8,10 @@ from distributary.resource._faults import Faults, member, one_of
 from distributary.resource._rules import Rules
 from distributary.resource._uri import check_http_sink
 from distributary.resource.api_subscription import _defaults
+from distributary.resource.api_subscription._credentials import (
+    CREDENTIAL_MEMBERS,
+    refuse_credentials,
+)
 from distributary.resource.api_subscription._delivery import realize_delivery
 from distributary.resource.api_subscription._shape import (
     HTTP_METHODS,
@@ -28,12 +32,10 @@ _FORMATS: Final = {"binary": "binary", "structured": "structured", "json": "stru
 
 _DEAD_LETTER_MEMBERS: Final = ("sink", "protocol", "protocolsettings")
 
-CREDENTIAL_MEMBERS: Final = ("sinkCredential", "sinkcredential")
-
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _FIELD_VALUE = re.compile(r"([\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?)?")
 
-_OWN_HEADERS: Final = frozenset(
+OWN_HEADERS: Final = frozenset(
     {
         # Hop by hop, or the framing of the message (RFC 9110, 7.6.1; RFC 9112, 6): the client
         # that sends writes them, and a second copy is how requests are smuggled.
@@ -54,6 +56,7 @@ _OWN_HEADERS: Final = frozenset(
         "content-encoding",
     }
 )
+"""Header names, in lower case, that a delivery writes itself; and all that begin with ``ce-``."""
 
 
 def realize_settings(
@@ -103,13 +106,6 @@ def check_protocol(faults: Faults, path: str, value: object) -> str | None:
         hint = f"; did you mean {value.upper()}?" if value.upper() in PROTOCOLS else ""
         faults.add(path, "unknown", f"expected one of {one_of(PROTOCOLS)}{hint}")
     return None
-
-
-def refuse_credentials(faults: Faults, path: str, value: Mapping[str, Any]) -> None:
-    """Note a sink credential. Its content is never looked at, stored or repeated."""
-    for name in CREDENTIAL_MEMBERS:
-        if name in value:
-            faults.add(f"{path}.{name}", "unsupported", "sink credentials are not supported yet")
 
 
 def _dead_letter(faults: Faults, path: str, value: object, rules: Rules) -> object:
@@ -186,7 +182,7 @@ def _check_header(faults: Faults, path: str, name: str, value: object) -> None:
     lower = name.lower()
     if not _TOKEN.fullmatch(name):
         faults.add(path, "value", "a header name is a token of RFC 9110, without spaces or colons")
-    elif lower in _OWN_HEADERS or lower.startswith("ce-"):
+    elif lower in OWN_HEADERS or lower.startswith("ce-"):
         faults.add(path, "reserved", "this header is written by the delivery itself")
     if not isinstance(value, str):
         faults.wrong_type(path, "a string", value)

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from distributary.resource._credential import Credential
+from distributary.resource._times import parse_time_ms
 
 PROTOCOLS: Final = ("AMQP", "MQTT3", "MQTT5", "HTTP", "KAFKA", "NATS")
 """The delivery protocols with a CloudEvents binding; compared case-sensitively (decision 20)."""
@@ -17,6 +18,10 @@ PROTOCOLS_SUPPORTED: Final = ("HTTP",)
 HTTP_METHODS: Final = ("POST", "PUT", "PATCH")
 """Methods that carry a body to a resource. GET and DELETE give a body no meaning, and the
 others are not requests to hand something over (RFC 9110, section 9.3)."""
+
+LATEST: Final = "latest"
+EARLIEST: Final = "earliest"
+"""What ``config.start`` may say beside a time."""
 
 EventFormat = Literal["binary", "structured"]
 
@@ -158,9 +163,30 @@ def restore(realized: bytes, duration_s: ReadDuration) -> SubscriptionSpec:
             http=http,
             delivery=_delivery(settings["delivery"], value["protocol"], http, duration_s),
             realized=realized,
+            config=_config(value.get("config", {})),
         )
     except (msgspec.MsgspecError, LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"not a realized subscription: {error}") from error
+
+
+def _config(value: Mapping[str, Any]) -> ConfigSpec:
+    if not value:
+        return ConfigSpec()
+    expires = value.get("expires")
+    return ConfigSpec(
+        interval_s=value.get("interval"),
+        timer_data=msgspec.json.encode(value["data"]) if "data" in value else None,
+        timer_type=value.get("type"),
+        begin_ms=_begin_ms(value.get("start", LATEST)),
+        expires_ms=None if expires is None else parse_time_ms(expires),
+        events_max=value.get("maxevents"),
+    )
+
+
+def _begin_ms(start: str) -> int | None:
+    if start == LATEST:
+        return None
+    return 0 if start == EARLIEST else max(0, parse_time_ms(start))
 
 
 def _http(settings: Mapping[str, Any]) -> HttpSettings:

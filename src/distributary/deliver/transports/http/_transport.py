@@ -1,6 +1,7 @@
 """The HTTP transport: destinations to requests, connections in pools."""
 
 import asyncio
+import dataclasses
 import re
 import weakref
 from collections.abc import Callable
@@ -10,12 +11,18 @@ from distributary.clock import Clock
 from distributary.deliver._connector import Connector
 from distributary.deliver._destination import Destination
 from distributary.deliver._endpoint import Endpoint
-from distributary.deliver._transport import Done
+from distributary.deliver._transport import CREDENTIAL_EXPIRED, Answer, Done
+from distributary.deliver.transports.http._authorization import (
+    authorization,
+    masked,
+    secrets_of,
+)
 from distributary.deliver.transports.http._connection import Connection
 from distributary.deliver.transports.http._wheel import Wheel
 from distributary.errors import EventError, TransportError
 from distributary.event import Event, http
 from distributary.policy import Reply
+from distributary.resource import Credential
 
 IDLE_MAX: Final = 256
 """Unused connections kept for one scheme, host and port: four lanes at full width."""
@@ -26,6 +33,10 @@ OPEN_MAX: Final = 1_024
 TARGETS_MAX: Final = 10_000
 """Destinations whose request prefix is kept (about 500 bytes each); the oldest go first and are
 made again when needed."""
+
+STALE_LOOK_S: Final = 60.0
+"""Targets with a token that has expired are looked for so often at most: replaced tokens do not
+pile up, and ten thousand targets are not gone through for each new one."""
 
 _JOINED_BYTES_MAX: Final = 16 * 1024
 """Up to this size one copy is cheaper than a second buffer for the kernel to gather."""
@@ -63,6 +74,8 @@ class _Target(NamedTuple):
     encode: Callable[[Event], tuple[bytes, bytes]]
     bodiless: bool
     pool: _Pool
+    credential: Credential | None
+    secrets: tuple[bytes, ...]
 
 
 class HttpTransport:
@@ -89,6 +102,7 @@ class HttpTransport:
     ) -> None:
         self._connector = connector
         self._monotonic_s = clock.monotonic_s
+        self._wall_ms = clock.wall_ms
         self._loop = loop
         self._user_agent = user_agent.encode("ascii")
         self._wheel = Wheel(loop, clock.monotonic_s)
@@ -96,6 +110,7 @@ class HttpTransport:
         self._pools: weakref.WeakValueDictionary[tuple[str, str, int], _Pool] = (
             weakref.WeakValueDictionary()
         )
+        self._stale_look_s = float("-inf")
         self._closed = False
         self.connections: set[Connection] = set()
 
@@ -103,6 +118,8 @@ class HttpTransport:
         """Start one attempt; see ``Transport``."""
         try:
             target = self._targets.get(destination) or self._aim(destination)
+            if target.credential is not None:
+                done = self._authorized(target, done)
             block, body = target.encode(event)
         except TransportError as error:
             self._loop.call_soon(done, error)
@@ -128,6 +145,24 @@ class HttpTransport:
             connection.close()
         self._dial(target, request, due_s, done)
 
+    def _authorized(self, target: _Target, done: Done) -> Done:
+        """*done*, behind what keeps the target's secrets out of the answer.
+
+        Raises:
+            TransportError: ``credential-expired``: no request leaves (decision 10).
+        """
+        assert target.credential is not None
+        if target.credential.expired(self._wall_ms()):
+            raise TransportError(CREDENTIAL_EXPIRED, "The access token of the sink has expired")
+        secrets = target.secrets
+
+        def answered(answer: Answer) -> None:
+            if isinstance(answer, Reply) and answer.body:
+                answer = dataclasses.replace(answer, body=masked(answer.body, secrets))
+            done(answer)
+
+        return answered
+
     def _dial(self, target: _Target, request: tuple[bytes, ...], due_s: float, done: Done) -> None:
         if self._closed:
             self._loop.call_soon(done, _closed())
@@ -152,16 +187,31 @@ class HttpTransport:
         if pool is None:
             pool = self._pools[key] = _Pool(self, endpoint)
         encode = http.encode_binary if destination.format == "binary" else http.encode_structured
+        credential = destination.credential
         target = _Target(
             self._prefix(destination, endpoint),
             encode,
             destination.method in (b"HEAD", b"CONNECT"),
             pool,
+            credential,
+            secrets_of(credential) if credential is not None else (),
         )
+        if credential is not None:
+            self._forget_expired()
         if len(self._targets) >= TARGETS_MAX:
             del self._targets[next(iter(self._targets))]
         self._targets[destination] = target
         return target
+
+    def _forget_expired(self) -> None:
+        now_s = self._monotonic_s()
+        if now_s - self._stale_look_s < STALE_LOOK_S:
+            return
+        self._stale_look_s = now_s
+        wall_ms = self._wall_ms()
+        for destination in list(self._targets):
+            if destination.credential is not None and destination.credential.expired(wall_ms):
+                del self._targets[destination]
 
     def _prefix(self, destination: Destination, endpoint: Endpoint) -> bytes:
         """Request line and the headers that are the same for every event."""
@@ -177,6 +227,8 @@ class HttpTransport:
                     "protocol", "A custom header cannot be written", retryable=False
                 )
             lines.append(b"%b: %b" % (name, value))
+        if destination.credential is not None:
+            lines.append(b"authorization: " + authorization(destination.credential))
         if not _TOKEN.fullmatch(destination.method):
             raise TransportError("protocol", "The method is not a token", retryable=False)
         return b"\r\n".join(lines) + b"\r\n"

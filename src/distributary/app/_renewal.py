@@ -1,0 +1,60 @@
+"""The refresher of access tokens, with what it needs: wired here, run by the leading process."""
+
+import asyncio
+import contextlib
+
+from distributary.clock import Clock, SystemRandom
+from distributary.control import CredentialRows, HttpTokenEndpoint, Refresher, Sealer, store_url
+from distributary.deliver import (
+    AddressRule,
+    CachingResolver,
+    Connector,
+    SystemResolver,
+    parse_networks,
+)
+from distributary.meter import Meter
+from distributary.pipeline import Places
+
+
+class Renewal:
+    """Keeps access tokens fresh while the server runs.
+
+    Args:
+        places: Of the data directory; the store must have been made.
+        sealer: Of its own: it is used by another thread than the store's.
+        clock: For waits and expiries.
+        meter: Counts.
+        loopback_only: The server listens on loopback: then token endpoints may be private, as
+            sinks may (decision 22).
+        allow_sinks: CIDRs of addresses that are allowed all the same.
+    """
+
+    def __init__(
+        self,
+        places: Places,
+        sealer: Sealer,
+        clock: Clock,
+        meter: Meter,
+        *,
+        loopback_only: bool,
+        allow_sinks: tuple[str, ...],
+    ) -> None:
+        rule = AddressRule(parse_networks(allow_sinks), loopback_allowed=loopback_only)
+        connector = Connector(rule, CachingResolver(SystemResolver(), clock))
+        self._rows = CredentialRows(store_url(places.state_db), sealer)
+        self._refresher = Refresher(
+            self._rows, HttpTokenEndpoint(connector), clock, SystemRandom(), count=meter.add
+        )
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._refresher.run(), name="refresher")
+
+    async def stop(self) -> None:
+        """Stop; what an endpoint has handed out by now is stored first."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        self._rows.close()

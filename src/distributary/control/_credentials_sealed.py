@@ -1,0 +1,106 @@
+"""Credentials at rest: sealed with AES-256-GCM, each bound to the subscription it belongs to.
+
+Called by the store, which seals, and by the ``Directory`` and the refresher, which open. What is
+sealed::
+
+    byte 0       1: this layout
+    bytes 1-8    id of the key
+    bytes 9-20   nonce, drawn at random
+    then         ciphertext of the credential (MessagePack) and tag; authenticated with the uid
+
+A key may seal 2^32 times before random nonces become a risk: a million credentials renewed once
+an hour for half a year. Replace the key before that.
+"""
+
+import os
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import sqlalchemy as sa
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from distributary.control._credentials_keys import KEY_FILE_NAME, KEY_ID_BYTES, Key, Keys
+from distributary.errors import StoreError
+from distributary.resource import Credential
+
+_LAYOUT: Final = b"\x01"
+_NONCE_BYTES: Final = 12
+_KEY_AT: Final = len(_LAYOUT)
+_NONCE_AT: Final = _KEY_AT + KEY_ID_BYTES
+_TEXT_AT: Final = _NONCE_AT + _NONCE_BYTES
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Credential)
+
+
+class Sealer:
+    """Seals and opens credentials. For one thread at a time.
+
+    Args:
+        keys: What with.
+    """
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        self._ciphers: dict[bytes, AESGCM] = {}
+
+    def seal(self, uid: str, credential: Credential) -> bytes:
+        """*credential* of the subscription *uid*, for the store.
+
+        Raises:
+            StoreError: There is no key, and none can be made.
+        """
+        key = self._keys.sealing()
+        nonce = os.urandom(_NONCE_BYTES)
+        text = self._cipher(key).encrypt(nonce, _encoder.encode(credential), uid.encode())
+        return _LAYOUT + key.id + nonce + text
+
+    def open(self, uid: str, sealed: bytes) -> Credential:
+        """The credential of the subscription *uid*.
+
+        Raises:
+            StoreError: Not with the keys that are here, or it is damaged. The message says what
+                to do and holds nothing of it.
+        """
+        key_id = sealed[_KEY_AT:_NONCE_AT]
+        if sealed[:_KEY_AT] != _LAYOUT:
+            raise StoreError("the stored credential is damaged, or a newer version sealed it")
+        key = self._keys.opening(key_id)
+        if key is None:
+            raise StoreError(
+                f"the stored credential was sealed by another key (id {key_id.hex()}) than"
+                f" {self._keys.source} holds: put that key back and start again, or send the"
+                " subscription with its secrets again"
+            )
+        try:
+            text = self._cipher(key).decrypt(
+                sealed[_NONCE_AT:_TEXT_AT], sealed[_TEXT_AT:], uid.encode()
+            )
+            return _decoder.decode(text)
+        except (InvalidTag, ValueError, msgspec.MsgspecError):
+            # Without the cause: a decoder's message may quote what it read.
+            raise StoreError(
+                "the stored credential is damaged: send the subscription with its secrets again"
+            ) from None
+
+    def outdated(self, sealed: bytes) -> bool:
+        """Whether there is a key that seals, and another one has sealed it.
+
+        Raises:
+            StoreError: There are keys, and they cannot be read.
+        """
+        key = self._keys.current()
+        return key is not None and sealed[_KEY_AT:_NONCE_AT] != key.id
+
+    def _cipher(self, key: Key) -> AESGCM:
+        cipher = self._ciphers.get(key.id)
+        if cipher is None:
+            cipher = self._ciphers[key.id] = AESGCM(key.value)
+        return cipher
+
+
+def sealer_beside(url: sa.URL) -> Sealer:
+    """A sealer with the key file in the folder of the store at *url*."""
+    return Sealer(Keys(Path(url.database or "").with_name(KEY_FILE_NAME)))

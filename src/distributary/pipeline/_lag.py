@@ -1,0 +1,271 @@
+"""One lagging route: a reader of its own goes over the log again, for that route alone."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol
+
+from distributary.errors import EventError
+from distributary.event import Event
+from distributary.event import record as event_record
+from distributary.flow import (
+    Kind,
+    Leg,
+    Logged,
+    Origin,
+    Position,
+    RouteRecord,
+    Task,
+    decode_route,
+    decode_tick,
+    encode_route,
+)
+from distributary.log import iter_frames
+from distributary.outcome import LagRow, Mark
+from distributary.pipeline._tracker import Tracker
+from distributary.route import WalkMatcher
+
+CHUNK_BYTES = 64 * 1024
+"""Read at once for a lagging route: some sixty events, bounded memory per route, and a turn of the
+loop that no other sink notices."""
+
+ReadChunk = Callable[[int, int], tuple[bytes, int]]
+"""``Records.read_chunk``."""
+
+
+class Offers(Protocol):
+    """What a lag needs from the owner."""
+
+    def offer_catch_up(self, task: Task) -> str | None:
+        """Hand a task over; the URI of its sink where that takes none now, else None."""
+        ...
+
+    def is_done(self, task: Task) -> bool:
+        """True for a match that had its outcome, or a row, before the last restart."""
+        ...
+
+    def lost_changes(self, route: str, after_seq: int, gap_end: int) -> list[RouteRecord]:
+        """Changes of *route* whose records the medium lost in a hole that ends at *gap_end*."""
+        ...
+
+
+class Turn(NamedTuple):
+    """What came of a lag's turn.
+
+    Attributes:
+        more: There is more to do at once.
+        refused_by: The sink that takes no more; None: the live reader, or the end, is reached.
+    """
+
+    more: bool
+    refused_by: str | None = None
+
+
+class Lag:
+    """One lagging route.
+
+    Args:
+        partition: Partition number.
+        row: Where it begins.
+        read_chunk: Reads the partition.
+        offers: The owner.
+    """
+
+    def __init__(self, partition: int, row: LagRow, read_chunk: ReadChunk, offers: Offers) -> None:
+        self.route = row.route
+        self.start = row.start
+        self.to_offset = row.to_offset
+        self._partition = partition
+        self._read_chunk = read_chunk
+        self._offers = offers
+        self._matcher = WalkMatcher()
+        self._record = decode_route(row.record)
+        self._deleted = self._record.op == "delete"
+        if not self._deleted:
+            self._matcher.put(self._record)
+        # Encoded once: what is durable of every lag is looked at for each flush.
+        self._history: list[tuple[int, bytes]] = [(-1, encode_route(self._record))]
+        self._tracker = Tracker(Mark(row.from_offset, 0))
+        self._start_index = row.start_index
+        self._next = row.from_offset
+        self._frames: Iterator[Logged] = iter(())
+        self._frames_end = row.from_offset
+        self._peeked: Logged | None = None
+        self._tasks: list[Task] = []
+        self._saved = row
+
+    @property
+    def name(self) -> tuple[str, int]:
+        """What names it within its partition."""
+        return self.route, self.start
+
+    @property
+    def next_offset(self) -> int:
+        """The record that it will look at next; all below are handed over."""
+        return self._next
+
+    @property
+    def joined(self) -> bool:
+        """True once the live reader has the route again."""
+        return self.to_offset is not None
+
+    @property
+    def ended(self) -> bool:
+        """True when everything up to where it joined is finished."""
+        return (
+            self.to_offset is not None
+            and self._next >= self.to_offset
+            and not self._tasks
+            and not self._tracker.open_count
+        )
+
+    def row(self) -> LagRow | None:
+        """The durable row as it stands now; None where it has not moved since it was asked."""
+        row = self._row_at(self._tracker.mark().offset)
+        if row == self._saved:
+            return None
+        self._saved = row
+        return row
+
+    def last_row(self) -> LagRow:
+        """The row of a lag that has ended: nothing is left of it."""
+        assert self.to_offset is not None
+        return self._row_at(self.to_offset)
+
+    def _row_at(self, mark: int) -> LagRow:
+        record = self._record_bytes(mark)
+        return LagRow(self.route, self.start, self._start_index, mark, self.to_offset, record)
+
+    def covers(self, offset: int, index: int) -> bool:
+        """True where a match of its route at this place is (or was) the lag's to deliver."""
+        if self.to_offset is not None and offset >= self.to_offset:
+            return False
+        return offset > self.start or (offset == self.start and index >= self._start_index)
+
+    @property
+    def begins(self) -> tuple[int, int]:
+        """Offset and index of the first event that is its own."""
+        return self.start, self._start_index
+
+    def floor(self) -> int:
+        """The lowest record that it still needs."""
+        return self._tracker.mark().offset
+
+    def _record_bytes(self, mark: int) -> bytes:
+        # The route as it stood at the mark: changes between the mark and the reading position
+        # are read again after a restart, since their records lie there.
+        while len(self._history) > 1 and self._history[1][0] < mark:
+            del self._history[0]
+        return self._history[0][1]
+
+    def finish(self, task: Task) -> None:
+        """*task* needs no more care here."""
+        self._tracker.finish(task)
+
+    def let_go_of_chunk(self) -> None:
+        """Give the chunk's memory back; what is left of it is read again."""
+        self._frames = iter(())
+        self._frames_end = self._next
+        self._peeked = None
+
+    def join(self, offset: int) -> None:
+        """The live reader has the route from *offset* on."""
+        self.to_offset = offset
+
+    def advance(self, limit: int, live: int) -> Turn:
+        """Hand over what lies before *live*, looking at no more than *limit* records."""
+        end = live if self.to_offset is None else min(self.to_offset, live)
+        while limit > 0:
+            while self._tasks:
+                refused_by = self._offers.offer_catch_up(self._tasks[-1])
+                if refused_by is not None:
+                    return Turn(more=False, refused_by=refused_by)
+                self._tasks.pop()
+            if self._next >= end:
+                return Turn(more=False)
+            logged = self._peeked or next(self._frames, None)
+            self._peeked = None
+            if logged is None:
+                if not self._read(end):
+                    return Turn(more=False)
+            elif logged.offset >= end:
+                self._peeked = logged  # Not ours yet: what lies before it is a gap.
+                self._pass_gap(end)
+            else:
+                self._take(logged)
+                limit -= 1
+        return Turn(more=True)
+
+    def _pass_gap(self, to_offset: int) -> None:
+        if to_offset > self._next:
+            self._look_into_hole(to_offset)
+            self._next = to_offset
+            self._tracker.skip_to(to_offset)
+
+    def _look_into_hole(self, end: int) -> None:
+        """A change of the route that the medium lost is restored, never skipped (DESIGN rule 4)."""
+        for record in self._offers.lost_changes(self.route, self._record.seq, end):
+            self._change(end - 1, record)
+
+    def _read(self, end: int) -> bool:
+        """Get the next chunk; False where the log has no more now."""
+        self._pass_gap(min(self._frames_end, end))
+        if self._next >= end:
+            return True
+        chunk, after = self._read_chunk(self._next, CHUNK_BYTES)
+        if after <= self._next:
+            return False
+        self._frames = iter_frames(chunk, verify=False)  # verified when it was read
+        self._frames_end = after
+        return True
+
+    def _take(self, logged: Logged) -> None:
+        if logged.offset > self._next:
+            self._look_into_hole(logged.offset)
+        tasks: list[Task] = []
+        if logged.kind == Kind.ROUTE:
+            self._change(logged.offset, decode_route(logged.body))
+        elif not self._deleted:
+            tasks = self._match(logged)
+        self._tracker.take(logged.offset, logged.checksum, tasks)
+        self._next = logged.offset + 1
+        tasks.reverse()
+        self._tasks = tasks
+
+    def _change(self, offset: int, record: RouteRecord) -> None:
+        if record.uid != self.route or record.seq <= self._record.seq:
+            return
+        self._record = record
+        self._history.append((offset, encode_route(record)))
+        if record.op == "delete":
+            self._deleted = True
+        else:
+            self._matcher.put(record)
+
+    def _events(self, logged: Logged) -> list[Event]:
+        """Those that the route may see; ticks of other routes are not among them."""
+        try:
+            if logged.kind == Kind.EVENTS:
+                return event_record.decode(logged.body)
+            if logged.kind == Kind.TICK:
+                tick = decode_tick(logged.body)
+                return [tick.event] if tick.uid == self.route else []
+        except EventError:
+            return []  # The live reader has counted and reported it.
+        return []
+
+    def _match(self, logged: Logged) -> list[Task]:
+        first = self._start_index if logged.offset == self.start else 0
+        tasks = [
+            Task(
+                Position(self._partition, logged.offset, index),
+                logged.checksum,
+                self.route,
+                event,
+                Leg.EVENT,
+                1,
+                logged.time_ms,
+                Origin.CATCH_UP,
+            )
+            for index, event in enumerate(self._events(logged))
+            if index >= first and self._matcher.match(event)
+        ]
+        return [task for task in tasks if not self._offers.is_done(task)]

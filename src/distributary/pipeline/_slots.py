@@ -1,0 +1,384 @@
+"""Slots of counted subscriptions (``maxevents``): who may be sent, and who must wait.
+
+A match of a subscription that may make only so many deliveries is sent while it holds a slot
+(``outcome.QuotaStore``). The store is shared with the owners of the other partitions, so asking
+takes a while: a task that asks is taken over, and its owner told when the answer has come. Where
+all slots are taken the route is *short* for a moment: it lags, or its matches wait as rows.
+"""
+
+import enum
+from collections import Counter
+from collections.abc import Callable
+
+from distributary.errors import StoreError
+from distributary.flow import Origin, Task
+from distributary.outcome import DoneKey, Grant, LagRow, RetryRow, Slot, SlotWish
+from distributary.pipeline._surroundings import Surroundings
+
+ASKING_PER_ROUTE_MAX = 1_024
+"""Tasks of one route that wait for an answer: what 100,000/s bring in the 10 ms that it takes."""
+SHORT_S = 0.25
+"""A route without a slot asks again after this: one is free when an attempt has failed for good,
+which takes longer than that in most cases."""
+RETRY_S = 1.0
+"""After a failure of the store it is tried again this late."""
+
+
+def key_of(task: Task) -> DoneKey:
+    """The match that *task* is, as the outcome room names it."""
+    position = task.position
+    return DoneKey(position[1], position[2], task.route)
+
+
+class Claim(enum.Enum):
+    """Who will ask for a match that held a slot when the owner began."""
+
+    NONE = 0
+    """Nobody: it has its outcome."""
+    ROW = 1
+    """Its row, when it is due."""
+    READER = 2
+    """The live reader or a lag, when it comes there again."""
+
+
+class Slots:
+    """The slots of one partition.
+
+    Args:
+        around: Ports of the owner.
+        answered: Called with tasks that asked, each with whether it holds a slot now.
+    """
+
+    def __init__(
+        self, around: Surroundings, answered: Callable[[list[tuple[Task, bool]]], None]
+    ) -> None:
+        self._partition = around.partition
+        self._store = around.quota
+        self._blocking = around.aside
+        self._timers = around.timers
+        self._clock = around.clock
+        self._report = around.report
+        self._answered = answered
+        self.held: dict[str, dict[DoneKey, int]] = {}
+        """Matches that hold a slot, by route, with the checksum of their record."""
+        self._resting: dict[str, dict[DoneKey, int]] = {}  # the same, waiting for a retry
+        self._doubtful: set[DoneKey] = set()
+        self._unclaimed: dict[str, set[DoneKey]] = {}
+        self._asking: list[tuple[Task, SlotWish]] = []
+        self._asking_count: Counter[str] = Counter()
+        self._given_up: list[Slot] = []
+        self._laid: list[Slot] = []
+        self._gone: list[str] = []
+        self._short: dict[str, tuple[int, float]] = {}
+        self.used_up: set[str] = set()
+        """Routes that have made all their deliveries, as far as this owner has met it."""
+        self._claim_of: Callable[[Slot], Claim] | None = None
+        self._counted: list[Slot] = []
+        self._early: set[DoneKey] = set()
+        self._idle: list[Callable[[], None]] = []
+        self._armed = False
+        self._failing = False
+        self._stopped = False
+
+    def load(self, claim_of: Callable[[Slot], Claim]) -> None:
+        """Begin with what the last owner left; nobody gets an answer before that is read.
+
+        Args:
+            claim_of: Who claims a slot. Those that nobody claims were delivered (a failure frees
+                its slot before it is durable): they count, or more would be delivered than may
+                be.
+        """
+        if self._store.exists:
+            self._claim_of = claim_of
+            self._arm()
+
+    def stop(self) -> None:
+        """Answer nobody any more: who asked is the next owner's."""
+        self._stopped = True
+
+    def when_idle(self, then: Callable[[], None]) -> None:
+        """Call *then* when the store knows all that it is to know, or cannot be told."""
+        self._idle.append(then)
+        if not self._armed:
+            self._look_on()
+
+    # -- who may be sent ----------------------------------------------------------------------
+
+    @property
+    def any(self) -> bool:
+        """False where no match can hold a slot."""
+        return bool(self.held) or self._claim_of is not None
+
+    def holds(self, slot: Slot) -> bool:
+        """True where the match has its slot."""
+        key = slot.key
+        if self.held.get(key.route, {}).get(key) != slot.checksum:
+            return False
+        self._claim(key)
+        return True
+
+    def _claim(self, key: DoneKey) -> None:
+        unclaimed = self._unclaimed.get(key.route)
+        if unclaimed is not None:
+            unclaimed.discard(key)
+            if not unclaimed:
+                del self._unclaimed[key.route]
+
+    def ask(self, task: Task, slot: Slot, events_max: int) -> bool:
+        """Take *task* over until the answer has come; False where its route is short now."""
+        route = task.route
+        if slot.key not in self._resting.get(route, {}):
+            if self._is_short(route) and self._short[route][0] == events_max:
+                return False
+            if self._asking_count[route] >= ASKING_PER_ROUTE_MAX:
+                return False
+        self._asking_count[route] += 1
+        self._asking.append((task, SlotWish(slot, events_max)))
+        self._arm()
+        return True
+
+    def awaited(self, route: str) -> bool:
+        """True where a match of *route* that will be met again holds a slot from before.
+
+        Its route must go on until it is met: nobody else gets that slot.
+        """
+        return route in self._unclaimed
+
+    def write_off(self, route: str) -> list[Slot]:
+        """The slots that are awaited; nobody holds them any more."""
+        slots = (self.settle(key) for key in sorted(self._unclaimed.pop(route, ())))
+        return [slot for slot in slots if slot is not None]
+
+    def busy(self, route: str) -> bool:
+        """True while tasks of *route* wait for an answer, or it is short."""
+        return self._asking_count[route] > 0 or self._is_short(route)
+
+    def _is_short(self, route: str) -> bool:
+        short = self._short.get(route)
+        return short is not None and self._clock.monotonic_s() < short[1]
+
+    # -- what becomes of a slot ---------------------------------------------------------------
+
+    def settle(self, key: DoneKey) -> Slot | None:
+        """The match has its outcome, or none; its slot, if it had one, is not its own any more."""
+        if self._claim_of is not None:
+            self._early.add(key)
+        self._doubtful.discard(key)
+        self._claim(key)
+        return _pop(self.held, key) or _pop(self._resting, key)
+
+    def in_doubt(self, key: DoneKey) -> bool:
+        """True where the match was perhaps delivered before this owner began."""
+        return key in self._doubtful
+
+    def rest(self, key: DoneKey) -> None:
+        """An attempt with the slot of this match has failed; it waits for the next one."""
+        if key in self._doubtful:
+            return  # What the attempt before the crash came to, nobody knows.
+        slot = _pop(self.held, key)
+        if slot is not None:
+            self._resting.setdefault(key.route, {})[key] = slot.checksum
+            self._laid.append(slot)
+            self._arm()
+
+    def give_up(self, key: DoneKey) -> None:
+        """No attempt was made with the slot of this match; it will ask again, later."""
+        if key in self._doubtful:
+            self._unclaimed.setdefault(key.route, set()).add(key)
+            return
+        slot = self.settle(key)
+        if slot is not None:
+            self._given_up.append(slot)
+            self._arm()
+
+    def leave(self, task: Task) -> None:
+        """The owner ends, and no attempt of *task* is under way: nothing about it is in doubt."""
+        key = key_of(task)
+        if task.origin is Origin.RETRY:
+            self.rest(key)
+        else:
+            self.give_up(key)
+
+    def forget(self, route: str) -> None:
+        """The route is deleted."""
+        for key in self.held.pop(route, ()):
+            self._doubtful.discard(key)
+        self._resting.pop(route, None)
+        self._unclaimed.pop(route, None)
+        self._short.pop(route, None)
+        if self._store.exists:
+            self._gone.append(route)
+            self._arm()
+
+    # -- asking the store ---------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        """Ask soon: whoever else asks in this turn of the loop goes along."""
+        if not self._armed:
+            self._armed = True
+            self._timers.call_later(0.0, self._run)
+
+    def _run(self) -> None:
+        if self._claim_of is None:
+            self._ask_store()
+        elif not self._stopped:
+            self._load(self._claim_of)
+        else:
+            self._armed = False
+            self._call_idle()
+
+    def _load(self, claim_of: Callable[[Slot], Claim]) -> None:
+        found: dict[Slot, bool] = {}
+
+        def work() -> None:
+            slots = self._store.slots(self._partition)
+            over = {slot for slot in slots if claim_of(slot) is Claim.NONE}
+            if over:
+                self._store.count(self._partition, over)
+            found.update((slot, slots[slot]) for slot in slots if slot not in over)
+
+        def done(error: StoreError | None) -> None:
+            if error is not None:
+                self._fail(error)
+                return
+            self._claim_of = None
+            for slot, resting in found.items():
+                key = slot.key
+                if key in self._early:
+                    self._counted.append(slot)  # Settled before it was known to have a slot.
+                    continue
+                where = self._resting if resting else self.held
+                where.setdefault(key.route, {})[key] = slot.checksum
+                if not resting:
+                    self._doubtful.add(key)
+                if claim_of(slot) is Claim.READER:
+                    self._unclaimed.setdefault(key.route, set()).add(key)
+            self._early.clear()
+            self._go_on()
+
+        self._blocking.run(work, done)
+
+    def _ask_store(self) -> None:
+        asking, self._asking = (self._asking, []) if not self._stopped else ([], [])
+        given_up, self._given_up = self._given_up, []
+        laid, self._laid = self._laid, []
+        counted, self._counted = self._counted, []
+        gone, self._gone = self._gone, []
+        answers: list[Grant] = []
+
+        def work() -> None:
+            self._store.forget(*gone)
+            if counted:
+                self._store.count(self._partition, counted)
+            if asking or given_up or laid:
+                wishes = [wish for _, wish in asking]
+                answers[:] = self._store.take(self._partition, wishes, free=given_up, resting=laid)
+
+        def done(error: StoreError | None) -> None:
+            if error is not None:
+                self._asking[:0], self._given_up[:0] = asking, given_up
+                self._laid[:0], self._gone[:0], self._counted[:0] = laid, gone, counted
+                self._fail(error)
+                return
+            self._take_answers(asking, answers)
+            self._go_on()
+
+        self._blocking.run(work, done)
+
+    def _take_answers(self, asking: list[tuple[Task, SlotWish]], answers: list[Grant]) -> None:
+        again_s = self._clock.monotonic_s() + SHORT_S
+        told: list[tuple[Task, bool]] = []
+        for (task, wish), grant in zip(asking, answers, strict=True):
+            route = task.route
+            self._asking_count[route] -= 1
+            if not self._asking_count[route]:
+                del self._asking_count[route]
+            if grant is Grant.HELD:
+                key = wish.slot.key
+                _pop(self._resting, key)
+                self._claim(key)
+                self.held.setdefault(route, {})[key] = wish.slot.checksum
+                self._short.pop(route, None)
+                self.used_up.discard(route)
+            else:
+                self._short[route] = wish.events_max, again_s
+                if grant is Grant.USED_UP:
+                    self.used_up.add(route)
+            told.append((task, grant is Grant.HELD))
+        if told and not self._stopped:
+            self._answered(told)
+        elif self._stopped:
+            for task, _ in told:
+                self.leave(task)
+
+    def _go_on(self) -> None:
+        if self._failing:
+            self._failing = False
+            self._report("counts-again", {})
+        self._armed = False
+        self._look_on()
+
+    def _look_on(self) -> None:
+        """Ask again where there is something to say, or be idle."""
+        waiting = self._given_up or self._laid or self._gone or self._counted
+        if waiting or (self._asking and not self._stopped):
+            self._arm()
+        else:
+            self._call_idle()
+
+    def _call_idle(self) -> None:
+        waiting, self._idle = self._idle, []
+        for then in waiting:
+            then()
+
+    def _fail(self, error: StoreError) -> None:
+        """Nobody is sent without a slot; those that need none go on."""
+        if not self._failing:
+            self._failing = True
+            self._report("counts-unavailable", {"error": str(error)})
+        if self._stopped:
+            self._armed = False
+            self._call_idle()  # What was not told leaves deliveries in doubt, as after a crash.
+        else:
+            self._timers.call_later(RETRY_S, self._run)
+
+
+def _pop(slots: dict[str, dict[DoneKey, int]], key: DoneKey) -> Slot | None:
+    mine = slots.get(key.route, {})
+    checksum = mine.pop(key, None)
+    if checksum is None:
+        return None
+    if not mine:
+        del slots[key.route]
+    return Slot(key, checksum)
+
+
+def claims(
+    cursor: int, done: dict[DoneKey, int], rows: list[RetryRow], lags: list[LagRow]
+) -> Callable[[Slot], Claim]:
+    """Who claims the slots that were there when an owner began.
+
+    Args:
+        cursor: Where the live reader begins.
+        done: Outcomes of the journal, with the checksums of their records.
+        rows: Retry rows.
+        lags: Lags.
+    """
+    waiting = {row.key: row.checksum for row in rows if not row.done}
+    over = done | {row.key: row.checksum for row in rows if row.done}
+    by_route: dict[str, list[LagRow]] = {}
+    for lag in lags:
+        by_route.setdefault(lag.route, []).append(lag)
+
+    def claim_of(slot: Slot) -> Claim:
+        key = slot.key
+        if key in waiting:
+            return Claim.ROW if waiting[key] == slot.checksum else Claim.NONE
+        if over.get(key) == slot.checksum:
+            return Claim.NONE
+        ahead = key.offset >= cursor or any(
+            lag.holds(key.offset, key.index) for lag in by_route.get(key.route, ())
+        )
+        return Claim.READER if ahead else Claim.NONE
+
+    return claim_of

@@ -1,0 +1,49 @@
+"""Points in time as resources write them: RFC 3339 with an offset."""
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Final
+
+_TIME: Final = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]"
+    r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?"
+    r"(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))"
+)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LEAP_SECOND: Final = 60
+_HOUR_MAX: Final = 23
+_MINUTE_MAX: Final = 59
+
+
+def parse_time_ms(text: str) -> int:
+    """The point in time that *text* names, milliseconds since 1970 (negative before), cut down.
+
+    Raises:
+        ValueError: *text* is no such time. The message is for people, and does not repeat it.
+
+    Source:
+        RFC 3339, section 5.6. A leap second counts as the second after it.
+    """
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise ValueError("expected a time such as 2026-01-31T12:00:00Z (RFC 3339, with its offset)")
+    year, month, day, hour, minute, second = map(int, match.groups()[:6])
+    fraction, sign, hours, minutes = match.groups()[6:]
+    leap = second == _LEAP_SECOND
+    try:
+        offset = _offset(sign, hours, minutes)
+        moment = datetime(year, month, day, hour, minute, second - leap, tzinfo=offset)
+        since = moment - _EPOCH
+    except (ValueError, OverflowError) as error:
+        raise ValueError("there is no such date or time") from error
+    seconds = since.days * 86_400 + since.seconds + leap
+    return seconds * 1000 + int((fraction or "").ljust(3, "0")[:3])
+
+
+def _offset(sign: str | None, hours: str | None, minutes: str | None) -> timezone:
+    if sign is None or hours is None or minutes is None:
+        return UTC
+    if int(hours) > _HOUR_MAX or int(minutes) > _MINUTE_MAX:
+        raise ValueError("an offset lies between -23:59 and +23:59")
+    ahead = timedelta(hours=int(hours), minutes=int(minutes))
+    return timezone(ahead if sign == "+" else -ahead)

@@ -1,0 +1,303 @@
+"""``sinkCredential``: checked, and split in what may be shown and what may not.
+
+Called by ``_parse``. Hides both spellings of the members. No fault repeats a value: where a
+client misplaced a secret nobody can tell which of them it is.
+"""
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from distributary.resource._credential import (
+    CREDENTIAL_TYPES,
+    SECRET_MEMBERS,
+    Credential,
+    CredentialType,
+)
+from distributary.resource._faults import Faults, one_of
+from distributary.resource._sinks import SinkRule
+from distributary.resource._times import parse_time_ms
+from distributary.resource._uri import check_http_sink
+
+CREDENTIAL_MEMBERS: Final = ("sinkCredential", "sinkcredential")
+"""Names of the member that holds a credential: the reference's, and the later spelling."""
+
+TOKEN_CHARS_MAX: Final = 8 * 1024
+"""Longest token. It goes into one header field; common servers take 8 KiB for it."""
+
+IDENTIFIER_BYTES_MAX: Final = 1024
+"""Longest account name in UTF-8: with the longest secret it comes to 6.8 KiB of Base64, which
+fits into a header field of 8 KiB."""
+
+SECRET_BYTES_MAX: Final = 4 * 1024
+"""Longest password or key in UTF-8; see ``IDENTIFIER_BYTES_MAX``."""
+
+TOKEN_TYPE_CHARS_MAX: Final = 64
+"""Longest ``accessTokenType``; registered authentication schemes have at most 20 characters."""
+
+CREDENTIAL_SHAPE: Final[dict[CredentialType, dict[str, bool]]] = {
+    "PLAIN": {"identifier": True, "secret": True},
+    "ACCESSTOKEN": {"accessToken": True, "accessTokenType": True, "accessTokenExpiresUtc": True},
+    "REFRESHTOKEN": {
+        "accessToken": True,
+        "accessTokenType": True,
+        "accessTokenExpiresUtc": True,
+        "refreshToken": True,
+        "refreshTokenEndpoint": False,
+    },
+}
+"""For each kind its members beside ``credentialType``, and whether they are required."""
+
+_NAMES: Final = {"credentialtype": "credentialType"} | {
+    name.lower(): name for members in CREDENTIAL_SHAPE.values() for name in members
+}
+_TOKEN: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
+_TOKEN_TYPE: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+class ReadCredential(NamedTuple):
+    """A credential as it was read.
+
+    Attributes:
+        credential: All of it.
+        realized: What may be shown, in the names of the reference.
+    """
+
+    credential: Credential
+    realized: dict[str, Any]
+
+
+def is_token(text: str) -> bool:
+    """Whether *text* can be an access or refresh token: it fits into a header field."""
+    return len(text) <= TOKEN_CHARS_MAX and _TOKEN.fullmatch(text) is not None
+
+
+def refuse_credentials(faults: Faults, path: str, value: Mapping[str, Any]) -> None:
+    """Note a credential where there can be none. Its content is never looked at."""
+    for name in CREDENTIAL_MEMBERS:
+        if name in value:
+            message = "a credential is for the subscription's own sink alone (decision 10)"
+            faults.add(f"{path}.{name}", "unsupported", message)
+
+
+def read_credential(
+    faults: Faults, body: Mapping[str, Any], rule: SinkRule, *, kept: bool
+) -> ReadCredential | None:
+    """The credential of the subscription *body*; None where it has none, or with faults noted.
+
+    Args:
+        faults: Takes what is wrong.
+        body: The whole proposal.
+        rule: Where a refresh token may be sent: where events may.
+        kept: A credential may leave its secrets out, all of them: the stored ones are kept, and
+            so is every member that is required and left out with them.
+
+    Source:
+        Subscriptions API 3.2.3; decision 10.
+    """
+    names = [name for name in CREDENTIAL_MEMBERS if name in body]
+    if not names:
+        return None
+    path = f"$.{names[0]}"
+    if len(names) > 1:
+        faults.add(f"$.{names[1]}", "conflict", f"{one_of(names)} are the same; give one of them")
+        return None
+    written = faults.object_at(path, body[names[0]])
+    if written is None:
+        return None
+    return _Reader(faults, path, written, rule).read(kept=kept)
+
+
+def credential_faults(faults: Faults, path: str, type_: CredentialType) -> None:
+    """Note the secrets that are missing where none are stored that could be kept."""
+    for name in SECRET_MEMBERS[type_]:
+        _missing(faults, f"{path}.{name}", type_)
+
+
+class _Reader:
+    """Reads one credential.
+
+    Args:
+        faults: Takes what is wrong.
+        path: Where it stands.
+        written: The object.
+        rule: See ``read_credential``.
+    """
+
+    def __init__(
+        self, faults: Faults, path: str, written: Mapping[str, Any], rule: SinkRule
+    ) -> None:
+        self._faults = faults
+        self._path = path
+        self._written = written
+        self._rule = rule
+        self._spelling: dict[str, str] = {}
+
+    def read(self, *, kept: bool) -> ReadCredential | None:
+        """See ``read_credential``."""
+        count_before = len(self._faults.found)
+        self._find_members()
+        type_ = self._type()
+        if type_ is None:
+            return None
+        self._check_members(type_, kept=kept)
+        credential = self._credential(type_)
+        if len(self._faults.found) != count_before:
+            return None
+        shown = {
+            name: self._value(name)
+            for name in ("credentialType", *CREDENTIAL_SHAPE[type_])
+            if name in self._spelling and name not in SECRET_MEMBERS[type_]
+        }
+        return ReadCredential(credential, shown)
+
+    def _find_members(self) -> None:
+        known = {*_NAMES, *_NAMES.values()}
+        self._faults.unknown_members(self._path, self._written, sorted(known))
+        for name in self._written:
+            if name not in known:
+                continue
+            member = _NAMES[name.lower()]
+            if member in self._spelling:
+                first = self._spelling[member]
+                message = f"{first} and {name} are the same; give one of them"
+                self._faults.add(f"{self._path}.{name}", "conflict", message)
+            else:
+                self._spelling[member] = name
+
+    def _at(self, member: str) -> str:
+        return f"{self._path}.{self._spelling.get(member, member)}"
+
+    def _value(self, member: str) -> object:
+        return self._written[self._spelling[member]]
+
+    def _type(self) -> CredentialType | None:
+        where = self._at("credentialType")
+        if "credentialType" not in self._spelling:
+            self._faults.add(where, "missing", "a credential names its type")
+            return None
+        value = self._value("credentialType")
+        for type_ in CREDENTIAL_TYPES:
+            if value == type_:
+                return type_
+        if isinstance(value, str):
+            known = one_of(CREDENTIAL_TYPES)
+            self._faults.add(where, "unknown", f"expected one of {known} (with this case)")
+        else:
+            self._faults.wrong_type(where, "a string", value)
+        return None
+
+    def _check_members(self, type_: CredentialType, *, kept: bool) -> None:
+        """Note members that are missing, and those that another type has."""
+        shape = CREDENTIAL_SHAPE[type_]
+        bare = kept and not any(name in self._spelling for name in SECRET_MEMBERS[type_])
+        for name, required in shape.items():
+            # Who keeps a secret says whose: the identifier is never left out.
+            required_now = required and (not bare or name == "identifier")
+            if required_now and name not in self._spelling:
+                _missing(self._faults, self._at(name), type_)
+        for name in self._spelling:
+            if name not in shape and name != "credentialType":
+                message = f"does not apply to the type {type_}; it has {one_of(shape)}"
+                self._faults.add(self._at(name), "not-applicable", message)
+
+    def _credential(self, type_: CredentialType) -> Credential:
+        wanted = [name for name in CREDENTIAL_SHAPE[type_] if name in self._spelling]
+        texts = {name: self._checked(name) for name in wanted if name != "accessTokenExpiresUtc"}
+        return Credential(
+            type_,
+            identifier=texts.get("identifier"),
+            secret=texts.get("secret"),
+            access_token=texts.get("accessToken"),
+            access_token_type=texts.get("accessTokenType"),
+            access_token_expires_ms=self._expires_ms("accessTokenExpiresUtc" in wanted),
+            refresh_token=texts.get("refreshToken"),
+            refresh_token_endpoint=texts.get("refreshTokenEndpoint"),
+        )
+
+    def _checked(self, name: str) -> str | None:
+        path, value = self._at(name), self._value(name)
+        if name == "identifier":
+            return self._plain_text(path, value, IDENTIFIER_BYTES_MAX, colon_allowed=False)
+        if name == "secret":
+            return self._plain_text(path, value, SECRET_BYTES_MAX, colon_allowed=True)
+        if name == "accessTokenType":
+            return self._token_type(path, value)
+        if name == "refreshTokenEndpoint":
+            return self._endpoint(path, value)
+        return self._token(path, value)
+
+    def _plain_text(
+        self, path: str, value: object, bytes_max: int, *, colon_allowed: bool
+    ) -> str | None:
+        """Half of what Basic authentication joins by a colon (RFC 7617, section 2)."""
+        text = self._faults.text_at(path, value, bytes_max)
+        if text is None:
+            return None
+        try:
+            size = len(text.encode())
+        except UnicodeEncodeError:
+            self._faults.add(path, "text", "a lone surrogate is no character")
+            return None
+        if size > bytes_max:
+            self._faults.add(path, "too-long", f"at most {bytes_max} bytes of UTF-8")
+        elif _CONTROL.search(text):
+            self._faults.add(path, "value", "control characters cannot stand in a credential")
+        elif ":" in text and not colon_allowed:
+            self._faults.add(path, "value", "an identifier has no colon (RFC 7617)")
+        else:
+            return text
+        return None
+
+    def _token_type(self, path: str, value: object) -> str | None:
+        text = self._faults.text_at(path, value, TOKEN_TYPE_CHARS_MAX)
+        if text is not None and not _TOKEN_TYPE.fullmatch(text):
+            self._faults.add(path, "value", "expected a name such as Bearer (a token of RFC 9110)")
+            return None
+        return text
+
+    def _token(self, path: str, value: object) -> str | None:
+        text = self._faults.text_at(path, value, TOKEN_CHARS_MAX)
+        if text is not None and not is_token(text):
+            message = "a token is printable ASCII, and neither begins nor ends with a space"
+            self._faults.add(path, "value", message)
+            return None
+        return text
+
+    def _expires_ms(self, given: bool) -> int | None:
+        if not given:
+            return None
+        path, value = self._at("accessTokenExpiresUtc"), self._value("accessTokenExpiresUtc")
+        if not isinstance(value, str):
+            self._faults.wrong_type(path, "a time such as 2026-01-31T12:00:00Z", value)
+            return None
+        try:
+            return parse_time_ms(value)
+        except ValueError as error:
+            self._faults.add(path, "time", str(error))
+            return None
+
+    def _endpoint(self, path: str, value: object) -> str | None:
+        uri = check_http_sink(self._faults, path, value, self._rule)
+        if uri is not None and not uri.lower().startswith("https:") and not _on_loopback(uri):
+            message = "a refresh token is sent by https alone (http only on this machine)"
+            self._faults.add(path, "uri", message)
+            return None
+        return uri
+
+
+def _missing(faults: Faults, path: str, type_: CredentialType) -> None:
+    faults.add(path, "missing", f"required for the type {type_}")
+
+
+def _on_loopback(uri: str) -> bool:
+    host = (urlsplit(uri).hostname or "").rstrip(".")
+    if host == "localhost" or host.endswith(".localhost"):  # RFC 6761, section 6.3
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

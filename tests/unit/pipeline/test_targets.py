@@ -1,0 +1,163 @@
+"""Targets from the resource store: credentials, renewals, and rows that cannot be read."""
+
+import dataclasses
+import sqlite3
+
+import pytest
+
+from distributary.control import CredentialRows, Directory, Keys, Sealer, Store, rules, store_url
+from distributary.control._stored import Delete, Put
+from distributary.deliver import Destination
+from distributary.pipeline._targets import DirectoryTargets
+from distributary.resource import SinkRule, api_subscription
+
+SINK = "http://127.0.0.1:9/"
+REFRESH = {
+    "credentialType": "REFRESHTOKEN",
+    "accessToken": "canary",
+    "accessTokenType": "Bearer",
+    "accessTokenExpiresUtc": "2030-01-31T12:00:00Z",
+    "refreshToken": "canary-too",
+    "refreshTokenEndpoint": "https://example.com/token",
+}
+
+
+class World:
+    """A store and a reader of it."""
+
+    def __init__(self, folder):
+        self.path = folder / "state.db"
+        self.url = store_url(self.path)
+        self.store = Store(self.url)
+        self.rows = CredentialRows(self.url, Sealer(Keys(folder / "credentials.key")))
+        self.reports = []
+        self.targets = self.reader()
+
+    def reader(self, keys=None):
+        """Another reader."""
+        return DirectoryTargets(
+            self.path, keys, lambda event, fields: self.reports.append((event, fields))
+        )
+
+    def put(self, name="a", **members):
+        """Create or replace; its uid begins with ``u-``."""
+        body = {"sink": SINK, "protocol": "HTTP", **members}
+        spec = api_subscription.parse(body, rules(SinkRule(local_allowed=True)))
+        self.store.apply([Put(name, spec, f"u-{name}")], 5)
+        self.targets.refresh()
+
+    def damage(self, name="a"):
+        """Make its row one that nobody can read."""
+        with sqlite3.connect(str(self.path)) as connection:
+            connection.execute("UPDATE api_subscription SET spec_json = '{}' WHERE id = ?", [name])
+        connection.close()
+
+    def close(self):
+        """Close all of it."""
+        self.targets.close()
+        self.rows.close()
+        self.store.close()
+
+
+@pytest.fixture
+def world(tmp_path):
+    """An empty store."""
+    made = World(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    "dead", ["http://127.0.0.1:8/", {"sink": "http://127.0.0.1:8/"}], ids=["URI", "object"]
+)
+def test_a_credential_goes_to_the_sink_alone(world, dead):
+    """A dead letter sink never gets it, also where it shares all settings (decision 10)."""
+    settings = {"delivery": {"deadLetterSink": dead}}
+    world.put(sinkCredential=REFRESH, protocolsettings=settings)
+    target = world.targets.get("u-a")
+    assert target.sink.credential.access_token == "canary"
+    assert target.dead_letter.credential is None
+
+
+def test_a_renewed_token_makes_a_new_destination(world):
+    """And what waits at the sink goes there with it (DESIGN rule 5)."""
+    world.put(sinkCredential=REFRESH)
+    world.put("b", sink="http://127.0.0.1:7/", sinkCredential=REFRESH)
+    before = world.targets.get("u-a"), world.targets.get("u-b")
+    world.targets.changed_uris()
+    used = world.rows.open(world.rows.find("u-a"))
+    assert world.rows.renew("u-a", used, dataclasses.replace(used, access_token="new"))
+    assert world.targets.refresh() is True
+    assert world.targets.changed_uris() == [SINK]
+    assert world.targets.get("u-a").sink.credential.access_token == "new"
+    assert world.targets.get("u-a").revision == before[0].revision
+    assert world.targets.get("u-b") is before[1]
+
+
+def test_a_row_that_cannot_be_read_fails_deliveries_and_not_the_owner(world):
+    """Each attempt may be made again; others are served; it is told."""
+    world.put("a")
+    world.put("b")
+    world.damage("a")
+    targets = world.reader()
+    targets.refresh()
+    target = targets.get("u-a")
+    assert "damaged" in target.sink.unusable
+    assert target.sink.policy.retry == 1000
+    assert world.reports == [
+        ("subscription-unusable", {"route": "u-a", "reason": target.sink.unusable})
+    ]
+    assert targets.get("u-b").sink == Destination(SINK)
+    assert not targets.all_go_to(SINK)
+    assert targets.get("u-a") is target
+    world.put("a", types=["mended"])
+    assert targets.refresh() is True
+    assert targets.get("u-a").sink == Destination(SINK)
+    assert targets.changed_uris() == [target.sink.uri]
+    targets.close()
+
+
+def test_a_damaged_row_that_is_deleted_is_gone(world):
+    """Then its matches are dropped, as for every deleted route."""
+    world.put("a")
+    world.damage("a")
+    targets = world.reader()
+    targets.refresh()
+    assert targets.get("u-a").sink.unusable
+    world.store.apply([Delete("a")], 5)
+    targets.refresh()
+    assert targets.get("u-a") is None
+    targets.close()
+
+
+def test_with_another_key_deliveries_wait_for_the_right_one(world, tmp_path):
+    """The sink and its policy stand; nothing is sent without the credential."""
+    world.put(sinkCredential=REFRESH)
+    world.put("b")
+    targets = world.reader(Keys(tmp_path / "other.key", "A" * 43 + "="))
+    targets.refresh()
+    sink = targets.get("u-a").sink
+    assert (sink.uri, sink.credential) == (SINK, None)
+    assert "another key" in sink.unusable
+    assert "DISTRIBUTARY_CREDENTIAL_KEY" in sink.unusable
+    assert targets.get("u-b").sink.unusable is None
+    assert "canary" not in str(world.reports)
+    targets.close()
+
+
+def test_a_change_of_one_resource_looks_at_no_others(world, monkeypatch):
+    """With 100,000 of them, to look at all for each change would take the owner's whole time."""
+    for number in range(20):
+        world.put(f"s{number}")
+        world.targets.get(f"u-s{number}")
+    asked = []
+    plain = Directory.revision
+    monkeypatch.setattr(
+        Directory, "revision", lambda self, uid: asked.append(uid) or plain(self, uid)
+    )
+    kept = world.targets.get("u-s1")
+    world.put("s7", sink="http://127.0.0.1:9/new")
+    assert asked == ["u-s7"]
+    assert world.targets.changed_uris() == [SINK]
+    assert world.targets.get("u-s7").sink.uri == "http://127.0.0.1:9/new"
+    assert world.targets.get("u-s1") is kept
