@@ -34,6 +34,9 @@ _DRAWN = re.compile(r"(<!-- drawn: ([a-z-]+) -->\n).*?(<!-- end drawn -->)", re.
 _LIMIT_NAME = re.compile(r"[A-Z][A-Z0-9_]*_(?:MAX|MIN|S)(?:_DEFAULT|_FIRST|_MAX)?")
 """Public constants that bound something: sizes and counts (``_MAX``, ``_MIN``), waits (``_S``)."""
 
+_GAUGES_IN_SECONDS = frozenset({"last_commit_seconds", "oldest_in_flight_seconds"})
+"""Ages and lengths of now; all other metrics in seconds are histograms."""
+
 _OPERATIONS: dict[type[ast.operator], Callable[[Any, Any], int | float]] = {
     ast.Add: operator.add,
     ast.Mult: operator.mul,
@@ -148,7 +151,8 @@ def main(arguments: Sequence[str]) -> int:
 def _kind(metric: str) -> str:
     if metric.endswith("_total"):
         return "counter"
-    return "histogram" if metric.endswith("_seconds") else "gauge"
+    histogram = metric.endswith("_seconds") and metric not in _GAUGES_IN_SECONDS
+    return "histogram" if histogram else "gauge"
 
 
 def _limits(path: Path) -> Iterator[tuple[str, str, str]]:

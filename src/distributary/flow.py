@@ -221,7 +221,7 @@ def decode_route(body: bytes) -> RouteRecord:
     """
     try:
         return _route_decoder.decode(body)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise EventError([Fault("$", "route-record", str(error))]) from error
 
 

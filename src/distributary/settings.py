@@ -42,7 +42,7 @@ CONFIG_NAME = "distributary.toml"
 
 CREDENTIAL_KEY_VARIABLE = "DISTRIBUTARY_CREDENTIAL_KEY"
 """Keys that seal credentials, in Base64, separated by commas; the first one seals. Never a flag
-(process lists show those), never a value in ``Settings``: each process reads the variable itself."""
+(process lists show those), nor a value in ``Settings``: each process reads the variable itself."""
 
 _ENV_OF_OTHERS = frozenset({"DISTRIBUTARY_CONFIG", "DISTRIBUTARY_URL", CREDENTIAL_KEY_VARIABLE})
 """Ours, but no settings of ``serve``: the file's name, the client commands' server, the keys."""

@@ -105,7 +105,7 @@ def test_a_mark_of_another_level_and_a_clause_that_stands_twice_are_named(clause
 
 
 def test_marks_are_found_in_decorators_and_parameters(clauses, tmp_path):
-    """A mark may stand on a test, or on one of its parameters; level and reading may be left out."""
+    """A mark may stand on a test or on one of its parameters; level and reading are optional."""
     (tmp_path / "test_x.py").write_text(
         "@pytest.mark.clause('a.2', 'MUST', reading='one')\n"
         "@pytest.mark.clause('a.3')\n"

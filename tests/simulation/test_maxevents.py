@@ -146,6 +146,23 @@ def test_a_restart_in_good_order_puts_no_delivery_in_doubt(partition):
     partition.rest()
 
 
+def test_what_a_hand_over_did_not_start_is_not_in_doubt(partition):
+    """It waited in the lane with its slot; the next owner's attempts fail, and nothing counts."""
+    partition.put_route("counted", A, events_max=12, policy=DeliveryPolicy(retry=0))
+    partition.sinks[A] = answers(after_s=1.0)
+    partition.start()
+    publish(partition, 12)
+    partition.advance(0.1)
+    assert partition.owner.dispatcher.queued
+    partition.hand_over()
+    assert all(resting for resting in partition.quotas.slots(0).values())
+    partition.sinks[A] = answers(400)
+    partition.start()
+    partition.advance(10.0)
+    assert partition.quotas.delivered("counted") == len(delivered(partition, "counted")) < 12
+    partition.rest()
+
+
 def test_raising_the_limit_goes_on_where_the_route_stood(partition):
     """Nothing was lost meanwhile: what had no slot waited."""
     partition.put_route("counted", A, events_max=3)

@@ -24,8 +24,9 @@ FRAME_BYTES_MAX = 64 * 1024 * 1024
 """Largest frame, with room: ``ROUTES_BYTES_MAX`` and one more route record, or 4 MiB of ticks and
 one more."""
 ROUTES_BYTES_MAX = 4 * 1024 * 1024
-"""Route records of one request, bytes. A batch may hold hundreds of the largest: sent together they
-would exceed a frame and the log's queue, at each try anew, and no change would be taken any more."""
+"""Route records of one request, bytes. A batch may hold hundreds of the largest: sent together
+they would exceed a frame and the log's queue, at each try anew, and no change would be taken any
+more."""
 ANSWER_S_MAX = 30.0
 """A log that does not answer within this does not take anything now."""
 

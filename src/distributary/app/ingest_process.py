@@ -35,6 +35,7 @@ from distributary.log import Appender, GroupCommitter, Reader, partition_dir, re
 from distributary.meter import Meter
 from distributary.outcome import read_journal
 from distributary.pipeline import Board, DirectoryTargets, Phase, Places, Word, follow_from
+from distributary.route import BlindMatcher
 
 LOOK_S = 0.25
 """How often the process looks at disk space and writes its counters."""
@@ -299,7 +300,10 @@ class IngestProcess:
             targets = DirectoryTargets(places.state_db)
             records = Reader(places.log, partition)
             try:
-                return follow_from(places.routes(partition), records, targets, cut).table.snapshot()
+                follower = follow_from(
+                    places.routes(partition), records, targets, cut, BlindMatcher
+                )
+                return follower.table.snapshot()
             finally:
                 records.close()
                 targets.close()

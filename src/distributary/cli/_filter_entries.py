@@ -120,7 +120,9 @@ class _Text:
                     return _damaged(f"an element of more than {ELEMENT_CHARS_MAX:,} characters")
                 # Twice as much each time: what was looked at in vain stays a fraction of the whole.
                 if not self._read_on(max(CHUNK_BYTES, length)):
-                    return _damaged(error.msg)
+                    return _damaged(
+                        f"no whole JSON value: {error.msg.removesuffix(' starting at')}"
+                    )
             except RecursionError:
                 return _damaged("it nests too deep")
             else:

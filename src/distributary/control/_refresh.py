@@ -63,7 +63,7 @@ JUDGE_S_MAX: Final = 30.0
 """Every token is judged anew so often at least: the wall clock may have jumped."""
 
 STOP_S: Final = 2.0
-"""Longest wait at a stop for refreshes under way: what an endpoint has handed out shall be stored."""
+"""Longest wait at a stop for refreshes under way: what endpoints have handed out is stored."""
 
 _log = structlog.get_logger(__name__)
 

@@ -100,7 +100,8 @@ class Checker(Protocol):
 class Dialect(Protocol):
     """The four functions of a dialect's module.
 
-    ``value`` is what stands beside the dialect's name in the JSON object. All but ``check`` see only values in which ``check`` found no fault.
+    ``value`` is what stands beside the dialect's name in the JSON object. All but ``check`` see
+    only values in which ``check`` found no fault.
     """
 
     def check(self, value: object, checker: Checker, path: str) -> None:

@@ -20,6 +20,16 @@ _KEPT: Final = 32
 """Expressions kept parsed. Checking, compiling and walking one text follow one another; what runs
 keeps the closures alone."""
 
+_TOKENS_A_NODE: Final = 8
+"""Parsing costs as well, and a resource may hold many expressions: this bounds all of them together
+to twice what one alone may have. Nothing that people write is counted by it."""
+_REFUSED_NODES: Final = 8
+"""To say what would have been right takes longer than to parse something short."""
+_CHARS_A_NODE: Final = 16
+_PARSED_CHARS_MAX: Final = 4_096
+"""A text that is refused was parsed as far as its fault: so many words and signs at most. After a
+few such texts the rest of the resource is not looked at."""
+
 
 @lru_cache(maxsize=_KEPT)
 def _parsed(text: str) -> cesql.Expression:
@@ -38,10 +48,16 @@ def check(value: object, checker: Checker, path: str) -> None:
         expression = _parsed(value)
     except cesql.CesqlSyntaxError as error:
         checker.fault(path, "syntax", str(error))
+        parsed = min(error.offset, _PARSED_CHARS_MAX)
+        _count(checker, path, _REFUSED_NODES + parsed // _CHARS_A_NODE)
         return
     for missing in expression.missing_functions():
         checker.fault(path, "unknown-function", str(missing))
-    for _ in range(expression.steps):
+    _count(checker, path, max(expression.steps, expression.tokens // _TOKENS_A_NODE))
+
+
+def _count(checker: Checker, path: str, nodes: int) -> None:
+    for _ in range(nodes):
         if not checker.count(path):
             return
 

@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 from distributary.deliver import Admission, BreakerState, Dispatcher
 from distributary.flow import Origin, Task, encode_route
-from distributary.outcome import LagRow, Slot
+from distributary.outcome import LagRow
 from distributary.pipeline._catch_up import CatchUp
 from distributary.pipeline._ledger import Ledger
 from distributary.pipeline._patience import Patience
 from distributary.pipeline._ports import RouteTarget
 from distributary.pipeline._settle import Settle, waits_for_slot
-from distributary.pipeline._slots import Slots, key_of
+from distributary.pipeline._slots import Slots
 from distributary.pipeline._surroundings import Surroundings
 
 
@@ -99,8 +99,10 @@ class HandOut:
         if self._settle.crowded(task.route):
             self._yield(task, target.sink.uri)
         elif target.events_max is None:
+            if task.route in self._furthest:  # It was counted a moment ago.
+                self._note_place(task)
             return self._send(task, target)
-        elif not self._slots.ask(task, _slot(task), target.events_max):
+        elif not self._slots.ask(task, target.events_max):
             self._yield(task, waits_for_slot(task.route))
         else:
             self._note_place(task)
@@ -133,7 +135,7 @@ class HandOut:
 
     def _leave_to_lag(self, task: Task) -> None:
         """The lag's row stands for *task* now; there it asks again for what it holds here."""
-        self._slots.give_up(key_of(task))
+        self._slots.give_up(task)
         self._passed(task)
 
     def _yield(self, task: Task, uri: str) -> None:
@@ -189,7 +191,7 @@ class HandOut:
     def _ask_for_catch_up(self, task: Task, events_max: int) -> str | None:
         route = task.route
         crowded = self._settle.crowded(route)
-        if not crowded and self._slots.ask(task, _slot(task), events_max):
+        if not crowded and self._slots.ask(task, events_max):
             return None
         if self._slots.awaited(route):
             # A match further on holds a slot, in doubt: the lag must come there, or nobody gets
@@ -215,7 +217,7 @@ class HandOut:
     # -- slots --------------------------------------------------------------------------------
 
     def _holds_slot(self, task: Task) -> bool:
-        return task.route in self._slots.held and self._slots.holds(_slot(task))
+        return task.route in self._slots.held and self._slots.holds(task)
 
     def take_answer(self, task: Task, *, granted: bool) -> None:
         """The store has said whether a task that asked holds its slot now."""
@@ -255,7 +257,3 @@ class HandOut:
                     self._settle.park(task, uri)
         for uri in changed:
             self._settle.room(uri)
-
-
-def _slot(task: Task) -> Slot:
-    return Slot(key_of(task), task.checksum)

@@ -64,19 +64,8 @@ class Owner:
             ended=self._on_lag_ended,
             dropped=self._on_lag_dropped,
         )
-        self._slots = Slots(around, self._on_answers)
-        self._ledger = Ledger(
-            around.journal,
-            around.store,
-            around.quota,
-            partition=around.partition,
-            blocking=around.blocking,
-            timers=around.timers,
-            clock=around.clock,
-            point=self._point,
-            forgettable=self._forgettable,
-            failed=self._fail,
-        )
+        self._slots = Slots(around, answered=self._on_answer, answered_all=self._on_answers)
+        self._ledger = self._make_ledger(around)
         self._settle = Settle(
             around,
             ledger=self._ledger,
@@ -108,6 +97,20 @@ class Owner:
             dispatcher=self.dispatcher,
             catch_up=self._catch_up,
             settle=self._settle,
+        )
+
+    def _make_ledger(self, around: Surroundings) -> Ledger:
+        return Ledger(
+            around.journal,
+            around.store,
+            around.quota,
+            partition=around.partition,
+            blocking=around.blocking,
+            timers=around.timers,
+            clock=around.clock,
+            point=self._point,
+            forgettable=self._forgettable,
+            failed=self._fail,
         )
 
     # -- beginning ----------------------------------------------------------------------------
@@ -261,15 +264,16 @@ class Owner:
         except DistributaryError as error:
             self._fail(error)  # The match stays open: the next owner's.
 
-    def _on_answers(self, answers: list[tuple[Task, bool]]) -> None:
-        """The store has said which tasks hold a slot now."""
+    def _on_answer(self, task: Task, granted: bool) -> None:
+        """The store has said whether *task* holds a slot now."""
         try:
-            for task, granted in answers:
-                self._hand_out.take_answer(task, granted=granted)
+            self._hand_out.take_answer(task, granted=granted)
         except DistributaryError as error:
-            self._fail(error)  # Those that are left are the next owner's, with their slots.
-            return
-        for route in dict.fromkeys(task.route for task, _ in answers):
+            self._fail(error)  # The next owner's, with its slot.
+
+    def _on_answers(self, routes: list[str]) -> None:
+        """Lags of these routes may have waited for slots."""
+        for route in routes:
             self._catch_up.wake_for(waits_for_slot(route))
         self._advance_lags()
 

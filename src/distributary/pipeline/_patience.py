@@ -69,7 +69,11 @@ class Patience:
     def comfortable(self, uri: str) -> bool:
         """True where the lane of *uri* has room enough to join the live reader."""
         lane = self._dispatcher.lane(uri)
-        return lane is None or (
+        if lane is None:
+            return True
+        if lane.breaker is BreakerState.HALF_OPEN and not lane.queued and not lane.in_flight:
+            return True  # It waits for an attempt, and only the next event can bring one.
+        return (
             lane.breaker is BreakerState.CLOSED
             and lane.held_s == 0.0
             and lane.queued <= _QUEUED_MAX * ROOM_SHARE

@@ -7,14 +7,14 @@ subscribers, or to none.
 
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from distributary.errors import EventError, LogDamagedError
 from distributary.flow import Kind, Logged, RouteRecord, decode_route
 from distributary.pipeline._ports import Records
-from distributary.route import RouteTable
+from distributary.route import IndexMatcher, Matcher, RouteTable
 
 _CACHE_HEADER = struct.Struct("<QI")
 """Where the routes stand, and the checksum of the snapshot; its own checksum follows, since it is
@@ -193,7 +193,13 @@ def _snapshot(records: Records) -> tuple[int, bytes] | None:
         return None
 
 
-def follow_from(path: Path, records: Records, history: RouteHistory, offset: int) -> RouteFollower:
+def follow_from(
+    path: Path,
+    records: Records,
+    history: RouteHistory,
+    offset: int,
+    make_matcher: Callable[[], Matcher] = IndexMatcher,
+) -> RouteFollower:
     """The routes that stand at *offset*: from the nearest snapshot below it, and the log.
 
     Args:
@@ -201,12 +207,13 @@ def follow_from(path: Path, records: Records, history: RouteHistory, offset: int
         records: The partition.
         history: Restores changes that the medium lost.
         offset: Where the live path begins.
+        make_matcher: Builds the empty matcher of the table.
     """
     at_offset, newest = 0, None
     for found in (_snapshot(records), _load_cache(path)):
         if found is not None and at_offset <= found[0] <= offset:
             at_offset, newest = found
-    table = RouteTable() if newest is None else RouteTable.restore(newest)
+    table = RouteTable(make_matcher) if newest is None else RouteTable.restore(newest, make_matcher)
     follower = RouteFollower(records, history, table, at_offset)
     for logged in records.kinds(at_offset, offset, Kind.ROUTE):
         follower.pass_change(logged)

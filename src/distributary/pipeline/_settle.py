@@ -11,7 +11,7 @@ from distributary.deliver import Admission, BreakerState, Dispatcher
 from distributary.errors import DistributaryError, LogError
 from distributary.event import record as event_record
 from distributary.flow import Attempt, Leg, Origin, Position, Task
-from distributary.outcome import DeadLetter, DoneKey, Failure, RetryRow, Slot
+from distributary.outcome import DeadLetter, DoneKey, Failure, RetryRow
 from distributary.pipeline._dead_letter import dead_letter_event, failure_of
 from distributary.pipeline._decode import event_at
 from distributary.pipeline._ledger import Ledger
@@ -348,11 +348,10 @@ class Settle:
         return None if task is None else self._offer_row(row, task, target)
 
     def _offer_row(self, row: RetryRow, task: Task, target: RouteTarget) -> str | None:
-        if row.leg is Leg.EVENT and target.events_max is not None:
-            slot = Slot(row.key, row.checksum)
-            if not self._slots.holds(slot):
-                asked = self._slots.ask(task, slot, target.events_max)
-                return None if asked else self._park(row, waits_for_slot(task.route))
+        events_max = target.events_max if row.leg is Leg.EVENT else None
+        if events_max is not None and not self._slots.holds(task):
+            asked = self._slots.ask(task, events_max)
+            return None if asked else self._park(row, waits_for_slot(task.route))
         dest = target.sink if row.leg is Leg.EVENT else target.dead_letter
         if dest is None:
             # The dead letter sink was taken away while its letter waited.
@@ -371,7 +370,7 @@ class Settle:
         key = key_of(task)
         row = self._waiting.rows.get(key)
         if row is None:
-            self._slots.give_up(key)
+            self._slots.give_up(task)
         elif granted:
             self._attempt_row(row)
         else:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from distributary.errors import StoreError
-from distributary.flow import Origin, Task
+from distributary.flow import Leg, Origin, Task
 from distributary.outcome import DoneKey, Grant, LagRow, RetryRow, Slot, SlotWish
 from distributary.pipeline._surroundings import Surroundings
 
@@ -46,11 +46,16 @@ class Slots:
 
     Args:
         around: Ports of the owner.
-        answered: Called with tasks that asked, each with whether it holds a slot now.
+        answered: Called for each task that asked, with whether it holds a slot now.
+        answered_all: Called with the routes of those that were answered together.
     """
 
     def __init__(
-        self, around: Surroundings, answered: Callable[[list[tuple[Task, bool]]], None]
+        self,
+        around: Surroundings,
+        *,
+        answered: Callable[[Task, bool], None],
+        answered_all: Callable[[list[str]], None],
     ) -> None:
         self._partition = around.partition
         self._store = around.quota
@@ -59,12 +64,15 @@ class Slots:
         self._clock = around.clock
         self._report = around.report
         self._answered = answered
+        self._answered_all = answered_all
         self.held: dict[str, dict[DoneKey, int]] = {}
         """Matches that hold a slot, by route, with the checksum of their record."""
         self._resting: dict[str, dict[DoneKey, int]] = {}  # the same, waiting for a retry
+        self._users: dict[DoneKey, Task] = {}  # of held slots: a lag has tasks of its own
         self._doubtful: set[DoneKey] = set()
         self._unclaimed: dict[str, set[DoneKey]] = {}
         self._asking: list[tuple[Task, SlotWish]] = []
+        self._asking_keys: set[DoneKey] = set()
         self._asking_count: Counter[str] = Counter()
         self._given_up: list[Slot] = []
         self._laid: list[Slot] = []
@@ -109,11 +117,12 @@ class Slots:
         """False where no match can hold a slot."""
         return bool(self.held) or self._claim_of is not None
 
-    def holds(self, slot: Slot) -> bool:
-        """True where the match has its slot."""
-        key = slot.key
-        if self.held.get(key.route, {}).get(key) != slot.checksum:
+    def holds(self, task: Task) -> bool:
+        """True where the match has its slot; *task* is the one that uses it from now on."""
+        key = key_of(task)
+        if self.held.get(key.route, {}).get(key) != task.checksum:
             return False
+        self._users.setdefault(key, task)
         self._claim(key)
         return True
 
@@ -124,15 +133,19 @@ class Slots:
             if not unclaimed:
                 del self._unclaimed[key.route]
 
-    def ask(self, task: Task, slot: Slot, events_max: int) -> bool:
+    def ask(self, task: Task, events_max: int) -> bool:
         """Take *task* over until the answer has come; False where its route is short now."""
         route = task.route
+        slot = Slot(key_of(task), task.checksum)
+        if slot.key in self._asking_keys:
+            return False  # The live reader's task asks, and a lag has overtaken it.
         if slot.key not in self._resting.get(route, {}):
             if self._is_short(route) and self._short[route][0] == events_max:
                 return False
             if self._asking_count[route] >= ASKING_PER_ROUTE_MAX:
                 return False
         self._asking_count[route] += 1
+        self._asking_keys.add(slot.key)
         self._asking.append((task, SlotWish(slot, events_max)))
         self._arm()
         return True
@@ -164,6 +177,7 @@ class Slots:
         if self._claim_of is not None:
             self._early.add(key)
         self._doubtful.discard(key)
+        self._users.pop(key, None)
         self._claim(key)
         return _pop(self.held, key) or _pop(self._resting, key)
 
@@ -177,13 +191,18 @@ class Slots:
             return  # What the attempt before the crash came to, nobody knows.
         slot = _pop(self.held, key)
         if slot is not None:
+            self._users.pop(key, None)
             self._resting.setdefault(key.route, {})[key] = slot.checksum
             self._laid.append(slot)
             self._arm()
 
-    def give_up(self, key: DoneKey) -> None:
-        """No attempt was made with the slot of this match; it will ask again, later."""
+    def give_up(self, task: Task) -> None:
+        """*task* makes no attempt with the slot of its match, if it has it: another will ask."""
+        key = key_of(task)
+        if self._users.get(key) is not task:
+            return  # It never had it; or a lag's task has it now.
         if key in self._doubtful:
+            del self._users[key]
             self._unclaimed.setdefault(key.route, set()).add(key)
             return
         slot = self.settle(key)
@@ -193,16 +212,16 @@ class Slots:
 
     def leave(self, task: Task) -> None:
         """The owner ends, and no attempt of *task* is under way: nothing about it is in doubt."""
-        key = key_of(task)
         if task.origin is Origin.RETRY:
-            self.rest(key)
+            self.rest(key_of(task))
         else:
-            self.give_up(key)
+            self.give_up(task)
 
     def forget(self, route: str) -> None:
         """The route is deleted."""
         for key in self.held.pop(route, ()):
             self._doubtful.discard(key)
+            self._users.pop(key, None)
         self._resting.pop(route, None)
         self._unclaimed.pop(route, None)
         self._short.pop(route, None)
@@ -286,30 +305,35 @@ class Slots:
         self._blocking.run(work, done)
 
     def _take_answers(self, asking: list[tuple[Task, SlotWish]], answers: list[Grant]) -> None:
-        again_s = self._clock.monotonic_s() + SHORT_S
-        told: list[tuple[Task, bool]] = []
+        # One after the other: what a task holds is nobody's before its own turn has come, since
+        # it may leave its match to a lag, which then asks for itself.
         for (task, wish), grant in zip(asking, answers, strict=True):
-            route = task.route
-            self._asking_count[route] -= 1
-            if not self._asking_count[route]:
-                del self._asking_count[route]
-            if grant is Grant.HELD:
-                key = wish.slot.key
-                _pop(self._resting, key)
-                self._claim(key)
-                self.held.setdefault(route, {})[key] = wish.slot.checksum
-                self._short.pop(route, None)
-                self.used_up.discard(route)
-            else:
-                self._short[route] = wish.events_max, again_s
-                if grant is Grant.USED_UP:
-                    self.used_up.add(route)
-            told.append((task, grant is Grant.HELD))
-        if told and not self._stopped:
-            self._answered(told)
-        elif self._stopped:
-            for task, _ in told:
+            self._note_answer(task, wish, grant)
+            if self._stopped:
                 self.leave(task)
+            else:
+                self._answered(task, grant is Grant.HELD)
+        if asking and not self._stopped:
+            self._answered_all(list(dict.fromkeys(task.route for task, _ in asking)))
+
+    def _note_answer(self, task: Task, wish: SlotWish, grant: Grant) -> None:
+        key = wish.slot.key
+        route = key.route
+        self._asking_keys.discard(key)
+        self._asking_count[route] -= 1
+        if not self._asking_count[route]:
+            del self._asking_count[route]
+        if grant is Grant.HELD:
+            _pop(self._resting, key)
+            self._claim(key)
+            self.held.setdefault(route, {})[key] = wish.slot.checksum
+            self._users[key] = task
+            self._short.pop(route, None)
+            self.used_up.discard(route)
+            return
+        self._short[route] = wish.events_max, self._clock.monotonic_s() + SHORT_S
+        if grant is Grant.USED_UP:
+            self.used_up.add(route)
 
     def _go_on(self) -> None:
         if self._failing:
@@ -364,8 +388,9 @@ def claims(
         rows: Retry rows.
         lags: Lags.
     """
-    waiting = {row.key: row.checksum for row in rows if not row.done}
-    over = done | {row.key: row.checksum for row in rows if row.done}
+    waiting = {row.key: row.checksum for row in rows if not row.done and row.leg is Leg.EVENT}
+    # On its way to the dead letter sink a match needs no slot.
+    over = done | {row.key: row.checksum for row in rows if row.key not in waiting}
     by_route: dict[str, list[LagRow]] = {}
     for lag in lags:
         by_route.setdefault(lag.route, []).append(lag)

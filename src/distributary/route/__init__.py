@@ -6,7 +6,14 @@ looks like. Knows nothing of sinks and policies: they are not in the log (DESIGN
 """
 
 from distributary.route._index import IndexMatcher
-from distributary.route._matcher import Matcher, WalkMatcher
+from distributary.route._matcher import BlindMatcher, Matcher, WalkMatcher
 from distributary.route._table import SNAPSHOT_FORMAT, RouteTable
 
-__all__ = ["SNAPSHOT_FORMAT", "IndexMatcher", "Matcher", "RouteTable", "WalkMatcher"]
+__all__ = [
+    "SNAPSHOT_FORMAT",
+    "BlindMatcher",
+    "IndexMatcher",
+    "Matcher",
+    "RouteTable",
+    "WalkMatcher",
+]

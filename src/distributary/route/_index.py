@@ -18,8 +18,8 @@ class IndexMatcher:
     A route stands behind one *cover*: predicates of which every event that it matches satisfies
     at least one, taken from its ``types``, its ``source`` or its filters. An event meets what
     stands behind the predicates that it satisfies: exact ones are found by hash, prefixes and
-    suffixes in tries. What it meets is tested for the rest of the route's conditions, where there
-    are any. Routes without a cover are met by every event; they, like many routes behind one
+    suffixes by the hash of each length. What it meets is tested for what the cover left open, if
+    anything. Routes without a cover are met by every event; they, like many routes behind one
     predicate, are tested all at once, with what was found out about the same values before.
 
     It says the same as ``WalkMatcher``, which the property tests hold. ``docs/design/matching.md``

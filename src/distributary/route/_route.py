@@ -26,7 +26,7 @@ class Route(_Found):
         test: What is left to decide once an event satisfies the cover; None: nothing.
     """
 
-    __slots__ = ("_attribute", "_how", "_more", "_text")
+    __slots__ = ("_attribute", "_how", "_text")
 
     def __init__(
         self, order: int, uid: str, cover: filters.Cover, test: filters.Test | None
@@ -34,18 +34,19 @@ class Route(_Found):
         self.order = order
         self.uid = uid
         self.test = test
-        # Nearly all covers are one predicate; as tuples in a tuple they are 100 bytes more.
-        self._more = cover[1:]
-        if cover:
+        # Nearly all covers are one predicate; as a tuple in a tuple it is 100 bytes more.
+        self._text: str | filters.Cover = cover
+        if len(cover) == 1:
             self._how, attribute, self._text = cover[0]
             self._attribute = sys.intern(attribute)
 
     @property
     def cover(self) -> filters.Cover:
         """The predicates behind which it stands; none: it is among those that every event meets."""
-        if not hasattr(self, "_text"):
-            return ()
-        return (filters.Predicate(self._how, self._attribute, self._text), *self._more)
+        text = self._text
+        if isinstance(text, str):
+            return (filters.Predicate(self._how, self._attribute, text),)
+        return text
 
 
 class Arrival(NamedTuple):

@@ -80,7 +80,7 @@ class RouteTable:
     def _put(self, record: RouteRecord) -> None:
         self._matcher.put(record)
         # a copy: the encoder's own bytes have a third more room than they need
-        self._bodies[record.uid] = b"%b" % encode_route(record)
+        self._bodies[record.uid] = bytes(memoryview(encode_route(record)))
 
     def match(self, event: Event) -> tuple[str, ...]:
         """Uids of the routes that *event* matches, in the order in which they were created."""

@@ -43,7 +43,7 @@ from distributary.pipeline import (
     follow_from,
     stands_in,
 )
-from distributary.policy import DeliveryPolicy, Reply
+from distributary.policy import DeliveryPolicy
 from distributary.testing.outcome_witness import Witness
 from distributary.testing.scripted_transport import ScriptedTransport, Step
 from distributary.testing.simulated_ports import (
@@ -57,12 +57,10 @@ from distributary.testing.simulated_ports import (
     SimulatedTargets,
     TargetsView,
 )
+from distributary.testing.simulated_sinks import Behaviour, answers, destination, hangs
 from distributary.testing.virtual import SeededRandom, VirtualClock, VirtualTimers
 
 __all__ = ["Behaviour", "Partition", "answers", "hangs"]
-
-Behaviour = Callable[[random.Random], Step]
-"""What a sink does with an attempt."""
 
 SMALL_LIMITS = Limits(
     queued_max=6, held_bytes_max=1 << 20, in_flight_max=8, in_flight_total_max=12, retry_reserve=2
@@ -74,19 +72,6 @@ FEED_S = 0.004
 """The reader looks for new records this often."""
 REST_S_MAX = 3_600.0
 """With good sinks everything must come to rest within this virtual time."""
-
-
-def answers(
-    status: int = 204, after_s: float = 0.005, *, retry_after: str | None = None, body: bytes = b""
-) -> Behaviour:
-    """A sink that answers *status*."""
-    reply = Reply(status, retry_after, None, body)
-    return lambda _chance: Step(reply, after_s)
-
-
-def hangs(_chance: random.Random) -> Step:
-    """A sink that takes and never answers."""
-    return Step(None)
 
 
 @dataclass(slots=True)
@@ -160,9 +145,9 @@ class Partition:
         revision = 1 if old is None else old.revision + 1
         dead = None
         if dead_letter is not None:
-            dead = _destination(dead_letter, route, Leg.DEAD_LETTER, policy)
+            dead = destination(dead_letter, route, Leg.DEAD_LETTER, policy)
         target = RouteTarget(
-            revision, _destination(sink, route, Leg.EVENT, policy), dead, events_max
+            revision, destination(sink, route, Leg.EVENT, policy), dead, events_max
         )
         self.targets.put(route, target)
         self.witness.limit(route, events_max)
@@ -490,12 +475,6 @@ def _matches(record: RouteRecord, event: Event) -> bool:
     return (not record.types or event.attributes["type"] in record.types) and filters.naive_matches(
         record.filters, event.attributes
     )
-
-
-def _destination(uri: str, route: str, leg: Leg, policy: DeliveryPolicy) -> Destination:
-    # The headers tell the script for whom it is; the sinks are shared.
-    headers = ((b"route", route.encode()), (b"leg", b"%d" % leg))
-    return Destination(uri, headers=headers, policy=policy)
 
 
 def _finish(closing: Coroutine[Any, Any, None]) -> None:

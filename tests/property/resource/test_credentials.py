@@ -40,9 +40,15 @@ tokens = {
 }
 plain = {
     "credentialType": st.just("PLAIN"),
-    "identifier": st.text(st.characters(codec="utf-8", exclude_categories=["Cc"], exclude_characters=":"), min_size=1, max_size=40),
-    "secret": st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=1, max_size=40),
-}  # fmt: skip
+    "identifier": st.text(
+        st.characters(codec="utf-8", exclude_categories=["Cc"], exclude_characters=":"),
+        min_size=1,
+        max_size=40,
+    ),
+    "secret": st.text(
+        st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=1, max_size=40
+    ),
+}
 good = st.fixed_dictionaries(tokens) | st.fixed_dictionaries(plain)
 
 

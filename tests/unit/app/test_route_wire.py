@@ -1,4 +1,4 @@
-"""Route records and ticks on their way to the appending process, which may have been replaced meanwhile."""
+"""Route records and ticks on their way to the appending process, which may have been replaced."""
 
 import asyncio
 import tempfile

@@ -253,7 +253,7 @@ def test_a_second_writer_of_the_process_costs_the_first_no_lock(store, url, spec
     second.close()
 
 
-def test_an_error_of_the_database_repeats_no_value(url, store, spec):
+def test_an_error_of_the_database_repeats_no_value(store, spec):
     """Not in its cause either, which a traceback shows: a header may hold a token."""
     telling = spec(protocolsettings={"headers": {"x-key": "canary"}})
     store.apply([Put("a", telling, "u1")], 5)

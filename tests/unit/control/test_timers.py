@@ -176,6 +176,17 @@ def test_numbers_go_on_over_a_restart_and_never_repeat(world):
     ]  # fmt: skip
 
 
+def test_numbers_are_given_to_the_newest_change_alone(world):
+    """One that went and came back counts anew: an old revision gets none of its numbers."""
+    uid = world.put("mine", interval=1)
+    (row,) = world.schedule.timer_changes(0).set
+    world.put("mine")
+    world.put("mine", interval=1)
+    assert world.schedule.reserve({uid: row.seq}, 4) == {}
+    (row,) = world.schedule.timer_changes(0).set
+    assert world.schedule.reserve({uid: row.seq}, 4) == {uid: 5}
+
+
 def test_the_phase_stays_over_a_restart(world):
     """Created at 0, every 4 s: due at 4, 8, 12..., whenever the process began."""
     uid = world.put("mine", interval=4)

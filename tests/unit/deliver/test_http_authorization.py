@@ -128,3 +128,20 @@ def test_an_unusable_destination_fails_and_may_be_tried_again(stage):
     assert attempt.answer.retryable
     assert "the key is lost" in str(attempt.answer)
     assert stage.lane().in_flight == 0
+
+
+@pytest.mark.parametrize(
+    ("page", "form"),
+    [
+        ('{"password":"%s"}', r"p\"\u00e4/<w>"),
+        ('{"password":"%s"}', r"p\"ä/<w>"),
+        ('{"password":"%s"}', r"p\"\u00e4\/<w>"),
+        ("<p>%s</p>", "p&quot;ä/&lt;w&gt;"),
+        ("login?password=%s", "p%22%C3%A4%2F%3Cw%3E"),
+    ],
+    ids=["json", "json-utf8", "json-php", "html", "uri"],
+)
+def test_a_secret_is_masked_as_error_pages_write_it(page, form):
+    """They quote it in ways of their own."""
+    secrets = secrets_of(Credential("PLAIN", identifier="me", secret='p"ä/<w>'))
+    assert masked((page % form).encode(), secrets) == (page % "***").encode()

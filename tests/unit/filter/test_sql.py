@@ -53,6 +53,19 @@ def test_what_an_expression_costs_counts_for_the_resource():
 
 
 @pytest.mark.parametrize(
+    "text",
+    ["(" * 4_000, "a IN (" + ",".join(["1"] * 3_900) + ")", "flag = " + "(" * 40 + "1" + ")" * 40],
+    ids=["refused", "a list", "parentheses"],
+)
+def test_what_parsing_costs_counts_for_the_resource(text):
+    """However cheap an evaluation is: the server's time belongs to others as well."""
+    assert not any(fault.code == "too-many" for fault in filters.check([{"sql": text}]))
+    faults = filters.check([{"any": [{"sql": text + " " * number} for number in range(100)]}])
+    assert (faults[-1].path, faults[-1].code) == ("$.filters", "too-many")
+    assert len(faults) < 10
+
+
+@pytest.mark.parametrize(
     ("text", "attributes", "passes"),
     [
         ("type = 'x'", {"type": "x"}, True),

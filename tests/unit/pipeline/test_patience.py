@@ -121,6 +121,12 @@ def test_the_only_sink_may_hold_up_the_intake_for_long(clock):
         pytest.param({"queued": 10}, True, id="nearly-empty"),
         pytest.param({}, False, id="full"),
         pytest.param({"queued": 10, "breaker": BreakerState.HALF_OPEN}, False, id="probing"),
+        pytest.param(
+            {"queued": 0, "in_flight": 0, "breaker": BreakerState.HALF_OPEN}, True, id="no-probe"
+        ),
+        pytest.param(
+            {"queued": 0, "in_flight": 1, "breaker": BreakerState.HALF_OPEN}, False, id="a-probe"
+        ),
         pytest.param({"queued": 10, "held_s": 0.1}, False, id="retry-after"),
         pytest.param({"queued": 10, "drain_s": 2.0}, False, id="slow"),
     ],

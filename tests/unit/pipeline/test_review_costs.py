@@ -9,6 +9,7 @@ from distributary.outcome import DoneKey, LagRow, Mark, RetryRow
 from distributary.pipeline._catch_up import (
     CHUNKS_MAX,
     READERS_MAX,
+    SLICE_CHUNKS,
     SLICE_LAGS,
     SLICE_RECORDS,
     WAKE_COUNT,
@@ -133,17 +134,35 @@ def test_a_sink_that_is_full_is_not_asked_for_every_lag_at_every_turn(catch_up, 
     owner.full.update(names)
     for name in names:
         catch_up.add(_row(name, types=()))
-    turns = 1
-    while catch_up.advance():
-        turns += 1
-    assert turns == -(-1000 // SLICE_LAGS)
+    while catch_up.advance():  # Each reads its first chunk.
+        pass
     asked = owner.asked
+    assert asked == 1000
     assert not catch_up.advance()
     assert owner.asked == asked
     catch_up.wake()
+    before = owner.asked
     while catch_up.advance():
-        pass
+        assert owner.asked - before <= SLICE_LAGS
+        before = owner.asked
     assert owner.asked - asked == WAKE_COUNT
+
+
+def test_a_turn_reads_few_chunks_however_many_lags_there_are(log, catch_up, owner, monkeypatch):
+    """A chunk is read, and searched for, in a time in which hundreds of records are looked at."""
+    names = [f"r{number}" for number in range(100)]
+    owner.full.update(names)
+    for name in names:
+        catch_up.add(_row(name, types=()))
+    reads = []
+    read_chunk = log.read_chunk
+    monkeypatch.setattr(log, "read_chunk", lambda *where: (reads.append(1), read_chunk(*where))[1])
+    more = True
+    while more:
+        before = len(reads)
+        more = catch_up.advance()
+        assert len(reads) - before <= SLICE_CHUNKS
+    assert len(reads) == 100
 
 
 def test_a_sink_that_has_room_is_tried_by_those_that_wait_for_it(catch_up, owner):

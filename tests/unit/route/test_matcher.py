@@ -5,7 +5,7 @@ import pytest
 from distributary.errors import ResourceError
 from distributary.event import Event
 from distributary.flow import RouteRecord
-from distributary.route import IndexMatcher, Matcher, WalkMatcher
+from distributary.route import BlindMatcher, IndexMatcher, Matcher, RouteTable, WalkMatcher
 
 
 def event(**attributes):
@@ -129,3 +129,21 @@ def test_an_event_without_type_or_source_is_no_crash(matcher):
     matcher.put(put("b", source="/repo"))
     matcher.put(put("c"))
     assert matcher.match(Event({}, None)) == ("c",)
+
+
+def test_a_blind_matcher_gives_the_same_snapshot_and_matches_nothing():
+    """Retention wants the records alone: no filter is compiled for them."""
+    blind, seeing = RouteTable(BlindMatcher), RouteTable()
+    changes = [
+        RouteRecord(seq=1, op="put", uid="a", revision=1, filters=({"exact": {"type": "x"}},)),
+        RouteRecord(seq=2, op="put", uid="b", revision=1),
+        RouteRecord(seq=3, op="delete", uid="a", revision=1),
+    ]
+    for change in changes:
+        assert blind.apply(change)
+        seeing.apply(change)
+    assert blind.snapshot() == seeing.snapshot()
+    assert len(blind) == 1
+    event = Event({"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}, None)
+    assert blind.match(event) == ()
+    assert seeing.match(event) == ("b",)

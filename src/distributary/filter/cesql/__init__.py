@@ -20,11 +20,11 @@ Our readings of the specification: docs/reference/cesql.md.
 
 from distributary.filter.cesql._builtin import BUILT_IN
 from distributary.filter.cesql._compile import Test
+from distributary.filter.cesql._cost import EVALUATION_CHARS_MAX, EXPRESSION_STEPS_MAX
 from distributary.filter.cesql._cover import Alternatives, Necessary, Question
 from distributary.filter.cesql._errors import CesqlSyntaxError, ErrorKind, EvaluationError
 from distributary.filter.cesql._expression import (
     EXPRESSION_CHARS_MAX,
-    EXPRESSION_STEPS_MAX,
     Expression,
     parse,
 )
@@ -36,14 +36,16 @@ from distributary.filter.cesql._functions import (
     describe,
 )
 from distributary.filter.cesql._interpret import Attributes, Result
-from distributary.filter.cesql._tree import EXPRESSION_DEPTH_MAX
+from distributary.filter.cesql._tree import EXPRESSION_DEPTH_MAX, EXPRESSION_TOKENS_MAX
 from distributary.filter.cesql._types import INTEGER_MAX, INTEGER_MIN, Type, Value
 
 __all__ = [
     "BUILT_IN",
+    "EVALUATION_CHARS_MAX",
     "EXPRESSION_CHARS_MAX",
     "EXPRESSION_DEPTH_MAX",
     "EXPRESSION_STEPS_MAX",
+    "EXPRESSION_TOKENS_MAX",
     "INTEGER_MAX",
     "INTEGER_MIN",
     "RESULT_CHARS_MAX",

@@ -8,22 +8,16 @@ from typing import Final
 from distributary.filter.cesql import _tree as tree
 from distributary.filter.cesql._builtin import BUILT_IN
 from distributary.filter.cesql._compile import Test, compiled, conjuncts
+from distributary.filter.cesql._cost import chars_max_of, longer, steps_of, within
 from distributary.filter.cesql._cover import Necessary, necessary, reads
-from distributary.filter.cesql._errors import CesqlSyntaxError
+from distributary.filter.cesql._errors import CesqlSyntaxError, ErrorKind, EvaluationError
 from distributary.filter.cesql._functions import Functions
 from distributary.filter.cesql._interpret import Attributes, Result, deciding, evaluate
-from distributary.filter.cesql._types import Type
+from distributary.filter.cesql._types import ZERO, Type
 
 EXPRESSION_CHARS_MAX: Final = 65_536
-"""The longest text of an expression: some thousand elements of an IN. Parsing one takes 0.2 s."""
-
-EXPRESSION_STEPS_MAX: Final = 1_000
-"""What one evaluation may cost, in simple comparisons: it is known before any event is seen, since
-the language has no loops. Literals in an IN cost nothing, however many: they become a set."""
-
-_STRING_CALL_STEPS: Final = 4
-"""A function that builds a text costs more than a comparison; the text may have 65,536
-characters."""
+"""The longest text of an expression: some thousand elements of an IN. How long parsing one takes is
+bounded by ``EXPRESSION_TOKENS_MAX``."""
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 """JSON and Python let one stand alone; no event can carry it, and UTF-8 cannot."""
@@ -36,6 +30,7 @@ class Expression:
     Attributes:
         text: As it was written.
         steps: What one evaluation costs at most, in simple comparisons.
+        tokens: Of how many words, signs and literals the text is made: what parsing it cost.
         test: Call it with an event's attributes: True where the expression is TRUE and there is
             no error, else False. The fast path; pure, never raises. (A closure in a slot, which
             does not hold the expression itself.)
@@ -43,18 +38,35 @@ class Expression:
 
     text: str
     steps: int
+    tokens: int
     test: Test
     _root: tree.Node = field(repr=False)
+    _chars_max: int | None = field(repr=False)
 
     def evaluate(self, attributes: Attributes) -> Result:
         """The value for an event with *attributes*, and the first error. Pure, never raises."""
-        return evaluate(self._root, attributes)
+        name = self._beyond(attributes)
+        if name is None:
+            return evaluate(self._root, attributes)
+        message = (
+            f"{name} is longer than {self._chars_max} characters, "
+            "which this expression would take too long for"
+        )
+        error = EvaluationError(ErrorKind.GENERIC, message, 0)
+        return Result(ZERO[self.type], error)
+
+    def _beyond(self, attributes: Attributes) -> str | None:
+        if self._chars_max is None:
+            return None
+        return longer(attributes, self.reads, self._chars_max)
 
     def deciding(self, attributes: Attributes) -> str:
         """The part of the text that makes the result what it is.
 
         Of an AND or OR, at any depth, the operand that ended it; else the whole expression.
         """
+        if self._beyond(attributes) is not None:
+            return self.text
         start, stop = deciding(self._root, attributes).span
         return self.text[start:stop]
 
@@ -71,13 +83,17 @@ class Expression:
     @property
     def necessary(self) -> Necessary:
         """What must hold where it is TRUE: for indexes."""
-        return necessary(self._root)
+        found = necessary(self._root)
+        return found if self._chars_max is None else found._replace(decided=False)
 
     def conjuncts(self) -> tuple[tuple[Test, frozenset[str], Necessary], ...]:
         """Of an AND the operands: how to test, what each looks at, what must hold; else none.
 
-        It is TRUE, without an error, where each of them is: so they can be tested apart.
+        It is TRUE, without an error, where each of them is: so they can be tested apart. (None
+        where long attributes are an error: that is decided for the whole.)
         """
+        if self._chars_max is not None:
+            return ()
         return tuple(
             (test, reads(operand), necessary(operand)) for test, operand in conjuncts(self._root)
         )
@@ -106,7 +122,7 @@ def parse(text: str, functions: Functions = BUILT_IN) -> Expression:
 
     Raises:
         CesqlSyntaxError: The only error, whatever the text: it is no expression, or it is beyond
-            a limit (length, depth, steps). The position says where.
+            a limit (length, tokens, depth, cost). The position says where.
 
     Source:
         CESQL 1.0, section 2.
@@ -121,33 +137,9 @@ def parse(text: str, functions: Functions = BUILT_IN) -> Expression:
     # lark costs 50 ms and 10 MB, which no program pays that never meets an expression
     from distributary.filter.cesql._grammar import parse_tree  # noqa: PLC0415 - see above
 
-    root = parse_tree(text, functions)
-    return Expression(text, _steps(root, text), compiled(root), root)
-
-
-def _steps(root: tree.Node, text: str) -> int:
-    steps = 0
-    for node in tree.walk(root):
-        steps += _steps_of(node)
-        if steps > EXPRESSION_STEPS_MAX:
-            message = (
-                f"an expression costs at most {EXPRESSION_STEPS_MAX} comparisons; here it is more"
-            )
-            raise CesqlSyntaxError(message, text, node.offset)
-    return max(1, steps)
-
-
-def _steps_of(node: tree.Node) -> int:
-    """What *node* costs by itself, without its operands."""
-    if isinstance(node, tree.Literal | tree.Attribute):
-        return 0
-    if isinstance(node, tree.Logic):
-        return len(node.operands) - 1
-    if isinstance(node, tree.Like):
-        return node.pattern.steps
-    if isinstance(node, tree.In):
-        return 1 + sum(not isinstance(element, tree.Literal) for element in node.elements)
-    if isinstance(node, tree.Call):
-        texts = tree.static_type(node) is Type.STRING
-        return 1 + len(node.arguments) + (_STRING_CALL_STEPS if texts else 0)
-    return 1
+    root, tokens = parse_tree(text, functions)
+    steps, chars_max = steps_of(root, text), chars_max_of(root, text)
+    test = compiled(root)
+    if chars_max is not None:
+        test = within(test, reads(root), chars_max)
+    return Expression(text, steps, tokens, test, root, chars_max)

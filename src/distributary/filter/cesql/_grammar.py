@@ -10,16 +10,17 @@ from dataclasses import replace
 from functools import lru_cache
 from importlib.resources import files
 from sys import intern
-from typing import Any, Final, TypedDict, cast
+from typing import Any, Final, NamedTuple, TypedDict, cast
 
 from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 from distributary.filter.cesql import _tree as tree
 from distributary.filter.cesql._errors import CesqlSyntaxError
 from distributary.filter.cesql._functions import Functions
-from distributary.filter.cesql._like import compile_pattern
-from distributary.filter.cesql._types import INTEGER_MAX, INTEGER_MIN, Value, shown
+from distributary.filter.cesql._like import compile_pattern, pieces
+from distributary.filter.cesql._types import INTEGER_MAX, INTEGER_MIN, Value, shown, to_integer
 
 _PARSERS_KEPT: Final = 4
 """One for each set of functions in use; a program has one or two."""
@@ -40,20 +41,37 @@ _TOLD: Final = {
 """How a message names what may stand in a place; the other terminals go without saying."""
 
 
+_LITERAL: Final = re.compile(
+    r"""[+-]?[0-9]++|[a-z]++|'[^'\\]*+(?:\\.[^'\\]*+)*+'|"[^"\\]*+(?:\\.[^"\\]*+)*+\"""",
+    re.IGNORECASE | re.ASCII | re.DOTALL,
+)
+"""One of the terminal ``LITERALS``, which has checked it."""
+
 _WORD: Final = re.compile(r"\w+|.", re.DOTALL)
 """What a message shows where no token begins."""
 
 
-def parse_tree(text: str, functions: Functions) -> tree.Node:
+class Parsed(NamedTuple):
+    """What a text is.
+
+    Attributes:
+        root: Its tree.
+        tokens: Of how many words, signs and literals it is made.
+    """
+
+    root: tree.Node
+    tokens: int
+
+
+def parse_tree(text: str, functions: Functions) -> Parsed:
     """The tree of *text*.
 
     Raises:
-        CesqlSyntaxError: It is no expression, nests more than ``EXPRESSION_DEPTH_MAX`` deep, or
-            holds an integer beyond 32 bits.
+        CesqlSyntaxError: It is no expression, has more than ``EXPRESSION_TOKENS_MAX`` tokens,
+            nests more than ``EXPRESSION_DEPTH_MAX`` deep, or holds an integer beyond 32 bits.
     """
     try:
-        # with a transformer the parser answers what its callbacks made
-        return cast("tree.Node", _parser(functions).parse(text))
+        return _run(_parser(functions).parse_interactive(text))
     except _RefusedError as refused:
         raise CesqlSyntaxError(refused.message, text, refused.offset) from None
     except UnexpectedInput as unexpected:
@@ -69,7 +87,41 @@ def _parser(functions: Functions) -> Lark:
         lexer="contextual",
         maybe_placeholders=False,
         transformer=_Builder(functions),
+        # without ASCII, [a-z] in any case matches the Kelvin sign, the long s and the dotless i
+        g_regex_flags=re.ASCII | re.IGNORECASE | re.DOTALL,
     )
+
+
+def _run(parser: InteractiveParser) -> Parsed:
+    """Feed one token after the other, so that a text with too many is left early."""
+    count, last = 0, None
+    try:
+        for token in parser.iter_parse():
+            count += _weight(token, last)
+            last = token
+            if count > tree.EXPRESSION_TOKENS_MAX:
+                message = f"an expression has at most {tree.EXPRESSION_TOKENS_MAX} words and signs"
+                raise _RefusedError(message, _start(token))
+        # with a transformer the parser answers what its callbacks made
+        root = parser.feed_eof(last)  # type: ignore[no-untyped-call]  # lark leaves it out
+        return Parsed(cast("tree.Node", root), count)
+    except UnexpectedToken as unexpected:
+        # knows what it would have accepted there
+        unexpected.interactive_parser = parser
+        raise
+    except UnexpectedCharacters as unexpected:
+        # the lexer knows only what may follow in any place like this one
+        unexpected.allowed = parser.accepts()  # type: ignore[no-untyped-call]  # as above
+        raise
+
+
+def _weight(token: Token, before: Token | None) -> int:
+    """For how many *token* counts: a list and a pattern hold several."""
+    if token.type == "LITERALS":
+        return len(_LITERAL.findall(token))
+    if before is not None and before.type == "LIKE":
+        return len(pieces(token))
+    return 1
 
 
 def _readable(unexpected: UnexpectedInput, text: str) -> CesqlSyntaxError:
@@ -78,7 +130,8 @@ def _readable(unexpected: UnexpectedInput, text: str) -> CesqlSyntaxError:
         expected = _told(unexpected.accepts or unexpected.expected)
         if token.type == "$END":
             return CesqlSyntaxError(f"expected {expected}, found the end", text, len(text))
-        message = f"expected {expected}, found {shown(str(token))}"
+        found = "(" if token.type == "LITERALS" else str(token)
+        message = f"expected {expected}, found {shown(found)}"
         return CesqlSyntaxError(message, text, _start(token))
     assert isinstance(unexpected, UnexpectedCharacters)
     offset = unexpected.pos_in_stream or 0
@@ -119,11 +172,12 @@ class _Builder(Transformer[Token, tree.Node]):
         if operator not in {"AND", "OR"}:
             name = "!=" if operator == "<>" else operator
             return tree.Binary(name, left, right, **place, depth=_depth((left, right), token))
-        operands = (left, right)
         if isinstance(left, tree.Logic) and left.operator == operator:
             # the same from left to right, and no level deeper
-            operands = (*left.operands, right)
-        return tree.Logic(operator, operands, **place, depth=_depth(operands, token))
+            depth = max(left.depth, _depth((right,), token))
+            return tree.Logic(operator, (*left.operands, right), **place, depth=depth)
+        depth = _depth((left, right), token)
+        return tree.Logic(operator, (left, right), **place, depth=depth)
 
     def unary(self, parts: Sequence[Any]) -> tree.Node:
         token, operand = parts
@@ -146,6 +200,16 @@ class _Builder(Transformer[Token, tree.Node]):
         depth = _depth((operand, *elements), first)
         return tree.In(operand, elements, negated, **place, depth=depth)
 
+    def in_literals(self, parts: Sequence[Any]) -> tree.Node:
+        operand, first, *_, listed = parts
+        start = _start(listed)
+        elements = tuple(
+            _constant(found[0], start + found.start()) for found in _LITERAL.finditer(listed)
+        )
+        place = _place(first, (operand.span[0], _stop(listed)))
+        depth = _depth((operand,), first)
+        return tree.In(operand, elements, len(parts) == 4, **place, depth=depth)
+
     def exists(self, parts: Sequence[Any]) -> tree.Node:
         keyword, name = parts
         place = _place(keyword, (_start(keyword), _stop(name)))
@@ -165,19 +229,13 @@ class _Builder(Transformer[Token, tree.Node]):
         return deeper
 
     def string(self, parts: Sequence[Any]) -> tree.Node:
-        return _literal(parts[0], _unquoted(parts[0]))
+        return _literal(parts[0])
 
     def integer(self, parts: Sequence[Any]) -> tree.Node:
-        token = parts[0]
-        # ten digits after the zeros hold every integer of 32 bits
-        number = int(token) if len(token.lstrip("+-0")) <= 10 else INTEGER_MAX + 1
-        if not INTEGER_MIN <= number <= INTEGER_MAX:
-            message = f"an integer has 32 bits: {INTEGER_MIN} to {INTEGER_MAX}"
-            raise _RefusedError(message, _start(token))
-        return _literal(token, number)
+        return _literal(parts[0])
 
     def boolean(self, parts: Sequence[Any]) -> tree.Node:
-        return _literal(parts[0], parts[0].lower() == "true")
+        return _literal(parts[0])
 
     def attribute(self, parts: Sequence[Any]) -> tree.Node:
         token = parts[0]
@@ -194,8 +252,28 @@ def _place(token: Token, span: tuple[int, int]) -> _PlaceFields:
     return {"offset": _start(token), "span": span}
 
 
-def _literal(token: Token, value: Value) -> tree.Literal:
-    return tree.Literal(value, **_place(token, (_start(token), _stop(token))), depth=1)
+def _literal(token: Token) -> tree.Literal:
+    return _constant(str(token), _start(token))
+
+
+def _constant(text: str, offset: int) -> tree.Literal:
+    return tree.Literal(
+        _meant(text, offset), offset=offset, span=(offset, offset + len(text)), depth=1
+    )
+
+
+def _meant(text: str, offset: int) -> Value:
+    """The value of the literal *text*, which stands at *offset*."""
+    if text[0] in "'\"":
+        return _unquoted(text)
+    if text[0].isalpha():
+        return text.lower() == "true"
+    # an integer; the cast knows its range
+    number = to_integer(text)
+    if number is None:
+        message = f"an integer has 32 bits: {INTEGER_MIN} to {INTEGER_MAX}"
+        raise _RefusedError(message, offset)
+    return number
 
 
 def _start(token: Token) -> int:
@@ -215,7 +293,7 @@ def _depth(operands: Sequence[tree.Node], token: Token) -> int:
     return depth
 
 
-def _unquoted(token: Token) -> str:
+def _unquoted(text: str) -> str:
     """The text of a string literal: its own quote can be escaped, nothing else (2.2)."""
-    quote = token[0]
-    return token[1:-1].replace("\\" + quote, quote)
+    quote = text[0]
+    return text[1:-1].replace("\\" + quote, quote)

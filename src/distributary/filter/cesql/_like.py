@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Final
 
-_TOKEN: Final = re.compile(r"\\[%_]|.", re.DOTALL)
+_TOKEN: Final = re.compile(r"%+|_+|(?:\\[%_]|[^%_])+", re.DOTALL)
+_ESCAPED: Final = re.compile(r"\\([%_])")
 _CHARS_A_STEP: Final = 16
 """Characters of a floating segment with ``_`` that cost about as much as one comparison."""
 _STEPS_A_CHAR: Final = 4
@@ -41,6 +42,7 @@ class Pattern:
         whole: It matches whatever has this prefix and this suffix (and is not shorter than
             both), or is exact: there is nothing else in it.
         steps: What a match costs, in comparisons.
+        searches: How often it may look through the whole text.
         matches: Whether a text matches.
     """
 
@@ -50,7 +52,13 @@ class Pattern:
     suffix: str
     whole: bool
     steps: int
+    searches: int
     matches: Matches
+
+
+def pieces(text: str) -> list[str]:
+    """The wildcards of a pattern (several together are one piece), and what stands between."""
+    return _TOKEN.findall(text)
 
 
 def compile_pattern(text: str) -> Pattern:
@@ -60,13 +68,14 @@ def compile_pattern(text: str) -> Pattern:
     prefix, suffix = _before(first), _after(last)
     if len(segments) == 1:
         if not first.wild:
-            return Pattern(text, first.text, prefix, suffix, True, 1, first.text.__eq__)
-        return Pattern(text, None, prefix, suffix, False, 2, _alone(first))
+            return Pattern(text, first.text, prefix, suffix, True, 1, 0, first.text.__eq__)
+        return Pattern(text, None, prefix, suffix, False, _runs(first), 0, _alone(first))
     middle = [segment for segment in segments[1:-1] if segment.text]
     whole = not (middle or first.wild or last.wild)
     matches = _ends(first.text, last.text) if whole else _general(first, middle, last)
-    steps = 1 + sum(map(_steps, middle))
-    return Pattern(text, None, prefix, suffix, whole, steps, matches)
+    searches = sum(map(_steps, middle))
+    steps = 1 + searches + sum(_runs(end) for end in (first, last) if end.wild)
+    return Pattern(text, None, prefix, suffix, whole, steps, searches, matches)
 
 
 @dataclass(slots=True)
@@ -79,14 +88,16 @@ class _Segment:
 
 def _segments(text: str) -> list[_Segment]:
     segments = [_Segment()]
-    for token in _TOKEN.findall(text):
+    for token in pieces(text):
         current = segments[-1]
-        if token == "%":  # noqa: S105 - a token of the pattern, no secret
+        if token[0] == "%":
             segments.append(_Segment())
-            continue
-        if token == "_":  # noqa: S105 - a token of the pattern, no secret
-            current.wild.add(len(current.text))
-        current.text += token[-1]
+        elif token[0] == "_":
+            length = len(current.text)
+            current.wild.update(range(length, length + len(token)))
+            current.text += token
+        else:
+            current.text += _ESCAPED.sub(r"\1", token)
     return segments
 
 
@@ -98,6 +109,11 @@ def _before(segment: _Segment) -> str:
 def _after(segment: _Segment) -> str:
     """The characters after the last that stands for any."""
     return segment.text[max(segment.wild, default=-1) + 1 :]
+
+
+def _runs(segment: _Segment) -> int:
+    """What it costs to look whether a segment stands at a place, in comparisons."""
+    return 1 + sum(place + 1 not in segment.wild for place in segment.wild)
 
 
 def _steps(segment: _Segment) -> int:

@@ -14,6 +14,11 @@ EXPRESSION_DEPTH_MAX: Final = 50
 nest three or four deep; an evaluation takes a few Python frames a level, which stays far below the
 interpreter's limit. AND after AND (and OR after OR) is one level, however many there are."""
 
+EXPRESSION_TOKENS_MAX: Final = 4_096
+"""Words, signs and literals of an expression: ten times what its steps allow people to write, and
+an IN of thousands. Parsing so many takes some 20 ms, 40 ms on a busy machine; whoever sends
+expressions makes the server parse them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:

@@ -187,3 +187,108 @@ def test_deciding_names_the_operand_that_ended_the_expression():
     ]:
         assert expression.deciding(attributes) == part
     assert cesql.parse("a = 1 OR (b = 2 AND c = 3)").deciding({"a": 1}) == "a = 1"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0" * 65_536, 0),
+        ("-" + "0" * 5_000 + "2147483648", -(2**31)),
+        ("+" + "0" * 5_000 + "7", 7),
+        ("7 IN (" + "0" * 5_000 + "7)", True),
+    ],
+    ids=["zeros", "the least", "plus", "in a list"],
+)
+def test_an_integer_may_begin_with_any_number_of_zeros(text, value):
+    """Python refuses to read so many digits; they are dropped before."""
+    assert cesql.parse(text).evaluate({}) == (value, None)
+
+
+@pytest.mark.parametrize(
+    "text", ["\u212a = 1", "\u017fubject = 'x'", "EX\u0131STS a", "a L\u0130KE 'a'"]
+)
+def test_letters_beyond_ascii_are_no_letters_of_names_and_keywords(text):
+    """Some are the other case of an ASCII letter to regular expressions."""
+    with pytest.raises(cesql.CesqlSyntaxError):
+        cesql.parse(text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "text",
+    [
+        " OR ".join(["a"] * 13_000),
+        "a IN (" + ",".join(["1"] * 32_000) + ")",
+        "a IN (" + ",".join(["b"] * 32_000) + ")",
+        "CONCAT(" + ",".join(["1"] * 32_000) + ")",
+        "a LIKE '" + "%a" * 32_000 + "'",
+        "(" * 65_536,
+    ],
+    ids=["or", "literals", "attributes", "arguments", "pattern", "parentheses"],
+)
+def test_a_text_with_too_many_tokens_is_left_early(text):
+    """Before the parser has spent its time on the rest."""
+    with pytest.raises(cesql.CesqlSyntaxError, match="at most 4096 words and signs"):
+        cesql.parse(text)
+
+
+def test_a_list_of_literals_is_read_as_any_other_list():
+    """Each literal has its value and its place; an attribute among them makes no difference."""
+    listed = "a IN ( 1 ,-2,+3,'x\\'y', \"z\",true\n,FALSE%s)"
+    for event in ({"a": 1}, {"a": "-2"}, {"a": "x'y"}, {"a": "z"}, {"a": "true"}, {"a": "q"}, {}):
+        plain, other = cesql.parse(listed % ""), cesql.parse(listed % ", b")
+        assert plain.evaluate({**event, "b": "false"}) == other.evaluate({**event, "b": "false"})
+    with pytest.raises(cesql.CesqlSyntaxError, match="32 bits") as caught:
+        cesql.parse("a\nIN (1, 2147483648)")
+    assert (caught.value.line, caught.value.column) == (2, 8)
+
+
+def test_an_attribute_too_long_for_many_searches_is_an_error():
+    """The cost is bounded for every event; where there are few searches, any length will do."""
+    few = cesql.parse(" OR ".join(["a LIKE '%x%'"] * 15))
+    many = cesql.parse(" OR ".join(["a LIKE '%x%'"] * 100))
+    long, short = {"a": "y" * 65_535 + "x"}, {"a": "y" * 9_000 + "x"}
+    assert (few.test(long), many.test(short), many.test(long)) == (True, True, False)
+    value, error = many.evaluate(long)
+    assert (value, error.kind) == (False, cesql.ErrorKind.GENERIC)
+    assert "a is longer than 9984 characters" in error.message
+    assert many.deciding(long) == many.text
+    parts = cesql.parse(" AND ".join(["a LIKE '%x%'"] * 100))
+    assert (parts.test(short), parts.test(long), parts.conjuncts()) == (True, False, ())
+    assert many.test({"a": "x", "b": long["a"]})
+
+
+@pytest.mark.parametrize(
+    "operation",
+    ["UPPER(a) = 'x'", "CONCAT_WS(a, a, a) LIKE '%x%'", "INT(a) = 1", "a < b", "a = b", "-a = 1"],
+)
+def test_whatever_reads_a_text_to_its_end_counts_as_a_search(operation):
+    """But not what compares with a literal."""
+    long = {"a": "0" * 65_536, "b": "1"}
+    searching = cesql.parse(" OR ".join([f"({operation})", *(["a LIKE '%x%'"] * 15)]))
+    assert searching.evaluate(long).error.kind is cesql.ErrorKind.GENERIC
+    texts = cesql.parse(
+        " OR ".join([*(["a = 'x'", "a LIKE 'x%'", "a IN ('x')"] * 100), "EXISTS b"])
+    )
+    assert texts.test(long)
+
+
+def test_an_expression_that_is_too_slow_for_its_own_literals_is_refused():
+    """No event could ever pass."""
+    with pytest.raises(cesql.CesqlSyntaxError, match="at most 1000000 characters"):
+        cesql.parse(f"LENGTH({'UPPER(' * 30}'{'a' * 60_000}'{')' * 30}) = 1")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("type = 'a' $", "expected an operator, LIKE, IN or the end"),
+        ("(type = 'a' $", "expected ')', an operator, LIKE or IN"),
+        ("F(type $", "expected ')', ',', an operator, LIKE or IN"),
+    ],
+)
+def test_what_is_expected_is_what_could_stand_there(text, expected):
+    """No parenthesis where none is open; a sign that begins nothing included."""
+    with pytest.raises(cesql.CesqlSyntaxError) as caught:
+        cesql.parse(text)
+    assert caught.value.message == f'{expected}, found "$"'

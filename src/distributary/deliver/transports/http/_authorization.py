@@ -1,13 +1,17 @@
 """A credential as HTTP carries it, and as it must not come back.
 
-Called by ``_transport``. Hides the schemes of ``Authorization``, and what a sink may do with it: one
-that repeats the request in its error page would have the secret travel on to a dead letter sink.
+Called by ``_transport``. Hides the schemes of ``Authorization``, and what a sink may do with it:
+one that repeats the request in its error page would have the secret travel on to a dead letter
+sink.
 """
 
 import base64
+import html
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
+from urllib.parse import quote
 
 from distributary.errors import TransportError
 from distributary.resource import Credential
@@ -48,10 +52,24 @@ def authorization(credential: Credential) -> bytes:
 
 
 def secrets_of(credential: Credential) -> tuple[bytes, ...]:
-    """What of *credential* must not stand in anything that is kept, longest first."""
-    value = authorization(credential).partition(b" ")[2]
-    texts = {value, (credential.secret or "").encode(), (credential.access_token or "").encode()}
-    return tuple(sorted((text for text in texts if text), key=len, reverse=True))
+    """What of *credential* must not stand in anything that is kept, longest first.
+
+    Error pages are JSON or HTML and hold URIs, so each secret is there as these write it, too.
+    """
+    value = authorization(credential).partition(b" ")[2].decode()
+    texts = {value, credential.secret or "", credential.access_token or ""} - {""}
+    written = {form.encode() for text in texts for form in _forms(text)}
+    return tuple(sorted(written, key=lambda form: (-len(form), form)))
+
+
+def _forms(text: str) -> Iterator[str]:
+    yield text
+    yield html.escape(text)
+    yield quote(text, safe="")
+    for ascii_alone in (True, False):
+        in_json = json.dumps(text, ensure_ascii=ascii_alone)[1:-1]
+        yield in_json
+        yield in_json.replace("/", "\\/")  # as PHP writes it
 
 
 def masked(body: bytes, secrets: Iterable[bytes]) -> bytes:
