@@ -163,6 +163,51 @@ def test_what_a_hand_over_did_not_start_is_not_in_doubt(partition):
     partition.rest()
 
 
+def test_what_waits_for_its_lane_is_not_in_doubt_after_a_hand_over(partition):
+    """Their rows were parked with their slots; the next owner's attempts fail, nothing counts."""
+    partition.put_route("counted", A, events_max=12, policy=STEADY)
+    partition.sinks[A] = hangs
+    partition.start()
+    publish(partition, 40)
+    partition.advance(4.0)
+    in_flight = partition.owner.dispatcher.in_flight
+    assert 12 - in_flight > 4
+    partition.hand_over()
+    slots = partition.quotas.slots(0)
+    assert len(slots) == 12
+    assert sum(not resting for resting in slots.values()) <= in_flight
+    partition.sinks[A] = answers()
+    partition.start()
+    partition.advance(10.0)
+    partition.end_used_up()
+    partition.rest()
+    assert len(delivered(partition, "counted")) == 12
+
+
+@pytest.mark.slow
+def test_a_thousand_rows_without_a_slot_do_not_all_ask_again_and_again(partition):
+    """Some of them do, so that one is sent once a slot is free; the loop belongs to others too."""
+    partition.put_route("counted", A, events_max=1, policy=STEADY)
+    partition.sinks[A] = answers(503)
+    partition.start()
+    publish(partition, 1_500)
+    partition.advance(2.0)
+    asked = []
+    take = partition.quotas.take
+
+    def counts(number, wishes, **others):
+        asked.extend(wishes)
+        return take(number, wishes, **others)
+
+    partition.quotas.take = counts
+    partition.advance(5.0)
+    assert 16 <= len(asked) <= 5 * 4 * 16 + 100
+    partition.quotas.take = take
+    partition.put_route("counted", A)
+    partition.sinks[A] = answers()
+    partition.rest()
+
+
 def test_raising_the_limit_goes_on_where_the_route_stood(partition):
     """Nothing was lost meanwhile: what had no slot waited."""
     partition.put_route("counted", A, events_max=3)
@@ -222,6 +267,44 @@ def test_counts_that_cannot_be_read_hold_counted_routes_alone(partition):
     assert sorted(arrivals(partition, A)) == sorted(events)
     names = [name for name, _ in partition.reports]
     assert names.count("counts-unavailable") == names.count("counts-again") == 1
+    partition.rest()
+
+
+def test_counts_that_cannot_be_written_stop_nobody(partition):
+    """They fail while attempts are under way: their outcomes are kept, and told when it is over."""
+    partition.put_route("counted", A, events_max=50)
+    partition.put_route("free", B)
+    partition.sinks[A] = answers(after_s=0.3)
+    partition.start()
+    events = publish(partition, 5)
+    partition.advance(0.1)
+    partition.quotas.failing = True
+    partition.advance(1.0)
+    events += publish(partition, 5)
+    partition.advance(1.0)
+    assert arrivals(partition, B) == events
+    assert not partition.failures
+    assert partition.quotas.delivered("counted") == 0
+    partition.quotas.failing = False
+    partition.advance(3.0)
+    assert partition.quotas.delivered("counted") == len(arrivals(partition, A)) == 10
+    partition.rest()
+
+
+def test_a_match_whose_route_is_deleted_while_it_asks_is_dropped(partition):
+    """Its lag is gone, so nothing would keep its record for a row."""
+    partition.start()
+    events = publish(partition, 5)
+    partition.quotas.failing = True
+    partition.put_route("counted", A, events_max=3, begin_ms=0)
+    partition.advance(0.5)
+    partition.delete_route("counted")
+    partition.advance(0.5)
+    partition.quotas.failing = False
+    partition.advance(5.0)
+    assert not partition.store.kept_rows
+    assert not partition.sends
+    assert len([fields for name, fields in partition.reports if name == "dropped"]) > len(events)
     partition.rest()
 
 

@@ -75,4 +75,5 @@ def test_every_promise_holds_where_everything_is_small(tmp_path, first, monkeypa
     monkeypatch.setattr(_catch_up, "READERS_MAX", 1)
     monkeypatch.setattr(_catch_up, "CHUNKS_MAX", 1)
     monkeypatch.setattr(_slots, "ASKING_PER_ROUTE_MAX", 3)
+    monkeypatch.setattr(_slots, "ASKING_WHEN_SHORT_MAX", 2)
     play(tmp_path, first, "small")

@@ -133,11 +133,15 @@ class LagRow(NamedTuple):
     to_offset: int | None
     record: bytes
 
-    def holds(self, offset: int, index: int) -> bool:
-        """True where a match of the route at this place may still have to be delivered by it."""
-        if (offset, index) < (self.start, self.start_index) or offset < self.from_offset:
+    def covers(self, offset: int, index: int) -> bool:
+        """True where a match of the route at this place is, or was, its own to deliver."""
+        if (offset, index) < (self.start, self.start_index):
             return False
         return self.to_offset is None or offset < self.to_offset
+
+    def holds(self, offset: int, index: int) -> bool:
+        """True where a match of the route at this place may still have to be delivered by it."""
+        return offset >= self.from_offset and self.covers(offset, index)
 
     @property
     def name(self) -> tuple[str, int]:

@@ -128,10 +128,9 @@ class HandOut:
 
     def _has_lag(self, task: Task) -> bool:
         """True where a lag has the live task: it need not be sent here."""
-        position = task.position
-        return task.origin is Origin.LIVE and self._catch_up.covers(
-            task.route, position.offset, position.index
-        )
+        if task.route not in self._catch_up.by_route or task.origin is not Origin.LIVE:
+            return False  # Most tasks: asked for every one of them.
+        return self._catch_up.covers(task.route, task.position.offset, task.position.index)
 
     def _leave_to_lag(self, task: Task) -> None:
         """The lag's row stands for *task* now; there it asks again for what it holds here."""
@@ -225,6 +224,8 @@ class HandOut:
             self._settle.go_on(task, granted=granted)
         elif self._has_lag(task):
             self._leave_to_lag(task)
+        elif self._targets.get(task.route) is None:
+            self._settle.drop(task)  # Nothing keeps its record any more: no row may need it.
         elif not granted:
             self._settle.wait_for_slot(task)
         elif task.origin is Origin.CATCH_UP:

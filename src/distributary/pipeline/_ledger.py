@@ -3,8 +3,9 @@
 Everything that happened since the last flush goes in together: retry rows, lags and dead
 letters into the store first, then the cursor and the outcomes into the journal (DESIGN
 rule 1). Slots of counted subscriptions are freed before all that and counted after it: what a
-crash leaves between is a slot too few, never a delivery too many. One flush at a time; the next
-takes all that came meanwhile.
+crash leaves between is a slot too few, never a delivery too many. Where the counts cannot be
+written they are told later, and the rest goes on: it is other subscriptions' too. One flush at a
+time; the next takes all that came meanwhile.
 """
 
 from collections.abc import Callable
@@ -85,6 +86,7 @@ class Ledger:
         point: Gives the owner's position; called once a flush.
         forgettable: Gives finished rows, and lags, that the cursor *at that mark* has passed.
         failed: Called once when a flush fails: the owner must start nothing any more.
+        untold: Takes the slots that could not be freed, and those that could not be counted.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class Ledger:
         point: Callable[[], Point],
         forgettable: Callable[[Point], Forgettable],
         failed: Callable[[StoreError], None],
+        untold: Callable[[list[Slot], list[Slot]], None],
     ) -> None:
         self._journal = journal
         self._store = store
@@ -111,6 +114,7 @@ class Ledger:
         self._point = point
         self._forgettable = forgettable
         self._failed = failed
+        self._untold = untold
         self._changes = Changes()
         self._done: list[tuple[DoneKey, int]] = []
         self._caught_up: list[tuple[DoneKey, int]] = []
@@ -205,6 +209,8 @@ class Ledger:
             self._call_idle()
             return
         self._flushing = True
+        freed: list[Slot] = []
+        counted: list[Slot] = []
 
         def finished(error: StoreError | None) -> None:
             self._flushing = False
@@ -216,9 +222,27 @@ class Ledger:
             self.flush_count += 1
             self.durable_round = self.begun_round
             self._durable = batch.point
+            if freed or counted:
+                self._untold(freed, counted)
             self._again()
 
-        self._blocking.run(lambda: self._write(batch), finished)
+        def write() -> None:
+            # A slot that is free late, or counted late, is a slot too few until then.
+            if not self._told(self._quota.free, batch.freed):
+                freed.extend(batch.freed)
+            self._write(batch)
+            if not self._told(self._quota.count, batch.counted):
+                counted.extend(batch.counted)
+
+        self._blocking.run(write, finished)
+
+    def _told(self, tell: Callable[[int, list[Slot]], None], slots: list[Slot]) -> bool:
+        try:
+            if slots:
+                tell(self._partition, slots)
+        except StoreError:
+            return False  # Who tells it later reports that.
+        return True
 
     def _collect(self, point: Point) -> _Batch:
         """All that came since the last flush."""
@@ -238,18 +262,14 @@ class Ledger:
         return _Batch(point, changes, done, freed, counted)
 
     def _write(self, batch: _Batch) -> None:
-        """Make *batch* durable; beside the loop."""
+        """Make *batch* durable, but for its slots; beside the loop."""
         point = batch.point
-        if batch.freed:
-            self._quota.free(self._partition, batch.freed)
         if batch.changes:
             self._store.apply(batch.changes)
         if point.lagging:
             self._journal.record(point.mark, batch.done, point.floor, point.lagging)
         else:
             self._journal.record(point.mark, batch.done, point.floor)
-        if batch.counted:
-            self._quota.count(self._partition, batch.counted)
 
     def _again(self) -> None:
         if len(self._done) >= FLUSH_COUNT or self._idle:

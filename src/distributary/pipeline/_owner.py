@@ -111,6 +111,7 @@ class Owner:
             point=self._point,
             forgettable=self._forgettable,
             failed=self._fail,
+            untold=self._slots.tell_later,
         )
 
     # -- beginning ----------------------------------------------------------------------------

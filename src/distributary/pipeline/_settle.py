@@ -266,6 +266,7 @@ class Settle:
     def park(self, task: Task, uri: str) -> None:
         """*task* was handed back by its lane: its row waits until there is room."""
         self.spill(task)
+        self._slots.park(key_of(task))
         self._waiting.hold(key_of(task), task)
         self._waiting.park(key_of(task), uri)
 
@@ -362,6 +363,7 @@ class Settle:
         return self._park(row, dest.uri)
 
     def _park(self, row: RetryRow, uri: str) -> str:
+        self._slots.park(row.key)
         self._waiting.park(row.key, uri)
         return uri
 

@@ -20,6 +20,9 @@ ASKING_PER_ROUTE_MAX = 1_024
 SHORT_S = 0.25
 """A route without a slot asks again after this: one is free when an attempt has failed for good,
 which takes longer than that in most cases."""
+ASKING_WHEN_SHORT_MAX = 16
+"""Tasks of a route that ask again at once: its thousand rows would all be refused four times a
+second, for a twentieth of the loop's time. Once one is granted the others follow."""
 RETRY_S = 1.0
 """After a failure of the store it is tried again this late."""
 
@@ -70,6 +73,7 @@ class Slots:
         self._resting: dict[str, dict[DoneKey, int]] = {}  # the same, waiting for a retry
         self._users: dict[DoneKey, Task] = {}  # of held slots: a lag has tasks of its own
         self._doubtful: set[DoneKey] = set()
+        self._parked: set[DoneKey] = set()  # held, and no attempt is under way
         self._unclaimed: dict[str, set[DoneKey]] = {}
         self._asking: list[tuple[Task, SlotWish]] = []
         self._asking_keys: set[DoneKey] = set()
@@ -101,8 +105,11 @@ class Slots:
             self._arm()
 
     def stop(self) -> None:
-        """Answer nobody any more: who asked is the next owner's."""
+        """Answer nobody any more: who asked is the next owner's, and so is what is parked."""
         self._stopped = True
+        for key in sorted(self._parked):
+            self.rest(key)
+        self._parked.clear()
 
     def when_idle(self, then: Callable[[], None]) -> None:
         """Call *then* when the store knows all that it is to know, or cannot be told."""
@@ -123,8 +130,14 @@ class Slots:
         if self.held.get(key.route, {}).get(key) != task.checksum:
             return False
         self._users.setdefault(key, task)
+        self._parked.discard(key)
         self._claim(key)
         return True
+
+    def park(self, key: DoneKey) -> None:
+        """The lane of this match does not take it now; it keeps its slot, if it has one."""
+        if key in self.held.get(key.route, {}):
+            self._parked.add(key)
 
     def _claim(self, key: DoneKey) -> None:
         unclaimed = self._unclaimed.get(key.route)
@@ -139,16 +152,19 @@ class Slots:
         slot = Slot(key_of(task), task.checksum)
         if slot.key in self._asking_keys:
             return False  # The live reader's task asks, and a lag has overtaken it.
-        if slot.key not in self._resting.get(route, {}):
-            if self._is_short(route) and self._short[route][0] == events_max:
-                return False
-            if self._asking_count[route] >= ASKING_PER_ROUTE_MAX:
-                return False
+        if slot.key not in self._resting.get(route, {}) and not self._may_ask(route, events_max):
+            return False
         self._asking_count[route] += 1
         self._asking_keys.add(slot.key)
         self._asking.append((task, SlotWish(slot, events_max)))
         self._arm()
         return True
+
+    def _may_ask(self, route: str, events_max: int) -> bool:
+        short = self._short.get(route)
+        if short is None or short[0] != events_max:
+            return self._asking_count[route] < ASKING_PER_ROUTE_MAX
+        return not self._is_short(route) and self._asking_count[route] < ASKING_WHEN_SHORT_MAX
 
     def awaited(self, route: str) -> bool:
         """True where a match of *route* that will be met again holds a slot from before.
@@ -177,6 +193,7 @@ class Slots:
         if self._claim_of is not None:
             self._early.add(key)
         self._doubtful.discard(key)
+        self._parked.discard(key)
         self._users.pop(key, None)
         self._claim(key)
         return _pop(self.held, key) or _pop(self._resting, key)
@@ -221,6 +238,7 @@ class Slots:
         """The route is deleted."""
         for key in self.held.pop(route, ()):
             self._doubtful.discard(key)
+            self._parked.discard(key)
             self._users.pop(key, None)
         self._resting.pop(route, None)
         self._unclaimed.pop(route, None)
@@ -228,6 +246,12 @@ class Slots:
         if self._store.exists:
             self._gone.append(route)
             self._arm()
+
+    def tell_later(self, freed: list[Slot], counted: list[Slot]) -> None:
+        """The store could not be told that these are free, and that these were delivered."""
+        self._given_up += freed
+        self._counted += counted
+        self._arm()
 
     # -- asking the store ---------------------------------------------------------------------
 
@@ -324,11 +348,11 @@ class Slots:
         if not self._asking_count[route]:
             del self._asking_count[route]
         if grant is Grant.HELD:
-            _pop(self._resting, key)
+            if _pop(self._resting, key) is None:
+                self._short.pop(route, None)  # A new one: others may get theirs.
             self._claim(key)
             self.held.setdefault(route, {})[key] = wish.slot.checksum
             self._users[key] = task
-            self._short.pop(route, None)
             self.used_up.discard(route)
             return
         self._short[route] = wish.events_max, self._clock.monotonic_s() + SHORT_S
@@ -401,9 +425,10 @@ def claims(
             return Claim.ROW if waiting[key] == slot.checksum else Claim.NONE
         if over.get(key) == slot.checksum:
             return Claim.NONE
-        ahead = key.offset >= cursor or any(
-            lag.holds(key.offset, key.index) for lag in by_route.get(key.route, ())
-        )
+        offset, index = key.offset, key.index
+        # What a lag has, it has alone: its row may be ahead of the cursor.
+        mine = [lag for lag in by_route.get(key.route, ()) if lag.covers(offset, index)]
+        ahead = any(lag.holds(offset, index) for lag in mine) if mine else offset >= cursor
         return Claim.READER if ahead else Claim.NONE
 
     return claim_of

@@ -25,6 +25,8 @@ class Stage:
     def __init__(self, clock, timers):
         self.calls = []
         self.failures = []
+        self.untold = []
+        self.quota_error = None
         self.works = []
         self.error = None
         self.state = JournalState([Mark(5, 50)])
@@ -42,6 +44,7 @@ class Stage:
             point=lambda: self.point,
             forgettable=lambda _durable: (self.forgettable, self.over),
             failed=self.failures.append,
+            untold=lambda freed, counted: self.untold.append((freed, counted)),
         )
 
     def apply(self, changes):
@@ -53,9 +56,13 @@ class Stage:
         self.calls.append(("journal", mark, done, floor))
 
     def free(self, partition, slots):
+        if self.quota_error:
+            raise self.quota_error
         self.calls.append(("free", partition, slots))
 
     def count(self, partition, slots):
+        if self.quota_error:
+            raise self.quota_error
         self.calls.append(("count", partition, slots))
 
     def run(self, work, done):
@@ -81,6 +88,20 @@ def stage(clock, timers):
 def row(offset):
     """A row."""
     return RetryRow(DoneKey(offset, 0, "r"), 1, Leg.EVENT, 2, 0, None, done=False)
+
+
+def test_counts_that_cannot_be_written_stop_no_flush(stage, timers):
+    """Outcomes of all routes go on; the slots are handed to whoever tells them later."""
+    failed, delivered = (Slot(DoneKey(offset, 0, "r"), 1) for offset in (8, 9))
+    stage.quota_error = StoreError("locked")
+    stage.ledger.free(failed)
+    stage.ledger.count(delivered)
+    stage.ledger.done(DoneKey(8, 0, "r"), 1)
+    timers.advance(FLUSH_S)
+    stage.medium()
+    assert [call[0] for call in stage.calls] == ["journal"]
+    assert stage.untold == [([failed], [delivered])]
+    assert not stage.failures
 
 
 def test_slots_are_freed_before_everything_and_counted_after_it(stage, timers):
