@@ -60,12 +60,21 @@ def run(trial: Trial) -> int:
         for place, entry in _entries(files):
             _try_on(entry, place, selection, trial, summary)
     _filter_screen.show_summary(summary, as_json=trial.as_json)
-    unmet = {None: 0, "all": summary.failed, "none": summary.passed}[trial.expect]
+    unmet = _unmet(trial.expect, summary)
     if unmet:
-        verb = "do not pass" if trial.expect == "all" else "pass"
-        console = _console.errors()
-        console.print(f"[bold red]expected {trial.expect} to pass:[/] {unmet:,} events {verb}")
+        _console.errors().print(f"[bold red]expected {trial.expect} to pass:[/] {unmet}")
     return _console.FAILED if unmet or summary.unreadable else _console.OK
+
+
+def _unmet(expect: Expect | None, summary: _filter_screen.Summary) -> str:
+    """Why the expectation is not met; empty where it is, or where there is none."""
+    if expect is None:
+        return ""
+    if not summary.passed + summary.failed:
+        return "there was no event to try it on"  # or a check on a wrong file would succeed
+    if expect == "all":
+        return f"{summary.failed:,} events do not pass" if summary.failed else ""
+    return f"{summary.passed:,} events pass" if summary.passed else ""
 
 
 def _try_on(

@@ -224,3 +224,13 @@ def test_only_the_most_frequent_parts_are_listed(filter_, tmp_path: Path) -> Non
     _, _, err = filter_(str(path), *words, "--show", "none")
     assert "0 of 12 events pass" in err
     assert "… and 2 more" in err
+
+
+@pytest.mark.parametrize("expect", ["all", "none"])
+def test_an_expectation_of_no_events_is_not_met(filter_, tmp_path, expect: str) -> None:
+    """An empty file is more likely the wrong one than a success."""
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("")
+    found, _, err = filter_(str(empty), "--prefix", "type=x", "--expect", expect)
+    assert found == 1
+    assert "no event" in err
