@@ -10,7 +10,7 @@ import typer
 
 from distributary.cli import _filter
 from distributary.cli._filter_wish import Wish
-from distributary.cli._options import Text
+from distributary.cli._options import Exact, Prefix, Source, Sql, Suffix, Types
 
 __all__ = ["filter_"]
 
@@ -38,22 +38,12 @@ def filter_(
     *,
     filter_json: FilterJson = None,
     filter_file: FilterFile = None,
-    sql: Annotated[
-        list[str] | None, typer.Option(metavar="EXPR", help="A CloudEvents SQL expression.")
-    ] = None,
-    exact: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=TEXT", help="Attribute equals text.")
-    ] = None,
-    prefix: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=TEXT", help="Attribute begins with text.")
-    ] = None,
-    suffix: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=TEXT", help="Attribute ends with text.")
-    ] = None,
-    type_: Annotated[
-        list[str] | None, typer.Option("--type", help="An event type; several: any of them.")
-    ] = None,
-    source: Annotated[Text, typer.Option(help="Exact event source.")] = None,
+    sql: Sql = None,
+    exact: Exact = None,
+    prefix: Prefix = None,
+    suffix: Suffix = None,
+    type_: Types = None,
+    source: Source = None,
     show: Annotated[_filter.Show, typer.Option(help="Which events are shown.")] = "all",
     json: Annotated[bool, typer.Option("--json", help="JSON lines in place of trees.")] = False,
     expect: Annotated[

@@ -8,7 +8,17 @@ from typing import Annotated, Literal
 import typer
 
 from distributary.cli import _credential, _http, _subscribe
-from distributary.cli._options import DEFAULT_URL, Text, Url
+from distributary.cli._options import (
+    DEFAULT_URL,
+    Exact,
+    Prefix,
+    Source,
+    Sql,
+    Suffix,
+    Text,
+    Types,
+    Url,
+)
 from distributary.errors import SettingsError
 
 __all__ = ["subscribe", "subscriptions"]
@@ -23,23 +33,16 @@ def subscribe(
     id_: Annotated[
         Text, typer.Option("--id", help="Id to create, or to replace if it is there.")
     ] = None,
-    type_: Annotated[
-        list[str] | None, typer.Option("--type", help="An event type; several: any of them.")
-    ] = None,
-    source: Annotated[Text, typer.Option(help="Exact event source.")] = None,
+    type_: Types = None,
+    source: Source = None,
     filter_: Annotated[
         list[str] | None,
         typer.Option("--filter", metavar="JSON", help="A filter expression; all must hold."),
     ] = None,
-    exact: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=TEXT", help="Attribute equals text.")
-    ] = None,
-    prefix: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=TEXT", help="Attribute begins with text.")
-    ] = None,
-    suffix: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=TEXT", help="Attribute ends with text.")
-    ] = None,
+    sql: Sql = None,
+    exact: Exact = None,
+    prefix: Prefix = None,
+    suffix: Suffix = None,
     header: Annotated[
         list[str] | None, typer.Option(metavar="NAME:TEXT", help="A header of every delivery.")
     ] = None,
@@ -142,6 +145,7 @@ def subscribe(
         types=tuple(type_ or ()),
         source=source,
         filters=tuple(filter_ or ()),
+        sql=tuple(sql or ()),
         exact=tuple(exact or ()),
         prefix=tuple(prefix or ()),
         suffix=tuple(suffix or ()),

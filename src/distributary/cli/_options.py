@@ -10,7 +10,18 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["DEFAULT_URL", "Text", "Url", "help_of"]
+__all__ = [
+    "DEFAULT_URL",
+    "Exact",
+    "Prefix",
+    "Source",
+    "Sql",
+    "Suffix",
+    "Text",
+    "Types",
+    "Url",
+    "help_of",
+]
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 """Where ``serve`` listens unless told otherwise."""
@@ -20,6 +31,24 @@ Url = Annotated[
 ]
 Text = str | None
 """Text that may be left unsaid."""
+
+# Which events: the same words, whether a filter is tried or a subscription made.
+Types = Annotated[
+    list[str] | None, typer.Option("--type", help="An event type; several: any of them.")
+]
+Source = Annotated[Text, typer.Option(help="Exact event source.")]
+Sql = Annotated[
+    list[str] | None, typer.Option(metavar="EXPR", help="A CloudEvents SQL expression.")
+]
+Exact = Annotated[
+    list[str] | None, typer.Option(metavar="NAME=TEXT", help="Attribute equals text.")
+]
+Prefix = Annotated[
+    list[str] | None, typer.Option(metavar="NAME=TEXT", help="Attribute begins with text.")
+]
+Suffix = Annotated[
+    list[str] | None, typer.Option(metavar="NAME=TEXT", help="Attribute ends with text.")
+]
 
 
 def help_of(command: Callable[..., None]) -> str:

@@ -32,6 +32,7 @@ class Wish:
     types: tuple[str, ...] = ()
     source: str | None = None
     filters: tuple[str, ...] = ()
+    sql: tuple[str, ...] = ()
     exact: tuple[str, ...] = ()
     prefix: tuple[str, ...] = ()
     suffix: tuple[str, ...] = ()
@@ -76,6 +77,7 @@ def body_of(wish: Wish) -> dict[str, Any]:
     if wish.source is not None:
         body["source"] = wish.source
     filters = [_parse_json("--filter", text) for text in wish.filters]
+    filters += [{"sql": expression} for expression in wish.sql]
     for dialect in DIALECTS_OF_PAIRS:
         filters += [{dialect: dict([parse_pair(text)])} for text in getattr(wish, dialect)]
     if filters:

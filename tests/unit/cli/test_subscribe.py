@@ -18,6 +18,7 @@ def test_every_flag_has_its_member() -> None:
         types=("a", "b"),
         source="/s",
         filters=('{"not": {"exact": {"id": "1"}}}',),
+        sql=("type LIKE 'com.%'",),
         exact=("subject=x=y",),
         prefix=("type=com.",),
         suffix=("id=",),
@@ -50,6 +51,7 @@ def test_every_flag_has_its_member() -> None:
         },
         "filters": [
             {"not": {"exact": {"id": "1"}}},
+            {"sql": "type LIKE 'com.%'"},
             {"exact": {"subject": "x=y"}},
             {"prefix": {"type": "com."}},
             {"suffix": {"id": ""}},
