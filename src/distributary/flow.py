@@ -26,7 +26,7 @@ references, never copies.
 
 import enum
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -36,6 +36,8 @@ from distributary.event import record as event_record
 from distributary.policy import Reply
 
 __all__ = [
+    "TTL_MAX",
+    "Addressed",
     "Attempt",
     "Kind",
     "Leg",
@@ -46,11 +48,16 @@ __all__ = [
     "RouteRecord",
     "Task",
     "Tick",
+    "decode_addressed",
     "decode_route",
     "decode_tick",
+    "encode_addressed",
     "encode_route",
     "encode_tick",
 ]
+
+TTL_MAX: Final = 255
+"""Passes through Brokers and Channels that an event has at first, and at most (decision 17)."""
 
 
 class Kind(enum.IntEnum):
@@ -64,6 +71,9 @@ class Kind(enum.IntEnum):
     """All routes that stand here: written before retention deletes what is older."""
     TICK = 4
     """An event that a subscription's timer made, for that subscription alone: ``encode_tick``."""
+    ADDRESSED = 5
+    """Events published to a Broker or Channel, or with passes left: ``encode_addressed``. Those of
+    ``EVENTS`` were published to the default broker and have all their passes."""
 
 
 class Position(NamedTuple):
@@ -146,6 +156,7 @@ class Task:
         attempt: Number of the attempt that is next or under way, from 1 for each leg.
         logged_ms: When the record was appended (wall clock): for latency figures.
         origin: Who brought it; changes to RETRY once the task waits as a row.
+        ttl: Passes through Brokers and Channels that the event has left, from 1.
     """
 
     position: Position
@@ -156,6 +167,7 @@ class Task:
     attempt: int
     logged_ms: int
     origin: Origin
+    ttl: int = TTL_MAX
 
 
 @dataclass(slots=True, eq=False)
@@ -191,6 +203,10 @@ class RouteRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         begin_ms: Only on the change that creates a route: it begins in the past, with the first
             record that was appended at this wall-clock time or later, milliseconds; 0: with the
             oldest that is kept. None: with the record after this one. (``config.start``)
+        address: Where it listens: uid of a Broker or Channel; empty: the default broker. A route
+            sees no event of another address.
+        present: Attributes that an event must have, with any value (a Trigger's
+            ``filter.attributes`` with an empty string); all of them, by AND with the others.
     """
 
     seq: int
@@ -201,6 +217,8 @@ class RouteRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     types: tuple[str, ...] = ()
     filters: tuple[dict[str, Any], ...] = ()
     begin_ms: int | None = None
+    address: str = ""
+    present: tuple[str, ...] = ()
 
 
 _route_decoder = msgspec.json.Decoder(RouteRecord)
@@ -274,3 +292,54 @@ def decode_tick(body: bytes) -> Tick:
     except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
         raise EventError([Fault("$", "tick", str(error))]) from error
     return Tick(found.uid, found.revision, found.number, event)
+
+
+class Addressed(NamedTuple):
+    """The events of one record that were published to one Broker or Channel.
+
+    Attributes:
+        address: Its uid; empty: the default broker. A recreated one has another.
+        ttls: For each event the passes that it has left, 1 to ``TTL_MAX``.
+        events: The events, without the attribute ``knativebrokerttl`` (decision 17).
+    """
+
+    address: str
+    ttls: tuple[int, ...]
+    events: list[Event]
+
+
+class _AddressedBody(msgspec.Struct, frozen=True, array_like=True):
+    address: str
+    ttls: tuple[int, ...]
+    record: bytes
+
+
+_addressed_decoder = msgspec.msgpack.Decoder(_AddressedBody)
+_addressed_encoder = msgspec.msgpack.Encoder()
+
+
+def encode_addressed(address: str, ttls: tuple[int, ...], record: bytes) -> bytes:
+    """Body of a log record of kind ``ADDRESSED``.
+
+    Args:
+        address: Uid of the Broker or Channel; empty: the default broker.
+        ttls: For each event the passes that it has left.
+        record: ``event.record.encode`` of the events.
+    """
+    return _addressed_encoder.encode(_AddressedBody(address, ttls, record))
+
+
+def decode_addressed(body: bytes) -> Addressed:
+    """The events in *body*, and where they were published.
+
+    Raises:
+        EventError: *body* is not such a record.
+    """
+    try:
+        found = _addressed_decoder.decode(body)
+        events = event_record.decode(found.record)
+    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
+        raise EventError([Fault("$", "addressed", str(error))]) from error
+    if len(events) != len(found.ttls):
+        raise EventError([Fault("$", "addressed", "as many events as passes")])
+    return Addressed(found.address, found.ttls, events)

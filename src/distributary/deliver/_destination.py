@@ -28,6 +28,12 @@ class Destination:
             has a place for it. Left out of the ``repr``.
         unusable: Why nothing can be sent there for now, for people: every attempt fails, and may
             be made again. None: it is as it should be.
+        dial: ``host:port`` to connect to instead of those of *uri*, which stay in ``Host`` and in
+            the TLS server name (decision 25: a ``v1/Service`` by its cluster name). None: *uri*'s.
+        own: A Broker or Channel of this server: the event takes its remaining passes along as
+            ``knativebrokerttl`` (decision 17), and the rule for addresses is not asked.
+        wants_reply: Say ``Prefer: reply``, and read an event in a 2xx answer (but 202) whole.
+        ca_certs: PEM of certificates that this sink is trusted by, besides the system's.
     """
 
     uri: str
@@ -38,6 +44,10 @@ class Destination:
     policy: DeliveryPolicy = dataclasses.field(default_factory=DeliveryPolicy)
     credential: Credential | None = dataclasses.field(default=None, repr=False)
     unusable: str | None = None
+    dial: str | None = None
+    own: bool = False
+    wants_reply: bool = False
+    ca_certs: str | None = dataclasses.field(default=None, repr=False)
     _hash: int = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -50,6 +60,10 @@ class Destination:
             self.policy,
             self.credential,
             self.unusable,
+            self.dial,
+            self.own,
+            self.wants_reply,
+            self.ca_certs,
         )
         object.__setattr__(self, "_hash", hash(settings))
 

@@ -20,12 +20,18 @@ class RouteTarget:
         sink: The subscriber's sink.
         dead_letter: Its dead letter sink; None: what fails for good is kept in the store.
         events_max: How many deliveries it may make in all; None: any number.
+        reply: Where an event goes that the sink answers with; None: it is dropped.
+        reply_kept: The reply goes back to the Broker: where that cannot store it, the dead letter is
+            the original event. Else it goes to a Subscription's ``reply``: where that does not take
+            it, the dead letter is the reply (decision 15).
     """
 
     revision: int
     sink: Destination
     dead_letter: Destination | None
     events_max: int | None = None
+    reply: Destination | None = None
+    reply_kept: bool = False
 
 
 class Targets(Protocol):

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from distributary.event import Event
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -15,6 +17,9 @@ class Reply:
         body: The first bytes of the body; the transport has cut it at its limit.
         cut: The answer was not read to its end, because it was too long or too slow, and the
             connection is lost: the sink costs more than others.
+        event: The event in the answer, where one was asked for and the answer may hold one: a 2xx
+            but 202 (decision 14). None: it holds none.
+        event_fault: Why what says that it is an event could not be read as one, for people.
     """
 
     status: int
@@ -22,3 +27,5 @@ class Reply:
     content_type: str | None
     body: bytes
     cut: bool = False
+    event: Event | None = None
+    event_fault: str | None = None

@@ -1,0 +1,1 @@
+"""The Kubernetes-shaped API over HTTP: discovery, objects, watches."""

@@ -1,0 +1,1 @@
+"""Desired state of Knative's kinds -> routes -> status; see ``_reconciler``."""

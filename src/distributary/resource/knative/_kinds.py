@@ -1,0 +1,119 @@
+"""The kinds that this server serves."""
+
+from typing import Final
+
+from distributary.resource.kubernetes import Column, Kind
+
+EVENTING: Final = "eventing.knative.dev"
+MESSAGING: Final = "messaging.knative.dev"
+
+_READY: Final = (
+    Column("Age", "age", "date"),
+    Column("Ready", "condition:Ready.status"),
+    Column("Reason", "condition:Ready.reason"),
+)
+
+BROKER: Final = Kind(
+    EVENTING,
+    "v1",
+    "Broker",
+    "brokers",
+    "broker",
+    categories=("all", "knative", "eventing"),
+    columns=(Column("URL", "status.address.url"), *_READY),
+    has_status=True,
+    generations=True,
+)
+TRIGGER: Final = Kind(
+    EVENTING,
+    "v1",
+    "Trigger",
+    "triggers",
+    "trigger",
+    categories=("all", "knative", "eventing"),
+    columns=(
+        Column("Broker", "spec.broker"),
+        Column("Subscriber_URI", "status.subscriberUri"),
+        *_READY,
+    ),
+    has_status=True,
+    generations=True,
+)
+CHANNEL: Final = Kind(
+    MESSAGING,
+    "v1",
+    "Channel",
+    "channels",
+    "channel",
+    short_names=("ch",),
+    categories=("all", "knative", "messaging", "channel"),
+    columns=(Column("URL", "status.address.url"), *_READY),
+    has_status=True,
+    generations=True,
+)
+SUBSCRIPTION: Final = Kind(
+    MESSAGING,
+    "v1",
+    "Subscription",
+    "subscriptions",
+    "subscription",
+    short_names=("sub",),
+    categories=("all", "knative", "messaging"),
+    columns=_READY,
+    has_status=True,
+    generations=True,
+)
+SERVICE: Final = Kind(
+    "",
+    "v1",
+    "Service",
+    "services",
+    "service",
+    short_names=("svc",),
+    categories=("all",),
+    columns=(
+        Column("Type", "spec.type"),
+        Column("Cluster-IP", "spec.clusterIP"),
+        Column("External-Name", "spec.externalName"),
+        Column("Age", "age", "date"),
+    ),
+    has_status=True,
+)
+CONFIG_MAP: Final = Kind(
+    "",
+    "v1",
+    "ConfigMap",
+    "configmaps",
+    "configmap",
+    short_names=("cm",),
+    columns=(Column("Age", "age", "date"),),
+)
+NAMESPACE: Final = Kind(
+    "",
+    "v1",
+    "Namespace",
+    "namespaces",
+    "namespace",
+    short_names=("ns",),
+    columns=(Column("Status", "status.phase"), Column("Age", "age", "date")),
+    namespaced=False,
+    has_status=True,
+)
+EVENT: Final = Kind(
+    "",
+    "v1",
+    "Event",
+    "events",
+    "event",
+    short_names=("ev",),
+    columns=(
+        Column("Last Seen", "lastTimestamp", "date"),
+        Column("Type", "type"),
+        Column("Reason", "reason"),
+        Column("Object", "involvedObject.name"),
+        Column("Message", "message"),
+    ),
+)
+
+KINDS: Final = (BROKER, TRIGGER, CHANNEL, SUBSCRIPTION, SERVICE, CONFIG_MAP, NAMESPACE, EVENT)
+"""Every kind, in the order in which discovery lists them."""
