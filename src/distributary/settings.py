@@ -191,6 +191,12 @@ class Settings:
         "Address to listen on. While it is loopback, sinks on private addresses are allowed.",
     )
     port: int = _setting(_whole(0, 65535), 8080, "TCP port; 0 takes a free one and prints it.")
+    public_url: str | None = _setting(
+        _text("a URL such as https://events.example.com, without a path", r"https?://[^/?#\s@]+"),
+        None,
+        "How others reach this server: what Brokers and Channels show as their address. Otherwise"
+        " made of the address it listens on.",
+    )
     partitions: int = _setting(
         _whole(1, 64), 2, "Partitions of a new log; an existing log keeps the count it has."
     )
