@@ -4,7 +4,7 @@
     python scripts/clauses.py FOLDER       also: sentences of the texts in FOLDER without a clause
 
 A register is a file ``docs/clauses/<specification>.toml``. It holds a clause for every MUST,
-SHOULD and MAY of that specification's texts, each tied to its sentences by section and digest, so
+SHOULD and MAY of that specification's texts and every row of its tables of response codes, each tied to its sentences by section and digest, so
 that nothing of a text is left out and none of it is copied. A test says by
 ``@pytest.mark.clause(id)`` which clause it shows. Specifications without a register have their
 clauses in the marks alone: ``@pytest.mark.clause(id, level, reading)``.
@@ -23,8 +23,6 @@ from typing import Any, Final, NamedTuple
 ROOT: Final = Path(__file__).resolve().parents[1]
 REGISTERS: Final = ROOT / "docs" / "clauses"
 TESTS: Final = ROOT / "tests"
-UNMET: Final = TESTS / "conformance" / "unmet.toml"
-"""Clauses of specifications without a register that are not met, and why."""
 
 LEVELS: Final = ("MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY")
 """The levels of RFC 2119. REQUIRED and SHALL count as MUST, RECOMMENDED as SHOULD, OPTIONAL as
@@ -39,9 +37,13 @@ DIGEST_CHARS: Final = 10
 
 _KEYWORD = re.compile(r"\b(?:MUST|REQUIRED|SHALL|SHOULD|RECOMMENDED|MAY|OPTIONAL)\b")
 _REFERENCE = re.compile(r"(?P<revision>\d{3}) (?P<section>.+) #(?P<digest>[0-9a-f]+)")
-_HEADING = re.compile(r"#{1,6} +(.+)|\*\*(`\w+`)\*\*")
+_HEADING = re.compile(r"(#{1,6}) +(.+)|\*\*(`\w+`)\*\*")
 _NUMBERED = re.compile(r"(\d+(?:\.\d+)*)\.? +(.+)")
 _BULLET = re.compile(r"^\s*[-*] +")
+_TABLE_ROW = re.compile(r"<tr>(.*?)</tr>", re.DOTALL)
+_TABLE_CELL = re.compile(r"<td>(.*?)</td>", re.DOTALL)
+_TAG = re.compile(r"<[^>]*>")
+_PIPE_RULE = re.compile(r"\|[-:| ]+\|")
 # Not after "(string) - REQUIRED." or an abbreviation: these open a definition, or go on.
 _SENTENCE_END = re.compile(
     r"(?<=[.:])(?<!REQUIRED\.)(?<!OPTIONAL\.)(?<!e\.g\.)(?<!i\.e\.)\s+(?=[A-Z_`*\[\"(])"
@@ -52,7 +54,9 @@ class Sentence(NamedTuple):
     """A sentence with a key word of RFC 2119 in a text.
 
     Attributes:
-        section: Number of the nearest numbered heading, and the headings without one below it.
+        section: Number of the nearest numbered heading, and the headings without one below it;
+            in a text without numbers the heading and the one above it. In a table of fields the
+            name of the field stands behind.
         text: The sentence, with single spaces.
     """
 
@@ -113,33 +117,87 @@ class Clause(NamedTuple):
 
 
 def read_sentences(text: str) -> Iterator[Sentence]:
-    """Every sentence of a Markdown *text* with a key word; headings count, code does not."""
+    """Every sentence of a Markdown *text* with a key word, and every row of a table with bars.
+
+    Headings and cells of HTML tables count; code does not.
+    """
     for section, block in _blocks(text):
-        for sentence in _SENTENCE_END.split(" ".join(block.split())):
+        line = " ".join(block.split())
+        if line.startswith("|"):  # a row says by its columns what others say by a key word
+            yield Sentence(section, line)
+            continue
+        for sentence in _SENTENCE_END.split(line):
             if _KEYWORD.search(sentence):
                 yield Sentence(section, sentence)
 
 
+class _Trail:
+    """Where in a text we are: the headings above."""
+
+    def __init__(self) -> None:
+        self._number = ""
+        self._titles: dict[int, str] = {}
+
+    def note(self, level: int, name: str) -> str:
+        """Take in a heading; its words without the number."""
+        numbered = _NUMBERED.fullmatch(name)
+        if numbered:
+            self._number, self._titles = numbered[1], {}
+            return numbered[2]
+        self._titles = {at: title for at, title in self._titles.items() if at < level}
+        self._titles[level] = name.rstrip(":")
+        return name
+
+    @property
+    def section(self) -> str:
+        """As references name it."""
+        titles = [self._titles[level] for level in sorted(self._titles) if level > 1]
+        if self._number:
+            return " ".join([self._number, *titles[-1:]])
+        return " / ".join(titles[-2:])
+
+
 def _blocks(text: str) -> Iterator[tuple[str, str]]:
-    """(section, text) of every heading, paragraph and item of a list."""
-    number = title = ""
+    """(section, text) of every heading, paragraph, item of a list and cell or row of a table."""
+    trail = _Trail()
     block: list[str] = []
     fenced = False
-    for line in [*text.splitlines(), ""]:
+    for line in [*_unfolded(text), ""]:
         heading = None if fenced else _HEADING.fullmatch(line.strip())
         fence = line.startswith("```")
-        if block and (heading or fence or not line.strip() or _BULLET.match(line)):
-            yield f"{number} {title}".strip(), "\n".join(block)
+        apart = fence or line.startswith(("|", "<table>")) or _BULLET.match(line)
+        if block and (heading or apart or not line.strip()):
+            yield trail.section, "\n".join(block)
             block = []
         if fence:
             fenced = not fenced
         elif heading:
-            name = re.sub(r'[`"]', "", heading[1] or heading[2])
-            numbered = _NUMBERED.fullmatch(name)
-            number, title = (numbered[1], "") if numbered else (number, name)
-            block.append(numbered[2] if numbered else name)
+            name = re.sub(r'[`"]', "", heading[2] or heading[3])
+            block.append(trail.note(len(heading[1] or "#" * 7), name))
+        elif line.startswith("<table>") and not fenced:
+            yield from _cells(trail.section, line)
         elif line.strip() and not fenced:
             block.append(_BULLET.sub("", line, count=1))
+
+
+def _unfolded(text: str) -> Iterator[str]:
+    """Lines, with an HTML table as one, and without head and rule of a table with bars."""
+    table: list[str] = []
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        if table or line == "<table>":
+            table.append(line)
+            if line == "</table>":
+                yield "\n".join(table)
+                table = []
+        elif not any(_PIPE_RULE.fullmatch(near) for near in lines[number : number + 2]):
+            yield line
+
+
+def _cells(section: str, table: str) -> Iterator[tuple[str, str]]:
+    for row in _TABLE_ROW.findall(table):
+        field, *cells = (_TAG.sub(" ", cell).strip() for cell in _TABLE_CELL.findall(row))
+        yield from ((f"{section} {field}", re.sub(r" +([.,;)])", r"\1", cell)) for cell in cells)
 
 
 def read_texts(folder: Path) -> dict[str, str]:
@@ -166,11 +224,16 @@ def sentence_faults(texts: dict[str, str]) -> list[str]:
 
 def read_registers() -> list[Clause]:
     """The clauses of every register, in the order in which they stand there."""
-    return [
-        _of_row(row)
-        for path in sorted(REGISTERS.glob("*.toml"))
-        for row in tomllib.loads(path.read_text("utf-8"))["clause"]
-    ]
+    return [clause for path in _registers() for clause in read_register(path)]
+
+
+def read_register(path: Path) -> list[Clause]:
+    """The clauses of one register."""
+    return [_of_row(row) for row in tomllib.loads(path.read_text("utf-8"))["clause"]]
+
+
+def _registers() -> list[Path]:
+    return sorted(REGISTERS.glob("*.toml"))
 
 
 def _of_row(row: dict[str, Any]) -> Clause:
@@ -180,15 +243,6 @@ def _of_row(row: dict[str, Any]) -> Clause:
     for state in states:
         members |= {"state": state, "why": row[state]}
     return Clause(**members)
-
-
-def read_unmet() -> list[Clause]:
-    """Clauses without a register that are not met."""
-    rows = tomllib.loads(UNMET.read_text("utf-8"))["clause"]
-    return [
-        Clause(row["id"], row["level"], row["reading"], (), (), row["id"], "unmet", row["why"])
-        for row in rows
-    ]
 
 
 def read_marks(folder: Path = TESTS, root: Path = ROOT) -> Iterator[Mark]:
@@ -217,7 +271,7 @@ def faults(clauses: Sequence[Clause], marks: Iterable[Mark]) -> list[str]:
     by_id = {clause.id: clause for clause in clauses}
     counts = Counter(clause.id for clause in clauses)
     found = [f"{id_} stands {count} times" for id_, count in counts.items() if count > 1]
-    prefixes = tuple(f"{path.stem}." for path in REGISTERS.glob("*.toml"))
+    prefixes = tuple({clause.id.partition(".")[0] + "." for clause in clauses})
     shown: set[str] = set()
     for mark in marks:
         shown.add(mark.id)
@@ -259,18 +313,15 @@ def draw() -> str:
     marks: dict[str, list[Mark]] = {}
     for mark in read_marks():
         marks.setdefault(mark.id, []).append(mark)
-    registered = read_registers()
     parts = [
-        f"### {path.stem}\n\n{_register_table(path.stem, registered, marks)}"
-        for path in sorted(REGISTERS.glob("*.toml"))
+        f"### {path.stem}\n\n{_register_table(read_register(path), marks)}" for path in _registers()
     ]
-    for clause in registered:
+    for clause in read_registers():
         marks.pop(clause.id, None)
     return "\n\n".join([*parts, f"### Other specifications\n\n{_other_table(marks)}"])
 
 
-def _register_table(name: str, registered: Sequence[Clause], marks: dict[str, list[Mark]]) -> str:
-    clauses = [clause for clause in registered if clause.id.startswith(f"{name}.")]
+def _register_table(clauses: Sequence[Clause], marks: dict[str, list[Mark]]) -> str:
     counts = Counter(clause.state for clause in clauses)
     total = (
         f"{len(clauses)} clauses: {counts['']} met, {counts['departure']} departures,"
@@ -292,13 +343,8 @@ def _register_table(name: str, registered: Sequence[Clause], marks: dict[str, li
 
 
 def _other_table(marks: dict[str, list[Mark]]) -> str:
-    unmet = {clause.id: clause for clause in read_unmet()}
     rows = []
-    for id_ in sorted({*marks, *unmet}, key=_order):
-        if id_ in unmet:
-            clause = unmet[id_]
-            rows.append((f"`{id_}`", clause.level, cell(clause.reading), _shown_by(clause, ())))
-            continue
+    for id_ in sorted(marks, key=_order):
         readings = " ".join(dict.fromkeys(cell(mark.reading) for mark in marks[id_]))
         links = ", ".join(dict.fromkeys(mark.link for mark in marks[id_]))
         rows.append((f"`{id_}`", marks[id_][0].level, readings, links))
@@ -341,7 +387,7 @@ def _order(id_: str) -> list[tuple[int, str]]:
 
 def main(arguments: Sequence[str]) -> int:
     """Print every fault."""
-    found = faults([*read_registers(), *read_unmet()], read_marks())
+    found = faults(read_registers(), read_marks())
     if arguments:
         found += sentence_faults(read_texts(Path(arguments[0])))
     for fault in found:

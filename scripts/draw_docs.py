@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import clauses
+import knative_schemas
 
 from distributary import errors, policy, settings
 from distributary.app._health import HELPS
@@ -117,6 +118,7 @@ DRAWINGS: dict[str, Callable[[], str]] = {
     "breaker": draw_breaker,
     "conformance": clauses.draw,
     "errors": draw_errors,
+    "knative": knative_schemas.draw,
     "limits": draw_limits,
     "metrics": draw_metrics,
     "responses": draw_responses,

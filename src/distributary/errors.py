@@ -60,6 +60,7 @@ class CatalogueEntry:
 CATALOGUE: dict[str, CatalogueEntry] = {
     "invalid": CatalogueEntry(400, "The request holds invalid information"),
     "malformed-event": CatalogueEntry(400, "The request does not hold a CloudEvent"),
+    "hop-limit": CatalogueEntry(400, "The event has made all its passes through Brokers"),
     "bad-request": CatalogueEntry(400, "The request breaks a rule of HTTP"),
     "notfound": CatalogueEntry(404, "There is no such resource"),
     "method-not-allowed": CatalogueEntry(405, "The resource does not know this method"),
@@ -176,8 +177,9 @@ class TransportError(DistributaryError):
 
     Args:
         reason: A stable short name: ``refused``, ``reset``, ``timeout``, ``dns``, ``tls``,
-            ``blocked-address``, ``protocol``, ``closed``; and, where the sink was not asked,
-            ``credential-expired``, ``unreadable-settings``.
+            ``blocked-address``, ``protocol``, ``closed``; where the sink was not asked,
+            ``credential-expired``, ``unreadable-settings``; and where it answered with an event
+            for which there was no memory, ``replies-crowded``.
         message: A sentence for people; never holds a secret.
         retryable: False where no later attempt can succeed (a blocked address).
     """

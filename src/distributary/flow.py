@@ -36,6 +36,7 @@ from distributary.event import record as event_record
 from distributary.policy import Reply
 
 __all__ = [
+    "TTL_ATTRIBUTE",
     "TTL_MAX",
     "Addressed",
     "Attempt",
@@ -48,6 +49,7 @@ __all__ = [
     "RouteRecord",
     "Task",
     "Tick",
+    "address_of",
     "decode_addressed",
     "decode_route",
     "decode_tick",
@@ -58,6 +60,10 @@ __all__ = [
 
 TTL_MAX: Final = 255
 """Passes through Brokers and Channels that an event has at first, and at most (decision 17)."""
+
+TTL_ATTRIBUTE: Final = "knativebrokerttl"
+"""The attribute that carries the passes left from one Broker or Channel to the next. Neither the
+log's events nor subscribers have it."""
 
 
 class Kind(enum.IntEnum):
@@ -95,14 +101,16 @@ class Received:
     """Events that one request brought, checked and encoded; all or nothing.
 
     Attributes:
-        body: ``event.record.encode`` of the events.
+        body: ``event.record.encode`` of the events, or ``encode_addressed`` of that.
         event_count: How many events, from 1 to the batch limit.
         partition_key: Events with the same key share a partition; None: any partition.
+        kind: Which of the two: ``EVENTS`` or ``ADDRESSED``.
     """
 
     body: bytes
     event_count: int
     partition_key: str | None
+    kind: Kind = Kind.EVENTS
 
 
 class Logged(NamedTuple):
@@ -141,6 +149,9 @@ class Leg(enum.IntEnum):
     """To the sink of the route."""
     DEAD_LETTER = 2
     """To its dead letter sink, after the first leg failed for good."""
+    REPLY = 3
+    """What the sink answered the event with, to where the route's replies go. No row has this leg:
+    the delivery is not done until the reply is taken, and is made again as a whole."""
 
 
 @dataclass(slots=True, eq=False)
@@ -329,17 +340,30 @@ def encode_addressed(address: str, ttls: tuple[int, ...], record: bytes) -> byte
     return _addressed_encoder.encode(_AddressedBody(address, ttls, record))
 
 
+def address_of(body: bytes) -> str:
+    """The address of a record of kind ``ADDRESSED``, without a look at its events.
+
+    Raises:
+        EventError: *body* is not such a record.
+    """
+    return _addressed_body(body).address
+
+
 def decode_addressed(body: bytes) -> Addressed:
     """The events in *body*, and where they were published.
 
     Raises:
         EventError: *body* is not such a record.
     """
-    try:
-        found = _addressed_decoder.decode(body)
-        events = event_record.decode(found.record)
-    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
-        raise EventError([Fault("$", "addressed", str(error))]) from error
+    found = _addressed_body(body)
+    events = event_record.decode(found.record)
     if len(events) != len(found.ttls):
         raise EventError([Fault("$", "addressed", "as many events as passes")])
     return Addressed(found.address, found.ttls, events)
+
+
+def _addressed_body(body: bytes) -> _AddressedBody:
+    try:
+        return _addressed_decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
+        raise EventError([Fault("$", "addressed", str(error))]) from error

@@ -373,3 +373,52 @@ def test_keeps_no_descriptor_when_a_dial_is_cut_short():
     answers, left = run(scenario())
     assert {answer.reason for answer in answers} == {"closed"}
     assert not left
+
+
+# -- replies, and where to dial ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wants_reply", [True, False])
+def test_asks_for_a_reply_where_one_is_wanted_and_nowhere_else(wants_reply):
+    """``Prefer: reply`` (Knative data plane, Derived Reply Events)."""
+    _, sink = attempt(fake_sink.accept, wants_reply=wants_reply)
+    assert sink.requests[0].header("prefer") == ("reply" if wants_reply else None)
+
+
+@pytest.mark.parametrize("body_bytes", [0, 1, 1024 * 1024])
+def test_brings_the_event_of_an_answer_whole(body_bytes):
+    """Up to the limit, byte for byte, time after time."""
+    fields = b"ce-specversion: 1.0\r\nce-id: r\r\nce-source: /s\r\nce-type: t\r\n"
+    body = bytes(range(256)) * (body_bytes // 256) or b"x" * body_bytes
+    head = b"HTTP/1.1 200 OK\r\n%bcontent-length: %d\r\n\r\n" % (fields, len(body))
+    answers, sink = attempt(answer(head + body), count=3, wants_reply=True)
+    assert [reply.event.data for reply in answers] == [body or None] * 3
+    assert sink.connections == 1
+
+
+def test_dials_elsewhere_and_says_where_it_wants_to_go():
+    """Decision 25: a Service by its cluster name, which nobody here could resolve."""
+
+    async def scenario():
+        async with FakeSink() as sink, opened() as transport:
+            await send(transport, "http://orders.shop.svc/in", dial=f"127.0.0.1:{sink.port}")
+            return sink.requests[0]
+
+    request = run(scenario())
+    assert (request.header("host"), request.target) == ("orders.shop.svc", "/in")
+
+
+def test_a_connection_of_ours_is_not_used_for_others():
+    """The rule for addresses was not asked about it."""
+
+    async def scenario():
+        async with FakeSink() as sink, opened(AddressRule()) as transport:
+            uri = "http://public.example/"
+            dial = f"127.0.0.1:{sink.port}"
+            own = await send(transport, uri, dial=dial, own=True)
+            other = await send(transport, uri, dial=dial)
+            return own, other
+
+    own, other = run(scenario())
+    assert own.status == 204
+    assert other.reason == "blocked-address"

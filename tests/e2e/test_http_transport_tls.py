@@ -127,3 +127,31 @@ def test_a_handshake_that_hangs_costs_the_deadline_alone():
             return answer
 
     assert run(scenario()).reason == "timeout"
+
+
+def test_trusts_the_certificates_that_a_destination_brings(certificates):
+    """``ca_certs``: for that destination alone, dialled elsewhere, and by its own name."""
+    certificate = certificates("orders.shop.svc")
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(certificate)
+    text = certificate.read_text()
+    trusted = {"ca_certs": text[text.index("-----BEGIN CERTIFICATE") :]}
+
+    async def scenario():
+        async with FakeSink(tls=server) as sink, opened() as transport:
+            uri = "https://orders.shop.svc/in"
+            dial = {"dial": f"127.0.0.1:{sink.port}"}
+            answers = [
+                await send(transport, uri, **dial),
+                await send(transport, uri, **dial, **trusted),
+                await send(transport, uri, **dial, **trusted),
+                await send(transport, uri, **dial),
+                await send(transport, "https://other.svc/in", **dial, **trusted),
+            ]
+            return answers, sink
+
+    answers, sink = run(scenario())
+    assert [getattr(answer, "reason", None) for answer in answers] == [
+        "tls", None, None, "tls", "tls",
+    ]  # fmt: skip
+    assert [request.header("host") for request in sink.requests] == ["orders.shop.svc"] * 2

@@ -12,7 +12,7 @@ import uvloop
 
 from distributary.clock import SystemClock
 from distributary.errors import LogError
-from distributary.flow import Received
+from distributary.flow import Kind, Received, decode_addressed
 from distributary.ingest import IngestSettings, Server, serve
 
 pytestmark = pytest.mark.slow
@@ -49,12 +49,19 @@ def listener() -> socket.socket:
     return sock
 
 
-async def start(appends: Appends, control: Path | None = None) -> tuple[Server, int]:
+async def start(
+    appends: Appends, control: Path | None = None, addresses: dict[str, str] | None = None
+) -> tuple[Server, int]:
     """A receiver and its port."""
     sock = listener()
     port = sock.getsockname()[1]
     server = await serve(
-        sock, appends, settings=IngestSettings(), control_socket=control, clock=SystemClock()
+        sock,
+        appends,
+        settings=IngestSettings(),
+        control_socket=control,
+        clock=SystemClock(),
+        addresses=addresses,
     )
     return server, port
 
@@ -104,6 +111,44 @@ def test_events_over_a_socket(loop):
         await server.close(1)
 
     run(main, loop=loop)
+
+
+@LOOPS
+def test_brokers_and_channels_over_a_socket(loop):
+    """Events for each on one connection; what changes counts for connections that are open."""
+
+    async def main() -> None:
+        appends = Appends()
+        known = {"brokers/default/default": "", "brokers/shop/orders": "b", "channels/shop/x": "c"}
+        server, port = await start(appends, addresses=known)
+        paths = ("/brokers/shop/orders", "/channels/shop/x", "/brokers/default/default", "/events")
+        asked = [("POST", path, b"{}", EVENT) for path in paths]
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        assert await asyncio.to_thread(statuses, connection, asked) == [202] * 4
+        kinds = [(one.kind, one.body) for one in appends.received]
+        assert [kind for kind, _ in kinds] == [Kind.ADDRESSED] * 2 + [Kind.EVENTS] * 2
+        assert [decode_addressed(body).address for _, body in kinds[:2]] == ["b", "c"]
+        server.learn({"brokers/shop/orders": "b2"})
+        assert await asyncio.to_thread(statuses, connection, asked) == [202, 404, 404, 202]
+        assert decode_addressed(appends.received[4].body).address == "b2"
+        looping = ("POST", "/events", b"{}", {**EVENT, "ce-knativebrokerttl": "1"})
+        assert await asyncio.to_thread(statuses, connection, [looping]) == [400]
+        assert server.counters.refusals_by_code == {"notfound": 2, "hop-limit": 1}
+        connection.close()
+        await server.close(1)
+
+    run(main, loop=loop)
+
+
+def statuses(connection: http.client.HTTPConnection, requests: list[tuple]) -> list[int]:
+    """What each of *requests* is answered, on one connection."""
+    found = []
+    for method, path, body, fields in requests:
+        connection.request(method, path, body, fields)
+        response = connection.getresponse()
+        response.read()
+        found.append(response.status)
+    return found
 
 
 @LOOPS

@@ -13,6 +13,7 @@ from distributary.pipeline import (
     _catch_up,
     _intake,
     _owner,
+    _replies,
     _settle,
     _slots,
     _standing,
@@ -74,6 +75,8 @@ def test_every_promise_holds_where_everything_is_small(tmp_path, first, monkeypa
     monkeypatch.setattr(_catch_up, "WAKE_COUNT", 1)
     monkeypatch.setattr(_catch_up, "READERS_MAX", 1)
     monkeypatch.setattr(_catch_up, "CHUNKS_MAX", 1)
+    monkeypatch.setattr(_replies, "HELD_BYTES_MAX", 2 * _replies.TASK_BYTES)
+    monkeypatch.setattr(_replies, "ROOM_COUNT", 1)
     monkeypatch.setattr(_slots, "ASKING_PER_ROUTE_MAX", 3)
     monkeypatch.setattr(_slots, "ASKING_WHEN_SHORT_MAX", 2)
     play(tmp_path, first, "small")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from distributary.event import Event, record
-from distributary.flow import Kind, Tick, encode_tick
+from distributary.flow import Kind, Tick, encode_addressed, encode_tick
 from distributary.log import Appender, open_folder
 from distributary.spark import find_java, java_environment, register
 
@@ -104,6 +104,11 @@ class LogOnDisk:
     def append(self, partition: int, *events: Event) -> int:
         """One record with *events*."""
         return self._appenders[partition].append([(Kind.EVENTS, record.encode(events))])
+
+    def append_addressed(self, partition: int, address: str, *events: Event, ttl: int) -> int:
+        """One record with *events* that were published to a Broker or Channel."""
+        body = encode_addressed(address, (ttl,) * len(events), record.encode(events))
+        return self._appenders[partition].append([(Kind.ADDRESSED, body)])
 
     def append_control(self, partition: int, body: bytes) -> int:
         """One record that is no event."""

@@ -51,6 +51,8 @@ def test_a_row_is_the_event(spark: SparkSession, log: Any, event: Callable[..., 
         "offset": 0,
         "index": 0,
         "logged_at": datetime.fromtimestamp(1_700_000_000, UTC).replace(tzinfo=None),
+        "address": "",
+        "ttl": 255,
         "specversion": "1.0",
         "id": "one",
         "source": "/s",
@@ -86,6 +88,22 @@ def test_batches_have_an_index_and_control_records_are_no_rows(
         (0, 0, "a"),
         (0, 1, "b"),
         (2, 0, "c"),
+    ]
+
+
+def test_events_of_all_brokers_and_channels_are_rows(
+    spark: SparkSession, log: Any, event: Callable[..., Any]
+) -> None:
+    """In the order of the log, with where each was published and the passes that it has left."""
+    log.append(0, event("a"))
+    log.append_addressed(0, "broker-uid", event("b"), event("c"), ttl=7)
+    log.append(0, event("d"))
+    rows = _read(spark, log).orderBy("offset", "index").collect()
+    assert [(row["id"], row["address"], row["ttl"]) for row in rows] == [
+        ("a", "", 255),
+        ("b", "broker-uid", 7),
+        ("c", "broker-uid", 7),
+        ("d", "", 255),
     ]
 
 

@@ -14,6 +14,7 @@ from distributary.api._docs import CONTENT_SECURITY_POLICY, build_docs
 from distributary.api._openapi import build_openapi
 from distributary.api._resources import Handler, Resource
 from distributary.api._subscriptions import SubscriptionPaths
+from distributary.api.kubernetes import PATHS, KubernetesApi
 from distributary.control import Subscriptions
 
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -31,15 +32,22 @@ class Health(Protocol):
         ...
 
 
-def create_app(subscriptions: Subscriptions, health: Health, description: Description) -> Starlette:
+def create_app(
+    subscriptions: Subscriptions,
+    health: Health,
+    description: Description,
+    kubernetes: KubernetesApi | None = None,
+) -> Starlette:
     """The application that answers every path but those for publishing.
 
-    Starts and closes nothing: *subscriptions* is started before the first request.
+    Starts and closes nothing: *subscriptions* is started before the first request, and so is what
+    stands behind *kubernetes*.
 
     Args:
         subscriptions: Does what ``/subscriptions`` asks.
         health: Answers ``/readyz`` and ``/metrics``.
         description: What ``GET /`` says beyond what the code knows.
+        kubernetes: Answers the paths of the Kubernetes-shaped API; None: nobody does (404).
     """
     paths = SubscriptionPaths(subscriptions)
     resources = {
@@ -51,8 +59,12 @@ def create_app(subscriptions: Subscriptions, health: Health, description: Descri
         "/metrics": _reading(_metrics(health)),
         **_documents(),
     }
+    routes = [Route(path, resource) for path, resource in resources.items()]
+    if kubernetes is not None:
+        for path in PATHS:
+            routes += [Route(path, kubernetes), Route(path + "/{rest:path}", kubernetes)]
     app = Starlette(
-        routes=[Route(path, resource) for path, resource in resources.items()],
+        routes=routes,
         exception_handlers={
             **dict.fromkeys(_problems.HANDLED, _problems.answer_error),
             Exception: _problems.answer_bug,

@@ -1,16 +1,17 @@
-"""Route records and ticks from the control process to the log's one appending process.
+"""What the control process asks of the log's one appending process, which is the receiver too.
 
 They go over a Unix socket. A frame is a length (4 bytes, little endian) and MessagePack. A
 request is ``["routes", bodies]``, for every partition in that order, or ``["ticks", [[partition,
 body], ...]]``. The answer is ``[appended, reason]``: how many bodies are durable wherever they
-were to go, and why not all of them; nil where all are. Both sides are of one version: they are
-started together.
+were to go, and why not all of them; nil where all are. ``["addresses"]`` says that there are other
+Brokers or Channels: the answer ``[0, reason]`` comes when the receiver goes by what the store says
+of them now, or says why it cannot. Both sides are of one version: they are started together.
 """
 
 import asyncio
 import os
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -51,7 +52,11 @@ class _Ticks(msgspec.Struct, frozen=True, array_like=True, tag="ticks"):
     ticks: list[tuple[int, bytes]]
 
 
-_Request = _Routes | _Ticks
+class _Addresses(msgspec.Struct, frozen=True, array_like=True, tag="addresses"):
+    pass
+
+
+_Request = _Routes | _Ticks | _Addresses
 
 
 class _Answer(msgspec.Struct, frozen=True, array_like=True):
@@ -64,10 +69,16 @@ class RouteAppendServer:
 
     Args:
         committers: One a partition.
+        look_again: Reads the Brokers and Channels anew; gives why it could not, or None.
     """
 
-    def __init__(self, committers: Sequence[GroupCommitter]) -> None:
+    def __init__(
+        self,
+        committers: Sequence[GroupCommitter],
+        look_again: Callable[[], Awaitable[str | None]],
+    ) -> None:
         self._committers = committers
+        self._look_again = look_again
         self._decoder = msgspec.msgpack.Decoder(_Request)
         self._server: asyncio.Server | None = None
 
@@ -84,20 +95,25 @@ class RouteAppendServer:
         try:
             while True:
                 request = self._decoder.decode(await _read(reader))
-                writer.write(_frame(await self._append(request)))
+                writer.write(_frame(await self._answer(request)))
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError):
             writer.close()
 
-    async def _append(self, request: _Request) -> _Answer:
+    async def _answer(self, request: _Request) -> _Answer:
         if isinstance(request, _Ticks):
             return await self._append_ticks(request.ticks)
+        if isinstance(request, _Addresses):
+            return _Answer(0, await self._look_again())
+        return await self._append_routes(request.bodies)
+
+    async def _append_routes(self, bodies: list[bytes]) -> _Answer:
         loop = asyncio.get_running_loop()
         waiting: list[asyncio.Future[int | LogError]] = []
         refused: list[LogError] = []
         try:
             for committer in self._committers:
-                for body in request.bodies:
+                for body in bodies:
                     done: asyncio.Future[int | LogError] = loop.create_future()
                     committer.submit(Kind.ROUTE, body, done.set_result)
                     waiting.append(done)
@@ -106,7 +122,7 @@ class RouteAppendServer:
         refused += [one for one in await asyncio.gather(*waiting) if isinstance(one, LogError)]
         if refused:
             return _Answer(0, str(refused[0]))
-        return _Answer(len(request.bodies), None)
+        return _Answer(len(bodies), None)
 
     async def _append_ticks(self, ticks: list[tuple[int, bytes]]) -> _Answer:
         """Each for itself: what the queue of its partition refuses is not asked for again."""
@@ -132,7 +148,7 @@ class RouteAppendServer:
 class RouteAppendClient:
     """The control process's side: a ``control.RouteAppender`` and a ``control.TickAppender``.
 
-    One call at a time: the leader and the timers have one each.
+    One call at a time: the leader, the timers and the reconciler have one each.
 
     Args:
         path: The socket of the appending process.
@@ -157,26 +173,38 @@ class RouteAppendClient:
             some.append(body)
             size += len(body)
             if size >= ROUTES_BYTES_MAX:
-                await self._append_some(some)
+                await self._ask(_Routes(some))
                 some, size = [], 0
         if some:
-            await self._append_some(some)
+            await self._ask(_Routes(some))
 
-    async def _append_some(self, bodies: list[bytes]) -> None:
+    async def look_again(self) -> None:
+        """The receiver goes by the Brokers and Channels that stand in the store, when this returns.
+
+        Raises:
+            LogUnavailableError: It cannot read them, or nobody answered. Ask again later.
+        """
+        await self._ask(_Addresses())
+
+    async def _ask(self, request: _Routes | _Addresses) -> None:
+        """Ask what may be asked twice."""
         known = self._streams is not None
         try:
             async with asyncio.timeout(ANSWER_S_MAX):
                 try:
-                    answer = await self._exchange(_Routes(bodies))
+                    answer = await self._exchange(request)
                 except (OSError, EOFError):
                     if not known:
                         raise
                     # The process was replaced since the last change: its successor is asked once.
                     # Bodies that the old one took are repeated, which their numbers allow.
                     self._drop()
-                    answer = await self._exchange(_Routes(bodies))
+                    answer = await self._exchange(request)
         except (OSError, EOFError, TimeoutError, msgspec.MsgspecError) as raised:
             raise self._unanswered(raised) from raised
+        except asyncio.CancelledError:
+            self._drop()  # the answer that is on its way belongs to nobody
+            raise
         if answer.reason is not None:
             raise LogUnavailableError(answer.reason)
 

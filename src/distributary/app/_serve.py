@@ -30,6 +30,7 @@ from distributary.api import Description, create_app
 from distributary.app._children import Child
 from distributary.app._due import Due
 from distributary.app._health import Health
+from distributary.app._knative import Knative
 from distributary.app._logging import Lines, configure
 from distributary.app._renewal import Renewal
 from distributary.app._route_wire import RouteAppendClient
@@ -37,6 +38,7 @@ from distributary.app.ingest_process import IngestStart
 from distributary.app.pipeline_process import PipelineStart
 from distributary.clock import SystemClock
 from distributary.control import Keys, Sealer, Store, Subscriptions, rules, store_url
+from distributary.control.reconcile import Site
 from distributary.errors import DistributaryError, SettingsError
 from distributary.ingest import load_seen
 from distributary.log import Lock, lock, open_folder
@@ -142,6 +144,10 @@ class Server:
             loopback_only=_is_loopback(self.address[0]),
             allow_sinks=self._settings.allow_sinks,
         )
+        knative = Knative(
+            self._places, self._partitions, subscriptions.leader, self._site(), self._clock, meter
+        )
+        await knative.open()
         ingest, pipeline = self._children()
         health = Health(
             self._places,
@@ -153,11 +159,13 @@ class Server:
         health.forget()
         self._health = health
         description = Description(lambda: load_seen(self._places.seen))
-        api = _api(create_app(subscriptions, health, description), self._places.control_socket)
+        application = create_app(subscriptions, health, description, knative.api)
+        api = _api(application, self._places.control_socket)
         serving = asyncio.create_task(api.serve())
         ingest.start()
         pipeline.start()
         await subscriptions.start()
+        await knative.start()
         due.start()
         renewal.start()
         self._banner()
@@ -170,7 +178,9 @@ class Server:
         await asyncio.to_thread(ingest.stop, INGEST_STOP_S)
         await asyncio.to_thread(pipeline.stop, self._settings.drain_s + 10.0)
         api.should_exit = True
+        await knative.end_watches()
         await serving
+        await knative.close()
         await subscriptions.close()
         routes.close()
         self._store.close()
@@ -247,13 +257,25 @@ class Server:
             local_allowed=_is_loopback(self.address[0]), allowed=self._settings.allow_sinks
         )
 
-    def _banner(self) -> None:
+    def _site(self) -> Site:
         host, port = self.address
-        base = f"http://{'[' + host + ']' if ':' in host else host}:{port}"
+        every = ipaddress.ip_address(host).is_unspecified
+        public = self._settings.public_url or _base(socket.gethostname() if every else host, port)
+        loopback = "127.0.0.1" if ipaddress.ip_address(host).version == 4 else "::1"  # noqa: PLR2004 - IP's
+        dialled = _base(loopback if every else host, port).removeprefix("http://")
+        return Site(
+            public.rstrip("/"),
+            None if public.startswith("https:") else dialled,
+            self._sink_rule(),
+        )
+
+    def _banner(self) -> None:
+        base = _base(*self.address)
         table = Table.grid(padding=(0, 2))
         for name, value in (
             ("publish", f"POST {base}/events"),
             ("subscribe", f"POST {base}/subscriptions"),
+            ("kubectl", f"distributary kubeconfig --server {base} > kubeconfig"),
             ("look", f"{base}/readyz   {base}/metrics   {base}/docs"),
             ("data", str(self._places.root)),
             ("attempts", str(self._places.root / "logs" / "attempts-p*.jsonl")),
@@ -358,6 +380,10 @@ def _make_folder(path: Path) -> None:
             f"cannot write to the data directory {path}: {error.strerror or error}."
             " Make it writable, free some space, or choose another: --data-dir"
         ) from error
+
+
+def _base(host: str, port: int) -> str:
+    return f"http://{'[' + host + ']' if ':' in host else host}:{port}"
 
 
 def _is_loopback(host: str) -> bool:

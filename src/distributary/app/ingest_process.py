@@ -16,12 +16,15 @@ import msgspec
 import structlog
 import uvloop
 
+from distributary.app._addresses import Addresses
 from distributary.app._children import end_with_parent
 from distributary.app._logging import configure
 from distributary.app._route_wire import RouteAppendServer
 from distributary.clock import SystemClock
+from distributary.control import store_url
+from distributary.control.objects import AddressBook
 from distributary.errors import DistributaryError, LogError, LogUnavailableError
-from distributary.flow import Kind, Received
+from distributary.flow import Received
 from distributary.ingest import (
     ACK_BOUNDS_S,
     IngestSettings,
@@ -38,7 +41,7 @@ from distributary.pipeline import Board, DirectoryTargets, Phase, Places, Word, 
 from distributary.route import BlindMatcher
 
 LOOK_S = 0.25
-"""How often the process looks at disk space and writes its counters."""
+"""How often the process looks at disk space, at the Brokers and Channels, and writes counters."""
 RETAIN_S = 15.0
 """How often old segments are looked for."""
 EXIT_LOG_DEAD = 72
@@ -106,7 +109,7 @@ class LogAppends:
             done(result if isinstance(result, LogError) else None)
 
         try:
-            committers[number].submit(Kind.EVENTS, received.body, told)
+            committers[number].submit(received.kind, received.body, told)
         except LogUnavailableError as error:
             done(error)
 
@@ -147,6 +150,10 @@ class IngestProcess:
         self._ack_before = (list(self._ack.counts), self._ack.total)
         self._board = Board(self._places.ingest_board)
         self._seen = Seen(load_seen(self._places.seen))
+        self._addresses = Addresses(
+            lambda: AddressBook(store_url(self._places.state_db)),
+            lambda reason: self._log.error("addresses-unknown", reason=reason),
+        )
         self._stop = asyncio.Event()
         self._code = 0
 
@@ -165,7 +172,8 @@ class IngestProcess:
             for appender in self._appenders
         ]
         self._appends = LogAppends(self._committers)
-        routes = RouteAppendServer(self._committers)
+        await self._addresses.look()
+        routes = RouteAppendServer(self._committers, self._addresses.look)
         await routes.start(self._places.append_socket)
         start = self._start
         self._server = await serve(
@@ -180,14 +188,19 @@ class IngestProcess:
             control_socket=self._places.control_socket,
             clock=self._clock,
             seen=self._seen,
+            addresses=self._addresses.paths,
         )
+        self._addresses.tell(self._server.learn)
         looking = loop.create_task(self._look())
+        following = loop.create_task(self._follow_addresses())
         retaining = loop.create_task(self._retain())
         await self._stop.wait()
         retaining.cancel()
         await self._server.close(start.drain_s)
         looking.cancel()
+        following.cancel()
         routes.close()
+        self._addresses.close()
         await self._close_log()
         self._count(self._server)
         self._save_seen()
@@ -215,6 +228,11 @@ class IngestProcess:
                 self._look_once()
             except OSError as error:
                 self._log.error("look-failed", error=str(error))
+            await asyncio.sleep(LOOK_S)
+
+    async def _follow_addresses(self) -> None:
+        while True:
+            await self._addresses.look_if_changed()
             await asyncio.sleep(LOOK_S)
 
     def _look_once(self) -> None:

@@ -10,6 +10,7 @@ import typer
 import distributary
 from distributary.cli import _console, _serve
 from distributary.cli._command_filter import filter_
+from distributary.cli._command_kubeconfig import kubeconfig
 from distributary.cli._command_listen import listen
 from distributary.cli._command_send import send
 from distributary.cli._command_subscribe import subscribe, subscriptions
@@ -46,6 +47,7 @@ app.command(help=help_of(subscribe))(subscribe)
 app.add_typer(subscriptions, name="subscriptions")
 app.command(help=help_of(listen))(listen)
 app.command("filter", help=help_of(filter_))(filter_)
+app.command(help=help_of(kubeconfig))(kubeconfig)
 
 
 @app.command()

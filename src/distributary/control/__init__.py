@@ -9,28 +9,34 @@ forward. It needs one thing from its surroundings: a ``RouteAppender``.
 from distributary.control._credentials_keys import KEY_FILE_NAME, Keys
 from distributary.control._credentials_rows import CredentialRows
 from distributary.control._credentials_sealed import Sealer
-from distributary.control._directory import Directory, Listed
+from distributary.control._directory import Directory, Listed, ListedRoute
 from distributary.control._engine import store_url
 from distributary.control._expiry import Counts, Endings, Ends
 from distributary.control._history import RouteChanges
-from distributary.control._leader import RouteAppender
+from distributary.control._leader import Leader, RouteAppender
 from distributary.control._refresh import Refresher, TokenEndpoint
 from distributary.control._refresh_answer import TokenReply
 from distributary.control._refresh_endpoint import HttpTokenEndpoint
+from distributary.control._route_batch import StandingRoute
+from distributary.control._route_settings import RouteEndpoint, RouteSettings
 from distributary.control._schedule import Ending, Schedule
 from distributary.control._store import CHANGES_KEPT, SUBSCRIPTIONS_MAX, Store
 from distributary.control._stored import (
     ANY_TAG,
     NO_PRECONDITION,
+    AppliedRoute,
     ChangePendingError,
+    DropRoute,
     Page,
     Precondition,
+    PutRoute,
     Replaced,
+    RouteChange,
     StoredSubscription,
 )
 from distributary.control._subscriptions import PAGE_MAX, Subscriptions
 from distributary.control._timers import TickAppender, Timers
-from distributary.control._wiring import delivery_policy, rules
+from distributary.control._wiring import delivery_policy, route_policy, rules
 
 __all__ = [
     "ANY_TAG",
@@ -39,24 +45,33 @@ __all__ = [
     "NO_PRECONDITION",
     "PAGE_MAX",
     "SUBSCRIPTIONS_MAX",
+    "AppliedRoute",
     "ChangePendingError",
     "Counts",
     "CredentialRows",
     "Directory",
+    "DropRoute",
     "Ending",
     "Endings",
     "Ends",
     "HttpTokenEndpoint",
     "Keys",
+    "Leader",
     "Listed",
+    "ListedRoute",
     "Page",
     "Precondition",
+    "PutRoute",
     "Refresher",
     "Replaced",
     "RouteAppender",
+    "RouteChange",
     "RouteChanges",
+    "RouteEndpoint",
+    "RouteSettings",
     "Schedule",
     "Sealer",
+    "StandingRoute",
     "Store",
     "StoredSubscription",
     "Subscriptions",
@@ -65,6 +80,7 @@ __all__ = [
     "TokenEndpoint",
     "TokenReply",
     "delivery_policy",
+    "route_policy",
     "rules",
     "store_url",
 ]

@@ -6,8 +6,18 @@ from typing import Any, Literal, NamedTuple
 
 from distributary.control import _tables
 from distributary.control._credentials_batch import CredentialChanges, Sealing
+from distributary.control._route_batch import RouteTargets, standing
 from distributary.control._schedule import Scheduled
-from distributary.control._stored import Applied, Change, Delete, Put, StoredSubscription
+from distributary.control._stored import (
+    Applied,
+    AppliedRoute,
+    Change,
+    Delete,
+    DropRoute,
+    Put,
+    PutRoute,
+    StoredSubscription,
+)
 from distributary.errors import DistributaryError, Fault, NotFoundError, ResourceError
 from distributary.flow import RouteRecord, encode_route
 from distributary.resource import SubscriptionSpec
@@ -60,9 +70,10 @@ class Batch:
     Attributes:
         live: Rows that stand, by id; at least those that the changes name.
         seq: Number of the newest change.
-        room: How many more subscriptions may be created.
+        room: How many more subscriptions and routes may be created.
         now_ms: Stamp of these changes.
         credentials: Sealed credentials of these subscriptions.
+        targets: Routes of Triggers and messaging Subscriptions.
         inserts: New rows, by uid, to be written.
         updates: Changed rows, by uid, to be written.
         records: Rows of ``route_change`` to be written.
@@ -74,17 +85,24 @@ class Batch:
     room: int
     now_ms: int
     credentials: CredentialChanges
+    targets: RouteTargets
     inserts: dict[str, Row] = field(default_factory=dict)
     updates: dict[str, Row] = field(default_factory=dict)
     records: list[dict[str, Any]] = field(default_factory=list)
     schedules: dict[str, Scheduled | None] = field(default_factory=dict)
 
-    def apply(self, change: Change) -> Applied | DistributaryError:
+    def apply(self, change: Change) -> Applied | AppliedRoute | DistributaryError:
         """Make *change*, or say why it is refused; a refused one leaves nothing."""
         try:
-            if isinstance(change, Delete):
-                return self._delete(change)
-            return self._put(change)
+            match change:
+                case Put():
+                    return self._put(change)
+                case Delete():
+                    return self._delete(change)
+                case PutRoute():
+                    return self._put_route(change)
+                case DropRoute():
+                    return self._drop_route(change)
         except DistributaryError as error:
             return error
 
@@ -110,9 +128,7 @@ class Batch:
         )
 
     def _create(self, change: Put) -> Applied:
-        if self.room <= 0:
-            message = "there are as many subscriptions as this server takes; delete some first"
-            raise ResourceError([Fault("$", "too-many", message)])
+        self._check_room()
         sealing = self.credentials.seal(change.uid, change.spec, None)
         self.room -= 1
         new = StoredSubscription(
@@ -156,6 +172,45 @@ class Batch:
             self._keep(row)
         return Applied(self.seq, op, new, record)
 
+    def _put_route(self, change: PutRoute) -> AppliedRoute:
+        before = self.targets.live.get(change.uid)
+        after = standing(change, before.revision if before else 1)
+        if after == before:
+            return AppliedRoute(self.seq, "unchanged", change.uid, before.revision, None)
+        if before is None:
+            self._check_room()
+            self.room -= 1
+        else:
+            after = after._replace(revision=before.revision + 1)
+        record = self._write_record(
+            "put",
+            change.uid,
+            after.revision,
+            filters=change.filters,
+            address=change.address,
+            present=change.present,
+        )
+        self.targets.put(change.uid, after, self.seq)
+        op: Literal["created", "replaced"] = "created" if before is None else "replaced"
+        return AppliedRoute(self.seq, op, change.uid, after.revision, record)
+
+    def _drop_route(self, change: DropRoute) -> AppliedRoute:
+        before = self.targets.live.get(change.uid)
+        if before is None:
+            return AppliedRoute(self.seq, "unchanged", change.uid, 0, None)
+        self.room += 1
+        record = self._write_record("delete", change.uid, before.revision, address=before.address)
+        self.targets.drop(change.uid, self.seq)
+        return AppliedRoute(self.seq, "deleted", change.uid, before.revision, record)
+
+    def _check_room(self) -> None:
+        if self.room <= 0:
+            message = (
+                "there are as many subscriptions and triggers as this server takes; delete some"
+                " first"
+            )
+            raise ResourceError([Fault("$", "too-many", message)])
+
     def _keep(self, row: Row) -> None:
         uid = row.subscription.uid
         changed = self.inserts if uid in self.inserts else self.updates
@@ -167,25 +222,33 @@ class Batch:
         subscription: StoredSubscription,
         spec: SubscriptionSpec | None,
     ) -> bytes:
-        self.seq += 1
-        record = encode_route(
-            RouteRecord(
-                seq=self.seq,
-                op=op,
-                uid=subscription.uid,
-                revision=subscription.revision,
-                source=spec.source if spec else None,
-                types=spec.types if spec else (),
-                filters=spec.filters if spec else (),
-                # A beginning counts once: a replace, and whoever repeats it, replays nothing.
-                begin_ms=spec.config.begin_ms if spec and subscription.revision == 1 else None,
-            )
+        uid, revision = subscription.uid, subscription.revision
+        if spec is None:
+            return self._write_record(op, uid, revision)
+        # A beginning counts once: a replace, and whoever repeats it, replays nothing.
+        begin_ms = spec.config.begin_ms if revision == 1 else None
+        return self._write_record(
+            op,
+            uid,
+            revision,
+            source=spec.source,
+            types=spec.types,
+            filters=spec.filters,
+            begin_ms=begin_ms,
         )
+
+    def _write_record(
+        self, op: Literal["put", "delete"], uid: str, revision: int, **matching: Any
+    ) -> bytes:
+        """The next change: its record, which is written to the store too."""
+        self.seq += 1
+        route = RouteRecord(seq=self.seq, op=op, uid=uid, revision=revision, **matching)
+        record = encode_route(route)
         self.records.append(
             {
                 "seq": self.seq,
-                "uid": subscription.uid,
-                "revision": subscription.revision,
+                "uid": uid,
+                "revision": revision,
                 "op": op,
                 "record_json": record.decode(),
                 "appended": False,

@@ -15,7 +15,6 @@ from sqlalchemy.engine import Connection
 from distributary.control import _engine, _tables
 from distributary.control._credentials_batch import CredentialChanges
 from distributary.control._credentials_sealed import Sealer
-from distributary.control._stored import Change
 from distributary.errors import StoreError
 from distributary.resource import Credential
 
@@ -47,9 +46,8 @@ class Held(NamedTuple):
     sealed: bytes
 
 
-def read_stored(connection: Connection, changes: Iterable[Change]) -> dict[str, bytes]:
-    """Sealed credentials of the subscriptions that *changes* name, by uid."""
-    ids = {change.id for change in changes}
+def read_stored(connection: Connection, ids: Iterable[str]) -> dict[str, bytes]:
+    """Sealed credentials of the subscriptions with these ids, by uid."""
     query = sa.select(_c.c.uid, _c.c.sealed).join_from(_t, _c, _t.c.uid == _c.c.uid)
     rows = connection.execute(query.where(_t.c.id.in_(ids), _t.c.state == _tables.LIVE))
     return {row.uid: row.sealed for row in rows}

@@ -6,6 +6,7 @@ import sqlalchemy as sa
 
 from distributary.control import _engine, _tables
 from distributary.control._credentials_sealed import Sealer, sealer_beside
+from distributary.control._route_settings import RouteSettings, decode_settings
 from distributary.control._store import check_version
 from distributary.errors import StoreError
 from distributary.policy import parse_duration_s
@@ -15,7 +16,7 @@ from distributary.resource.api_subscription import CREDENTIAL_MEMBERS, restore
 _t = _tables.api_subscription
 _g = _tables.generation
 _c = _tables.credential
-
+_k = _tables.route_target
 
 _NEWEST = sa.select(_g.c.seq, _g.c.trimmed_through, _g.c.credential_seq)
 
@@ -23,6 +24,8 @@ _NEWEST = sa.select(_g.c.seq, _g.c.trimmed_through, _g.c.credential_seq)
 _RESOURCES = sa.select(
     _t.c.uid, _t.c.id, _t.c.revision, _t.c.state, _t.c.spec_json, _c.c.sealed
 ).join_from(_t, _c, sa.and_(_t.c.uid == _c.c.uid, _t.c.revision == _c.c.revision), isouter=True)
+
+_ROUTES = sa.select(_k.c.uid, _k.c.revision, _k.c.state, _k.c.settings_json)
 
 
 class Listed(NamedTuple):
@@ -37,6 +40,23 @@ class Listed(NamedTuple):
     id: str
     revision: int
     spec: SubscriptionSpec
+
+
+class ListedRoute(NamedTuple):
+    """The newest revision of the route of a Trigger or messaging Subscription.
+
+    Attributes:
+        revision: From 1.
+        settings: Where and how to deliver.
+    """
+
+    revision: int
+    settings: RouteSettings
+
+
+class _UnreadRoute(NamedTuple):
+    revision: int
+    settings_json: str
 
 
 class _Unread(NamedTuple):
@@ -68,7 +88,7 @@ class Directory:
         self._engine = _engine.open_reader(url)
         self._seq = -1
         self._credential_seq = 0
-        self._listed: dict[str, Listed | _Unread] = {}
+        self._listed: dict[str, Listed | ListedRoute | _Unread | _UnreadRoute] = {}
         self._sealed: dict[str, bytes] = {}
         self._renewed: set[str] = set()
         self._changed: set[str] = set()
@@ -115,11 +135,19 @@ class Directory:
         everything = self._seq < newest.trimmed_through
         if everything:
             rows = connection.execute(_RESOURCES.where(_t.c.state == _tables.LIVE)).all()
+            routes = connection.execute(_ROUTES.where(_k.c.state == _tables.LIVE)).all()
             self._changed.update(self._listed)
             self._listed.clear()
             self._sealed.clear()
         else:
             rows = connection.execute(_RESOURCES.where(_t.c.seq > self._seq)).all()
+            routes = connection.execute(_ROUTES.where(_k.c.seq > self._seq)).all()
+        for uid, revision, state, settings_json in routes:
+            self._changed.add(uid)
+            if state == _tables.LIVE:
+                self._listed[uid] = _UnreadRoute(revision, settings_json)
+            else:
+                self._listed.pop(uid, None)
         for uid, id_, revision, state, realized, sealed in rows:
             self._changed.add(uid)
             if state == _tables.LIVE:
@@ -165,7 +193,7 @@ class Directory:
         if sealed is not None:
             return self._sealer.open(uid, sealed)
         listed = self.get(uid)
-        if listed is not None and _has_credential(listed.spec):
+        if isinstance(listed, Listed) and _has_credential(listed.spec):
             raise StoreError(
                 "the stored credential is missing: send the subscription with its secrets again"
             )
@@ -176,20 +204,35 @@ class Directory:
         found = self._listed.get(uid)
         return None if found is None else found.revision
 
-    def get(self, uid: str) -> Listed | None:
+    def get(self, uid: str) -> Listed | ListedRoute | None:
         """The resource of the route *uid*; None where it is deleted, or not seen yet.
 
         Raises:
             StoreError: Its row cannot be read: damage, or a newer version wrote it.
         """
         found = self._listed.get(uid)
-        if isinstance(found, _Unread):  # most routes are asked for rarely: read when asked
-            try:
-                spec = restore(found.realized.encode(), parse_duration_s)
-            except ValueError as error:
-                raise StoreError(f"the stored subscription {found.id} is damaged") from error
-            found = self._listed[uid] = Listed(found.id, found.revision, spec)
+        # Most routes are asked for rarely: they are read when they are.
+        if isinstance(found, _Unread):
+            found = self._listed[uid] = _read_resource(found)
+        elif isinstance(found, _UnreadRoute):
+            found = self._listed[uid] = _read_route(uid, found)
         return found
+
+
+def _read_resource(unread: _Unread) -> Listed:
+    try:
+        spec = restore(unread.realized.encode(), parse_duration_s)
+    except ValueError as error:
+        raise StoreError(f"the stored subscription {unread.id} is damaged") from error
+    return Listed(unread.id, unread.revision, spec)
+
+
+def _read_route(uid: str, unread: _UnreadRoute) -> ListedRoute:
+    try:
+        settings = decode_settings(unread.settings_json.encode())
+    except ValueError as error:
+        raise StoreError(f"the stored settings of the route {uid} are damaged") from error
+    return ListedRoute(unread.revision, settings)
 
 
 def _has_credential(spec: SubscriptionSpec) -> bool:

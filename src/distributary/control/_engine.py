@@ -1,6 +1,7 @@
 """Opening the store's database: the only place that knows that it is SQLite (or, later, is not)."""
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,11 @@ from distributary.errors import StoreError
 BUSY_TIMEOUT_MS: Final = 5000
 """How long a statement waits for another process's transaction. Ours take milliseconds; a person
 with a database shell may hold one open."""
+
+
+_turns: Final[dict[str, threading.Lock]] = {}
+"""By URL: whose turn it is to write. Two threads that met at SQLite's own lock would sleep and
+look again, up to 100 ms at a time."""
 
 
 def store_url(path: Path) -> sa.URL:
@@ -40,6 +46,21 @@ def open_writer(url: sa.URL, *, durable: bool = True) -> Engine:
         sa.event.listen(engine, "connect", prepare)
         sa.event.listen(engine, "begin", _begin_immediate)
     return engine
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """A transaction of an engine that ``open_writer`` made; committed at the end of the block.
+
+    Writers of this process take turns. Those of others wait as ``BUSY_TIMEOUT_MS`` says.
+
+    Raises:
+        StoreError: The database failed; nothing was written, or, where the commit itself failed,
+            nobody knows.
+    """
+    turn = _turns.setdefault(engine.url.render_as_string(), threading.Lock())
+    with guard(), turn, engine.begin() as connection:
+        yield connection
 
 
 def open_reader(url: sa.URL) -> Engine:

@@ -11,13 +11,22 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, overload
 
 import structlog
 
 from distributary.clock import Clock
+from distributary.control._route_batch import StandingRoute
 from distributary.control._store import Store
-from distributary.control._stored import Applied, Change, ChangePendingError
+from distributary.control._stored import (
+    Applied,
+    AppliedRoute,
+    Change,
+    ChangePendingError,
+    Delete,
+    Put,
+    RouteChange,
+)
 from distributary.errors import (
     DistributaryError,
     LogError,
@@ -58,7 +67,7 @@ class RouteAppender(Protocol):
 
 class _Waiting(NamedTuple):
     change: Change
-    done: asyncio.Future[Applied]
+    done: asyncio.Future[Applied | AppliedRoute]
 
 
 class Leader:
@@ -111,12 +120,30 @@ class Leader:
         if self._task is not None:
             await self._task
 
-    async def submit(self, change: Change) -> Applied:
+    async def routes(self) -> dict[str, StandingRoute]:
+        """The routes of Triggers and messaging Subscriptions in the store, by uid.
+
+        Raises:
+            StoreError: The store cannot be read now.
+        """
+        return await asyncio.to_thread(self._store.routes)
+
+    @overload
+    async def submit(self, change: Put | Delete) -> Applied: ...
+
+    @overload
+    async def submit(self, change: RouteChange) -> AppliedRoute: ...
+
+    async def submit(self, change: Change) -> Applied | AppliedRoute:
         """Make *change*; returns when it stands in the store and in the whole log.
+
+        A route that stood like this already is in the whole log too when this returns.
 
         Raises:
             ResourceError, ConflictError, NotFoundError: Refused; nothing changed.
-            ChangePendingError: It is stored; its record follows when the log is back.
+            ChangePendingError: It is stored; its record follows when the log is back. Where the
+                change was one of a route, a ``LogUnavailableError`` that may be stored or not: ask
+                for the same again.
             LogUnavailableError: The log takes nothing now; nothing was stored.
             StoreError: The store takes nothing now; nothing was stored.
             RequestError: Too many changes wait, or the server stops; nothing was stored.
@@ -125,7 +152,7 @@ class Leader:
             raise RequestError("unavailable", "the server takes no changes now")
         if len(self._waiting) >= WAITING_MAX:
             raise RequestError("unavailable", f"{WAITING_MAX} changes are waiting; try later")
-        done: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[Applied | AppliedRoute] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(change, done))
         self._wake.set()
         return await done
@@ -169,26 +196,21 @@ class Leader:
         except StoreError as error:
             _refuse(batch, error)
             return
-        made = [outcome for outcome in outcomes if isinstance(outcome, Applied)]
+        made = [outcome for outcome in outcomes if not isinstance(outcome, DistributaryError)]
         failed = await self._append(made)
         for waiting, outcome in zip(batch, outcomes, strict=True):
             _settle(waiting, outcome, failed)
         if made and failed is None:
             await self._mark(made[-1].seq)
 
-    async def _append(self, made: list[Applied]) -> LogError | None:
-        if not made:
+    async def _append(self, made: list[Applied | AppliedRoute]) -> LogError | None:
+        records = [change.record for change in made if change.record is not None]
+        if not records:
             return None
         for change in made:
-            _log.info(
-                f"subscription-{change.op}",
-                id=change.subscription.id,
-                uid=change.subscription.uid,
-                revision=change.subscription.revision,
-                seq=change.seq,
-            )
+            _report(change)
         try:
-            await self._appender.append_routes([change.record for change in made])
+            await self._appender.append_routes(records)
         except LogError as error:
             _log.warning("route-changes-pending", from_seq=made[0].seq, reason=str(error))
             self._behind = error
@@ -215,19 +237,42 @@ class Leader:
             self._behind = error
 
 
+def _report(change: Applied | AppliedRoute) -> None:
+    if isinstance(change, Applied):
+        made = change.subscription
+        _log.info(
+            f"subscription-{change.op}",
+            id=made.id,
+            uid=made.uid,
+            revision=made.revision,
+            seq=change.seq,
+        )
+    elif change.record is not None:
+        _log.info(f"route-{change.op}", uid=change.uid, revision=change.revision, seq=change.seq)
+
+
 def _settle(
-    waiting: _Waiting, outcome: Applied | DistributaryError, failed: LogError | None
+    waiting: _Waiting,
+    outcome: Applied | AppliedRoute | DistributaryError,
+    failed: LogError | None,
 ) -> None:
     if waiting.done.done():  # its caller went away
         return
     if isinstance(outcome, DistributaryError):
         waiting.done.set_exception(outcome)
     elif failed is not None:
-        pending = ChangePendingError(outcome)
-        pending.__cause__ = failed
-        waiting.done.set_exception(pending)
+        waiting.done.set_exception(_pending(outcome, failed))
     else:
         waiting.done.set_result(outcome)
+
+
+def _pending(outcome: Applied | AppliedRoute, failed: LogError) -> LogUnavailableError:
+    if isinstance(outcome, Applied):
+        pending: LogUnavailableError = ChangePendingError(outcome)
+    else:
+        pending = LogUnavailableError("the route's record does not stand in the whole log yet")
+    pending.__cause__ = failed
+    return pending
 
 
 def _refuse(batch: Sequence[_Waiting] | deque[_Waiting], error: Exception) -> None:

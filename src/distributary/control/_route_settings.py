@@ -4,6 +4,8 @@
 each attempt (DESIGN rules 4 and 5). Everything is resolved: URIs, not references.
 """
 
+from typing import Literal
+
 import msgspec
 
 
@@ -50,11 +52,11 @@ class RouteSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     reply_kept: bool = False
     dead_letter: RouteEndpoint | None = None
     retry: int
-    backoff_policy: str
+    backoff_policy: Literal["linear", "exponential"]
     backoff_delay_s: float
     backoff_max_s: float
     timeout_s: float
-    format: str = "binary"
+    format: Literal["binary", "structured"] = "binary"
 
 
 def encode_settings(settings: RouteSettings) -> bytes:

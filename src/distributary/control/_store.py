@@ -16,12 +16,26 @@ from distributary.control._batch import Batch, Row
 from distributary.control._credentials_batch import CredentialChanges
 from distributary.control._credentials_rows import read_stored, write_credentials
 from distributary.control._credentials_sealed import Sealer, sealer_beside
+from distributary.control._route_batch import (
+    StandingRoute,
+    read_all,
+    read_targets,
+    write_targets,
+)
 from distributary.control._schedule import write_schedule
-from distributary.control._stored import Applied, Change, StoredSubscription
+from distributary.control._stored import (
+    Applied,
+    AppliedRoute,
+    Change,
+    Delete,
+    Put,
+    StoredSubscription,
+)
 from distributary.errors import DistributaryError, NotFoundError, StoreError
 
 SUBSCRIPTIONS_MAX: Final = 200_000
-"""Twice what the matcher is built for; each costs every pipeline process about 2 KiB."""
+"""Subscriptions, and routes of Triggers and messaging Subscriptions, together. Twice what the
+matcher is built for; each costs every pipeline process about 2 KiB."""
 
 CHANGES_KEPT: Final = 100_000
 """Newest changes whose records and deleted rows are kept: a record that the log lost to damage is
@@ -84,7 +98,9 @@ class Store:
         self._noter.dispose()
         self._writer.dispose()
 
-    def apply(self, changes: Sequence[Change], now_ms: int) -> list[Applied | DistributaryError]:
+    def apply(
+        self, changes: Sequence[Change], now_ms: int
+    ) -> list[Applied | AppliedRoute | DistributaryError]:
         """Make *changes*, in their order, in one transaction that is durable on return.
 
         Args:
@@ -97,9 +113,9 @@ class Store:
         Raises:
             StoreError: Nothing was changed.
         """
-        with _engine.guard(), self._writer.begin() as connection:
+        with _engine.writing(self._writer) as connection:
             counter = connection.execute(sa.select(_g).with_for_update()).one()
-            ids = {change.id for change in changes}
+            ids = {change.id for change in changes if isinstance(change, (Put, Delete))}
             found = connection.execute(
                 sa.select(_t).where(_t.c.id.in_(ids), _t.c.state == _tables.LIVE)
             )
@@ -111,8 +127,9 @@ class Store:
                 credentials=CredentialChanges(
                     self._sealer,
                     counter.credential_seq + 1,
-                    read_stored(connection, changes),
+                    read_stored(connection, ids),
                 ),
+                targets=read_targets(connection, changes),
             )
             outcomes = [batch.apply(change) for change in changes]
             if batch.seq != counter.seq:
@@ -136,7 +153,7 @@ class Store:
 
         A power cut may undo the note: then they are appended once more.
         """
-        with _engine.guard(), self._noter.begin() as connection:
+        with _engine.writing(self._noter) as connection:
             connection.execute(
                 sa.update(_r)
                 .where(_r.c.appended.is_(False), _r.c.seq <= through_seq)
@@ -152,6 +169,11 @@ class Store:
         with _engine.guard(), self._reader.connect() as connection:
             found = connection.execute(query).scalar()
         return None if found is None else str(found).encode()
+
+    def routes(self) -> dict[str, StandingRoute]:
+        """The routes of Triggers and messaging Subscriptions that stand, by uid."""
+        with _engine.guard(), self._reader.connect() as connection:
+            return read_all(connection)
 
     def find(self, id_: str) -> StoredSubscription:
         """The subscription with this id.
@@ -178,7 +200,7 @@ class Store:
         return [_shown(row) for row in found]
 
     def live_count(self) -> int:
-        """How many subscriptions stand."""
+        """How many subscriptions, and routes of other objects, stand."""
         with _engine.guard(), self._reader.connect() as connection:
             return int(connection.execute(sa.select(_g.c.live_count)).scalar_one())
 
@@ -235,6 +257,7 @@ def _write(connection: Connection, batch: Batch, live_count: int) -> None:
     if batch.inserts:
         connection.execute(sa.insert(_t), [row.columns() for row in batch.inserts.values()])
     connection.execute(sa.insert(_r), batch.records)
+    write_targets(connection, batch.targets)
     write_schedule(connection, batch.schedules)
     write_credentials(connection, batch.credentials)
     connection.execute(sa.update(_g).values(seq=batch.seq, live_count=live_count))
@@ -244,5 +267,7 @@ def _trim(connection: Connection, through_seq: int) -> None:
     if through_seq <= 0:
         return
     connection.execute(sa.delete(_r).where(_r.c.appended.is_(True), _r.c.seq <= through_seq))
-    connection.execute(sa.delete(_t).where(_t.c.state == _tables.DELETED, _t.c.seq <= through_seq))
+    for table in (_t, _tables.route_target):
+        gone = sa.and_(table.c.state == _tables.DELETED, table.c.seq <= through_seq)
+        connection.execute(sa.delete(table).where(gone))
     connection.execute(sa.update(_g).values(trimmed_through=through_seq))

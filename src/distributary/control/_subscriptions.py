@@ -67,6 +67,11 @@ class Subscriptions:
         self._rules = dataclasses.replace(rules, wall_ms=clock.wall_ms)
         self._new_uuid = new_uuid
 
+    @property
+    def leader(self) -> Leader:
+        """Makes the changes of these and of all other routes; started and closed with this."""
+        return self._leader
+
     async def start(self) -> None:
         """Roll forward what an earlier process left in between; then changes are taken."""
         await self._leader.start()

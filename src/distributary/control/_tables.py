@@ -4,12 +4,13 @@ from typing import Final
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 """Raised by every change that an older version could not read, or would misunderstand.
 
 ==  ==========================================================================================
 1   the first
 2   credentials: an older version would deliver without them
+3   objects of the Kubernetes API: an older version would not deliver what their routes match
 ==  ==========================================================================================
 """
 
@@ -114,3 +115,58 @@ credential = sa.Table(
     sa.Column("sealed", sa.LargeBinary, nullable=False),
 )
 """Sealed credentials: a row for each live subscription that has one, and nothing of the past."""
+
+route_target = sa.Table(
+    "route_target",
+    metadata,
+    sa.Column("uid", sa.String(64), primary_key=True),
+    sa.Column("revision", sa.Integer, nullable=False),
+    # Where the route listens: uid of a Broker or Channel; empty: the default broker.
+    sa.Column("address", sa.String(64), nullable=False),
+    # Digest of what it matches: filters and needed attributes stand in the route's record.
+    sa.Column("matching", sa.String(64), nullable=False),
+    # ``_route_settings.encode_settings``: where its deliveries go, and how.
+    sa.Column("settings_json", sa.Text, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    # Number of its newest change.
+    sa.Column("seq", sa.BigInteger, nullable=False, index=True),
+)
+"""Routes of Knative's Triggers and Subscriptions; those of ``api_subscription`` stand there."""
+
+object_ = sa.Table(
+    "object",
+    metadata,
+    # ``plural.group``, or the plural alone for the core group.
+    sa.Column("resource", sa.String(128), primary_key=True),
+    # Empty where the kind has none.
+    sa.Column("namespace", sa.String(63), primary_key=True),
+    sa.Column("name", sa.String(253), primary_key=True),
+    sa.Column("uid", sa.String(64), nullable=False),
+    # Its resource version.
+    sa.Column("version", sa.BigInteger, nullable=False),
+    # When it was written last, wall clock, milliseconds.
+    sa.Column("written_ms", sa.BigInteger, nullable=False),
+    sa.Column("content_json", sa.LargeBinary, nullable=False),
+)
+"""Objects of the Kubernetes API as they stand; nothing of the past."""
+
+object_counter = sa.Table(
+    "object_counter",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    # The newest resource version; 0: the store was never used.
+    sa.Column("version", sa.BigInteger, nullable=False),
+    # That of the newest change of ``address``.
+    sa.Column("address_version", sa.BigInteger, nullable=False),
+)
+"""One row, with ``id`` 1. Grows for ever, so that no resource version means two things."""
+
+address = sa.Table(
+    "address",
+    metadata,
+    # ``brokers/{namespace}/{name}`` or ``channels/{namespace}/{name}``.
+    sa.Column("path", sa.String(140), primary_key=True),
+    # What ``flow.Addressed.address`` says of events that are sent there.
+    sa.Column("uid", sa.String(64), nullable=False),
+)
+"""Where ``ingest`` takes events, beside ``/events``: a row for each Broker and Channel."""

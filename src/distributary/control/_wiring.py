@@ -1,6 +1,7 @@
 """Where the rooms below meet: validation needs dialects and durations, delivery a policy."""
 
 from distributary import filter as filter_room
+from distributary.control._route_settings import RouteSettings
 from distributary.policy import BackoffPolicy, DeliveryPolicy, parse_duration_s
 from distributary.resource import DeliverySpec, Rules, SinkRule
 
@@ -19,4 +20,15 @@ def delivery_policy(spec: DeliverySpec) -> DeliveryPolicy:
         backoff_max_s=spec.backoff_max_s,
         timeout_s=spec.timeout_s,
         rate_limit_per_s=spec.rate_limit_per_s,
+    )
+
+
+def route_policy(settings: RouteSettings) -> DeliveryPolicy:
+    """How *settings* want deliveries made, as ``policy`` and ``deliver`` read it."""
+    return DeliveryPolicy(
+        retry=settings.retry,
+        backoff_policy=BackoffPolicy(settings.backoff_policy),
+        backoff_delay_s=settings.backoff_delay_s,
+        backoff_max_s=settings.backoff_max_s,
+        timeout_s=settings.timeout_s,
     )

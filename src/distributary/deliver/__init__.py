@@ -25,6 +25,7 @@ from distributary.deliver._shared import Limits
 from distributary.deliver._timers import LoopTimers, TimerHandle, Timers
 from distributary.deliver._transport import (
     CREDENTIAL_EXPIRED,
+    CROWDED,
     UNREADABLE,
     Answer,
     Done,
@@ -34,6 +35,7 @@ from distributary.deliver._transport import (
 
 __all__ = [
     "CREDENTIAL_EXPIRED",
+    "CROWDED",
     "DENIED",
     "METADATA",
     "OWN",

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from distributary.deliver import _addresses, _endpoint
+from distributary.deliver._destination import Destination
 from distributary.deliver._endpoint import Endpoint
 from distributary.deliver._resolver import Resolver
 from distributary.errors import TransportError
@@ -25,6 +26,10 @@ the attempt; the next attempt begins anew."""
 RECEIVE_BYTES: Final = 128 * 1024
 """What the kernel may hold of an answer that we have not read, bytes. By default a sink can fill
 6 MB a connection."""
+
+CONTEXTS_MAX: Final = 64
+"""TLS contexts kept for sinks with certificates of their own: each holds the system's too, about a
+megabyte. The one that was used least lately goes first."""
 
 DIAL_S_EACH: Final = 3.0
 """An address that is silent for so long (one lost SYN is sent again after 1 s) gives way to the
@@ -50,6 +55,7 @@ class Connector:
         self._rule = rule
         self._resolver = resolver
         self._tls = tls
+        self._trusting: dict[str, ssl.SSLContext] = {}
 
     def endpoint(self, uri: str) -> Endpoint:
         """The endpoint of a sink URI; see ``Endpoint``.
@@ -58,6 +64,17 @@ class Connector:
             TransportError: ``blocked-address``: the URI itself cannot be used.
         """
         return _endpoint.parse(uri)
+
+    def endpoint_of(self, destination: Destination) -> Endpoint:
+        """The endpoint of *destination*, with where to dial and whom to trust.
+
+        Raises:
+            TransportError: ``blocked-address``: its URI or ``dial`` cannot be used.
+        """
+        dial = None if destination.dial is None else _endpoint.parse_dial(destination.dial)
+        return _endpoint.parse(destination.uri)._replace(
+            dial=dial, own=destination.own, ca_certs=destination.ca_certs
+        )
 
     async def open(self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol]) -> None:
         """Connect, and hand the connection to the protocol that *factory* makes.
@@ -68,8 +85,8 @@ class Connector:
             TransportError: ``dns``, ``blocked-address``, ``refused``, ``timeout``, ``tls``. The
                 factory may have been called for ``tls``.
         """
+        tls = self._context(endpoint.ca_certs) if endpoint.tls else None
         dialled = await self._dial(endpoint)
-        tls = self._context() if endpoint.scheme == "https" else None
         name = endpoint.host.rstrip(".") if tls else None  # for SNI and the certificate
         try:
             await asyncio.get_running_loop().create_connection(
@@ -84,20 +101,26 @@ class Connector:
             raise
 
     async def _dial(self, endpoint: Endpoint) -> socket.socket:
-        candidates = (await self.checked_addresses(endpoint.host))[:ADDRESSES_TRIED_MAX]
+        host, port = endpoint.dialled
+        own = endpoint.own
+        candidates = (await self.checked_addresses(host, own=own))[:ADDRESSES_TRIED_MAX]
         for address in candidates[:-1]:
             try:
                 async with asyncio.timeout(DIAL_S_EACH):
-                    return await self._dial_one(address, endpoint.port)
+                    return await self._dial_one(address, port, own=own)
             except (TimeoutError, TransportError):
                 continue  # the last one's failure is the one that is told
-        return await self._dial_one(candidates[-1], endpoint.port)
+        return await self._dial_one(candidates[-1], port, own=own)
 
-    async def checked_addresses(self, host: str) -> list[str]:
+    async def checked_addresses(self, host: str, *, own: bool = False) -> list[str]:
         """The addresses of *host*, after every one of them has passed the rule.
 
         One bad answer refuses all: a name that points inside and outside is an attack or a
         mistake, and which answer is dialled would be chance.
+
+        Args:
+            host: Name or address.
+            own: It is our own listener: any address passes.
 
         Raises:
             TransportError: ``dns``, or ``blocked-address``.
@@ -107,10 +130,10 @@ class Connector:
         if not found:
             raise TransportError("dns", f"{host} has no address")
         for address in found:
-            self._check(host, address)
+            self._check(host, address, own=own)
         return [str(_addresses.normal(address)) for address in found]
 
-    async def _dial_one(self, address: str, port: int) -> socket.socket:
+    async def _dial_one(self, address: str, port: int, *, own: bool) -> socket.socket:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         try:
             dialled = socket.socket(family, socket.SOCK_STREAM)
@@ -120,7 +143,7 @@ class Connector:
             dialled.setblocking(False)
             dialled.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
             await asyncio.get_running_loop().sock_connect(dialled, (address, port))
-            self._check(address, dialled.getpeername()[0])
+            self._check(address, dialled.getpeername()[0], own=own)
         except OSError as error:
             dialled.close()
             reason = "timeout" if isinstance(error, TimeoutError) else "refused"
@@ -131,16 +154,31 @@ class Connector:
             raise
         return dialled
 
-    def _check(self, host: str, address: str) -> None:
-        refusal = self._rule.refusal(address)
+    def _check(self, host: str, address: str, *, own: bool) -> None:
+        refusal = None if own else self._rule.refusal(address)
         if refusal is not None:
             text = f"{host} must not be dialled: {refusal}"
             raise TransportError("blocked-address", text, retryable=False)
 
-    def _context(self) -> ssl.SSLContext:
+    def _context(self, ca_certs: str | None) -> ssl.SSLContext:
+        if ca_certs is not None:
+            return self._context_trusting(ca_certs)
         if self._tls is None:
             self._tls = ssl.create_default_context()  # reads the trust store: once, when needed
         return self._tls
+
+    def _context_trusting(self, ca_certs: str) -> ssl.SSLContext:
+        context = self._trusting.pop(ca_certs, None)
+        if context is None:
+            context = ssl.create_default_context()
+            try:
+                context.load_verify_locations(cadata=ca_certs)
+            except (ssl.SSLError, ValueError) as error:  # ValueError: not ASCII, or empty
+                raise TransportError("tls", f"The sink's CA certificates: {error}") from error
+            if len(self._trusting) >= CONTEXTS_MAX:
+                del self._trusting[next(iter(self._trusting))]
+        self._trusting[ca_certs] = context  # the last in the order, as the one used last
+        return context
 
 
 def _literal(host: str) -> str | None:

@@ -31,7 +31,8 @@ class Destination:
         dial: ``host:port`` to connect to instead of those of *uri*, which stay in ``Host`` and in
             the TLS server name (decision 25: a ``v1/Service`` by its cluster name). None: *uri*'s.
         own: A Broker or Channel of this server: the event takes its remaining passes along as
-            ``knativebrokerttl`` (decision 17), and the rule for addresses is not asked.
+            ``knativebrokerttl`` (decision 17; the lane adds it), and the rule for addresses is not
+            asked. What *dial* then names speaks no TLS.
         wants_reply: Say ``Prefer: reply``, and read an event in a 2xx answer (but 202) whole.
         ca_certs: PEM of certificates that this sink is trusted by, besides the system's.
     """

@@ -29,6 +29,11 @@ class Endpoint(NamedTuple):
         port: 1 to 65,535.
         target: Request target: path and query, ASCII.
         authority: Value of the ``Host`` header.
+        dial: Host and port to connect to instead of *host* and *port*, which stay in ``Host`` and
+            in the TLS server name; None: those.
+        own: It is our own listener: the rule for addresses is not asked, and what *dial* names
+            speaks no TLS, whoever ends it before the URI.
+        ca_certs: PEM of certificates that are trusted besides the system's; None: none.
     """
 
     scheme: str
@@ -36,6 +41,19 @@ class Endpoint(NamedTuple):
     port: int
     target: bytes
     authority: bytes
+    dial: tuple[str, int] | None = None
+    own: bool = False
+    ca_certs: str | None = None
+
+    @property
+    def tls(self) -> bool:
+        """Whether the connection begins with a TLS handshake."""
+        return self.scheme == "https" and not (self.own and self.dial is not None)
+
+    @property
+    def dialled(self) -> tuple[str, int]:
+        """Host and port to connect to."""
+        return self.dial or (self.host, self.port)
 
 
 def parse(uri: str) -> Endpoint:
@@ -67,6 +85,24 @@ def parse(uri: str) -> Endpoint:
     shown = f"[{host}]" if ":" in host else host
     authority = shown if port in (None, default) else f"{shown}:{port}"
     return Endpoint(parts.scheme, host, port or default, _ascii(target), authority.encode("ascii"))
+
+
+def parse_dial(text: str) -> tuple[str, int]:
+    """Host and port of a ``host:port`` (an IPv6 address in brackets).
+
+    Raises:
+        TransportError: ``blocked-address``, not retryable: it is no such text.
+    """
+    if _FORBIDDEN.search(text):
+        raise _blocked("the address to dial holds blanks, control characters or backslashes")
+    try:
+        parts = urlsplit(f"//{text}")
+        port = parts.port
+    except ValueError as error:
+        raise _blocked(f"the address to dial: {error}") from error
+    if not port or parts.netloc != text or "@" in text:
+        raise _blocked("the address to dial must be host:port")
+    return _host(parts), port
 
 
 def _host(parts: SplitResult) -> str:

@@ -17,7 +17,8 @@ from distributary.deliver._shared import TASK_BYTES_OVERHEAD, Shared
 from distributary.deliver._timers import TimerHandle
 from distributary.deliver._transport import NOT_THE_SINKS, UNREADABLE, Answer
 from distributary.errors import TransportError
-from distributary.flow import Attempt, Task
+from distributary.event import Event
+from distributary.flow import TTL_ATTRIBUTE, Attempt, Task
 from distributary.policy import Reply, retry_after_s
 
 _CLOSED: Final = BreakerState.CLOSED
@@ -96,6 +97,15 @@ class _Entry:
 
     def answered(self, answer: Answer) -> None:
         self.lane.answered(self, answer)
+
+
+def with_passes_left(event: Event, ttl: int) -> Event:
+    """*event* as it goes to a Broker or Channel of this server: there alone it tells its passes.
+
+    Source:
+        Decision 17: subscribers do not see ``knativebrokerttl``.
+    """
+    return Event({**event.attributes, TTL_ATTRIBUTE: ttl}, event.data)
 
 
 class Lane:
@@ -249,7 +259,10 @@ class Lane:
             )
             shared.timers.call_later(0.0, lambda: entry.answered(error))
             return
-        transport.send(entry.task.event, destination, destination.policy.timeout_s, entry.answered)
+        event = entry.task.event
+        if destination.own:
+            event = with_passes_left(event, entry.task.ttl)
+        transport.send(event, destination, destination.policy.timeout_s, entry.answered)
 
     def answered(self, entry: _Entry, answer: Answer) -> None:
         """Take the answer of an attempt, start what may follow, and pass it on."""

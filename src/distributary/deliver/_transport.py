@@ -16,8 +16,11 @@ CREDENTIAL_EXPIRED: Final = "credential-expired"
 UNREADABLE: Final = "unreadable-settings"
 """Reason of an attempt that was not made because its subscription cannot be read now."""
 
-NOT_THE_SINKS: Final = frozenset({CREDENTIAL_EXPIRED, UNREADABLE})
-"""Reasons that say nothing about the sink: it was not asked."""
+CROWDED: Final = "replies-crowded"
+"""Reason of an attempt whose reply was not read to its end, for want of memory here."""
+
+NOT_THE_SINKS: Final = frozenset({CREDENTIAL_EXPIRED, UNREADABLE, CROWDED})
+"""Reasons that say nothing about the sink: it was not asked, or answered well."""
 
 Answer = Reply | TransportError
 """What comes of an attempt: the sink's reply, or why there was none."""
@@ -37,7 +40,8 @@ class Transport(Protocol):
 
         Args:
             event: What to send; not changed.
-            destination: Where, and how.
+            destination: Where, and how. With ``wants_reply`` an event in a 2xx answer (but 202)
+                comes back as ``Reply.event``; without it none ever does.
             timeout_s: Seconds for the whole attempt from this call to the answer: name look-up,
                 connecting, handshakes, sending and receiving. Kept within +10 % or 100 ms,
                 whichever is more, however slowly the sink trickles.

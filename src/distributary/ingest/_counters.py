@@ -32,7 +32,8 @@ class Counters:
         connections_cut: Connections closed by a deadline (slow sender, slow reader, idle).
         connections_open: Gauge.
         appends_in_flight: Gauge: requests that wait for the log.
-        relays_in_flight: Gauge.
+        relays_in_flight: Gauge; watches excepted.
+        watches_in_flight: Gauge: answers of the control process that have no end.
         held_bytes: Gauge: bodies half received or waiting for the log.
         ack_buckets: Accepted requests by time from read to durable, one for each bound of
             ``ACK_BOUNDS_S`` and one above; not cumulative.
@@ -52,6 +53,7 @@ class Counters:
     connections_open: int = 0
     appends_in_flight: int = 0
     relays_in_flight: int = 0
+    watches_in_flight: int = 0
     held_bytes: int = 0
     ack_buckets: list[int] = field(default_factory=lambda: [0] * (len(ACK_BOUNDS_S) + 1))
     ack_seconds: float = 0.0

@@ -12,10 +12,12 @@ from typing import Protocol
 from distributary.clock import Clock
 from distributary.errors import LogError, RequestError
 from distributary.flow import Received
+from distributary.ingest._addresses import Addresses, is_address
 from distributary.ingest._answers import Answers
 from distributary.ingest._counters import Counters
 from distributary.ingest._limits import RELAYS_MAX, IngestSettings
-from distributary.ingest._request import EVENT_PATHS, Request
+from distributary.ingest._relayed import is_watch
+from distributary.ingest._request import Request
 from distributary.ingest._seen import Seen
 
 
@@ -70,6 +72,7 @@ class Desk:
     """Shared state; all of it is touched from the event loop's thread alone.
 
     Attributes:
+        addresses: The paths that take events.
         draining: Shutting down: new requests are answered 503 with ``connection: close``.
         connections: Open connections, refused ones excepted.
         dial: Connects a relay to the control process; None: there is none.
@@ -78,6 +81,7 @@ class Desk:
 
     __slots__ = (
         "_by_address",
+        "addresses",
         "answers",
         "appends",
         "clock",
@@ -108,11 +112,12 @@ class Desk:
         self.connections: set[Swept] = set()
         self.draining = False
         self.seen = Seen() if seen is None else seen
+        self.addresses = Addresses()
         self._by_address: dict[str, int] = {}
 
     @property
     def idle(self) -> bool:
-        """Nothing waits for the log or for the control process."""
+        """Nothing waits for the log or for the control process, watches excepted."""
         return self.counters.appends_in_flight == 0 and self.counters.relays_in_flight == 0
 
     def enter(self, connection: Swept, address: str | None) -> bool:
@@ -151,18 +156,32 @@ class Desk:
             RequestError: The answer; 503 means that nothing is promised and the sender should
                 try again.
         """
-        if request.path in EVENT_PATHS:
+        if request.path in self.addresses.by_path:
             if request.method == b"POST":
                 self._admit_events(request)
             elif request.method != b"OPTIONS":
                 raise RequestError("method-not-allowed", "Events are published by POST.")
+        elif is_address(request.path):
+            raise self.no_address()
         elif request.path != b"*":
-            if self.dial is None:
-                raise RequestError("notfound", "Nothing answers here but the events path.")
-            if self.draining:
-                raise RequestError("unavailable", "The server is shutting down.")
-            if self.counters.relays_in_flight >= RELAYS_MAX:
-                raise RequestError("unavailable", "Too many requests are under way.")
+            self._admit_relay(request)
+
+    def no_address(self) -> RequestError:
+        """What to say of a path below those of Brokers and Channels that is none of theirs."""
+        if self.addresses.known:
+            return RequestError("notfound", "There is no Broker or Channel at this path.")
+        return RequestError("unavailable", "The Brokers and Channels are not known yet.")
+
+    def _admit_relay(self, request: Request) -> None:
+        if self.dial is None:
+            raise RequestError("notfound", "Nothing answers here but the events path.")
+        if self.draining:
+            raise RequestError("unavailable", "The server is shutting down.")
+        if is_watch(request):
+            if self.counters.watches_in_flight >= self.settings.watches_max:
+                raise RequestError("unavailable", "Too many watches are open.")
+        elif self.counters.relays_in_flight >= RELAYS_MAX:
+            raise RequestError("unavailable", "Too many requests are under way.")
 
     def _admit_events(self, request: Request) -> None:
         if request.content_encoded:

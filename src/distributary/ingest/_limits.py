@@ -65,7 +65,16 @@ RELAY_BUFFER_BYTES_MAX = 64 * 1024
 """Bytes of later requests kept while one is passed on; reading pauses beyond."""
 
 RELAYS_MAX = 512
-"""Requests passed to the control process at a time; open watches count, so it is not small."""
+"""Requests passed to the control process at a time, watches excepted: each is over in a moment,
+and one that is refused comes again."""
+
+WATCHES_PERCENT_MAX = 60
+"""Connections that may be open watches, of all that may be open: 1,200 unless told otherwise. What
+is left is for those who publish, and for requests that end."""
+
+OBJECT_BODY_BYTES_MAX = 2 * 1024 * 1024
+"""Body of a request of the Kubernetes API: an object of 1 MiB with the white space of its file, as
+``resource.kubernetes`` takes it. A larger limit for events counts here too."""
 
 RELAY_HEAD_DEADLINE_S = 30.0
 """Wait for the header of the control process's answer; then 503."""
@@ -111,6 +120,11 @@ class IngestSettings:
     connections_per_address_max: int | None = 200
     appends_max: int = 50_000
     held_bytes_max: int = 128 * 1024 * 1024
+
+    @property
+    def watches_max(self) -> int:
+        """Watches that may be open at a time."""
+        return self.connections_max * WATCHES_PERCENT_MAX // 100
 
     def __post_init__(self) -> None:
         """Settings are checked where they are read; a number below 1 here is a bug."""

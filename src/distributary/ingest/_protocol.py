@@ -11,20 +11,19 @@ from typing import cast
 
 from distributary.errors import CATALOGUE, EventError, Fault, RequestError
 from distributary.event import http as event_http
-from distributary.event import record as event_record
-from distributary.flow import Received
 from distributary.ingest import _limits
+from distributary.ingest._addresses import is_address
 from distributary.ingest._answers import Persistence
 from distributary.ingest._deadlines import Phase, overdue
 from distributary.ingest._desk import Desk
 from distributary.ingest._exchange import Exchange
-from distributary.ingest._partition import partition_key
+from distributary.ingest._hops import take_ttls, used_up
 from distributary.ingest._proxy import Relay
 from distributary.ingest._reader import RequestReader
-from distributary.ingest._request import EVENT_PATHS, Request
+from distributary.ingest._received import received
+from distributary.ingest._request import Request
 
 _decode = event_http.decode
-_encode = event_record.encode
 
 
 class Connection(asyncio.Protocol):
@@ -59,7 +58,9 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._reader = RequestReader(desk.admit, desk.settings.body_bytes_max)
+        self._reader = RequestReader(
+            desk.admit, desk.settings.body_bytes_max, desk.addresses.usual_lines
+        )
         self._waiting: deque[Exchange] = deque()  # answers owed, in order
         self._transport: asyncio.Transport | None = None
         self._address: str | None = None
@@ -170,7 +171,9 @@ class Connection(asyncio.Protocol):
                 )
 
     def drain(self) -> None:
-        """Ends the connection if it is between two requests."""
+        """Ends the connection if it is between two requests, or relays what has no end."""
+        if self._relay is not None:
+            self._relay.drain()
         under_way = self._waiting or self._relay is not None or self._relay_due is not None
         if not under_way and self._linger_until_s is None and not self._reader.mid_request:
             self._close()
@@ -263,11 +266,16 @@ class Connection(asyncio.Protocol):
     # -- answering
 
     def _answer(self, request: Request) -> None:
-        if request.path not in EVENT_PATHS and request.path != b"*":
+        address = self._desk.addresses.by_path.get(request.path)
+        if address is None and request.path != b"*":
+            if is_address(request.path):
+                # Its Broker or Channel was deleted while the body came.
+                self._refuse(self._desk.no_address(), request, broken=False)
+                return
             self._relay_due = request
             self._start_relay()
-        elif request.method == b"POST":
-            self._publish(request)
+        elif address is not None and request.method == b"POST":
+            self._publish(request, address)
         else:
             persistence = self._take_turn(request)
             answer = self._desk.answers.options(
@@ -278,7 +286,7 @@ class Connection(asyncio.Protocol):
             self._desk.counters.answers_by_status[200] += 1
             self._answer_now(answer, persistence)
 
-    def _publish(self, request: Request) -> None:
+    def _publish(self, request: Request, address: str) -> None:
         """Appends the events of *request*; the answer comes when they are durable.
 
         A batch of no events is valid (JSON batch format): there is nothing to keep, so it is
@@ -287,24 +295,29 @@ class Connection(asyncio.Protocol):
         try:
             events = _decode(request.fields, request.body)
         except EventError as error:
-            self._answer_problem(error.code, "The faults are listed.", request, faults=error.faults)
+            self._answer_faults(error.code, request, error.faults)
             return
         limit = self._desk.settings.batch_events_max
         if len(events) > limit:
             fault = Fault("$", "too-many", f"{len(events)} events; at most {limit} in one batch")
-            text = "The faults are listed."
-            self._answer_problem(EventError.code, text, request, faults=(fault,))
+            self._answer_faults(EventError.code, request, (fault,))
+            return
+        ttls = take_ttls(events)
+        if ttls is not None and min(ttls) <= 0:
+            self._answer_faults("hop-limit", request, used_up(ttls, request.fields))
             return
         persistence = self._take_turn(request)
         if events:
-            received = Received(_encode(events), len(events), partition_key(events))
             exchange = Exchange(self, persistence)
             self._waiting.append(exchange)
             unseen = self._desk.seen.unseen(events)
-            exchange.append(self._desk, received, self._read_s, unseen)
+            exchange.append(self._desk, received(events, address, ttls), self._read_s, unseen)
         else:
             self._desk.counters.accepted(0, 0.0)
             self._answer_now(self._desk.answers.accepted[persistence], persistence)
+
+    def _answer_faults(self, code: str, request: Request, faults: tuple[Fault, ...]) -> None:
+        self._answer_problem(code, "The faults are listed.", request, faults=faults)
 
     def _refuse(self, error: RequestError, request: Request | None, *, broken: bool) -> None:
         """Answers a request that is not read to its end; *broken*: the connection ends."""
@@ -323,7 +336,7 @@ class Connection(asyncio.Protocol):
             detail,
             persistence,
             faults=faults,
-            events_path=request is not None and request.path in EVENT_PATHS,
+            events_path=request is not None and request.path in self._desk.addresses.by_path,
             without_body=request is not None and request.method == b"HEAD",
         )
         self._answer_now(answer, persistence)

@@ -13,6 +13,7 @@ import httptools
 from distributary.ingest._answers import Persistence, connection_field
 from distributary.ingest._desk import Desk
 from distributary.ingest._limits import RELAY_HEAD_DEADLINE_S
+from distributary.ingest._relayed import is_watch
 from distributary.ingest._request import Request
 
 _HOP_BY_HOP = frozenset(
@@ -107,6 +108,7 @@ class Relay(asyncio.Protocol):
         self._upstream: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
         self._started_s = desk.now_s()
+        self._is_watch = is_watch(request)
         self._phrase = b""
         self._fields: list[tuple[bytes, bytes]] = []
         self._head_written = False
@@ -122,7 +124,7 @@ class Relay(asyncio.Protocol):
 
     def start(self) -> None:
         """Dials the control process; one of the client's three methods is called at the end."""
-        self._desk.counters.relays_in_flight += 1
+        self._count(1)
         self._desk.counters.relayed_requests += 1
         dial = self._desk.dial
         assert dial is not None
@@ -132,6 +134,12 @@ class Relay(asyncio.Protocol):
         """The client is gone."""
         if not self._over:
             self._end()
+
+    def drain(self) -> None:
+        """Ends an answer that would not end by itself; others are over soon."""
+        if self._is_watch and self.endless:
+            self._persistence = Persistence.CLOSE
+            self._succeed()
 
     def pause(self) -> None:
         """The client does not read: neither do we."""
@@ -255,8 +263,14 @@ class Relay(asyncio.Protocol):
         else:
             self._client.relay_failed(self._request, self._persistence)
 
+    def _count(self, step: int) -> None:
+        if self._is_watch:
+            self._desk.counters.watches_in_flight += step
+        else:
+            self._desk.counters.relays_in_flight += step
+
     def _end(self) -> None:
         self._over = True
-        self._desk.counters.relays_in_flight -= 1
+        self._count(-1)
         if self._upstream is not None:
             self._upstream.abort()

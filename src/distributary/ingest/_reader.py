@@ -4,11 +4,12 @@ Caller: ``_protocol``. Hides buffering and framing. The answer depends on the by
 on how they were cut into reads (a property test holds that).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from distributary.errors import RequestError
 from distributary.ingest import _limits, _request
 from distributary.ingest._chunks import ChunkedBody
+from distributary.ingest._relayed import body_bytes_max
 from distributary.ingest._request import Request
 
 
@@ -18,7 +19,8 @@ class RequestReader:
     Args:
         admit: Called with each request when its head is there and its body is not asked for
             yet; raises ``RequestError`` to refuse it without reading the body.
-        body_bytes_max: Largest body.
+        body_bytes_max: Largest body, unless it brings an object of the Kubernetes API.
+        usual_lines: Request lines that need no parsing; see ``_request.parse``.
 
     Attributes:
         refused: The request that the last ``RequestError`` was about; None: its head was
@@ -40,13 +42,20 @@ class RequestReader:
         "_scanned",
         "_skip_bytes",
         "_skipped_bytes",
+        "_usual_lines",
         "broken",
         "refused",
     )
 
-    def __init__(self, admit: Callable[[Request], None], body_bytes_max: int) -> None:
+    def __init__(
+        self,
+        admit: Callable[[Request], None],
+        body_bytes_max: int,
+        usual_lines: Mapping[bytes, bytes],
+    ) -> None:
         self._admit = admit
         self._body_bytes_max = body_bytes_max
+        self._usual_lines = usual_lines
         self._buffer: bytes | bytearray = b""
         self._pos = 0
         self._scanned = 0  # no end of the head before this
@@ -134,7 +143,7 @@ class RequestReader:
         self._refuse_as_broken(request)
         self._request = request
         if request.chunked:
-            self._chunks = ChunkedBody(self._body_bytes_max)
+            self._chunks = ChunkedBody(body_bytes_max(request, self._body_bytes_max))
         return self._continue_body(request)
 
     def _skip(self) -> None:
@@ -196,16 +205,17 @@ class RequestReader:
         self._pos = self._scanned = head_end + 4
         self._blank_skipped = False
         try:
-            request = _request.parse(bytes(buffer[pos : head_end + 4]), line_end - pos)
+            head = bytes(buffer[pos : head_end + 4])
+            request = _request.parse(head, line_end - pos, self._usual_lines)
         except RequestError:
             # Name the first fault, the one that is found when the head comes in drops.
             self._refuse_bare_lf(buffer, pos, pos, head_end + 4)
             raise
         if request.content_length > self._body_bytes_max:
-            self._refuse_as_broken(request)
-            raise RequestError(
-                "content-too-large", f"The body is above {self._body_bytes_max} bytes."
-            )
+            limit_bytes = body_bytes_max(request, self._body_bytes_max)
+            if request.content_length > limit_bytes:
+                self._refuse_as_broken(request)
+                raise RequestError("content-too-large", f"The body is above {limit_bytes} bytes.")
         return request
 
     def _await_line(self, buffer: bytes | bytearray, limit: int) -> None:

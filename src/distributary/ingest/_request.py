@@ -10,17 +10,13 @@ missing or double Host; and its Upgrade and CONNECT, which would skip the body.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import httptools
 
 from distributary.errors import RequestError
 from distributary.ingest import _limits
 
-EVENT_PATHS = frozenset((b"/events", b"/brokers/default/default"))
-"""Paths that publish to the default broker; everything else is the control process's."""
-
-_USUAL_LINES = {b"POST %s HTTP/1.1" % path: path for path in EVENT_PATHS}
 _REQUEST_LINE = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+) ([!-~]+) HTTP/1\.([01])")
 _HOST = re.compile(rb"[A-Za-z0-9\-._~!$&'()*+,;=:\[\]%]*")
 _ABSOLUTE = re.compile(rb"[Hh][Tt][Tt][Pp][Ss]?://([A-Za-z0-9\-._~!$&'()*+,;=:\[\]%]+)([/?].*)?")
@@ -103,19 +99,20 @@ class Request:
         self.head_ended = True
 
 
-def parse(head: bytes, line_end: int) -> Request:
+def parse(head: bytes, line_end: int, usual_lines: Mapping[bytes, bytes]) -> Request:
     """The request that *head* opens.
 
     Args:
         head: From the request line to the empty line, both included.
         line_end: Where the request line ends in it.
+        usual_lines: Request lines of a POST over HTTP/1.1 -> their path, which is canonical.
 
     Raises:
         RequestError: It breaks a rule or a limit of HTTP. The connection cannot be used any
             more, since where the request ends is unknown.
     """
     request = Request()
-    usual = _USUAL_LINES.get(head[:line_end])
+    usual = usual_lines.get(head[:line_end])
     if usual is None:
         _read_line(request, head, line_end)
     else:

@@ -5,7 +5,7 @@ Caller: ``app``, in the receiver's own process. Hides the event loop's server an
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from distributary.clock import Clock
@@ -41,6 +41,10 @@ class Server:
     def _sweep(self) -> None:
         self._sweeping = self._loop.call_later(_limits.SWEEP_S, self._sweep)
         self._desk.sweep()
+
+    def learn(self, addresses: Mapping[str, str]) -> None:
+        """These are all Brokers and Channels from now on; see ``serve``."""
+        self._desk.addresses.learn(addresses)
 
     async def close(self, drain_s: float) -> None:
         """Stops: no new connection, 503 to new requests, answers to what is in flight.
@@ -95,6 +99,7 @@ async def serve(
     control_socket: Path | None,
     clock: Clock,
     seen: Seen | None = None,
+    addresses: Mapping[str, str] | None = None,
 ) -> Server:
     """Receives events on *sock* until the server is closed.
 
@@ -102,11 +107,14 @@ async def serve(
         sock: A stream socket, bound and listening, perhaps inherited. The server closes it.
         appends: Where accepted requests go.
         settings: What the operator chose.
-        control_socket: Unix socket of the control process, which answers every path but the
-            events path; None: these are answered 404. It need not exist yet: until it does
+        control_socket: Unix socket of the control process, which answers every path that takes
+            no events; None: these are answered 404. It need not exist yet: until it does
             the answer is 503.
         clock: For deadlines, dates and ack times.
         seen: Takes the types and sources of accepted events; None: nobody asks.
+        addresses: Every Broker and Channel: path without its first slash -> address (its uid;
+            empty: the default broker's). None: not known yet; until ``Server.learn`` their
+            paths are answered 503.
 
     Returns:
         A server that has begun to accept.
@@ -114,6 +122,8 @@ async def serve(
     dial: _Dialler | None = None if control_socket is None else _Dialler(control_socket)
     port: Dial | None = dial
     desk = Desk(appends, settings, clock, port, seen)
+    if addresses is not None:
+        desk.addresses.learn(addresses)
     loop = asyncio.get_running_loop()
     listener = await loop.create_server(lambda: Connection(desk), sock=sock, backlog=_BACKLOG)
     return Server(desk, listener, dial)

@@ -4,11 +4,13 @@
 (retries), what lags and what could not be delivered. The partition's owner in ``pipeline``
 calls both from its flush thread, in that order: store first, then journal, because the cursor
 must never pass a match whose row is not yet durable (DESIGN rule 1). ``QuotaStore`` counts the
-deliveries of subscriptions with a ``maxevents``, over all partitions.
+deliveries of subscriptions with a ``maxevents``, over all partitions. ``FailingRoute`` tells
+``control`` whose deliveries fail.
 
 Hides: file formats, SQL, fsync.
 """
 
+from distributary.outcome._failing import FailingRoute, read_failing, write_failing
 from distributary.outcome._journal import (
     COMPACT_BYTES,
     DoneKey,
@@ -22,6 +24,7 @@ from distributary.outcome._journal import (
 )
 from distributary.outcome._quota import Grant, QuotaStore, Slot, SlotWish
 from distributary.outcome._store import (
+    IN_STORE,
     Changes,
     DeadLetter,
     DeliveryStore,
@@ -33,10 +36,12 @@ from distributary.outcome._store import (
 
 __all__ = [
     "COMPACT_BYTES",
+    "IN_STORE",
     "Changes",
     "DeadLetter",
     "DeliveryStore",
     "DoneKey",
+    "FailingRoute",
     "Failure",
     "Files",
     "Grant",
@@ -50,6 +55,8 @@ __all__ = [
     "SlotWish",
     "SystemFiles",
     "fit",
+    "read_failing",
     "read_journal",
     "sqlite_url",
+    "write_failing",
 ]

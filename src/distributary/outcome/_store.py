@@ -24,6 +24,10 @@ from distributary.flow import Leg
 from distributary.outcome._journal import DoneKey
 
 SCHEMA_VERSION = 1
+"""Raised where an older version must not write the file. A column that may be empty needs none."""
+IN_STORE = b""
+"""``RetryRow.event`` where the bytes stand in the store and are not at hand: up to 1 MiB each, so
+they are read when the row is due."""
 _meta = sa.MetaData()
 
 _version = sa.Table("delivery_schema", _meta, sa.Column("version", sa.Integer, primary_key=True))
@@ -44,6 +48,7 @@ _retry = sa.Table(
     sa.Column("error_data", sa.Text),
     sa.Column("reason", sa.Text),
     sa.Column("done", sa.Boolean, nullable=False),
+    sa.Column("event", sa.LargeBinary),
 )
 _lag = sa.Table(
     "lag",
@@ -101,6 +106,9 @@ class RetryRow(NamedTuple):
         not_before_ms: Wall clock of the next attempt, milliseconds.
         failure: What failed last; None for a match that was only moved out of the cursor's way.
         done: True for a finished row that stays until the cursor has passed it.
+        event: What is sent instead of the event in the log (a reply that became a dead letter),
+            ``event.record.encode`` of it; ``IN_STORE``: what the store holds stays. None: the
+            event in the log.
     """
 
     key: DoneKey
@@ -110,6 +118,7 @@ class RetryRow(NamedTuple):
     not_before_ms: int
     failure: Failure | None
     done: bool
+    event: bytes | None = None
 
 
 class LagRow(NamedTuple):
@@ -232,6 +241,7 @@ class DeliveryStore:
         self._partition = partition
         with self._guard(), self._engine.begin() as connection:
             _meta.create_all(connection)
+            _add_event_column(connection)
             found = connection.execute(sa.select(_version.c.version)).scalar()
             if found is None:
                 connection.execute(_version.insert().values(version=SCHEMA_VERSION))
@@ -251,14 +261,30 @@ class DeliveryStore:
             raise StoreError(f"the delivery store failed: {cause}") from error
 
     def rows(self) -> list[RetryRow]:
-        """Every retry row, done ones included, in the order of the next attempt."""
+        """Every retry row, done ones included, in the order of the next attempt.
+
+        ``event`` is None or ``IN_STORE``; ``row_event`` has the bytes.
+        """
+        columns = [column for column in _retry.c if column is not _retry.c.event]
         query = (
-            sa.select(_retry)
+            sa.select(*columns, _retry.c.event.is_not(None).label("has_event"))
             .where(_retry.c.partition == self._partition)
             .order_by(_retry.c.not_before_ms, _retry.c.offset, _retry.c.index)
         )
         with self._guard(), self._engine.connect() as connection:
             return [_row_of(found) for found in connection.execute(query).mappings()]
+
+    def row_event(self, key: DoneKey) -> bytes | None:
+        """The bytes of ``RetryRow.event`` that stand here; None: there are none."""
+        query = sa.select(_retry.c.event).where(
+            _retry.c.partition == self._partition,
+            _retry.c.offset == key.offset,
+            _retry.c.index == key.index,
+            _retry.c.route == key.route,
+        )
+        with self._guard(), self._engine.connect() as connection:
+            found = connection.execute(query).scalar()
+        return None if found is None else bytes(found)
 
     def lags(self) -> list[LagRow]:
         """Every lag row."""
@@ -326,10 +352,15 @@ class DeliveryStore:
                 )
 
     def _put_rows(self, connection: Connection, changes: Changes) -> None:
-        if not changes.rows:
-            return
-        rows = [self._values(row) for row in changes.rows.values()]
-        upsert(connection, _retry, rows)
+        rows = [self._values(row) for row in changes.rows.values() if row.event != IN_STORE]
+        if rows:
+            upsert(connection, _retry, rows)
+        kept = [self._values(row) for row in changes.rows.values() if row.event == IN_STORE]
+        if kept:
+            for values in kept:
+                del values["event"]
+            names = tuple(c.name for c in _retry.c if not c.primary_key and c.name != "event")
+            upsert(connection, _retry, kept, only=names)
 
     def _values(self, row: RetryRow) -> dict[str, Any]:
         failure = row.failure
@@ -347,6 +378,7 @@ class DeliveryStore:
             "error_code": failure.code if failure else None,
             "error_data": failure.data if failure else None,
             "done": row.done,
+            "event": row.event,
         }
 
     def _put_lags(self, connection: Connection, changes: Changes) -> None:
@@ -404,7 +436,16 @@ def _row_of(found: sa.RowMapping) -> RetryRow:
         found["not_before_ms"],
         failure,
         found["done"],
+        IN_STORE if found["has_event"] else None,
     )
+
+
+def _add_event_column(connection: Connection) -> None:
+    """Bring a table that an earlier version made up to date."""
+    names = {column["name"] for column in sa.inspect(connection).get_columns("retry")}
+    if "event" not in names:
+        kind = _retry.c.event.type.compile(connection.dialect)
+        connection.execute(sa.text(f"ALTER TABLE retry ADD COLUMN event {kind}"))
 
 
 def upsert(

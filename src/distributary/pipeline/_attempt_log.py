@@ -5,13 +5,16 @@ from pathlib import Path
 
 import msgspec
 
-from distributary.flow import Attempt
+from distributary.flow import Attempt, Leg
 from distributary.policy import Reply, Verdict
 
 FILE_BYTES_MAX = 64 * 1024 * 1024
 """The file is turned over at this size; one old one is kept: some 400,000 attempts."""
 BUFFER_BYTES_MAX = 64 * 1024
 """Lines are written together: a system call for each would cost as much as the attempt."""
+
+
+_LEGS = {Leg.EVENT: "event", Leg.DEAD_LETTER: "dead-letter", Leg.REPLY: "reply"}
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
@@ -86,7 +89,7 @@ class AttemptLog:
                 position[1],
                 position[2],
                 task.route,
-                "event" if task.leg == 1 else "dead-letter",
+                _LEGS[task.leg],
                 task.attempt,
                 verdict.decision.value,
                 round(attempt.duration_s, 6),

@@ -1,16 +1,33 @@
 """The events that a record of the log holds, whatever its kind."""
 
+from typing import NamedTuple
+
 from distributary.event import Event
 from distributary.event import record as event_record
-from distributary.flow import Kind, Logged, decode_tick
+from distributary.flow import TTL_MAX, Kind, Logged, decode_addressed, decode_tick
 
 
-def event_at(logged: Logged, index: int) -> Event:
+class Found(NamedTuple):
+    """An event as it stands in the log.
+
+    Attributes:
+        event: The event.
+        ttl: Passes through Brokers and Channels that it has left, from 1.
+    """
+
+    event: Event
+    ttl: int
+
+
+def event_at(logged: Logged, index: int) -> Found:
     """The event at *index* of a record that holds events: a tick holds one.
 
     Raises:
         EventError: The record cannot be read.
     """
     if logged.kind == Kind.TICK:
-        return decode_tick(logged.body).event
-    return event_record.decode(logged.body)[index]
+        return Found(decode_tick(logged.body).event, TTL_MAX)
+    if logged.kind == Kind.ADDRESSED:
+        addressed = decode_addressed(logged.body)
+        return Found(addressed.events[index], addressed.ttls[index])
+    return Found(event_record.decode(logged.body)[index], TTL_MAX)

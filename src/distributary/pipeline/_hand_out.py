@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 from distributary.deliver import Admission, BreakerState, Dispatcher
-from distributary.flow import Origin, Task, encode_route
+from distributary.flow import Leg, Origin, Task, encode_route
 from distributary.outcome import LagRow
 from distributary.pipeline._catch_up import CatchUp
 from distributary.pipeline._ledger import Ledger
@@ -118,12 +118,19 @@ class HandOut:
         self._furthest.pop(route, None)
 
     def _send(self, task: Task, target: RouteTarget) -> bool:
-        uri = target.sink.uri
-        admission = self._dispatcher.offer(task, target.sink)
-        if admission is Admission.FULL and self._patience.worth(uri):
+        uri = self._settle.replies.crowded(target)
+        if uri is None:
+            uri = target.sink.uri
+            admission = self._dispatcher.offer(task, target.sink)
+            if admission is Admission.ADMITTED:
+                return True
+            if admission is Admission.OPEN:
+                self._settle.failing.refused(task.route, uri)
+                self._yield(task, uri)
+                return True
+        if self._patience.worth(uri):
             return False
-        if admission is not Admission.ADMITTED:
-            self._yield(task, uri)
+        self._yield(task, uri)
         return True
 
     def _has_lag(self, task: Task) -> bool:
@@ -183,6 +190,9 @@ class HandOut:
             return self._ask_for_catch_up(task, target.events_max)
         if target.events_max is None and self._settle.crowded(task.route):
             return target.sink.uri
+        crowded = self._settle.replies.crowded(target)
+        if crowded is not None:
+            return crowded
         if self._dispatcher.offer(task, target.sink) is Admission.ADMITTED:
             return None
         return target.sink.uri
@@ -211,7 +221,11 @@ class HandOut:
         if self._settle.crowded(route, 0.5) or self._slots.busy(route):
             return False
         target = self._targets.get(route)
-        return target is None or self._patience.comfortable(target.sink.uri)
+        if target is None:
+            return True
+        if self._settle.replies.crowded(target) is not None:
+            return False
+        return self._patience.comfortable(target.sink.uri)
 
     # -- slots --------------------------------------------------------------------------------
 
@@ -243,7 +257,10 @@ class HandOut:
         for lane in self._dispatcher.lanes():
             if lane.queued and lane.breaker is BreakerState.OPEN:
                 for task in self._dispatcher.take_queued(lane.uri):
-                    self._yield(task, lane.uri)
+                    if task.leg is Leg.REPLY:
+                        self._settle.replies.hand_back(task)
+                    else:
+                        self._yield(task, lane.uri)
 
     def offer_anew(self) -> None:
         """Resources changed: what waits goes where the newest revision says (DESIGN rule 5)."""
@@ -252,7 +269,9 @@ class HandOut:
             # Rows, not held tasks: what came later may be on its way to the new sink, and a lag
             # that began at one of these would read it again.
             for task in self._dispatcher.take_queued(uri):
-                if self._targets.get(task.route) is None:
+                if task.leg is Leg.REPLY:
+                    self._settle.replies.hand_back(task)
+                elif self._targets.get(task.route) is None:
                     self._settle.drop(task)
                 else:
                     self._settle.park(task, uri)

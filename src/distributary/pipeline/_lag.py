@@ -7,6 +7,7 @@ from distributary.errors import EventError
 from distributary.event import Event
 from distributary.event import record as event_record
 from distributary.flow import (
+    TTL_MAX,
     Kind,
     Leg,
     Logged,
@@ -14,12 +15,15 @@ from distributary.flow import (
     Position,
     RouteRecord,
     Task,
+    address_of,
+    decode_addressed,
     decode_route,
     decode_tick,
     encode_route,
 )
 from distributary.log import iter_frames
 from distributary.outcome import LagRow, Mark
+from distributary.pipeline._decode import Found
 from distributary.pipeline._tracker import Tracker
 from distributary.route import WalkMatcher
 
@@ -240,14 +244,19 @@ class Lag:
         else:
             self._matcher.put(record)
 
-    def _events(self, logged: Logged) -> list[Event]:
-        """Those that the route may see; ticks of other routes are not among them."""
+    def _events(self, logged: Logged) -> list[Found]:
+        """Those that the route may see: of its own address, and its own ticks."""
         try:
             if logged.kind == Kind.EVENTS:
-                return event_record.decode(logged.body)
+                return [] if self._record.address else _all(event_record.decode(logged.body))
+            if logged.kind == Kind.ADDRESSED:
+                if address_of(logged.body) != self._record.address:
+                    return []
+                _, ttls, events = decode_addressed(logged.body)
+                return list(map(Found, events, ttls))
             if logged.kind == Kind.TICK:
                 tick = decode_tick(logged.body)
-                return [tick.event] if tick.uid == self.route else []
+                return _all([tick.event]) if tick.uid == self.route else []
         except EventError:
             return []  # The live reader has counted and reported it.
         return []
@@ -264,8 +273,14 @@ class Lag:
                 1,
                 logged.time_ms,
                 Origin.CATCH_UP,
+                ttl,
             )
-            for index, event in enumerate(self._events(logged))
+            for index, (event, ttl) in enumerate(self._events(logged))
             if index >= first and self._matcher.match(event)
         ]
         return [task for task in tasks if not self._offers.is_done(task)]
+
+
+def _all(events: list[Event]) -> list[Found]:
+    """*events*, each with all its passes."""
+    return [Found(event, TTL_MAX) for event in events]

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from distributary.clock import Clock
 from distributary.errors import StoreError
 from distributary.outcome import (
+    IN_STORE,
     Changes,
     DeadLetter,
     DeliveryStore,
@@ -149,6 +150,8 @@ class Ledger:
 
     def put_row(self, row: RetryRow) -> None:
         """A match waits as this row (or the row is done)."""
+        if row.event == IN_STORE and row.key in self._changes.rows:
+            row = row._replace(event=self._changes.rows[row.key].event)  # It is on its way there.
         self._changes.rows[row.key] = row
         self._arm()
 

@@ -1,10 +1,21 @@
 """What the live reader makes of a record: the tasks of the routes that see its events."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from distributary.errors import EventError
+from distributary.event import Event
 from distributary.event import record as event_record
-from distributary.flow import Kind, Leg, Logged, Origin, Position, Task, decode_tick
+from distributary.flow import (
+    TTL_MAX,
+    Kind,
+    Leg,
+    Logged,
+    Origin,
+    Position,
+    Task,
+    decode_addressed,
+    decode_tick,
+)
 from distributary.meter import Meter
 from distributary.outcome import DoneKey
 from distributary.pipeline._catch_up import CatchUp
@@ -53,7 +64,10 @@ class Matching:
         """The matches of a record that are the live reader's and not done."""
         try:
             if logged.kind == Kind.EVENTS:
-                return self._events(logged)
+                return self._events(logged, event_record.decode(logged.body))
+            if logged.kind == Kind.ADDRESSED:
+                address, ttls, events = decode_addressed(logged.body)
+                return self._events(logged, events, address, ttls)
             if logged.kind == Kind.TICK:
                 return self._tick(logged)
         except EventError as error:
@@ -62,16 +76,22 @@ class Matching:
             self._report("undecodable-record", {"offset": logged.offset, "error": str(error)})
         return []
 
-    def _events(self, logged: Logged) -> list[Task]:
-        offset, logged_ms, checksum, _, body = logged
-        events = event_record.decode(body)
+    def _events(
+        self,
+        logged: Logged,
+        events: Sequence[Event],
+        address: str = "",
+        ttls: Sequence[int] | None = None,
+    ) -> list[Task]:
+        """Events that were published to *address*; *ttls* None: all have all their passes."""
+        offset, logged_ms, checksum, _, _ = logged
         self._meter.counters["events_read_total"] += len(events)
         tasks: list[Task] = []
         lags = self._catch_up.by_route
         covers = self._catch_up.covers
         match = self._table.match
         for index, event in enumerate(events):
-            for route in match(event):
+            for route in match(event, address):
                 if route in lags and covers(route, offset, index):
                     continue
                 task = Task(
@@ -83,6 +103,7 @@ class Matching:
                     1,
                     logged_ms,
                     Origin.LIVE,
+                    TTL_MAX if ttls is None else ttls[index],
                 )
                 if offset >= self._seen_until or not self.is_done(task):
                     tasks.append(task)

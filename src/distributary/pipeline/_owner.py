@@ -8,7 +8,7 @@ names it.
 from collections.abc import Callable, Sequence
 
 from distributary.errors import DistributaryError, StoreError
-from distributary.flow import Attempt, Kind, Logged, Origin, RouteRecord, Task, encode_route
+from distributary.flow import Attempt, Kind, Leg, Logged, Origin, RouteRecord, Task, encode_route
 from distributary.outcome import LagRow
 from distributary.pipeline._catch_up import CatchUp
 from distributary.pipeline._hand_out import HandOut
@@ -72,6 +72,7 @@ class Owner:
             dispatcher=self.dispatcher,
             slots=self._slots,
             let_go=self._let_go,
+            on_room=self._on_room,
             fail=self._fail,
         )
         self._hand_out = HandOut(
@@ -193,6 +194,7 @@ class Owner:
     def _end_route(self, route: str) -> None:
         self._slots.forget(route)
         self._hand_out.forget(route)
+        self._settle.failing.delivered(route)  # There is nothing to tell of it any more.
         for first, end in self._catch_up.drop(route):
             self._report_lag_dropped(route, first, end)
 
@@ -384,21 +386,26 @@ class Owner:
         """Start nothing more; wait for what is under way; make it durable; then call *done*.
 
         What was queued and not started stays above the cursor (or as its row, or its lag) and is
-        the next owner's.
+        the next owner's. Replies are sent: their deliveries are under way.
 
         Args:
             deadline_s: Seconds to wait for attempts under way; those that have no answer by then
                 are left without an outcome, as after a crash.
-            done: Called with the number of attempts that were left.
+            done: Called with the number of attempts, and of replies, that were left.
         """
         self._stop()
+        replies = self._settle.replies
         for task in self.dispatcher.take_queued():
-            self._slots.leave(task)
+            if task.leg is Leg.REPLY:
+                replies.hand_back(task)
+            else:
+                self._slots.leave(task)
         clock, timers = self._around.clock, self._around.timers
         until_s = clock.monotonic_s() + deadline_s
 
         def look() -> None:
-            left = self.dispatcher.in_flight
+            replies.tick()
+            left = self.dispatcher.in_flight + replies.unfinished()
             if left and clock.monotonic_s() < until_s:
                 timers.call_later(0.005, look)
             else:

@@ -12,7 +12,7 @@
       outcome/p0000/routes        route table at a durable cursor (a cache, can be rebuilt)
       outcome/p0000/OWNER         locked by the process that delivers the partition
       outcome/quota.db            deliveries of counted subscriptions (all partitions)
-      run/                        sockets, boards, metric snapshots: nothing to keep
+      run/                        sockets, boards, metric snapshots, failing routes: nothing to keep
       spark/                      Spark's checkpoint: scratch, rebuilt when damaged
 """
 
@@ -95,6 +95,10 @@ class Places:
     def board(self, partition: int) -> Path:
         """Numbers shared between processes."""
         return self.run / f"p{partition:04d}.board"
+
+    def failing(self, partition: int) -> Path:
+        """Routes whose deliveries fail, as the owner of *partition* sees them."""
+        return self.run / f"failing-p{partition:04d}.json"
 
     @property
     def ingest_board(self) -> Path:

@@ -194,6 +194,7 @@ class Session:
                 aside=_Blocking(self._loop, self._aside),
                 make_dispatcher=self._make_dispatcher,
                 routes_path=places.routes(partition),
+                failing_path=places.failing(partition),
                 on_failed=self._on_failed,
                 report=lambda event, fields: self._log.info(event, **fields),
             )

@@ -9,23 +9,35 @@ from collections.abc import Callable
 
 from distributary.deliver import Admission, BreakerState, Dispatcher
 from distributary.errors import DistributaryError, LogError
+from distributary.event import Event
 from distributary.event import record as event_record
-from distributary.flow import Attempt, Leg, Origin, Position, Task
-from distributary.outcome import DeadLetter, DoneKey, Failure, RetryRow
+from distributary.flow import Attempt, Leg, Origin, Task
+from distributary.outcome import IN_STORE, DeadLetter, DoneKey, Failure, RetryRow
 from distributary.pipeline._dead_letter import dead_letter_event, failure_of
-from distributary.pipeline._decode import event_at
+from distributary.pipeline._failing import Failing
 from distributary.pipeline._ledger import Ledger
 from distributary.pipeline._ports import RouteTarget
+from distributary.pipeline._reload import Reload
+from distributary.pipeline._replies import Refused, Replies
 from distributary.pipeline._slots import Slots, key_of
 from distributary.pipeline._surroundings import Surroundings
 from distributary.pipeline._waiting import Waiting
-from distributary.policy import DELIVERED, JITTER_SHARE_MAX, Decision, Reply, classify
+from distributary.policy import (
+    DELIVERED,
+    JITTER_SHARE_MAX,
+    Decision,
+    Reply,
+    Verdict,
+    classify,
+)
 
 DUE_COUNT = 256
 """Due rows taken before the loop gets its turn."""
 FORGET_S = 1.0
 """How often finished rows are looked through for those that nobody can ask about any more. There
 may be 100,000 of them while a match below holds the cursor, and a flush comes every 10 ms."""
+STORED_LOOK_S = 0.05
+"""A row whose event was just handed to the store is looked at again this late: some flushes."""
 UNPARK_COUNT = 64
 """Parked rows tried when a lane says that it has room."""
 
@@ -44,6 +56,7 @@ class Settle:
         dispatcher: Takes due retries.
         slots: Of counted subscriptions.
         let_go: Tells the stream of a task that it need not wait for it.
+        on_room: Takes the URI of a lane that may have room.
         fail: Takes why the owner cannot go on.
     """
 
@@ -55,6 +68,7 @@ class Settle:
         dispatcher: Dispatcher,
         slots: Slots,
         let_go: Callable[[Task], None],
+        on_room: Callable[[str], None],
         fail: Callable[[DistributaryError], None],
     ) -> None:
         self._around = around
@@ -76,7 +90,16 @@ class Settle:
         self._latency = around.meter.histogram("delivery_latency_seconds")
         self._duration = around.meter.histogram("attempt_duration_seconds")
         self._waiting = Waiting()
-        self._records = around.make_records()
+        self.replies = Replies(
+            around,
+            dispatcher=dispatcher,
+            delivered=lambda task: self._delivered(task, self._clock.wall_ms()),
+            refused=self._reply_refused,
+            route_gone=self.drop,
+            on_room=on_room,
+        )
+        self.failing = Failing(around)
+        self._reloads = Reload(around)
         self._armed_s: float | None = None
         self._stopped = False
         self._forgot_s = float("-inf")
@@ -96,7 +119,7 @@ class Settle:
 
     def close(self) -> None:
         """Let the log's files go; ``stop`` came before."""
-        self._records.close()
+        self._reloads.close()
 
     # -- answers ------------------------------------------------------------------------------
 
@@ -106,9 +129,17 @@ class Settle:
         answer = attempt.answer
         now_ms = self._clock.wall_ms()
         self._duration.observe(attempt.duration_s)
+        if task.leg is Leg.REPLY:
+            self.replies.answered(attempt)
+            return
         if type(answer) is Reply and 200 <= answer.status < 300:
             self._attempts.line(attempt, DELIVERED, now_ms)
-            self._delivered(task, now_ms)
+            if answer.event is None and answer.event_fault is None:
+                self._delivered(task, now_ms)
+            elif task.leg is Leg.EVENT:
+                self.replies.take(task, answer, self._targets.get(task.route))
+            else:
+                self._delivered(task, now_ms)  # A dead letter sink has nothing to reply to.
             return
         target = self._targets.get(task.route)
         if target is None:
@@ -119,22 +150,52 @@ class Settle:
         verdict = classify(answer, task.attempt, policy, self._around.random.unit(), now_ms)
         self._attempts.line(attempt, verdict, now_ms)
         uri = (dest or target.sink).uri
+        self.failing.failed(task.route, verdict, uri)
+        failure = failure_of(answer, verdict.reason, uri)
         if verdict.decision is Decision.RETRY:
-            failure = failure_of(answer, verdict.reason, uri)
             if task.leg is Leg.DEAD_LETTER:
                 failure = self._failure_before(task) or failure
-            self._meter.add("retried_total")
-            self._wait(task, failure, verdict.wait_s, attempt=task.attempt + 1)
+            self._again(task, failure, verdict)
         else:
-            self._failed(task, target, failure_of(answer, verdict.reason, uri))
+            self._failed(task, target, failure)
+
+    def _again(self, task: Task, failure: Failure, verdict: Verdict) -> None:
+        self._meter.add("retried_total")
+        self._wait(task, failure, verdict.wait_s, attempt=task.attempt + 1)
 
     def _failure_before(self, task: Task) -> Failure | None:
         row = self._waiting.rows.get(key_of(task))
         return row.failure if row else None
 
+    def _reply_refused(self, refused: Refused) -> None:
+        """The whole delivery has failed, since what it brought was not taken (decision 15)."""
+        task, attempt, dest = refused
+        target = self._targets.get(task.route)
+        if target is None:
+            self.drop(task)
+            return
+        now_ms = self._clock.wall_ms()
+        verdict = classify(
+            attempt.answer,
+            task.attempt,
+            target.sink.policy,
+            self._around.random.unit(),
+            now_ms,
+            insist=target.reply_kept,
+        )
+        self._attempts.line(attempt, verdict, now_ms)
+        self.failing.failed(task.route, verdict, dest)
+        failure = failure_of(attempt.answer, verdict.reason, dest)
+        if verdict.decision is Decision.RETRY:
+            self._again(task, failure, verdict)
+        else:
+            self._failed(task, target, failure, None if target.reply_kept else attempt.task.event)
+
     def _delivered(self, task: Task, now_ms: int) -> None:
         if task.leg is Leg.EVENT:
             self._counters["delivered_total"] += 1
+            if self.failing.any:
+                self.failing.delivered(task.route)
             self._latency.observe((now_ms - task.logged_ms) / 1000)
             if self._slots.any:
                 slot = self._slots.settle(key_of(task))
@@ -158,13 +219,25 @@ class Settle:
                 self._ledger.put_row(row)
         self._let_go(task)
 
-    def _failed(self, task: Task, target: RouteTarget, failure: Failure) -> None:
-        """No further attempt at this destination: the dead letter leg, or the store."""
+    def _failed(
+        self, task: Task, target: RouteTarget, failure: Failure, reply: Event | None = None
+    ) -> None:
+        """No further attempt at this destination: the dead letter leg, or the store.
+
+        Args:
+            task: The match.
+            target: Of its route.
+            failure: Why.
+            reply: The dead letter is this reply of the sink, not the event.
+        """
         self._free(key_of(task))
+        if reply is not None:
+            task.event = reply
         if task.leg is Leg.EVENT and target.dead_letter is not None:
             task.leg = Leg.DEAD_LETTER
             task.event = dead_letter_event(task.event, failure)
-            self._wait(task, failure, 0.0, attempt=1)
+            stored = None if reply is None else event_record.encode([task.event])
+            self._wait(task, failure, 0.0, attempt=1, stored=stored)
             return
         # On the dead letter leg the event tells already why its own sink failed; the row tells
         # why this one did.
@@ -230,17 +303,39 @@ class Settle:
         dest = target.sink if row.leg is Leg.EVENT else target.dead_letter or target.sink
         return dest.policy.backoff_max_s * (1.0 + JITTER_SHARE_MAX)
 
-    def _wait(self, task: Task, failure: Failure | None, wait_s: float, attempt: int) -> None:
+    def _wait(
+        self,
+        task: Task,
+        failure: Failure | None,
+        wait_s: float,
+        attempt: int,
+        stored: bytes | None = None,
+    ) -> None:
+        """The match goes on as a row.
+
+        Args:
+            task: The match, as it goes on.
+            failure: What its last attempt came to.
+            wait_s: Until the next one.
+            attempt: Number of that.
+            stored: Its event, where that is not the log's and does not stand in its row yet.
+        """
+        key = key_of(task)
         not_before_ms = self._clock.wall_ms() + int(wait_s * 1000)
         row = RetryRow(
-            key_of(task), task.checksum, task.leg, attempt, not_before_ms, failure, done=False
+            key, task.checksum, task.leg, attempt, not_before_ms, failure, done=False, event=stored
         )
+        before = self._waiting.rows.get(key)
+        if stored is None and before is not None and before.event == IN_STORE:
+            row = row._replace(event=IN_STORE)
         task.attempt = attempt
         if task.leg is Leg.EVENT:
             self._slots.rest(key_of(task))
         self._let_go(task)
         task.origin = Origin.RETRY
         self._ledger.put_row(row)
+        if row.event is not None:
+            row = row._replace(event=IN_STORE)  # Up to 1 MiB each: not for as long as it waits.
         self._waiting.put(row, self._clock.monotonic_s() + wait_s, task)
         self._arm()
 
@@ -299,8 +394,10 @@ class Settle:
             self._around.report("void-row", {"offset": key.offset, "route": key.route})
 
     def room(self, uri: str) -> None:
-        """The lane of *uri* has room: its parked rows go on until it takes no more."""
+        """The lane of *uri* has room: replies and parked rows go on until it takes no more."""
         try:
+            if not self.replies.room(uri):
+                return
             for _ in range(UNPARK_COUNT):
                 row = None if self._stopped else self._waiting.unpark(uri)
                 if row is None or self._attempt_row(row) == uri:
@@ -311,7 +408,9 @@ class Settle:
         self._around.timers.call_later(0.0, lambda: self.room(uri))
 
     def tick(self) -> None:
-        """Look after rows whose lane will not tell: it refused nothing, or was dropped."""
+        """Look after what waits for a lane that will not tell: it refused nothing, or is gone."""
+        self.replies.tick()
+        self.failing.tick()
         for uri in self._waiting.parked_uris():
             lane = self._dispatcher.lane(uri)
             if lane is None or lane.breaker is not BreakerState.OPEN:
@@ -358,6 +457,10 @@ class Settle:
             # The dead letter sink was taken away while its letter waited.
             self._failed(task, target, row.failure or Failure("no-dead-letter-sink", ""))
             return None
+        if row.leg is Leg.EVENT:
+            crowded = self.replies.crowded(target)
+            if crowded is not None:
+                return self._park(row, crowded)
         if self._dispatcher.offer_retry(task, dest) is Admission.ADMITTED:
             return None
         return self._park(row, dest.uri)
@@ -379,27 +482,19 @@ class Settle:
             self._waiting.park(key, waits_for_slot(key.route))
 
     def _reload(self, row: RetryRow) -> Task | None:
-        """The task of a row, from the log; None where the row is void."""
-        key = row.key
+        """The task of a row, read again; None where it is void, or cannot be read now."""
+        stored = None
+        if row.event is not None:
+            stored = self._around.store.row_event(row.key)
+            if stored is None:  # The flush that brings it there is not done.
+                self._waiting.put(row, self._clock.monotonic_s() + STORED_LOOK_S, None)
+                self._arm()
+                return None
         try:
-            found = next(iter(self._records.read(key.offset, key.offset + 1)), None)
+            task = self._reloads.task(row, stored)
         except LogError as error:
             self._fail(error)
             return None
-        if found is None or found.checksum != row.checksum:
-            # The log lost that record (DESIGN rule 1: such a row is void), or it was damaged.
-            self.void(key)
-            return None
-        event = event_at(found, key.index)
-        if row.leg is Leg.DEAD_LETTER and row.failure is not None:
-            event = dead_letter_event(event, row.failure)
-        return Task(
-            Position(self._around.partition, key.offset, key.index),
-            row.checksum,
-            key.route,
-            event,
-            row.leg,
-            row.attempt,
-            found.time_ms,
-            Origin.RETRY,
-        )
+        if task is None:
+            self.void(row.key)
+        return task

@@ -35,6 +35,7 @@ class Surroundings:
         blocking: Runs the flushes.
         aside: Runs what else blocks, and must not wait for a flush nor hold one up.
         routes_path: Where the route table is kept.
+        failing_path: Where it is told which routes fail.
         on_failed: Called once with the reason when the owner cannot go on.
         report: Takes one line for people: (event, fields).
     """
@@ -56,5 +57,6 @@ class Surroundings:
     aside: Blocking
     make_dispatcher: Callable[[Callable[[Attempt], None], Callable[[str], None]], Dispatcher]
     routes_path: Path
+    failing_path: Path
     on_failed: Callable[[DistributaryError], None]
     report: Callable[[str, dict[str, object]], None]

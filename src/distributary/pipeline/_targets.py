@@ -3,14 +3,18 @@
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 from distributary.control import (
     Directory,
     Keys,
     Listed,
+    ListedRoute,
     RouteChanges,
+    RouteEndpoint,
     Sealer,
     delivery_policy,
+    route_policy,
     store_url,
 )
 from distributary.deliver import Destination
@@ -69,9 +73,8 @@ class DirectoryTargets:
             if target is None:
                 continue
             if self._directory.revision(route) != target.revision or route in renewed:
-                self._changed.add(target.sink.uri)
-                if target.dead_letter is not None:
-                    self._changed.add(target.dead_letter.uri)
+                ways = (target.sink, target.dead_letter, target.reply)
+                self._changed.update(way.uri for way in ways if way is not None)
                 del self._targets[route]
         return True
 
@@ -111,6 +114,8 @@ class DirectoryTargets:
             assert listed is not None
         except StoreError as error:
             return self._unusable(_unreadable(route, revision), str(error), route)
+        if isinstance(listed, ListedRoute):
+            return _route_target(listed)
         try:
             return _target(listed, self._directory.credential(route))
         except StoreError as error:
@@ -138,6 +143,33 @@ class DirectoryTargets:
 def _unreadable(route: str, revision: int) -> RouteTarget:
     """Stands for a resource whose sink nobody can tell."""
     return RouteTarget(revision, Destination(f"unreadable:{route}", policy=UNREADABLE_POLICY), None)
+
+
+def _route_target(listed: ListedRoute) -> RouteTarget:
+    settings = listed.settings
+    policy = route_policy(settings)
+    sink = _endpoint(settings.sink, policy, settings.format)
+    reply, dead = settings.reply, settings.dead_letter
+    return RouteTarget(
+        listed.revision,
+        dataclasses.replace(sink, unusable=settings.unusable, wants_reply=settings.wants_reply),
+        None if dead is None else _endpoint(dead, policy, settings.format),
+        reply=None if reply is None else _endpoint(reply, policy, settings.format),
+        reply_kept=settings.reply_kept,
+    )
+
+
+def _endpoint(
+    endpoint: RouteEndpoint, policy: DeliveryPolicy, format_: Literal["binary", "structured"]
+) -> Destination:
+    return Destination(
+        uri=endpoint.uri,
+        format=format_,
+        policy=policy,
+        dial=endpoint.dial,
+        own=endpoint.own,
+        ca_certs=endpoint.ca_certs,
+    )
 
 
 def _target(listed: Listed, credential: Credential | None) -> RouteTarget:

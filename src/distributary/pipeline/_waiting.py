@@ -106,7 +106,7 @@ class Waiting:
         """The row of *key* is done; it stays in ``finished`` until it is forgotten."""
         row = self._remove(key)
         if row is not None:
-            row = row._replace(done=True)
+            row = row._replace(done=True, event=None)
             self.finished[key] = row
         return row
 

@@ -76,6 +76,8 @@ def classify(
     policy: DeliveryPolicy,
     jitter: float,
     now_wall_ms: int,
+    *,
+    insist: bool = False,
 ) -> Verdict:
     """What *answer* means for the event: the only place that decides it.
 
@@ -85,6 +87,8 @@ def classify(
         policy: Attempts (``1 + retry``), growth of the waits and their ceiling.
         jitter: Where to land in the jitter window of the wait, 0.0 to 1.0.
         now_wall_ms: The wall clock, milliseconds since 1970, to read ``Retry-After`` by.
+        insist: Make another attempt after a final answer too, while there are any: the answer is
+            that of a Broker to a reply, and the whole delivery is made again (decision 15).
 
     Returns:
         ``DELIVERED``; ``RETRY`` with ``wait_s``; or ``DEAD_LETTER`` when the answer is final or
@@ -108,7 +112,7 @@ def classify(
         asked_s = (
             retry_after_s(answer.retry_after, now_wall_ms) if rule.retry_after_honoured else None
         )
-    if not retryable:
+    if not retryable and not insist:
         return Verdict(Decision.DEAD_LETTER, reason)
     if attempt > policy.retry:
         return Verdict(Decision.DEAD_LETTER, f"attempts-used-up: {reason}")

@@ -9,7 +9,7 @@ BANK_ROUTES_MAX: Final = 256
 """Routes in a bank: bits of the numbers that are kept. More would make every number larger and
 every change forget more; fewer would mean more looking up."""
 MEMO_ENTRIES_MAX: Final = 65_536
-"""Values of which all memos of one matcher know the answer, together: about 12 MB, and 45 MB at
+"""Values of which all memos of one table's matchers know the answer, together: about 12 MB, and 45 MB at
 the very worst. Attributes worth it have thousands of values; there is no end of the others."""
 MEMO_CHARS_MAX: Final = 128
 """Longer values are not kept: they hardly ever come twice, and fill the memory."""
@@ -24,7 +24,7 @@ _Memo: TypeAlias = dict[_Key, int]
 
 
 class Budget:
-    """Bounds what the memos of one matcher hold together.
+    """Bounds what the memos of a table's matchers hold together.
 
     At the limit all of them are emptied: that needs no bookkeeping where a memo answers, and what
     is still asked for is back at once.

@@ -1,7 +1,7 @@
 """The matcher that finds the routes of an event without looking at the others."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from distributary import filter as filters
 from distributary.event import Event, canonical
@@ -10,6 +10,12 @@ from distributary.route._banks import Budget
 from distributary.route._buckets import Bucket, Crowd, count, with_route, without_route
 from distributary.route._route import Arrival, Hits, Route
 from distributary.route._shelf import Shelf
+
+_ALWAYS_PRESENT: Final = frozenset(("specversion", "id", "source", "type"))
+"""Every event has them: to ask for them asks nothing."""
+_PRESENT_BREADTH: Final = 128
+"""What it counts as a cover that an attribute is there: more than a prefix of one
+character, and fewer than what nearly all events share."""
 
 
 class IndexMatcher:
@@ -24,12 +30,15 @@ class IndexMatcher:
 
     It says the same as ``WalkMatcher``, which the property tests hold. ``docs/design/matching.md``
     draws it.
+
+    Args:
+        budget: Of what is remembered of values, with other matchers; None: one of its own.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget | None = None) -> None:
         self._routes: dict[str, Route] = {}
         self._created = 0
-        self._budget = Budget()
+        self._budget = Budget() if budget is None else budget
         self._shelves: dict[str, Shelf] = {}
         self._coverless = Crowd((), self._budget)
 
@@ -70,6 +79,10 @@ class IndexMatcher:
         if len(hits) > 1:
             return tuple([hits[order] for order in sorted(hits)])
         return tuple(hits.values())
+
+    def another(self) -> "IndexMatcher":
+        """See ``Matcher.another``."""
+        return IndexMatcher(self._budget)
 
     def __len__(self) -> int:
         return len(self._routes)
@@ -113,7 +126,8 @@ class IndexMatcher:
         shelf = self._shelves.get(predicate.attribute)
         bucket = None if shelf is None else shelf.get(predicate)
         standing = count(bucket)
-        return filters.breadth((predicate,)) * (1 + standing)
+        breadth = filters.breadth((predicate,)) if predicate.text else _PRESENT_BREADTH
+        return breadth * (1 + standing)
 
 
 def _collect(met: list[Bucket], attributes: filters.Attributes, hits: Hits) -> None:
@@ -151,6 +165,9 @@ def _conditions(record: RouteRecord) -> Iterator[_Condition]:
         yield _one_of("type", record.types)
     if record.source is not None:
         yield _one_of("source", (record.source,))
+    for name in record.present:
+        if name not in _ALWAYS_PRESENT:
+            yield _present(name)
     if record.filters:
         found = filters.compile(record.filters)
         yield _Condition(found.comparisons_max, found.covers, found.conjuncts)
@@ -162,6 +179,15 @@ def _one_of(name: str, texts: tuple[str, ...]) -> _Condition:
 
     def test(attributes: filters.Attributes) -> bool:
         return attributes.get(name) in each
+
+    return _Condition(1, (cover,), (filters.Part(test, frozenset((name,)), cover),))
+
+
+def _present(name: str) -> _Condition:
+    cover = (filters.Predicate("prefix", name, ""),)
+
+    def test(attributes: filters.Attributes) -> bool:
+        return name in attributes
 
     return _Condition(1, (cover,), (filters.Part(test, frozenset((name,)), cover),))
 

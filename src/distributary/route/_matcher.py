@@ -10,6 +10,8 @@ from distributary.flow import RouteRecord
 class Matcher(Protocol):
     """A set of routes that says which of them an event matches.
 
+    It does not look at where an event was published: the routes of one address are one set.
+
     Pure: no I/O, no clock. Not safe for use by two threads at once.
     """
 
@@ -30,6 +32,10 @@ class Matcher(Protocol):
 
         The event is a valid one: ``type`` and ``source`` are strings.
         """
+        ...
+
+    def another(self) -> "Matcher":
+        """A matcher without routes that shares what this one may keep in memory."""
         ...
 
     def __len__(self) -> int:
@@ -60,6 +66,10 @@ class WalkMatcher:
         attributes = event.attributes
         return tuple([uid for uid, test in self._tests.items() if test(attributes)])
 
+    def another(self) -> "WalkMatcher":
+        """See ``Matcher.another``; it keeps nothing that would be shared."""
+        return WalkMatcher()
+
     def __len__(self) -> int:
         return len(self._tests)
 
@@ -85,6 +95,10 @@ class BlindMatcher:
         """Always empty."""
         return ()
 
+    def another(self) -> "BlindMatcher":
+        """See ``Matcher.another``; it keeps nothing that would be shared."""
+        return BlindMatcher()
+
     def __len__(self) -> int:
         return len(self._uids)
 
@@ -92,11 +106,13 @@ class BlindMatcher:
 def _route_test(record: RouteRecord) -> filters.Test:
     passes = filters.compile(record.filters).matches
     source, types = record.source, frozenset(record.types)
+    present = frozenset(record.present)
 
     def test(attributes: filters.Attributes) -> bool:
         return (
             (source is None or attributes.get("source") == source)
             and (not types or attributes.get("type") in types)
+            and (not present or present <= attributes.keys())
             and passes(attributes)
         )
 

@@ -8,15 +8,19 @@ from distributary.route._buckets import Bucket
 class Shelf:
     """What stands behind the predicates on one attribute.
 
+    A prefix of no characters says that the attribute is there, with any value.
+
     Attributes:
+        there: Where it is there at all; None: nothing.
         exact: By the text that the attribute is.
         prefixes: By the text that it begins with; None: there are none.
         suffixes: By the text that it ends with; None: there are none.
     """
 
-    __slots__ = ("exact", "prefixes", "suffixes")
+    __slots__ = ("exact", "prefixes", "suffixes", "there")
 
     def __init__(self) -> None:
+        self.there: Bucket | None = None
         self.exact: dict[str, Bucket] = {}
         self.prefixes: Affixes | None = None
         self.suffixes: Affixes | None = None
@@ -26,6 +30,8 @@ class Shelf:
         bucket = self.exact.get(value)
         if bucket is not None:
             met.append(bucket)
+        if self.there is not None:
+            met.append(self.there)
         if self.prefixes is not None:
             self.prefixes.find(value, met)
         if self.suffixes is not None:
@@ -35,6 +41,8 @@ class Shelf:
         """What stands behind *predicate*."""
         if predicate.how == "exact":
             return self.exact.get(predicate.text)
+        if not predicate.text:
+            return self.there
         affixes = self.prefixes if predicate.how == "prefix" else self.suffixes
         return None if affixes is None else affixes.get(predicate.text)
 
@@ -42,6 +50,8 @@ class Shelf:
         """Let *bucket* stand behind *predicate*, in place of what stood there."""
         if predicate.how == "exact":
             self.exact[predicate.text] = bucket
+        elif not predicate.text:
+            self.there = bucket
         elif predicate.how == "prefix":
             self.prefixes = self.prefixes or Affixes(suffixes=False)
             self.prefixes.put(predicate.text, bucket)
@@ -53,6 +63,8 @@ class Shelf:
         """Let nothing stand behind *predicate* any more."""
         if predicate.how == "exact":
             del self.exact[predicate.text]
+        elif not predicate.text:
+            self.there = None
         elif predicate.how == "prefix":
             assert self.prefixes is not None
             self.prefixes.remove(predicate.text)
@@ -63,4 +75,4 @@ class Shelf:
             self.suffixes = self.suffixes or None
 
     def __bool__(self) -> bool:
-        return bool(self.exact or self.prefixes or self.suffixes)
+        return bool(self.exact or self.there or self.prefixes or self.suffixes)

@@ -1,5 +1,6 @@
 """The routes that stand at one point of the log: route records applied in log order."""
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -36,18 +37,23 @@ class RouteTable:
     one by one, from a snapshot onwards, or partly twice (DESIGN rule 4). Every partition holds
     every route record in the same order, so each partition's owner has its own table.
 
+    Each address has a matcher of its own, so no route sees an event of another address, and none
+    costs one anything.
+
     Records are kept as their encoded bytes, a third of what they are as objects, and ready for
     snapshots.
 
     Pure: no I/O, no clock. Not safe for use by two threads at once.
 
     Args:
-        make_matcher: Builds the empty matcher that holds the routes.
+        make_matcher: Builds the empty matcher that holds the routes of the default broker.
     """
 
     def __init__(self, make_matcher: Callable[[], Matcher] = IndexMatcher) -> None:
         self._matcher = make_matcher()
-        self._bodies: dict[str, bytes] = {}  # by uid, in the order of creation
+        self._elsewhere: dict[str, Matcher] = {}  # by address, of the others; none is empty
+        self._addresses: dict[str, str] = {}  # by uid, of the routes there
+        self._bodies: dict[str, bytes] = {}  # by uid, in the order in which they came there
         self._alone: dict[str, WalkMatcher] = {}
         self._last_seq = 0
 
@@ -72,22 +78,52 @@ class RouteTable:
         if record.op == "put":
             self._put(record)
         else:
-            self._matcher.remove(record.uid)
-            self._bodies.pop(record.uid, None)
+            self._remove(record.uid)
         self._last_seq = record.seq
         return True
 
     def _put(self, record: RouteRecord) -> None:
-        self._matcher.put(record)
+        uid, address = record.uid, sys.intern(record.address)
+        found = self._matcher_of(address)
+        matcher = self._matcher.another() if found is None else found
+        matcher.put(record)
+        if uid in self._bodies and self._addresses.get(uid, "") != address:
+            self._remove(uid)  # it comes to another address as a new one does: last
+        if address:
+            self._elsewhere[address] = matcher
+            self._addresses[uid] = address
         # a copy: the encoder's own bytes have a third more room than they need
-        self._bodies[record.uid] = bytes(memoryview(encode_route(record)))
+        self._bodies[uid] = bytes(memoryview(encode_route(record)))
 
-    def match(self, event: Event) -> tuple[str, ...]:
-        """Uids of the routes that *event* matches, in the order in which they were created."""
-        return self._matcher.match(event)
+    def _remove(self, uid: str) -> None:
+        self._bodies.pop(uid, None)
+        address = self._addresses.pop(uid, "")
+        matcher = self._matcher_of(address)
+        assert matcher is not None
+        matcher.remove(uid)
+        if address and not len(matcher):
+            del self._elsewhere[address]
+
+    def _matcher_of(self, address: str) -> Matcher | None:
+        return self._elsewhere.get(address) if address else self._matcher
+
+    def match(self, event: Event, address: str = "") -> tuple[str, ...]:
+        """Uids of the routes that *event* matches, in the order in which they came to *address*.
+
+        Args:
+            event: The event.
+            address: Where it was published: uid of a Broker or Channel; empty: the default broker.
+        """
+        if not address:
+            return self._matcher.match(event)
+        matcher = self._elsewhere.get(address)
+        return () if matcher is None else matcher.match(event)
 
     def matches(self, uid: str, event: Event) -> bool:
-        """Whether the route *uid*, if it is here, matches *event*; no other one is looked at."""
+        """Whether the route *uid*, if it is here, matches *event*, wherever that was published.
+
+        No other route is looked at.
+        """
         alone = self._alone.get(uid)
         if alone is None:
             record = self.record(uid)
@@ -109,11 +145,11 @@ class RouteTable:
         return None if body is None else decode_route(body)
 
     def records(self) -> Iterator[RouteRecord]:
-        """The newest record of every route, in the order in which the routes were created."""
+        """The newest record of every route, in the order in which they came to their addresses."""
         return map(decode_route, self._bodies.values())
 
     def __len__(self) -> int:
-        return len(self._matcher)
+        return len(self._bodies)
 
     def snapshot(self) -> bytes:
         """The table as the body of a ``ROUTE_SNAPSHOT``: JSON, so that people can read the log.

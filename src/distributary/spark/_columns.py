@@ -9,16 +9,16 @@ from typing import Final
 import pyarrow as pa
 
 from distributary.event import AttributeValue, Event, canonical, record
-from distributary.flow import Kind, Logged
+from distributary.flow import TTL_MAX, Kind, Logged, decode_addressed
 
 __all__ = ["ARROW_SCHEMA", "SPARK_SCHEMA", "batches"]
 
 SPARK_SCHEMA: Final = (
-    "partition INT, offset BIGINT, index INT, logged_at TIMESTAMP, specversion STRING, id STRING, "
-    "source STRING, type STRING, subject STRING, time STRING, datacontenttype STRING, "
-    "dataschema STRING, extensions MAP<STRING, STRING>, data BINARY"
+    "partition INT, offset BIGINT, index INT, logged_at TIMESTAMP, address STRING, ttl INT, "
+    "specversion STRING, id STRING, source STRING, type STRING, subject STRING, time STRING, "
+    "datacontenttype STRING, dataschema STRING, extensions MAP<STRING, STRING>, data BINARY"
 )
-"""``time`` is the text as it was sent (``to_timestamp`` reads it); ``extensions`` holds every
+"""``address`` and ``ttl`` are those of ``flow.Addressed``; ``time`` is the text as it was sent (``to_timestamp`` reads it); ``extensions`` holds every
 other attribute in its canonical string form; ``data`` is the payload byte for byte, or NULL."""
 
 _NAMED: Final = (
@@ -39,6 +39,8 @@ ARROW_SCHEMA: Final = pa.schema(
         ("offset", pa.int64()),
         ("index", pa.int32()),
         ("logged_at", pa.timestamp("us", tz="UTC")),
+        ("address", pa.string()),
+        ("ttl", pa.int32()),
         *((name, pa.string()) for name in _NAMED),
         ("extensions", pa.map_(pa.string(), pa.string())),
         ("data", pa.binary()),
@@ -59,15 +61,19 @@ def batches(partition: int, logged: Iterable[Logged]) -> Iterator[pa.RecordBatch
     One record may exceed ``_ROWS_MAX`` or ``_BATCH_BYTES_MAX``: it is never split.
 
     Raises:
-        EventError: A record of kind ``EVENTS`` whose body is none. Checksums were right, so it
-            was written by a newer version: upgrade.
+        EventError: A record of events whose body is none. Checksums were right, so it was
+            written by a newer version: upgrade.
     """
     rows = _Rows()
     decode = record.decode
     for entry in logged:
-        if entry.kind != Kind.EVENTS:
+        if entry.kind == Kind.EVENTS:
+            rows.add(entry, decode(entry.body))
+        elif entry.kind == Kind.ADDRESSED:
+            address, ttls, events = decode_addressed(entry.body)
+            rows.add(entry, events, address, ttls)
+        else:
             continue
-        rows.add(entry, decode(entry.body))
         if len(rows.offsets) >= _ROWS_MAX or rows.body_bytes >= _BATCH_BYTES_MAX:
             yield rows.batch(partition)
             rows = _Rows()
@@ -79,6 +85,7 @@ class _Rows:
     """Columns of a batch in the making (lists: Arrow turns a list into a column quickest)."""
 
     __slots__ = (
+        "addresses",
         "attributes",
         "body_bytes",
         "data",
@@ -88,6 +95,7 @@ class _Rows:
         "indexes",
         "offsets",
         "stamps_us",
+        "ttls",
     )
 
     def __init__(self) -> None:
@@ -95,15 +103,25 @@ class _Rows:
         self.offsets: list[int] = []
         self.indexes: list[int] = []
         self.stamps_us: list[int] = []
+        self.addresses: list[str] = []
+        self.ttls: list[int] = []
         self.attributes: list[dict[str, AttributeValue]] = []
         self.data: list[bytes | None] = []
         self.extension_ends = [0]
         self.extension_names: list[str] = []
         self.extension_texts: list[str] = []
 
-    def add(self, entry: Logged, events: Sequence[Event]) -> None:
-        """One row for each of *events*, the content of *entry*."""
+    def add(
+        self,
+        entry: Logged,
+        events: Sequence[Event],
+        address: str = "",
+        ttls: Sequence[int] | None = None,
+    ) -> None:
+        """One row for each of *events*, the content of *entry*; *ttls* None: all have them all."""
         self.body_bytes += len(entry.body)
+        self.addresses += [address] * len(events)
+        self.ttls += [TTL_MAX] * len(events) if ttls is None else ttls
         for index, event in enumerate(events):
             self.offsets.append(entry.offset)
             self.indexes.append(index)
@@ -128,6 +146,8 @@ class _Rows:
             "offset": self.offsets,
             "index": self.indexes,
             "logged_at": self.stamps_us,
+            "address": self.addresses,
+            "ttl": self.ttls,
             **{name: [row.get(name) for row in self.attributes] for name in _NAMED},
             "extensions": extensions,
             "data": self.data,

@@ -10,6 +10,7 @@ A rig is a transport with a far side that can be told how to behave.
 """
 
 import asyncio
+import dataclasses
 import enum
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -48,6 +49,12 @@ class Behaviour(enum.Enum):
     """Takes the event and says nothing."""
     TRICKLE = "trickle"
     """Answers too slowly to be done in time, but never stops."""
+    REPLY = "reply"
+    """Takes the event and answers with another, ``a_reply()``."""
+    REPLY_LATER = "reply-later"
+    """The same, but says that it is not done with the event: 202 in HTTP."""
+    BAD_REPLY = "bad-reply"
+    """Takes the event and answers with what says that it is an event, and is none."""
 
 
 class Rig(Protocol):
@@ -124,6 +131,18 @@ def an_event(number: int = 0, data: bytes = b'{"n": 1}') -> Event:
     return Event(attributes, data)
 
 
+def a_reply() -> Event:
+    """The event that a sink of ``REPLY`` answers with."""
+    attributes: dict[str, str | int | bool] = {
+        "specversion": "1.0",
+        "id": "reply",
+        "source": "/sink",
+        "type": "com.example.reply",
+        "datacontenttype": "application/json",
+    }
+    return Event(attributes, b'{"re": 1}')
+
+
 async def _one(rig: Rig, behaviour: Behaviour, timeout_s: float = TIMEOUT_S) -> Answer | None:
     """The answer to one event; None: this rig has no such sink."""
     destination = rig.destination(behaviour)
@@ -186,6 +205,51 @@ async def delivers_an_event_without_data(make: Make) -> None:
         answers.send(rig, event, destination, TIMEOUT_S)
         assert isinstance((await answers.wait())[0], Reply)
         assert list(rig.arrived()) == [event]
+
+
+async def _replied(rig: Rig, behaviour: Behaviour, *, wants_reply: bool) -> Reply | None:
+    """The answer of a sink that answers with an event; None: this rig has no such sink."""
+    destination = rig.destination(behaviour)
+    if destination is None:
+        return None
+    answers = Answers()
+    destination = dataclasses.replace(destination, wants_reply=wants_reply)
+    answers.send(rig, an_event(), destination, TIMEOUT_S)
+    (answer,) = await answers.wait()
+    assert isinstance(answer, Reply)
+    assert 200 <= answer.status < 300
+    return answer
+
+
+async def brings_a_reply_that_is_wanted(make: Make) -> None:
+    """An event in the answer comes back whole, time after time."""
+    async with make() as rig:
+        for _ in range(3):
+            answer = await _replied(rig, Behaviour.REPLY, wants_reply=True)
+            assert answer is None or answer.event == a_reply()
+            assert answer is None or answer.event_fault is None
+
+
+async def brings_no_reply_that_nobody_wants(make: Make) -> None:
+    """Whether before or after one that is wanted, at the same sink."""
+    async with make() as rig:
+        for wanted in (False, True, False):
+            answer = await _replied(rig, Behaviour.REPLY, wants_reply=wanted)
+            assert answer is None or (answer.event is not None) == wanted
+
+
+async def brings_no_reply_before_the_work_is_done(make: Make) -> None:
+    """What comes with a 202 is never a reply, even where it is an event (decision 14)."""
+    async with make() as rig:
+        answer = await _replied(rig, Behaviour.REPLY_LATER, wants_reply=True)
+        assert answer is None or (answer.event is None and answer.event_fault is None)
+
+
+async def tells_of_a_reply_that_is_no_event(make: Make) -> None:
+    """The delivery stands, and why its reply cannot be read is said."""
+    async with make() as rig:
+        answer = await _replied(rig, Behaviour.BAD_REPLY, wants_reply=True)
+        assert answer is None or (answer.event is None and answer.event_fault)
 
 
 async def tells_of_a_rejection(make: Make) -> None:
@@ -315,6 +379,10 @@ CHECKS: Final[tuple[Check, ...]] = (
     delivers_many_at_once,
     delivers_a_big_body,
     delivers_an_event_without_data,
+    brings_a_reply_that_is_wanted,
+    brings_no_reply_that_nobody_wants,
+    brings_no_reply_before_the_work_is_done,
+    tells_of_a_reply_that_is_no_event,
     tells_of_a_rejection,
     tells_of_a_refused_connection,
     tells_of_a_reset,

@@ -10,6 +10,7 @@ delivery store and how the three overlap.
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,7 +19,7 @@ from distributary.cli._outgoing import canonical_attributes
 from distributary.control import Store, store_url
 from distributary.event import Event
 from distributary.event import record as event_record
-from distributary.flow import Kind, decode_tick
+from distributary.flow import Kind, decode_addressed, decode_tick
 from distributary.log import Reader, read_folder
 from distributary.outcome import DeliveryStore, DoneKey, JournalState, read_journal, sqlite_url
 from distributary.pipeline import Places
@@ -42,7 +43,10 @@ def route_uids(places: Places, names: Mapping[str, str]) -> dict[str, str]:
 
 
 def dump_state(
-    data_dir: Path, uids: Mapping[str, str], matches: Mapping[str, Callable[[Sent], bool]]
+    data_dir: Path,
+    uids: Mapping[str, str],
+    matches: Mapping[str, Callable[[Sent], bool]],
+    addresses: Mapping[str, str] | None = None,
 ) -> bytes:
     """The state dump, as ``check_ledgers --state`` reads it.
 
@@ -50,12 +54,14 @@ def dump_state(
         data_dir: Data directory of a server that is not running.
         uids: Uid of each route -> its name.
         matches: Name of each route -> what it matches.
+        addresses: Uid of each route -> where it listens; those that are not named: at the default
+            broker.
     """
     places = Places(data_dir)
     pending: set[tuple[str, Key]] = set()
     dead: set[tuple[str, Key]] = set()
     for partition in range(read_folder(places.log).partitions):
-        one = _Partition(places, partition, uids, matches)
+        one = _Partition(places, partition, uids, matches, addresses or {})
         try:
             pending.update(one.pending())
             dead.update(one.dead_letters())
@@ -69,6 +75,24 @@ def dump_state(
     )
 
 
+class _Placed(NamedTuple):
+    """An event of the log.
+
+    Attributes:
+        offset: Of its record.
+        index: In its record.
+        event: The event.
+        address: Where it was published.
+        only: The one route that may see it, a tick's; None: any at its address.
+    """
+
+    offset: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs
+    event: Event
+    address: str
+    only: str | None = None
+
+
 class _Partition:
     """The state of one partition."""
 
@@ -78,7 +102,9 @@ class _Partition:
         partition: int,
         uids: Mapping[str, str],
         matches: Mapping[str, Callable[[Sent], bool]],
+        addresses: Mapping[str, str],
     ) -> None:
+        self._addresses = addresses
         self._records = Reader(places.log, partition)
         self._store = DeliveryStore(sqlite_url(places.delivery_db(partition)), partition)
         self._lags = self._store.lags()
@@ -95,13 +121,21 @@ class _Partition:
     def pending(self) -> Iterator[tuple[str, Key]]:
         """Events that a next start would deliver, by route name."""
         waiting = {key for key, row in self._rows.items() if not row.done}
-        for offset, index, event, only in self._events(waiting):
+        for placed in self._events(waiting):
+            event = placed.event
             for uid, name in self._uids.items():
-                if only not in {None, uid}:
-                    continue
-                key = DoneKey(offset, index, uid)
-                if key in waiting or (self._open(key) and self._matches[name](_sent(event))):
+                key = DoneKey(placed.offset, placed.index, uid)
+                if key in waiting or (
+                    self._sees(uid, placed)
+                    and self._open(key)
+                    and self._matches[name](_sent(event))
+                ):
                     yield name, _key(event)
+
+    def _sees(self, uid: str, placed: "_Placed") -> bool:
+        if placed.only is not None:
+            return placed.only == uid
+        return placed.address == self._addresses.get(uid, "")
 
     def _open(self, key: DoneKey) -> bool:
         """True where no outcome stands and the next start would read the event for the route."""
@@ -112,17 +146,21 @@ class _Partition:
         )
         return lagging or key.offset >= self._journal.mark.offset
 
-    def _events(self, waiting: set[DoneKey]) -> Iterator[tuple[int, int, Event, str | None]]:
-        """Each with its place, and the one route that may see it (a tick's) or None."""
+    def _events(self, waiting: set[DoneKey]) -> Iterator["_Placed"]:
+        """Every event that a route may still need."""
         starts = [self._journal.mark.offset, *(lag.from_offset for lag in self._lags)]
         first = min(starts + [key.offset for key in waiting])
         for logged in self._records.read(first, self._records.durable_end()):
             if logged.kind == Kind.EVENTS:
                 for index, event in enumerate(event_record.decode(logged.body)):
-                    yield logged.offset, index, event, None
+                    yield _Placed(logged.offset, index, event, "")
+            elif logged.kind == Kind.ADDRESSED:
+                address, _, events = decode_addressed(logged.body)
+                for index, event in enumerate(events):
+                    yield _Placed(logged.offset, index, event, address)
             elif logged.kind == Kind.TICK:
                 tick = decode_tick(logged.body)
-                yield logged.offset, 0, tick.event, tick.uid
+                yield _Placed(logged.offset, 0, tick.event, "", tick.uid)
 
     def dead_letters(self) -> Iterator[tuple[str, Key]]:
         """Events that the delivery store keeps, by route name."""

@@ -10,13 +10,16 @@ from dataclasses import dataclass, field
 
 from distributary.event import Event
 from distributary.event import record as event_record
-from distributary.flow import Attempt, Leg, Position
+from distributary.flow import TTL_ATTRIBUTE, Attempt, Leg, Position
 from distributary.outcome import DeadLetter, DoneKey, LagRow, RetryRow
 from distributary.policy import Reply
+from distributary.testing.simulated_sinks import origin_id, reply_to
 
 __all__ = ["Fate", "Witness"]
 
-_ERROR_NAMES = frozenset({"knativeerrordest", "knativeerrorcode", "knativeerrordata"})
+_ADDED_NAMES = frozenset(
+    {"knativeerrordest", "knativeerrorcode", "knativeerrordata", TTL_ATTRIBUTE}
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -33,6 +36,8 @@ class Fate:
         unsure: It had its outcome when an owner died, perhaps before that was on the medium.
         numbers: Attempt numbers that were answered, by leg, each with its owner.
         durable_number: The last of them that is on the medium, by leg.
+        replied: The owner whose attempt brought a reply that has not been taken, and the number of
+            that attempt.
         created_at: Where its route was created, if that lies behind it: the route begins in the
             past.
     """
@@ -46,6 +51,7 @@ class Fate:
     unsure: bool = False
     numbers: dict[Leg, list[tuple[int, int]]] = field(default_factory=dict)
     durable_number: dict[Leg, int] = field(default_factory=dict)
+    replied: tuple[int, int] | None = None
     created_at: int | None = None
 
     @property
@@ -68,11 +74,13 @@ class Witness:
     Attributes:
         life: Number of the owner that lives, from 1.
         retry_max: Most retries that any revision of any route allows.
+        replying: Routes that have a place for replies, in every revision.
     """
 
     def __init__(self) -> None:
         self.life = 0
         self.retry_max = 0
+        self.replying: set[str] = set()
         self._fates: dict[tuple[str, str], Fate] = {}
         self._by_key: dict[DoneKey, Fate] = {}
         self._open: dict[tuple[str, str], Fate] = {}
@@ -136,19 +144,28 @@ class Witness:
 
     # -- what is seen -------------------------------------------------------------------------
 
-    def sent(self, event: Event, route: str, leg: Leg) -> None:
-        """An attempt starts."""
-        fate = self._fates.get((str(event.attributes["id"]), route))
+    def sent(self, event: Event, route: str, leg: Leg, *, own: bool = False) -> None:
+        """An attempt starts; *own*: to a Broker, which alone is told the passes left."""
+        fate = self._fates.get((origin_id(event), route))
         assert fate is not None, f"{event} was sent to {route}, which does not match it there"
-        _check_content(event, fate.event, dead=leg is Leg.DEAD_LETTER)
+        assert own == (TTL_ATTRIBUTE in event.attributes), "who is told the passes left"
+        _check_content(event, fate.event, leg)
+        if leg is Leg.REPLY:
+            assert fate.replied is not None, f"the reply to {fate} was sent, and nobody sent it"
+            assert fate.replied[0] == self.life, f"the reply to {fate} is of another life"
         assert not (fate.final and fate.durable), f"{fate} was {fate.final}, and is sent again"
         assert not (fate.final and fate.final_life == self.life), f"{fate} is sent twice"
 
     def answered(self, attempt: Attempt) -> None:
         """An attempt has its answer."""
         task = attempt.task
-        fate = self._fates[str(task.event.attributes["id"]), task.route]
+        fate = self._fates[origin_id(task.event), task.route]
         assert task.position == fate.position
+        answer = attempt.answer
+        taken = isinstance(answer, Reply) and 200 <= answer.status < 300
+        if task.leg is Leg.REPLY:
+            self._reply_answered(fate, taken=taken)
+            return
         numbers = fate.numbers.setdefault(task.leg, [])
         here = [number for life, number in numbers if life == self.life]
         first = fate.durable_number.get(task.leg, 0) + 1
@@ -159,12 +176,30 @@ class Witness:
             assert task.attempt <= max([first, *(number + 1 for _, number in numbers)])
         assert task.attempt <= 1 + self.retry_max, f"{fate}: attempt {task.attempt}"
         numbers.append((self.life, task.attempt))
-        answer = attempt.answer
-        if isinstance(answer, Reply) and 200 <= answer.status < 300:
+        fate.replied = None
+        if task.leg is Leg.EVENT and self._brings_reply(attempt):
+            fate.replied = self.life, task.attempt  # Nothing of it is done yet.
+            return
+        if taken:
             if task.leg is Leg.EVENT:
                 self._count(fate)
             self._end(fate, "delivered" if task.leg is Leg.EVENT else "dead-lettered")
         self._new.append((fate, task.leg, task.attempt))
+
+    def _brings_reply(self, attempt: Attempt) -> bool:
+        """Whether the delivery waits now until a reply is taken."""
+        answer = attempt.answer
+        has_event = isinstance(answer, Reply) and answer.event is not None
+        return has_event and attempt.task.route in self.replying
+
+    def _reply_answered(self, fate: Fate, *, taken: bool) -> None:
+        assert fate.replied is not None
+        _, number = fate.replied
+        fate.replied = None
+        if taken:
+            self._count(fate)
+            self._end(fate, "delivered")
+        self._new.append((fate, Leg.EVENT, number))
 
     def _count(self, fate: Fate) -> None:
         acknowledged = self._acknowledged.setdefault(fate.route, set())
@@ -178,7 +213,7 @@ class Witness:
         """A dead letter is in the store."""
         fate = self._by_key[letter.key]
         (event,) = event_record.decode(letter.event)
-        _check_content(event, fate.event, dead=True)
+        _check_content(event, fate.event, Leg.DEAD_LETTER)
         self._end(fate, "kept")
         self._new.pop()
         fate.durable = True
@@ -196,6 +231,14 @@ class Witness:
             return
         key = DoneKey(_int(fields["offset"]), _int(fields["index"]), str(fields["route"]))
         self._end(self._by_key[key], "dropped")
+
+    def reply_dropped(self, fields: dict[str, object]) -> None:
+        """The owner reports a reply that goes nowhere: its delivery is done."""
+        assert fields["reason"]
+        key = DoneKey(_int(fields["offset"]), _int(fields["index"]), str(fields["route"]))
+        fate = self._by_key[key]
+        if fate.replied is not None:
+            self._reply_answered(fate, taken=True)
 
     def _end(self, fate: Fate, final: str) -> None:
         assert fate.final is None, f"{fate} was {fate.final}, and now {final}"
@@ -280,10 +323,13 @@ def _int(value: object) -> int:
     return value
 
 
-def _check_content(sent: Event, published: Event, *, dead: bool) -> None:
-    attributes = dict(sent.attributes)
-    if dead:
-        assert "knativeerrordest" in attributes
-        attributes = {name: v for name, v in attributes.items() if name not in _ERROR_NAMES}
-    assert attributes == published.attributes, "other attributes than published"
-    assert sent.data == published.data, "other data than published"
+def _check_content(sent: Event, published: Event, leg: Leg) -> None:
+    dead = leg is Leg.DEAD_LETTER
+    assert dead == ("knativeerrordest" in sent.attributes), "error attributes where none belong"
+    attributes = {name: v for name, v in sent.attributes.items() if name not in _ADDED_NAMES}
+    is_reply = origin_id(sent) != sent.attributes["id"]
+    assert is_reply or leg is not Leg.REPLY, "an event was sent where its reply belongs"
+    assert not is_reply or leg is not Leg.EVENT, "a reply was sent to the sink"
+    expected = reply_to(published) if is_reply else published
+    assert attributes == expected.attributes, "other attributes than published"
+    assert sent.data == expected.data, "other data than published"

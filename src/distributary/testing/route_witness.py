@@ -34,10 +34,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from distributary.cli._ledger import Arrival
 from distributary.event import AttributeValue, Event, canonical
-from distributary.event import record as event_record
-from distributary.filter import naive_matches
 from distributary.flow import Kind, Logged, Position, RouteRecord, decode_route, encode_route
 from distributary.testing.ledger import Key
+from distributary.testing.naive_routes import matches, published
 
 __all__ = [
     "Drop",
@@ -195,7 +194,8 @@ class Verdicts:
     A verdict depends on the values of the attributes that the filters name and on nothing else,
     so events with the same values are one *kind*, and each route is asked about each kind once.
     Which names those are is taken from the texts in the filters: too many make it slower, and
-    none can be forgotten.
+    none can be forgotten. Where an event was published is no matter of kinds; a route is asked of
+    events at its own address alone.
 
     Args:
         changes: Every change.
@@ -204,12 +204,14 @@ class Verdicts:
 
     def __init__(self, changes: Iterable[RouteRecord], events: Iterable[Event]) -> None:
         puts = {encode_route(change): change for change in changes if change.op == "put"}
-        words = " ".join(text for change in puts.values() for text in _texts(change.filters))
+        words = " ".join(
+            text for change in puts.values() for text in (*_texts(change.filters), *change.present)
+        )
         self._names = {"source", "type", *_WORD.findall(words.lower())}
         kinds = {self.kind(event): event.attributes for event in events}
         self._matching = {
             body: frozenset(
-                kind for kind, attributes in kinds.items() if _matches(change, attributes)
+                kind for kind, attributes in kinds.items() if matches(change, attributes)
             )
             for body, change in puts.items()
         }
@@ -235,32 +237,26 @@ class StandingRoutes:
 
     def __init__(self, verdicts: Verdicts) -> None:
         self._verdicts = verdicts
-        self._matching: dict[str, frozenset[EventKind]] = {}
-        self._by_kind: dict[EventKind, set[str]] = collections.defaultdict(set)
+        self._standing: dict[str, RouteRecord] = {}
+        self._by_kind: dict[tuple[str, EventKind], set[str]] = collections.defaultdict(set)
 
     def __len__(self) -> int:
-        return len(self._matching)
+        return len(self._standing)
 
     def apply(self, change: RouteRecord) -> None:
         """Apply the next change of the log."""
-        for kind in self._matching.pop(change.uid, ()):
-            self._by_kind[kind].discard(change.uid)
+        old = self._standing.pop(change.uid, None)
+        if old is not None:
+            for kind in self._verdicts.matching(old):
+                self._by_kind[old.address, kind].discard(change.uid)
         if change.op == "put":
-            self._matching[change.uid] = self._verdicts.matching(change)
-            for kind in self._matching[change.uid]:
-                self._by_kind[kind].add(change.uid)
+            self._standing[change.uid] = change
+            for kind in self._verdicts.matching(change):
+                self._by_kind[change.address, kind].add(change.uid)
 
-    def match(self, event: Event) -> list[str]:
-        """Uids of the routes that *event* matches."""
-        return list(self._by_kind.get(self._verdicts.kind(event), ()))
-
-
-def _matches(route: RouteRecord, attributes: Mapping[str, Any]) -> bool:
-    return (
-        (route.source is None or attributes["source"] == route.source)
-        and (not route.types or attributes["type"] in route.types)
-        and naive_matches(route.filters, attributes)
-    )
+    def match(self, event: Event, address: str = "") -> list[str]:
+        """Uids of the routes that *event*, published to *address*, matches."""
+        return list(self._by_kind.get((address, self._verdicts.kind(event)), ()))
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -301,10 +297,11 @@ def check(partitions: Sequence[Iterable[Logged]], evidence: Evidence) -> Report:
 
 
 class _Placed(NamedTuple):
-    """An event and where it stands."""
+    """An event, where it stands, and where it was published."""
 
     position: Position
     event: Event
+    address: str
 
 
 class _Check:
@@ -332,9 +329,10 @@ class _Check:
                     last_seq = change.seq
                     self._note_change(change)
                     entries.append(change)
-            elif logged.kind == Kind.EVENTS:
-                for index, event in enumerate(event_record.decode(logged.body)):
-                    entries.append(_Placed(Position(partition, logged.offset, index), event))
+            address, events = published(logged)
+            for index, event in enumerate(events):
+                position = Position(partition, logged.offset, index)
+                entries.append(_Placed(position, event, address))
         return entries
 
     def walk(self, log: Iterable[RouteRecord | _Placed], routes: StandingRoutes) -> None:
@@ -345,7 +343,7 @@ class _Check:
                 routes.apply(entry)
                 seq = entry.seq
                 continue
-            uids = routes.match(entry.event)
+            uids = routes.match(entry.event, entry.address)
             self._note_event(entry.position, entry.event, seq)
             self._expected[entry.position] = uids
             self.report.verdicts += len(routes)

@@ -3,6 +3,7 @@
 Called by tests and simulations. Runs on any ``deliver.Timers``, so in virtual time as well.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -13,6 +14,9 @@ from distributary.policy import Reply
 
 OK = Reply(status=204, retry_after=None, content_type=None, body=b"")
 """A plain acknowledgement."""
+
+
+_ACCEPTED = 202
 
 
 class Step(NamedTuple):
@@ -64,7 +68,7 @@ class ScriptedTransport:
         step = self._script(event, destination)
         if step.taken:
             self.arrived.append((event, destination))
-        answer, after_s = step.answer, step.after_s
+        answer, after_s = _as_asked(step.answer, destination), step.after_s
         if answer is None or after_s > timeout_s:
             answer, after_s = (
                 TransportError("timeout", f"No answer within {timeout_s:g} s"),
@@ -77,6 +81,15 @@ class ScriptedTransport:
         self._closed = True
         for attempt in tuple(self._attempts):
             attempt.end(_closed())
+
+
+def _as_asked(answer: Answer | None, destination: Destination) -> Answer | None:
+    """*answer*, with an event only where one was asked for and may come (decision 14)."""
+    if isinstance(answer, Reply) and (
+        not destination.wants_reply or not 200 <= answer.status < 300 or answer.status == _ACCEPTED
+    ):
+        return dataclasses.replace(answer, event=None, event_fault=None)
+    return answer
 
 
 class _Scripted:

@@ -128,8 +128,8 @@ class TargetsView:
         self._listed = dict(self._targets.now)
         for route, used in list(self._used.items()):
             if self._listed.get(route) is not used:
-                dead = used.dead_letter
-                self._changed |= {used.sink.uri} if dead is None else {used.sink.uri, dead.uri}
+                ways = (used.sink, used.dead_letter, used.reply)
+                self._changed |= {way.uri for way in ways if way is not None}
                 del self._used[route]
         return True
 

@@ -10,15 +10,19 @@ from pathlib import Path
 
 from distributary.deliver import Answer
 from distributary.errors import TransportError
+from distributary.flow import TTL_MAX
 from distributary.policy import DeliveryPolicy, Reply
 from distributary.testing.scripted_transport import Step
-from distributary.testing.simulation import Behaviour, Partition, answers, hangs
+from distributary.testing.simulation import Behaviour, Partition, answers, hangs, replies
 
 __all__ = ["play"]
 
 URIS = tuple(f"http://sink-{number}.example/" for number in range(4))
 DEAD_URIS = ("http://dead-0.example/", "http://dead-1.example/")
 TYPES = ("a", "b", "c")
+REPLY_URIS = ("http://reply.example/", "http://broker.example/")
+"""Where a Subscription's replies go, and a Trigger's."""
+ADDRESSES = ("", "", "broker-1", "broker-2")
 
 
 def _flaky(chance: random.Random) -> Step:
@@ -44,6 +48,9 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     answers(400, body=b"bad"),
     answers(404, after_s=0.05),
     hangs,
+    replies(),
+    replies(after_s=0.4),
+    replies(fault="no type"),
     lambda _chance: Step(TransportError("refused", "Nobody listens"), 0.001, taken=False),
     _flaky,
     _flaky,
@@ -92,13 +99,17 @@ class _Run:
     def _publish(self) -> None:
         for _ in range(self.chance.choice([1, 1, 2, 5, 20])):
             batch = self.chance.choice([1, 1, 1, 1, 2, 4])
-            self.partition.publish(*self.chance.choices(TYPES, k=batch))
+            self.partition.publish(
+                *self.chance.choices(TYPES, k=batch),
+                address=self.chance.choice(ADDRESSES),
+                ttl=self.chance.choice([TTL_MAX, TTL_MAX, 1]),
+            )
 
     def _pass_time(self) -> None:
         self.partition.advance(10 ** self.chance.uniform(-3, 0.5))
 
     def _change_sink(self) -> None:
-        uri = self.chance.choice(URIS + DEAD_URIS)
+        uri = self.chance.choice(URIS + URIS + DEAD_URIS + REPLY_URIS)
         self.partition.sinks[uri] = self.chance.choice(BEHAVIOURS)
 
     def _create(self) -> None:
@@ -112,13 +123,18 @@ class _Run:
 
     def _put(self, route: str) -> None:
         chance = self.chance
+        # A route of the Subscriptions API, a Subscription's or a Trigger's, for good.
+        kind = int(route.removeprefix("r")) % 3
         self.partition.put_route(
             route,
             chance.choice(URIS),
             types=chance.choice([(), ("a",), ("b",), ("a", "c")]),
+            address=chance.choice(ADDRESSES),
             begin_ms=self._begin_ms(),
             events_max=chance.choice([None, None, None, 1, 3, 20]),
             dead_letter=chance.choice([None, *DEAD_URIS]),
+            reply=None if kind == 0 else REPLY_URIS[kind - 1],
+            reply_kept=kind == 2,
             policy=DeliveryPolicy(
                 retry=chance.randrange(4),
                 backoff_delay_s=chance.choice([0.0, 0.02, 0.3]),

@@ -8,6 +8,7 @@ over a log in memory. Owners come and go by ``crash`` (whatever was not on the m
 Called by tests. The same seed gives the same run.
 """
 
+import dataclasses
 import os
 import random
 from collections.abc import Callable, Coroutine, Sequence
@@ -21,12 +22,16 @@ from distributary.errors import DistributaryError
 from distributary.event import Event
 from distributary.event import record as event_record
 from distributary.flow import (
+    TTL_MAX,
     Attempt,
     Kind,
     Leg,
+    Logged,
     Position,
     RouteRecord,
     Tick,
+    decode_addressed,
+    encode_addressed,
     encode_route,
     encode_tick,
 )
@@ -44,8 +49,10 @@ from distributary.pipeline import (
     stands_in,
 )
 from distributary.policy import DeliveryPolicy
+from distributary.testing.naive_routes import matches, published
 from distributary.testing.outcome_witness import Witness
 from distributary.testing.scripted_transport import ScriptedTransport, Step
+from distributary.testing.simulated_events import Publisher
 from distributary.testing.simulated_ports import (
     FaultyQuotas,
     LateFlushes,
@@ -57,10 +64,18 @@ from distributary.testing.simulated_ports import (
     SimulatedTargets,
     TargetsView,
 )
-from distributary.testing.simulated_sinks import Behaviour, answers, destination, hangs
+from distributary.testing.simulated_sinks import (
+    Behaviour,
+    answers,
+    destination,
+    hangs,
+    origin_id,
+    replied,
+    replies,
+)
 from distributary.testing.virtual import SeededRandom, VirtualClock, VirtualTimers
 
-__all__ = ["Behaviour", "Partition", "answers", "hangs"]
+__all__ = ["Behaviour", "Partition", "answers", "hangs", "replies"]
 
 SMALL_LIMITS = Limits(
     queued_max=6, held_bytes_max=1 << 20, in_flight_max=8, in_flight_total_max=12, retry_reserve=2
@@ -118,8 +133,7 @@ class Partition:
         self.failures: list[DistributaryError] = []
         self.sends: list[tuple[float, str, str]] = []
         self._routes: dict[str, RouteRecord] = {}
-        self._event_count = 0
-        self._tick_count = 0
+        self._publisher = Publisher(self._chance)
         self._life: _Life | None = None
 
     # -- what goes in -------------------------------------------------------------------------
@@ -134,10 +148,14 @@ class Partition:
         policy: DeliveryPolicy | None = None,
         begin_ms: int | None = None,
         events_max: int | None = None,
+        address: str = "",
+        reply: str | None = None,
+        reply_kept: bool = False,
     ) -> None:
         """Create or update a route: into the store first, then into the log.
 
-        A new one may begin in the past; the first record of *begin_ms* or later is its first.
+        An update may move it to another address. A new one may begin in the past; the first
+        record of *begin_ms* or later is its first.
         """
         policy = policy or DeliveryPolicy(retry=2, timeout_s=1.0)
         self.witness.retry_max = max(self.witness.retry_max, policy.retry)
@@ -146,12 +164,22 @@ class Partition:
         dead = None
         if dead_letter is not None:
             dead = destination(dead_letter, route, Leg.DEAD_LETTER, policy)
+        back = None
+        if reply is not None:
+            back = destination(reply, route, Leg.REPLY, policy)
+            back = dataclasses.replace(back, own=reply_kept)
+            self.witness.replying.add(route)
         target = RouteTarget(
-            revision, destination(sink, route, Leg.EVENT, policy), dead, events_max
+            revision,
+            destination(sink, route, Leg.EVENT, policy),
+            dead,
+            events_max,
+            back,
+            reply_kept,
         )
         self.targets.put(route, target)
         self.witness.limit(route, events_max)
-        if old is not None and old.types == tuple(types):
+        if old is not None and (old.types, old.address) == (tuple(types), address):
             return  # The filters stand: nothing of it goes into the log.
         record = RouteRecord(
             seq=self.targets.last_seq() + 1,
@@ -160,6 +188,7 @@ class Partition:
             revision=revision,
             types=tuple(types),
             begin_ms=begin_ms if old is None else None,
+            address=address,
         )
         if record.begin_ms is not None:
             self._expect_history(record, record.begin_ms)
@@ -169,11 +198,11 @@ class Partition:
     def _expect_history(self, record: RouteRecord, begin_ms: int) -> None:
         end = self.log.durable_end()
         for logged in self.log.read(self.log.offset_at(begin_ms), end):
-            if logged.kind == Kind.EVENTS:
-                for index, event in enumerate(event_record.decode(logged.body)):
-                    if _matches(record, event):
-                        position = Position(0, logged.offset, index)
-                        self.witness.expect(position, record.uid, event, created_at=end)
+            address, events = published(logged)
+            for index, event in enumerate(events):
+                if address == record.address and matches(record, event.attributes):
+                    position = Position(0, logged.offset, index)
+                    self.witness.expect(position, record.uid, event, created_at=end)
 
     def delete_route(self, route: str) -> None:
         """Delete a route: from the store first, then by a record in the log."""
@@ -191,13 +220,16 @@ class Partition:
         """Routes that stand now."""
         return list(self._routes)
 
-    def publish(self, *types: str) -> list[str]:
-        """Append one record with an event of each of *types*; the ids of the events."""
-        events = [self._event(name) for name in types]
-        offset = self.log.append([(Kind.EVENTS, event_record.encode(events))])
+    def publish(self, *types: str, address: str = "", ttl: int = TTL_MAX) -> list[str]:
+        """Append one record with an event of each of *types*; the ids of the events.
+
+        They go to the Broker or Channel with *address*; the first of them has *ttl* passes left.
+        """
+        kind, body, events = self._publisher.record(types, address, ttl)
+        offset = self.log.append([(kind, body)])
         for index, event in enumerate(events):
             for route, record in self._routes.items():
-                if _matches(record, event):
+                if record.address == address and matches(record, event.attributes):
                     self.witness.expect(Position(0, offset, index), route, event)
         return [str(event.attributes["id"]) for event in events]
 
@@ -206,20 +238,12 @@ class Partition:
 
         The route may be gone: a tick can be on its way when its subscription is deleted.
         """
-        event = self._event(name)
-        self._tick_count += 1
-        body = encode_tick(Tick(route, 1, self._tick_count, event))
+        body, event = self._publisher.tick(route, name)
         offset = self.log.append([(Kind.TICK, body)])
         record = self._routes.get(route)
-        if record is not None and _matches(record, event):
+        if record is not None and matches(record, event.attributes):
             self.witness.expect(Position(0, offset, 0), route, event)
         return str(event.attributes["id"])
-
-    def _event(self, name: str) -> Event:
-        self._event_count += 1
-        data = self._chance.randbytes(self._chance.randrange(40))
-        identity = f"e{self._event_count}"
-        return Event({"specversion": "1.0", "id": identity, "source": "/s", "type": name}, data)
 
     # -- owners -------------------------------------------------------------------------------
 
@@ -277,6 +301,7 @@ class Partition:
             aside=self._aside(timers),
             make_dispatcher=lambda answered, room: self._dispatcher(timers, answered, room),
             routes_path=path,
+            failing_path=self._folder / "failing.json",
             on_failed=self._on_failed,
             report=self._report,
         )
@@ -305,6 +330,7 @@ class Partition:
     ) -> Dispatcher:
         def answered(attempt: Attempt) -> None:
             if timers.alive:  # The last answers come from closing connections: nobody listens.
+                self._publisher.check_ttl(attempt.task)
                 self.witness.answered(attempt)
             on_attempt(attempt)
 
@@ -320,9 +346,10 @@ class Partition:
 
     def _script(self, event: Event, destination: Destination) -> Step:
         (_, route), (_, leg) = destination.headers
-        self.witness.sent(event, route.decode(), Leg(int(leg)))
+        self.witness.sent(event, route.decode(), Leg(int(leg)), own=destination.own)
         self.sends.append((self.clock.monotonic_s(), str(event.attributes["id"]), destination.uri))
-        return self.sinks.get(destination.uri, answers())(self._chance)
+        step = self.sinks.get(destination.uri, answers())(self._chance)
+        return replied(step, event)
 
     def _feed(self, life: _Life) -> None:
         """The reader: chunks of a few records, whenever there are any."""
@@ -339,6 +366,8 @@ class Partition:
         self.reports.append((event, fields))
         if event == "dropped":
             self.witness.dropped(fields)
+        elif event == "reply-dropped":
+            self.witness.reply_dropped(fields)
 
     def _on_failed(self, error: DistributaryError) -> None:
         assert self._life is not None
@@ -468,13 +497,6 @@ class Partition:
             self.crash()
         self.store.close()
         self.quotas.close()
-
-
-def _matches(record: RouteRecord, event: Event) -> bool:
-    """Whether the route sees the event, by naive means."""
-    return (not record.types or event.attributes["type"] in record.types) and filters.naive_matches(
-        record.filters, event.attributes
-    )
 
 
 def _finish(closing: Coroutine[Any, Any, None]) -> None:

@@ -27,6 +27,13 @@ from distributary.testing.check_transport import Behaviour
 pytestmark = pytest.mark.slow
 
 
+def replying(status):
+    """A sink that answers with the reply of the suite, in binary mode."""
+    fields, body = http.encode_binary(check_transport.a_reply())
+    head = f"HTTP/1.1 {status}\r\ncontent-length: {len(body)}\r\n".encode()
+    return fake_sink.answer(head + fields + b"\r\n" + body)
+
+
 class HttpRig:
     """The HTTP transport and a sink on loopback for each behaviour."""
 
@@ -46,6 +53,13 @@ class HttpRig:
             Behaviour.HANG: fake_sink.FakeSink(fake_sink.hang),
             Behaviour.TRICKLE: fake_sink.FakeSink(
                 fake_sink.trickle(b"HTTP/1.1 204 No Content\r\nx: " + b"y" * 1000, 0.01)
+            ),
+            Behaviour.REPLY: fake_sink.FakeSink(replying("200 OK")),
+            Behaviour.REPLY_LATER: fake_sink.FakeSink(replying("202 Accepted")),
+            Behaviour.BAD_REPLY: fake_sink.FakeSink(
+                fake_sink.answer(
+                    b"HTTP/1.1 200 OK\r\nce-specversion: 1.0\r\ncontent-length: 0\r\n\r\n"
+                )
             ),
         }
 
@@ -105,6 +119,9 @@ class ScriptedRig:
             "reset": step(TransportError("reset", "cut")),
             "hang": step(None),
             "trickle": step(after_s=60.0),
+            "reply": step(Reply(200, None, None, b"", event=check_transport.a_reply())),
+            "reply-later": step(Reply(202, None, None, b"", event=check_transport.a_reply())),
+            "bad-reply": step(Reply(200, None, None, b"", event_fault="no type")),
         }[destination.uri.partition(":")[2]]
 
     def arrived(self):
@@ -125,6 +142,8 @@ class CoroutineRig:
         self._arrived = []
 
     def destination(self, behaviour):
+        if "reply" in behaviour.value:
+            return None  # such a client gets nothing back but a yes or no
         return Destination(f"memory:{behaviour.value}")
 
     async def _send(self, event, destination):

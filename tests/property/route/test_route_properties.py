@@ -2,6 +2,7 @@
 
 import contextlib
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ TYPES = ("a", "ab", "b", "5", "true")
 SOURCES = ("/a", "/ab", "/b")
 TEXTS = (*TYPES, *SOURCES, "1", "false", "-5", "ä😀", "ab" * 100, "ab" * 100 + "/")
 NAMES = ("type", "source", "subject", "count")
+PRESENT = ("subject", "count", "id", "other")
 UIDS = tuple(f"u{number}" for number in range(8))
 
 comparisons = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(TEXTS), min_size=1)
@@ -63,8 +65,10 @@ puts = st.builds(
     uid=st.sampled_from(UIDS),
     revision=st.integers(1, 9),
     source=st.one_of(st.none(), st.sampled_from(SOURCES)),
-    types=st.lists(st.sampled_from(TYPES), max_size=3).map(tuple),
-    filters=st.lists(expressions, max_size=2).map(tuple),
+    types=st.one_of(st.just(()), st.lists(st.sampled_from(TYPES), max_size=3).map(tuple)),
+    filters=st.one_of(st.just(()), st.lists(expressions, max_size=2).map(tuple)),
+    address=st.sampled_from(("", "", "x", "y")),
+    present=st.one_of(st.just(()), st.lists(st.sampled_from(PRESENT), max_size=2).map(tuple)),
 )
 deletes = st.builds(
     RouteRecord,
@@ -93,6 +97,8 @@ def numbered(changes, first=1):
             source=change.source,
             types=change.types,
             filters=change.filters,
+            address=change.address,
+            present=change.present,
         )
         for seq, change in enumerate(changes, first)
     ]
@@ -102,14 +108,21 @@ histories = st.lists(st.one_of(puts, puts, deletes), max_size=12).map(numbered)
 
 
 def naive_routes(history):
-    """The routes that stand after *history*: a dict in the order of creation, nothing else."""
+    """The routes that stand after *history*: a dict in the order of arrival, nothing else."""
     standing = {}
     for record in history:
         if record.op == "put":
+            if record.uid in standing and standing[record.uid].address != record.address:
+                del standing[record.uid]
             standing[record.uid] = record
         else:
             standing.pop(record.uid, None)
     return standing
+
+
+def at(standing, address):
+    """Those of the routes that listen at *address*."""
+    return {uid: record for uid, record in standing.items() if record.address == address}
 
 
 def naive_match(standing, event):
@@ -120,6 +133,7 @@ def naive_match(standing, event):
         for uid, record in standing.items()
         if record.source in (None, attributes["source"])
         and (not record.types or attributes["type"] in record.types)
+        and all(name in attributes for name in record.present)
         and filters.naive_matches(record.filters, attributes)
     )
 
@@ -150,6 +164,8 @@ def small_limits():
 )
 def test_a_matcher_says_what_a_naive_walk_says(make, limits, history, several):
     """For any routes of every dialect, put, replaced and removed in any order, between events."""
+    # A matcher holds the routes of one address.
+    history = [msgspec.structs.replace(record, address="") for record in history]
     with limits():
         matcher = make()
         for end, record in enumerate(history, 1):
@@ -238,9 +254,11 @@ def test_a_table_is_a_function_of_the_log_at_every_point(history, several):
         restored = RouteTable.restore(table.snapshot())
         assert table.snapshot() == from_scratch.snapshot() == restored.snapshot()
         for event in several:
-            expected = naive_match(naive_routes(history[:end]), event)
-            assert table.match(event) == from_scratch.match(event) == expected
-            assert restored.match(event) == expected
+            for address in ("", "x", "y", "nobody"):
+                expected = naive_match(at(naive_routes(history[:end]), address), event)
+                assert table.match(event, address) == expected
+                assert from_scratch.match(event, address) == expected
+                assert restored.match(event, address) == expected
 
 
 @pytest.mark.slow

@@ -26,6 +26,11 @@ class Committer:
         asyncio.get_running_loop().call_soon(done, answer)
 
 
+async def never():
+    """Looks again where nobody asks for that."""
+    raise AssertionError("nobody asked")
+
+
 class FullCommitter:
     """Its queue takes nothing."""
 
@@ -45,7 +50,7 @@ def test_a_change_stands_in_every_partition_in_order():
 
     async def scenario(path):
         committers = [Committer(), Committer()]
-        server = RouteAppendServer(committers)
+        server = RouteAppendServer(committers, never)
         await server.start(path)
         client = RouteAppendClient(path)
         await client.append_routes([b"a", b"b"])
@@ -62,7 +67,7 @@ def test_a_batch_of_the_largest_changes_fits():
 
     async def scenario(path):
         committer = Committer()
-        server = RouteAppendServer([committer])
+        server = RouteAppendServer([committer], never)
         await server.start(path)
         client = RouteAppendClient(path)
         bodies = [number.to_bytes(2, "big") * 132_000 for number in range(256)]
@@ -79,13 +84,13 @@ def test_the_successor_of_the_appending_process_is_asked_once():
 
     async def scenario(path):
         old, new = Committer(), Committer()
-        server = RouteAppendServer([old])
+        server = RouteAppendServer([old], never)
         await server.start(path)
         client = RouteAppendClient(path)
         await client.append_routes([b"a"])
         client._streams[1].transport.abort()
         server.close()
-        successor = RouteAppendServer([new])
+        successor = RouteAppendServer([new], never)
         await successor.start(path)
         await client.append_routes([b"b"])
         assert (old.bodies, new.bodies) == ([b"a"], [b"b"])
@@ -102,7 +107,9 @@ def test_nobody_there_and_a_refusal_are_told():
         client = RouteAppendClient(path)
         with pytest.raises(LogUnavailableError, match="does not answer"):
             await client.append_routes([b"a"])
-        server = RouteAppendServer([Committer(), Committer(LogUnavailableError("disk full"))])
+        server = RouteAppendServer(
+            [Committer(), Committer(LogUnavailableError("disk full"))], never
+        )
         await server.start(path)
         with pytest.raises(LogUnavailableError, match="disk full"):
             await client.append_routes([b"a"])
@@ -117,7 +124,7 @@ def test_ticks_stand_in_their_partition_alone():
 
     async def scenario(path):
         committers = [Committer(kind=4), Committer(kind=4)]
-        server = RouteAppendServer(committers)
+        server = RouteAppendServer(committers, never)
         await server.start(path)
         client = RouteAppendClient(path)
         assert await client.append_ticks([(1, b"a"), (0, b"b"), (1, b"c")]) == 3
@@ -133,7 +140,7 @@ def test_a_partition_that_refuses_ticks_costs_the_others_none():
 
     async def scenario(path):
         failing = Committer(LogUnavailableError("disk full"), kind=4)
-        server = RouteAppendServer([Committer(kind=4), failing, FullCommitter()])
+        server = RouteAppendServer([Committer(kind=4), failing, FullCommitter()], never)
         await server.start(path)
         client = RouteAppendClient(path)
         assert await client.append_ticks([(2, b"a"), (1, b"b"), (0, b"c")]) == 1
@@ -148,7 +155,7 @@ def test_ticks_are_never_sent_twice():
 
     async def scenario(path):
         old, new = Committer(kind=4), Committer(kind=4)
-        server = RouteAppendServer([old])
+        server = RouteAppendServer([old], never)
         await server.start(path)
         client = RouteAppendClient(path)
         await client.append_ticks([(0, b"a")])
@@ -156,7 +163,7 @@ def test_ticks_are_never_sent_twice():
         server.close()
         with pytest.raises(LogUnavailableError, match="does not answer"):
             await client.append_ticks([(0, b"b")])
-        successor = RouteAppendServer([new])
+        successor = RouteAppendServer([new], never)
         await successor.start(path)
         assert await client.append_ticks([(0, b"c")]) == 1
         assert (old.bodies, new.bodies) == ([b"a"], [b"c"])
@@ -171,13 +178,13 @@ def test_a_connection_that_ended_is_noticed_before_ticks_are_sent():
 
     async def scenario(path):
         new = Committer(kind=4)
-        server = RouteAppendServer([Committer(kind=4)])
+        server = RouteAppendServer([Committer(kind=4)], never)
         await server.start(path)
         client = RouteAppendClient(path)
         await client.append_ticks([(0, b"a")])
         client._streams[0].feed_eof()
         server.close()
-        successor = RouteAppendServer([new])
+        successor = RouteAppendServer([new], never)
         await successor.start(path)
         assert await client.append_ticks([(0, b"b")]) == 1
         assert new.bodies == [b"b"]

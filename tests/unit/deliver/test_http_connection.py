@@ -51,11 +51,12 @@ class Wire:
 class Bench:
     """A connection with what is around it."""
 
-    def __init__(self, *, bodiless=False, timeout_s=10.0):
+    def __init__(self, *, bodiless=False, timeout_s=10.0, reply_room=None):
         self.clock = VirtualClock()
         self.timers = VirtualTimers(self.clock)
         self.wheel = Wheel(Loop(self.timers), self.clock.monotonic_s)
         self.known = {}
+        self.reply_room = reply_room
         self.freed = 0
         self.lost = 0
         self.answers = []

@@ -5,12 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.errors import EventError
-from distributary.event import Event
+from distributary.event import Event, record
 from distributary.flow import (
+    Addressed,
     RouteRecord,
     Tick,
+    address_of,
+    decode_addressed,
     decode_route,
     decode_tick,
+    encode_addressed,
     encode_route,
     encode_tick,
 )
@@ -24,13 +28,33 @@ def test_a_tick_is_read_as_it_was_written():
     assert decode_tick(encode_tick(tick)) == tick
 
 
+def test_addressed_events_are_read_as_they_were_written():
+    """Where they were published, the passes of each, and the events; the first for itself."""
+    body = encode_addressed("uid", (255, 3), record.encode([EVENT, EVENT]))
+    assert decode_addressed(body) == Addressed("uid", (255, 3), [EVENT, EVENT])
+    assert address_of(body) == "uid"
+
+
+@pytest.mark.parametrize("ttls", [(), (1,), (1, 2, 3)])
+def test_each_addressed_event_has_its_passes(ttls):
+    """More or fewer than events are no such record."""
+    with pytest.raises(EventError):
+        decode_addressed(encode_addressed("uid", ttls, record.encode([EVENT, EVENT])))
+
+
+def test_a_route_record_of_an_older_version_listens_at_the_default_broker():
+    """And asks for no attribute."""
+    found = decode_route(b'{"seq":1,"op":"put","uid":"u","revision":1}')
+    assert (found.address, found.present) == ("", ())
+
+
 def test_a_route_record_keeps_where_it_begins():
     """``config.start`` travels in the record that creates the route."""
     record = RouteRecord(seq=1, op="put", uid="u", revision=1, begin_ms=0)
     assert decode_route(encode_route(record)) == record
 
 
-@pytest.mark.parametrize("decode", [decode_route, decode_tick])
+@pytest.mark.parametrize("decode", [decode_route, decode_tick, decode_addressed, address_of])
 @given(body=st.binary(max_size=200))
 def test_any_other_bytes_are_one_known_error(decode, body):
     """Whatever stands on a damaged medium."""
@@ -41,10 +65,11 @@ def test_any_other_bytes_are_one_known_error(decode, body):
 @pytest.mark.parametrize("place", range(0, 60, 3))
 def test_a_damaged_body_is_read_or_refused(place):
     """A byte that is no UTF-8 in any place, which the decoder reports in its own way."""
-    record = encode_route(RouteRecord(seq=1, op="put", uid="some-uid", revision=1, types=("a",)))
+    route = encode_route(RouteRecord(seq=1, op="put", uid="some-uid", revision=1, types=("a",)))
     for body, decode in (
-        (record, decode_route),
+        (route, decode_route),
         (encode_tick(Tick("u", 1, 1, EVENT)), decode_tick),
+        (encode_addressed("u", (1,), record.encode([EVENT])), decode_addressed),
     ):
         at = place % len(body)
         damaged = body[:at] + b"\xff" + body[at + 1 :]

@@ -146,6 +146,7 @@ class Client:
     def __post_init__(self) -> None:
         if self.desk is None:
             self.desk = Desk(self.appends, self.settings, self.clock, self.dial)
+            self.desk.addresses.learn({"brokers/default/default": ""})
         self.connection = Connection(self.desk)
         self.transport = MemoryTransport(self.connection, self.peer)
         self.connection.connection_made(self.transport)

@@ -254,7 +254,7 @@ def test_reading_pauses_when_much_comes_during_a_relay(client, control):
 
 @pytest.mark.usefixtures("control")
 def test_too_many_relays_are_503(client, event):
-    """Open watches are bounded over all connections."""
+    """They are bounded over all connections; publishing goes on."""
     client.desk.counters.relays_in_flight = _limits.RELAYS_MAX
     assert client.statuses(GET + b"\r\n") == [503]
     assert client.statuses(event()) == [202]

@@ -7,6 +7,7 @@ import pytest
 from distributary.errors import StoreError
 from distributary.flow import Leg
 from distributary.outcome import (
+    IN_STORE,
     Changes,
     DeadLetter,
     DeliveryStore,
@@ -213,3 +214,41 @@ def test_a_lag_row_stands_for_nothing_that_it_has_passed():
     """What lies below its position has its outcome."""
     lag = LagRow("r", 5, 0, 7, None, b"")
     assert (lag.holds(6, 0), lag.holds(7, 0), lag.holds(10**9, 0)) == (False, True, True)
+
+
+# -- events that never stood in the log ---------------------------------------------------------
+
+LETTER = row(1)._replace(leg=Leg.DEAD_LETTER, event=b"reply")
+
+
+def test_the_event_of_a_row_is_read_when_it_is_asked_for(store):
+    """Not with all rows: it may be large."""
+    store.apply(changes(LETTER, row(2)))
+    assert [kept.event for kept in store.rows()] == [IN_STORE, None]
+    assert store.row_event(LETTER.key) == b"reply"
+    assert store.row_event(row(2).key) is None
+    assert store.row_event(row(3).key) is None
+
+
+def test_the_event_of_a_row_stays_until_the_row_is_done(store):
+    """Through retries; then it is let go, before the row is."""
+    store.apply(changes(LETTER))
+    store.apply(changes(LETTER._replace(attempt=5, event=IN_STORE), row(2)))
+    assert store.rows()[0] == LETTER._replace(attempt=5, event=IN_STORE)
+    assert store.row_event(LETTER.key) == b"reply"
+    store.apply(changes(LETTER._replace(done=True, event=None)))
+    assert store.row_event(LETTER.key) is None
+    assert store.rows()[0].done
+
+
+def test_a_store_of_an_earlier_version_is_brought_up_to_date(path):
+    """It had no column for events; its rows stay."""
+    DeliveryStore(sqlite_url(path), 0).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("ALTER TABLE retry DROP COLUMN event")
+    connection.close()
+    for _ in range(2):
+        store = DeliveryStore(sqlite_url(path), 0)
+        store.apply(changes(LETTER, row(2)))
+        assert store.row_event(LETTER.key) == b"reply"
+        store.close()

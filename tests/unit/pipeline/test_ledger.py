@@ -5,6 +5,7 @@ import pytest
 from distributary.errors import StoreError
 from distributary.flow import Leg
 from distributary.outcome import (
+    IN_STORE,
     DeadLetter,
     DoneKey,
     Failure,
@@ -298,3 +299,18 @@ def test_a_drain_of_a_dead_ledger_ends(stage, timers):
     stage.medium()
     stage.ledger.when_durable(lambda: told.append("after"))
     assert told == ["before", "after"]
+
+
+def test_a_row_that_changes_before_its_flush_keeps_its_event(stage, timers):
+    """A reply that became a dead letter is in that flush or nowhere."""
+    letter = row(8)._replace(leg=Leg.DEAD_LETTER, event=b"reply")
+    stage.ledger.put_row(letter)
+    stage.ledger.put_row(letter._replace(attempt=3, event=IN_STORE))
+    timers.advance(FLUSH_S)
+    stage.medium()
+    assert stage.calls[0][1].rows == {letter.key: letter._replace(attempt=3)}
+    stage.ledger.put_row(letter._replace(attempt=4, event=IN_STORE))
+    stage.ledger.put_row(letter._replace(done=True, event=None))
+    timers.advance(FLUSH_S)
+    stage.medium()
+    assert stage.calls[-2][1].rows == {letter.key: letter._replace(done=True, event=None)}

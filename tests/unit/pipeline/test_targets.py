@@ -5,7 +5,18 @@ import sqlite3
 
 import pytest
 
-from distributary.control import CredentialRows, Directory, Keys, Sealer, Store, rules, store_url
+from distributary.control import (
+    CredentialRows,
+    Directory,
+    Keys,
+    PutRoute,
+    RouteEndpoint,
+    RouteSettings,
+    Sealer,
+    Store,
+    rules,
+    store_url,
+)
 from distributary.control._stored import Delete, Put
 from distributary.deliver import Destination
 from distributary.pipeline._targets import DirectoryTargets
@@ -161,3 +172,65 @@ def test_a_change_of_one_resource_looks_at_no_others(world, monkeypatch):
     assert world.targets.changed_uris() == [SINK]
     assert world.targets.get("u-s7").sink.uri == "http://127.0.0.1:9/new"
     assert world.targets.get("u-s1") is kept
+
+
+def put_route(world, **changes):
+    """The route ``r`` of a Trigger."""
+    settings = RouteSettings(
+        **{
+            "name": "Trigger default/t",
+            "sink": RouteEndpoint("http://s.default.svc/", dial="127.0.0.1:7", ca_certs="PEM"),
+            "wants_reply": True,
+            "reply": RouteEndpoint("http://me.example/brokers/default/b", own=True),
+            "reply_kept": True,
+            "dead_letter": RouteEndpoint("http://127.0.0.1:8/dead"),
+            "retry": 3,
+            "backoff_policy": "linear",
+            "backoff_delay_s": 0.5,
+            "backoff_max_s": 60.0,
+            "timeout_s": 5.0,
+            "format": "structured",
+            **changes,
+        }
+    )
+    world.store.apply([PutRoute("r", "at", (), (), settings)], 5)
+    world.targets.refresh()
+
+
+def test_a_triggers_route_delivers_as_its_settings_say(world):
+    """Sink, reply and dead letter sink are told apart; one policy for all of them."""
+    put_route(world)
+    target = world.targets.get("r")
+    assert (target.sink.uri, target.sink.dial) == ("http://s.default.svc/", "127.0.0.1:7")
+    assert (target.sink.wants_reply, target.sink.ca_certs) == (True, "PEM")
+    assert (target.reply.own, target.reply.wants_reply, target.reply_kept) == (True, False, True)
+    assert target.dead_letter.uri == "http://127.0.0.1:8/dead"
+    for destination in (target.sink, target.reply, target.dead_letter):
+        assert (destination.policy.retry, destination.policy.backoff_delay_s) == (3, 0.5)
+        assert destination.format == "structured"
+    assert (target.sink.unusable, target.events_max) == (None, None)
+
+
+def test_a_subscriber_that_does_not_resolve_any_more_fails_each_attempt(world):
+    """With the reason, at the sink alone; the dead letter sink works."""
+    put_route(world)
+    world.targets.get("r")
+    world.targets.changed_uris()
+    put_route(world, unusable='services "s" not found')
+    target = world.targets.get("r")
+    assert target.sink.unusable == 'services "s" not found'
+    assert target.dead_letter.unusable is None
+    assert set(world.targets.changed_uris()) == {
+        "http://s.default.svc/",
+        "http://me.example/brokers/default/b",
+        "http://127.0.0.1:8/dead",
+    }
+
+
+def test_a_route_whose_settings_cannot_be_read_fails_alone(world):
+    """As a subscription that cannot be read."""
+    put_route(world)
+    world.put()
+    put_route(world, backoff_policy="cubic")
+    assert "damaged" in world.targets.get("r").sink.unusable
+    assert world.targets.get("u-a").sink.unusable is None

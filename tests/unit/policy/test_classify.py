@@ -157,3 +157,20 @@ def test_no_answer_is_ever_dropped():
     answers = [reply(s) for s in range(100, 600)] + [TransportError("dns", "no such name")]
     verdicts = {classify(a, n, POLICY, 0.0, NOW_MS).decision for a in answers for n in (1, 4)}
     assert verdicts == {Decision.DELIVERED, Decision.RETRY, Decision.DEAD_LETTER}
+
+
+@pytest.mark.parametrize("status", range(100, 600))
+def test_a_final_answer_is_retried_where_the_whole_delivery_is(status):
+    """A Broker that takes no reply: decision 15. Attempts end all the same."""
+    if 200 <= status <= 299:
+        return
+    first = classify(reply(status), 1, POLICY, 0.0, NOW_MS, insist=True)
+    assert first == Verdict(Decision.RETRY, f"status-{status}", 2.0)
+    last = classify(reply(status), 4, POLICY, 0.0, NOW_MS, insist=True)
+    assert last == Verdict(Decision.DEAD_LETTER, f"attempts-used-up: status-{status}")
+
+
+def test_a_blocked_address_is_retried_where_the_whole_delivery_is():
+    """No answer at all is no other case."""
+    blocked = TransportError("blocked-address", "no", retryable=False)
+    assert classify(blocked, 1, POLICY, 0.0, NOW_MS, insist=True).decision is Decision.RETRY

@@ -56,6 +56,55 @@ def test_an_event_is_seen_by_the_routes_that_stand_before_it():
     assert [record.uid for record in routes.records()] == ["b"]
 
 
+def test_a_route_sees_events_of_its_own_address_alone():
+    """Whatever its filters say; most routes listen at the default broker."""
+    routes = table(put(1, "a"), put(2, "b", address="x"), put(3, "c", address="y"))
+    assert routes.match(PUSH) == routes.match(PUSH, "") == ("a",)
+    assert (routes.match(PUSH, "x"), routes.match(PUSH, "y")) == (("b",), ("c",))
+    assert routes.match(PUSH, "z") == ()
+    assert len(routes) == 3
+
+
+def test_a_route_that_moves_leaves_its_old_address_and_comes_last_to_the_new_one():
+    """Also back; where nobody listens any more nothing is left."""
+    routes = table(put(1, "a"), put(2, "b", address="x"), put(3, "c"), put(4, "d", address="x"))
+    routes.apply(put(5, "a", 2, address="x"))
+    assert (routes.match(PUSH), routes.match(PUSH, "x")) == (("c",), ("b", "d", "a"))
+    routes.apply(put(6, "b", 2, address="x", types=("push",)))
+    assert routes.match(PUSH, "x") == ("b", "d", "a")  # an update keeps its place
+    for seq, uid in enumerate("bda", 7):
+        routes.apply(put(seq, uid, 3))
+    assert routes.match(PUSH) == ("c", "b", "d", "a")
+    assert (routes.match(PUSH, "x"), routes._elsewhere, routes._addresses) == ((), {}, {})
+
+
+def test_a_delete_reaches_a_route_wherever_it_listens():
+    """The record of a delete does not say where."""
+    routes = table(put(1, "a", address="x"), delete(2, "a"), delete(3, "unknown"))
+    assert (len(routes), routes.match(PUSH, "x"), routes._elsewhere) == (0, (), {})
+
+
+def test_a_move_that_cannot_be_compiled_changes_nothing():
+    """The route stays at its old address; at the new one nothing has begun."""
+    routes = table(put(1, "a"))
+    with pytest.raises(ResourceError):
+        routes.apply(put(2, "a", 2, address="x", filters=({"sql": "("},)))
+    assert (routes.match(PUSH), routes._elsewhere, routes.last_seq) == (("a",), {}, 1)
+
+
+def test_addresses_are_in_snapshots():
+    """And the order of arrival at each; an old snapshot names none."""
+    routes = table(put(1, "a"), put(2, "b", address="x"), put(3, "a", 2, address="x"))
+    again = RouteTable.restore(routes.snapshot())
+    assert again.match(PUSH, "x") == routes.match(PUSH, "x") == ("b", "a")
+    assert again.snapshot() == routes.snapshot()
+
+
+def test_a_timer_asks_its_route_wherever_that_listens():
+    """A tick is published nowhere."""
+    assert table(put(1, "a", address="x")).matches("a", PUSH) is True
+
+
 def test_a_route_can_be_asked_for_alone():
     """By the filters that stand now; a route that does not stand matches nothing."""
     routes = table(put(1, "a", types=("push",)), put(2, "b", types=("pull",)))

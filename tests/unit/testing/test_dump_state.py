@@ -7,7 +7,15 @@ import msgspec
 import pytest
 
 from distributary.event import Event, record
-from distributary.flow import Kind, Leg, RouteRecord, Tick, encode_route, encode_tick
+from distributary.flow import (
+    Kind,
+    Leg,
+    RouteRecord,
+    Tick,
+    encode_addressed,
+    encode_route,
+    encode_tick,
+)
 from distributary.log import Appender, open_folder
 from distributary.outcome import (
     Changes,
@@ -138,3 +146,17 @@ def test_a_tick_is_pending_for_its_own_route_alone(stopped: Stopped) -> None:
     appender.close()
     assert ("all", "8") in stopped.pending()
     assert ("even", "8") not in stopped.pending()
+
+
+def test_an_addressed_event_is_pending_for_the_routes_there_alone(stopped: Stopped) -> None:
+    """Routes listen at the default broker unless it is said otherwise."""
+    body = encode_addressed("x", (255,), record.encode([_event(8)]))
+    appender = Appender.open(stopped.places.log, 0, clock=Clock())
+    appender.append([(Kind.ADDRESSED, body)])
+    appender.close()
+    assert not {("all", "8"), ("even", "8")} & stopped.pending()
+    dumped = dump_state(stopped.data_dir, UIDS, MATCHES, {"u-even": "x"})
+    pending = msgspec.json.decode(dumped, type=State).pending
+    assert [(kept.route, kept.id) for kept in pending if kept.id == "8"] == [("even", "8")]
+    assert {kept.route for kept in pending} == {"all", "even"}
+    assert ("even", "4") not in {(kept.route, kept.id) for kept in pending}

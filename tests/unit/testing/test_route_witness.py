@@ -9,7 +9,7 @@ import pytest
 from distributary.cli._ledger import Arrival
 from distributary.event import Event, record
 from distributary.filter import naive_matches
-from distributary.flow import Kind, Logged, RouteRecord, encode_route
+from distributary.flow import Addressed, Kind, Logged, RouteRecord, encode_addressed, encode_route
 from distributary.testing.route_witness import (
     Drop,
     Evidence,
@@ -23,9 +23,13 @@ from distributary.testing.route_witness import (
 )
 
 
-def _put(seq: int, uid: str, type_: str, revision: int = 1, path: str = "") -> RouteRecord:
+def _put(
+    seq: int, uid: str, type_: str, revision: int = 1, *, path: str = "", address: str = ""
+) -> RouteRecord:
     expressions = ({"exact": {"type": type_}}, mark(path or f"/{uid}"))
-    return RouteRecord(seq=seq, op="put", uid=uid, revision=revision, filters=expressions)
+    return RouteRecord(
+        seq=seq, op="put", uid=uid, revision=revision, filters=expressions, address=address
+    )
 
 
 def _delete(seq: int, uid: str) -> RouteRecord:
@@ -42,12 +46,15 @@ def _event(id_: int, type_: str, sent_ns: int = 0) -> Event:
     return Event(attributes | ({"sentns": str(sent_ns)} if sent_ns else {}), None)
 
 
-def _log(*entries: RouteRecord | Event | list[Event]) -> list[Logged]:
+def _log(*entries: RouteRecord | Event | list[Event] | Addressed) -> list[Logged]:
     """A partition; a list is a batch."""
     log = []
     for offset, entry in enumerate(entries):
         if isinstance(entry, RouteRecord):
             kind, body = Kind.ROUTE, encode_route(entry)
+        elif isinstance(entry, Addressed):
+            kind = Kind.ADDRESSED
+            body = encode_addressed(entry.address, entry.ttls, record.encode(entry.events))
         else:
             batch = [entry] if isinstance(entry, Event) else entry
             kind, body = Kind.EVENTS, record.encode(batch)
@@ -268,3 +275,43 @@ def test_each_kind_of_event_has_the_verdict_of_the_plain_walk(expression: dict[s
             seen.add(wanted)
             assert routes.match(event) == (["u"] if wanted else [])
     assert seen == {True, False}
+
+
+ADDRESSED_LOG = _log(
+    _put(1, "u1", "a", address="x"),
+    _put(2, "u2", "a"),
+    Addressed("x", (255, 3), [_event(1, "a"), _event(2, "b")]),
+    _event(3, "a"),
+    _put(3, "u1", "a", revision=2, address="y"),
+    Addressed("x", (255,), [_event(4, "a")]),
+    Addressed("y", (255,), [_event(5, "a")]),
+)
+"""u1 sees events 1 and 5, u2 event 3; nobody sees 2 and 4."""
+
+
+def test_an_event_meets_the_routes_of_its_own_address() -> None:
+    """A route that moved sees what comes to the new address, and nothing of the old one."""
+    good = (_got(1, "/u1"), _got(3, "/u2"), _got(5, "/u1"))
+    report = check([ADDRESSED_LOG], Evidence(arrivals=good))
+    assert (report.passed, report.events, report.matches, report.delivered) == (True, 5, 3, 3)
+
+
+@pytest.mark.parametrize("stray", [_got(1, "/u2"), _got(3, "/u1"), _got(4, "/u1"), _got(5, "/u2")])
+def test_an_event_of_another_address_is_found(stray: Arrival) -> None:
+    """At whichever route it arrives."""
+    arrivals = (_got(1, "/u1"), _got(3, "/u2"), _got(5, "/u1"), stray)
+    report = check([ADDRESSED_LOG], Evidence(arrivals=arrivals))
+    assert report.counts == {FindingKind.EXTRA: 1}
+
+
+def test_an_attribute_that_must_be_there_counts() -> None:
+    """As the route record says it, with any value."""
+    change = RouteRecord(
+        seq=1, op="put", uid="u1", revision=1, filters=(mark("/u1"),), present=("sentns",)
+    )
+    log = _log(change, _event(1, "a"), _event(2, "a", sent_ns=5))
+    assert check([log], Evidence(arrivals=[_got(2, "/u1")])).passed
+    assert check([log], Evidence(arrivals=[_got(1, "/u1")])).counts == {
+        FindingKind.EXTRA: 1,
+        FindingKind.MISSING: 1,
+    }

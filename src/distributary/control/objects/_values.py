@@ -12,7 +12,8 @@ class Stored(NamedTuple):
     Attributes:
         key: Its name.
         uid: Unique for ever; a recreated object has another.
-        version: Its ``metadata.resourceVersion``: of the whole store, from 1.
+        version: Its ``metadata.resourceVersion``: of the whole store, from 1; 0 after a
+            ``dry_run`` that would have created it.
         content: The whole object, ``metadata.resourceVersion`` included.
         json: The same as JSON.
     """
@@ -47,12 +48,13 @@ class Write:
 
     Attributes:
         subresource: ``status``: only the status may change; empty: all but the status may.
-        manager: Who writes, for ``metadata.managedFields``.
+        manager: Who writes, for ``metadata.managedFields``; empty: nobody is noted.
         uid: The object must have this uid; None: any.
         version: It must stand in this version; None: any.
         dry_run: Do everything but store it.
         by_server: A write of the server itself (status, ``Channel.spec.subscribers``): not
             admitted anew, and ``metadata.generation`` stays.
+        applied: A server-side apply: the change sets ``metadata.managedFields`` itself.
     """
 
     subresource: str = ""
@@ -61,3 +63,4 @@ class Write:
     version: int | None = None
     dry_run: bool = False
     by_server: bool = False
+    applied: bool = False

@@ -4,6 +4,14 @@ Called by ``control.objects`` (admission), ``control.reconcile`` (typed specs, c
 ``api.kubernetes`` (kinds). Pure.
 """
 
+from distributary.resource.knative import conditions
+from distributary.resource.knative._admit import BROKER_CLASS, OWN_CLASS, admit
+from distributary.resource.knative._conditions import Conditions, ConditionStatus, Severity
+from distributary.resource.knative._defaulted import (
+    BROKER_LABEL,
+    NAMESPACE_LABEL,
+    defaulted,
+)
 from distributary.resource.knative._kinds import (
     BROKER,
     CHANNEL,
@@ -15,6 +23,10 @@ from distributary.resource.knative._kinds import (
     SUBSCRIPTION,
     TRIGGER,
 )
+from distributary.resource.knative._rules import KnativeRules
+from distributary.resource.knative._schemas import SCHEMA_OF, SCHEMAS
+from distributary.resource.knative._schemas_core import SERVICE_ADDRESS
+from distributary.resource.knative._shape_check import unknown_fields
 from distributary.resource.knative._shapes import (
     BrokerSpec,
     ChannelSpec,
@@ -24,22 +36,47 @@ from distributary.resource.knative._shapes import (
     SubscriptionSpec,
     TriggerSpec,
 )
+from distributary.resource.knative._specs import (
+    broker_spec,
+    channel_spec,
+    subscription_spec,
+    trigger_spec,
+)
 
 __all__ = [
     "BROKER",
+    "BROKER_CLASS",
+    "BROKER_LABEL",
     "CHANNEL",
     "CONFIG_MAP",
     "EVENT",
     "KINDS",
     "NAMESPACE",
+    "NAMESPACE_LABEL",
+    "OWN_CLASS",
+    "SCHEMAS",
+    "SCHEMA_OF",
     "SERVICE",
+    "SERVICE_ADDRESS",
     "SUBSCRIPTION",
     "TRIGGER",
     "BrokerSpec",
     "ChannelSpec",
+    "ConditionStatus",
+    "Conditions",
     "Delivery",
     "Destination",
     "KReference",
+    "KnativeRules",
+    "Severity",
     "SubscriptionSpec",
     "TriggerSpec",
+    "admit",
+    "broker_spec",
+    "channel_spec",
+    "conditions",
+    "defaulted",
+    "subscription_spec",
+    "trigger_spec",
+    "unknown_fields",
 ]

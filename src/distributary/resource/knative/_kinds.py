@@ -13,6 +13,16 @@ _READY: Final = (
     Column("Reason", "condition:Ready.reason"),
 )
 
+_INVOLVED: Final = (
+    "apiVersion",
+    "fieldPath",
+    "kind",
+    "name",
+    "namespace",
+    "resourceVersion",
+    "uid",
+)
+
 BROKER: Final = Kind(
     EVENTING,
     "v1",
@@ -87,6 +97,7 @@ CONFIG_MAP: Final = Kind(
     "configmap",
     short_names=("cm",),
     columns=(Column("Age", "age", "date"),),
+    label_names=False,
 )
 NAMESPACE: Final = Kind(
     "",
@@ -112,6 +123,14 @@ EVENT: Final = Kind(
         Column("Reason", "reason"),
         Column("Object", "involvedObject.name"),
         Column("Message", "message"),
+    ),
+    label_names=False,
+    selectable=(
+        *((f"involvedObject.{member}",) * 2 for member in _INVOLVED),
+        ("reason", "reason"),
+        ("reportingComponent", "reportingComponent"),
+        ("source", "source.component"),
+        ("type", "type"),
     ),
 )
 

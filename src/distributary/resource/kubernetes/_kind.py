@@ -40,6 +40,9 @@ class Kind:
         namespaced: Objects belong to a namespace.
         has_status: There is a ``/status``; then the main resource takes no status from clients.
         generations: ``metadata.generation`` counts changes of the spec.
+        label_names: Names are DNS labels (63 characters, no dots); else DNS subdomains.
+        selectable: What field selectors know beside ``metadata.name`` and ``metadata.namespace``:
+            what they call it, and its path.
     """
 
     group: str
@@ -53,6 +56,8 @@ class Kind:
     namespaced: bool = True
     has_status: bool = False
     generations: bool = False
+    label_names: bool = True
+    selectable: tuple[tuple[str, str], ...] = ()
 
     @property
     def api_version(self) -> str:

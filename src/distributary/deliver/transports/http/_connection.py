@@ -14,11 +14,16 @@ status and headers, then more than          its status, ``cut``; the connection 
 closed or reset before the response ended   ``TransportError("reset")``
 headers without end, not HTTP               ``TransportError("protocol")``
 nothing, or headers too slowly              ``TransportError("timeout")``
+a reply longer than ``REPLY_BYTES_MAX``     its status, ``event_fault``, ``cut``
+the beginning of a reply                    ``TransportError("timeout")``
+a reply, and no room for it here            ``TransportError("replies-crowded")``
 ==========================================  ================================================
 
 So once the status line and the headers are in, the status decides, and a sink gains nothing by
 an endless body (RELIABILITY S2, S3); a connection that breaks in the middle of a response may
-have broken off anything, and the attempt is made again (S4).
+have broken off anything, and the attempt is made again (S4). A *reply*, an event in a 2xx answer
+(but 202) to a request that asked for one, is part of what the delivery brings: it is read whole, or
+the attempt is made again.
 """
 
 import asyncio
@@ -27,7 +32,8 @@ from typing import Final, Protocol, cast
 
 import httptools
 
-from distributary.deliver._transport import Done
+from distributary.deliver._transport import CROWDED, Done
+from distributary.deliver.transports.http._incoming import REPLY_BYTES_MAX, Incoming, Room
 from distributary.deliver.transports.http._wheel import TICK_S, Wheel
 from distributary.errors import TransportError
 from distributary.policy import Reply
@@ -49,12 +55,18 @@ theirs, so that few requests meet a connection that is just being closed."""
 AGE_S_MAX: Final = 300.0
 """Older connections are not used again: so a sink whose name has moved is found within 5 min."""
 
+_ACCEPTED: Final = 202
+"""Taken, and perhaps not done: what comes with it is never a reply (decision 14)."""
+
 KNOWN_BYTES_MAX: Final = 512
 """Longer responses are not remembered; a plain 2xx has 50 to 300 bytes."""
 
 KNOWN_MAX: Final = 32
 """Responses remembered for one sink address: a few status codes, and dates that change every
 second. When there are more, all are forgotten."""
+
+REPLY_RESPONSE_BYTES_MAX: Final = 2 * REPLY_BYTES_MAX
+"""Whole response with a reply in it: room for headers, and for small chunks."""
 
 _HEADERS_READ: Final = frozenset(
     (b"content-length", b"content-type", b"retry-after", b"transfer-encoding")
@@ -66,9 +78,11 @@ class Home(Protocol):
 
     Attributes:
         known: Whole responses that came in one piece, and what they mean; see ``Connection``.
+        reply_room: Where the destinations want replies: for those that are half received.
     """
 
     known: dict[bytes, Reply]
+    reply_room: Room | None
 
     def free(self, connection: "Connection") -> None:
         """The connection can take a request."""
@@ -87,7 +101,8 @@ class Connection(asyncio.Protocol):
 
     Responses of a sink are mostly the same bytes, so what a whole response means is remembered
     with its bytes (``Home.known``), and the parser is not asked again. This is exact: after a
-    whole response the parser stands where it stood before.
+    whole response the parser stands where it stood before. Responses with an event are not
+    remembered: no two are the same.
 
     Args:
         home: Takes it back between requests.
@@ -106,6 +121,7 @@ class Connection(asyncio.Protocol):
         "_framed",
         "_headers_in",
         "_home",
+        "_incoming",
         "_interim",
         "_keep",
         "_parser",
@@ -145,6 +161,7 @@ class Connection(asyncio.Protocol):
         self.due_s = due_s
         self.closed = False
         self.slot = 0
+        self._incoming: Incoming | None = None
         wheel.watch(self)
         self._retire_s = wheel.now_s + AGE_S_MAX
         self._expect()
@@ -162,6 +179,8 @@ class Connection(asyncio.Protocol):
         self._content_type: str | None = None
         self._retry_after: str | None = None
         self._body = b""
+        if self._incoming is not None:
+            self._drop_incoming()
 
     @property
     def usable(self) -> bool:
@@ -220,12 +239,13 @@ class Connection(asyncio.Protocol):
         self._transport = None
         self.dialling = None
         done = self.done
+        if done is not None and exc is None and self._headers_in and not self._framed:
+            self._keep = False
+            self._finish()
+            return
         self.done = None
         self.close()
         if done is None:
-            return
-        if exc is None and self._headers_in and not self._framed:
-            done(self._reply(cut=False))
             return
         reason = "tls" if isinstance(exc, ssl.SSLError) else "reset"
         text = f"The connection was closed before the response was whole ({exc or 'end of stream'})"
@@ -236,10 +256,11 @@ class Connection(asyncio.Protocol):
         del now_s
         if self.done is None:
             self.close()
-        elif self._headers_in:
+        elif self._headers_in and self._incoming is None:
             self._cut_off()
         else:
             what = "connection" if self._transport is None else "whole response head"
+            what = what if self._incoming is None or not self._headers_in else "whole reply"
             self.fail(TransportError("timeout", f"No {what} within the time allowed"))
         return False
 
@@ -255,6 +276,8 @@ class Connection(asyncio.Protocol):
         if self._headers_in:
             return
         name = name.lower()
+        if self._incoming is not None:
+            self._incoming.field(name, value)
         if name in _HEADERS_READ:
             if name == b"content-type":
                 self._content_type = value.decode("latin-1")
@@ -272,17 +295,29 @@ class Connection(asyncio.Protocol):
             self._interim = True
             self._content_type = self._retry_after = None
             self._framed = False
+            if self._incoming is not None:
+                self._incoming.forget_fields()
             return
         self._status = status
         self._headers_in = True
+        if self._incoming is not None and not self._brings_reply(self._incoming):
+            self._drop_incoming()
         if self._bodiless or status == 101:
             self._complete = True  # and not used again: what follows has no known framing
         else:
             self._keep = self._parser.should_keep_alive()
 
+    def _brings_reply(self, incoming: Incoming) -> bool:
+        """Whether the final response is to be read whole: decision 14."""
+        status = self._status
+        success = 200 <= status < 300 and status != _ACCEPTED
+        return success and not self._bodiless and incoming.says_event
+
     def on_body(self, body: bytes) -> None:
-        """Keep the beginning of an error's body."""
-        if self._status >= 300 and len(self._body) < ERROR_BODY_BYTES_KEPT:
+        """Keep a reply, and the beginning of an error's body."""
+        if self._incoming is not None:
+            self._incoming.take(body)
+        elif self._status >= 300 and len(self._body) < ERROR_BODY_BYTES_KEPT:
             self._body = (self._body + body)[:ERROR_BODY_BYTES_KEPT]
 
     def on_message_complete(self) -> None:
@@ -295,6 +330,8 @@ class Connection(asyncio.Protocol):
     # The rest.
 
     def _parse(self, data: bytes) -> None:
+        if not self._received and self._home.reply_room is not None:
+            self._incoming = Incoming(self._home.reply_room)
         self._received += len(data)
         try:
             self._parser.feed_data(data)
@@ -311,8 +348,17 @@ class Connection(asyncio.Protocol):
             if self._received > HEAD_BYTES_MAX:
                 text = f"The headers are longer than {HEAD_BYTES_MAX} bytes"
                 self.fail(TransportError("protocol", text))
-        elif self._received > RESPONSE_BYTES_MAX:
+        elif self._over():
             self._cut_off()
+
+    def _over(self) -> bool:
+        """Whether enough of the response has come in to stop reading."""
+        incoming = self._incoming
+        if incoming is None:
+            return self._received > RESPONSE_BYTES_MAX
+        if self._received > REPLY_RESPONSE_BYTES_MAX:
+            incoming.too_long = True
+        return incoming.too_long or incoming.crowded
 
     def _cut_off(self) -> None:
         """The status decides; what is left of the response is not waited for."""
@@ -320,16 +366,31 @@ class Connection(asyncio.Protocol):
         self._finish(cut=True)
 
     def _reply(self, *, cut: bool) -> Reply:
-        return Reply(self._status, self._retry_after, self._content_type, self._body, cut)
+        event, fault = (None, None) if self._incoming is None else self._incoming.decode()
+        return Reply(
+            self._status, self._retry_after, self._content_type, self._body, cut, event, fault
+        )
+
+    def _drop_incoming(self) -> None:
+        if self._incoming is not None:
+            self._incoming.let_go()
+            self._incoming = None
 
     def _finish(self, last: bytes = b"", *, cut: bool = False) -> None:
         """The attempt has its answer: tell it, and use the connection again if that is safe."""
+        if self._incoming is not None and self._incoming.crowded:
+            self.fail(TransportError(CROWDED, "Too many replies at once: no room for this one"))
+            return
         reply = self._reply(cut=cut)
         done = self.done
         assert done is not None
         self.done = None
         if self._keep and not self._surplus:
-            if len(last) == self._received <= KNOWN_BYTES_MAX and self._status < 300:
+            if (
+                len(last) == self._received <= KNOWN_BYTES_MAX
+                and self._status < 300
+                and self._incoming is None
+            ):
                 self._remember(last, reply)
             self._expect()
             self._release()
@@ -364,6 +425,7 @@ class Connection(asyncio.Protocol):
         if self.closed:
             return
         self.closed = True
+        self._drop_incoming()
         if self._transport is not None:
             self._transport.abort()
         elif self.dialling is not None:

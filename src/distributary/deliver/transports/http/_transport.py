@@ -18,6 +18,7 @@ from distributary.deliver.transports.http._authorization import (
     secrets_of,
 )
 from distributary.deliver.transports.http._connection import Connection
+from distributary.deliver.transports.http._incoming import Room
 from distributary.deliver.transports.http._wheel import Wheel
 from distributary.errors import EventError, TransportError
 from distributary.event import Event, http
@@ -46,13 +47,19 @@ _VALUE: Final = re.compile(rb"[^\x00\r\n]*")
 
 
 class _Pool:
-    """Connections of one scheme, host and port."""
+    """Connections of one scheme, host and port, dialled and trusted in one way.
 
-    __slots__ = ("__weakref__", "_transport", "endpoint", "idle", "known")
+    Destinations that want replies have their own: what an answer means depends on it.
+    """
 
-    def __init__(self, transport: "HttpTransport", endpoint: Endpoint) -> None:
+    __slots__ = ("__weakref__", "_transport", "endpoint", "idle", "known", "reply_room")
+
+    def __init__(
+        self, transport: "HttpTransport", endpoint: Endpoint, reply_room: Room | None
+    ) -> None:
         self._transport = transport
         self.endpoint = endpoint
+        self.reply_room = reply_room
         self.idle: dict[Connection, None] = {}  # the one used last is used first
         self.known: dict[bytes, Reply] = {}
 
@@ -84,7 +91,8 @@ class HttpTransport:
     Follows no redirect, uses no proxy of the environment, asks for no compression and sends no
     request twice: a kept connection that the sink closes while the request is on its way ends
     the attempt as ``reset``, since the sink may have the event. Memory: requests are written
-    from the event's own bytes; responses are not kept beyond 1,024 bytes.
+    from the event's own bytes; responses are not kept beyond 1,024 bytes, replies not beyond 1 MiB
+    each and 64 MiB in all.
 
     Args:
         connector: Dials; decides which addresses are allowed.
@@ -107,9 +115,10 @@ class HttpTransport:
         self._user_agent = user_agent.encode("ascii")
         self._wheel = Wheel(loop, clock.monotonic_s)
         self._targets: dict[Destination, _Target] = {}
-        self._pools: weakref.WeakValueDictionary[tuple[str, str, int], _Pool] = (
+        self._pools: weakref.WeakValueDictionary[tuple[object, ...], _Pool] = (
             weakref.WeakValueDictionary()
         )
+        self._reply_room = Room()
         self._stale_look_s = float("-inf")
         self._closed = False
         self.connections: set[Connection] = set()
@@ -181,11 +190,8 @@ class HttpTransport:
 
     def _aim(self, destination: Destination) -> _Target:
         """The target of a destination that is not known yet."""
-        endpoint = self._connector.endpoint(destination.uri)
-        key = (endpoint.scheme, endpoint.host, endpoint.port)
-        pool = self._pools.get(key)
-        if pool is None:
-            pool = self._pools[key] = _Pool(self, endpoint)
+        endpoint = self._connector.endpoint_of(destination)
+        pool = self._pool(endpoint, wants_reply=destination.wants_reply)
         encode = http.encode_binary if destination.format == "binary" else http.encode_structured
         credential = destination.credential
         target = _Target(
@@ -202,6 +208,15 @@ class HttpTransport:
             del self._targets[next(iter(self._targets))]
         self._targets[destination] = target
         return target
+
+    def _pool(self, endpoint: Endpoint, *, wants_reply: bool) -> _Pool:
+        where = endpoint.scheme, endpoint.host, endpoint.port, endpoint.dial
+        key = (*where, endpoint.own, endpoint.ca_certs, wants_reply)
+        pool = self._pools.get(key)
+        if pool is None:
+            room = self._reply_room if wants_reply else None
+            pool = self._pools[key] = _Pool(self, endpoint, room)
+        return pool
 
     def _forget_expired(self) -> None:
         now_s = self._monotonic_s()
@@ -220,6 +235,8 @@ class HttpTransport:
         names = {name.lower() for name, _ in destination.headers}
         if b"user-agent" not in names:
             lines.append(b"user-agent: " + self._user_agent)
+        if destination.wants_reply:
+            lines.append(b"prefer: reply")
         for name, value in destination.headers:
             # Resources are checked for this; here it is what keeps requests from being split.
             if not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):

@@ -1,0 +1,53 @@
+"""Bodies of requests, within limits."""
+
+import asyncio
+from typing import Any, Final
+
+from starlette.requests import Request
+
+from distributary.resource.kubernetes import (
+    BODY_BYTES_MAX,
+    Object,
+    StatusError,
+    read_object,
+    read_value,
+)
+
+ASIDE_BYTES: Final = 64 * 1024
+"""Larger bodies are parsed beside the event loop: YAML takes up to a second for a megabyte, and
+a watch or a delivery's status should not wait for that."""
+
+
+async def read_body(request: Request) -> bytes:
+    """The body of *request*.
+
+    Raises:
+        StatusError: ``RequestEntityTooLarge``: above ``BODY_BYTES_MAX``. ``UnsupportedMediaType``:
+            compressed.
+    """
+    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise StatusError("UnsupportedMediaType", "compressed bodies are not supported")
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > BODY_BYTES_MAX:
+            message = f"Request entity too large: limit is {BODY_BYTES_MAX}"
+            raise StatusError("RequestEntityTooLarge", message)
+    return bytes(body)
+
+
+async def parse_object(request: Request, body: bytes) -> tuple[Object, list[str]]:
+    """The object in *body*, and the paths of members that stand twice; see ``read_object``."""
+    content_type = request.headers.get("content-type", "")
+    if len(body) < ASIDE_BYTES:
+        return read_object(body, content_type)
+    return await asyncio.to_thread(read_object, body, content_type)
+
+
+async def parse_value(request: Request, body: bytes) -> Any:
+    """Any JSON value in *body*; see ``read_value``."""
+    content_type = request.headers.get("content-type", "")
+    if len(body) < ASIDE_BYTES:
+        return read_value(body, content_type)[0]
+    value, _ = await asyncio.to_thread(read_value, body, content_type)
+    return value

@@ -1,0 +1,88 @@
+"""Knative Eventing of one server: objects, reconciler, and their API, wired."""
+
+import functools
+import uuid
+
+from distributary import filter as filter_room
+from distributary.api.kubernetes import KubernetesApi
+from distributary.app._route_wire import RouteAppendClient
+from distributary.clock import Clock, SystemRandom
+from distributary.control import Leader, store_url
+from distributary.control.objects import Objects
+from distributary.control.reconcile import Reconciler, Site
+from distributary.meter import Meter
+from distributary.pipeline import Places
+from distributary.policy import parse_duration_s
+from distributary.resource.knative import KINDS, KnativeRules, admit, defaulted
+from distributary.resource.kubernetes import Key
+
+
+class Knative:
+    """Brokers, Triggers, Channels and Subscriptions of one server.
+
+    Args:
+        places: Of the data directory; the store must have been made.
+        partitions: Of the log.
+        leader: Makes routes stand.
+        site: Where the server is reached.
+        clock: For stamps and waits.
+        meter: Counts.
+
+    Attributes:
+        api: Answers the paths of the Kubernetes-shaped API, once ``open`` has returned.
+    """
+
+    def __init__(
+        self,
+        places: Places,
+        partitions: int,
+        leader: Leader,
+        site: Site,
+        clock: Clock,
+        meter: Meter,
+    ) -> None:
+        rules = KnativeRules(filter_room.check, parse_duration_s)
+        self._objects = Objects(
+            store_url(places.state_db),
+            kinds=KINDS,
+            admit=functools.partial(admit, rules=rules),
+            default=defaulted,
+            clock=clock,
+            new_uid=lambda: str(uuid.uuid4()),
+        )
+        self._log = RouteAppendClient(places.append_socket)
+        self._reconciler = Reconciler(
+            self._objects,
+            leader,
+            self._log,
+            site,
+            clock,
+            failing=[places.failing(number) for number in range(partitions)],
+            count=meter.add,
+        )
+        self.api = KubernetesApi(self._objects, self._settled, clock, SystemRandom())
+
+    async def _settled(self, key: Key, wait_s: float) -> None:
+        await self._reconciler.settled(key, wait_s)
+
+    async def open(self) -> None:
+        """Read the objects; before the receiver of events starts, which reads their addresses.
+
+        Raises:
+            StoreError: They cannot be read.
+        """
+        await self._objects.start()
+
+    async def start(self) -> None:
+        """Reconcile; after the leader has started."""
+        await self._reconciler.start()
+
+    async def end_watches(self) -> None:
+        """Let the API's server stop: a watch ends by itself only after minutes."""
+        await self.api.close()
+
+    async def close(self) -> None:
+        """Finish what is under way."""
+        await self._reconciler.close()
+        self._log.close()
+        await self._objects.close()

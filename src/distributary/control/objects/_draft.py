@@ -1,0 +1,310 @@
+"""What a batch of requests makes of the objects that stand: computed whole before it is stored."""
+
+import functools
+import hashlib
+from typing import Final
+
+import structlog
+
+from distributary.control.objects import _content, _namespaces
+from distributary.control.objects._refusals import (
+    already_there,
+    check_incarnation,
+    no_room,
+    not_found,
+)
+from distributary.control.objects._requests import (
+    Create,
+    Delete,
+    Edit,
+    Made,
+    Outcome,
+    Put,
+    Request,
+    Rules,
+)
+from distributary.control.objects._shelf import Shelf
+from distributary.control.objects._values import Change, ChangeType, Stored, Write
+from distributary.resource.knative import NAMESPACE, SCHEMA_OF, SCHEMAS
+from distributary.resource.kubernetes import (
+    Key,
+    Kind,
+    Object,
+    Shape,
+    StatusError,
+    check_metadata,
+    check_size,
+    conflict,
+    for_create,
+    for_update,
+    invalid,
+    note_update,
+)
+
+NAME_TRIES_MAX: Final = 8
+"""Names that are drawn for one ``generateName`` before the create is refused: of 14 million
+suffixes one is free at once, unless millions are taken."""
+
+_SUFFIX_CHARS: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""As in Kubernetes: no vowels, and nothing that looks like something else."""
+
+_SUFFIX_LENGTH: Final = 5
+
+_log = structlog.get_logger(__name__)
+
+
+class Draft:
+    """The objects as a batch leaves them, and the changes that lead there.
+
+    Used in another thread than the event loop's; reads *shelf*, which stands still meanwhile.
+
+    Args:
+        shelf: What stands before the batch.
+        rules: What requests are held against.
+        now: For timestamps: RFC 3339, whole seconds, ``Z``.
+
+    Attributes:
+        changes: All of them, in order; versions grow by one from the shelf's.
+    """
+
+    def __init__(self, shelf: Shelf, rules: Rules, now: str) -> None:
+        self.changes: list[Change] = []
+        self._shelf = shelf
+        self._rules = rules
+        self._now = now
+        self._drafted: dict[Key, Stored | None] = {}
+        self._count = len(shelf)
+        self._json_bytes = shelf.json_bytes
+
+    @property
+    def version(self) -> int:
+        """The newest resource version."""
+        return self._shelf.version + len(self.changes)
+
+    def get(self, key: Key) -> Stored | None:
+        """The object as it stands in the draft."""
+        if key in self._drafted:
+            return self._drafted[key]
+        return self._shelf.get(key)
+
+    def apply(self, request: Request) -> Outcome:
+        """Make *request*, whole or not at all.
+
+        Returns:
+            What it came to, or why it was refused: a ``StatusError``, or what a bug raised.
+        """
+        changes_before = len(self.changes)
+        try:
+            made = self._make(request)
+        except StatusError as error:
+            self._undo(changes_before)
+            return error
+        # A bug met in one request goes to its caller (who answers 500). Its neighbours in the
+        # batch have nothing to do with it.
+        except Exception as error:  # noqa: BLE001 - see above
+            _log.exception("object-write-failed", request=type(request).__name__)
+            self._undo(changes_before)
+            return error
+        if request.write.dry_run:
+            self._undo(changes_before)
+            return made._replace(stored=_rehearsed(made.stored, self))
+        return made
+
+    def _make(self, request: Request) -> Made:
+        if isinstance(request, Create):
+            kind, namespace, content, write = request
+            return self._create(kind, namespace, "", content, write)
+        kind = self._rules.kinds[request.key.resource]
+        before = self.get(request.key)
+        if isinstance(request, Put) and before is None:
+            return self._create_absent(kind, request)
+        if before is None:
+            raise not_found(kind, request.key.name)
+        check_incarnation(kind, before, request.write)
+        if isinstance(request, Delete):
+            return Made(self._delete(kind, before, request.write))
+        return Made(self._edit(kind, before, request))
+
+    def _create_absent(self, kind: Kind, request: Put) -> Made:
+        key, change, write = request
+        if write.uid is not None or write.version is not None:
+            raise conflict(kind, key.name, "Precondition failed: the object does not exist")
+        return self._create(kind, key.namespace, key.name, change(None), write)
+
+    def _create(self, kind: Kind, namespace: str, name: str, content: Object, write: Write) -> Made:
+        new = self._named(kind, namespace, name, content)
+        if kind is NAMESPACE:
+            new = _namespaces.as_new(new) if _is_sound(kind, new) else new
+        new = self._checked(kind, new, None, namespace, write)
+        metadata = new["metadata"]
+        key = Key(kind.resource, namespace, metadata["name"])
+        if self.get(key) is not None:
+            raise already_there(kind, key.name)
+        new = self._noted(kind, None, new, write)
+        if kind.namespaced:
+            self._open_namespace(kind, key)
+        stored = self._write("ADDED", key, metadata["uid"], new, write)
+        return Made(stored, created=True)
+
+    def _named(self, kind: Kind, namespace: str, name: str, content: Object) -> Object:
+        """*content* with its uid and name; a generated one that nobody has."""
+        for _ in range(NAME_TRIES_MAX):
+            uid = self._rules.new_uid()
+            new = for_create(
+                kind,
+                content,
+                namespace=namespace,
+                name=name,
+                uid=uid,
+                now=self._now,
+                suffix=_suffix_of(uid),
+            )
+            drawn = new["metadata"]["name"]
+            sent = content.get("metadata") or {}
+            if name or sent.get("name") or not isinstance(drawn, str):
+                break
+            if self.get(Key(kind.resource, namespace, drawn)) is None:
+                break
+        return new
+
+    def _open_namespace(self, kind: Kind, key: Key) -> None:
+        """A namespace comes into being with its first object."""
+        standing = self.get(_namespaces.key_of(key.namespace))
+        if standing is None:
+            metadata = {"metadata": {"name": key.namespace}}
+            self._create(NAMESPACE, "", "", metadata, Write(by_server=True))
+        elif _namespaces.is_ending(standing):
+            raise _namespaces.ending_refusal(kind, key.namespace, key.name)
+
+    def _edit(self, kind: Kind, before: Stored, request: Edit | Put) -> Stored:
+        write, old = request.write, before.content
+        new = for_update(
+            kind,
+            request.change(old),
+            old,
+            subresource=write.subresource,
+            by_server=write.by_server,
+        )
+        new = self._checked(kind, new, old, before.key.namespace, write)
+        if _content.same(new, old):
+            return before
+        new = self._noted(kind, old, new, write)
+        metadata = new["metadata"]
+        if _ends_with(kind, metadata):
+            return self._write("DELETED", before.key, before.uid, new, write)
+        return self._write("MODIFIED", before.key, before.uid, new, write)
+
+    def _delete(self, kind: Kind, before: Stored, write: Write) -> Stored:
+        if before.key == _namespaces.DEFAULT_NAMESPACE:
+            raise _namespaces.default_refusal()
+        content = before.content
+        metadata = content["metadata"]
+        waits = bool(metadata.get("finalizers")) or (kind is NAMESPACE and not write.by_server)
+        if not waits:
+            return self._write("DELETED", before.key, before.uid, content, write)
+        if _namespaces.is_ending(before):
+            return before
+        marks: Object = {"deletionTimestamp": self._now, "deletionGracePeriodSeconds": 0}
+        if kind.generations:
+            marks["generation"] = int(metadata.get("generation", 0)) + 1
+        content = {**content, "metadata": {**metadata, **marks}}
+        if kind is NAMESPACE:
+            content = _namespaces.as_ending(content)
+        return self._write("MODIFIED", before.key, before.uid, content, write)
+
+    def _checked(
+        self, kind: Kind, new: Object, old: Object | None, namespace: str, write: Write
+    ) -> Object:
+        """*new* with defaults, if nothing is wrong with it; else all faults at once."""
+        if write.by_server and old is not None:
+            return new
+        causes = check_metadata(kind, new, namespace)
+        if not (causes or write.by_server):
+            new = self._rules.default(kind, new, old)
+        if not write.by_server:
+            try:
+                self._rules.admit(kind, new, old)
+            except StatusError as error:
+                if error.reason != "Invalid" or not causes:
+                    raise
+                causes = [*causes, *error.causes]
+        if causes:
+            raise invalid(kind, str(new["metadata"].get("name", "")), causes)
+        return new
+
+    def _noted(self, kind: Kind, old: Object | None, new: Object, write: Write) -> Object:
+        """*new*, with who wrote which of its fields."""
+        if write.applied or not write.manager:
+            return new
+        shape = _shape_of(kind.resource)
+        return note_update(old, new, write.manager, self._now, write.subresource, schema=shape)
+
+    def _write(
+        self, type_: ChangeType, key: Key, uid: str, content: Object, write: Write
+    ) -> Stored:
+        """Add a change; the object as it leaves it (deleted: as it stood, in a version more)."""
+        before = self.get(key)
+        stored = _content.stored_as(key, uid, self.version + 1, content)
+        if type_ != "DELETED" and not write.by_server:
+            check_size(len(stored.json))
+            self._check_room(stored, before)
+        self._keep(Change(type_, stored, before))
+        return stored
+
+    def _check_room(self, stored: Stored, before: Stored | None) -> None:
+        grown = len(stored.json) - (0 if before is None else len(before.json))
+        rules = self._rules
+        if before is None and self._count >= rules.objects_max:
+            raise no_room(stored.key, f"{rules.objects_max} objects")
+        if grown > 0 and self._json_bytes + grown > rules.json_bytes_max:
+            raise no_room(stored.key, f"{rules.json_bytes_max} bytes of objects")
+
+    def _keep(self, change: Change) -> None:
+        self.changes.append(change)
+        now = None if change.type == "DELETED" else change.stored
+        self._set(change.stored.key, change.before, now)
+
+    def _undo(self, changes_before: int) -> None:
+        while len(self.changes) > changes_before:
+            change = self.changes.pop()
+            self._set(change.stored.key, self.get(change.stored.key), change.before)
+
+    def _set(self, key: Key, was: Stored | None, now: Stored | None) -> None:
+        self._drafted[key] = now
+        self._count += (now is not None) - (was is not None)
+        self._json_bytes += _size(now) - _size(was)
+
+
+@functools.cache
+def _shape_of(resource: str) -> Shape:
+    return Shape.of(SCHEMA_OF[resource], SCHEMAS)
+
+
+def _ends_with(kind: Kind, metadata: Object) -> bool:
+    """Whether a write that leaves this metadata takes the object away."""
+    # A Namespace waits for what is in it beside its finalizers.
+    waits = bool(metadata.get("finalizers")) or kind is NAMESPACE
+    return "deletionTimestamp" in metadata and not waits
+
+
+def _is_sound(kind: Kind, new: Object) -> bool:
+    return not check_metadata(kind, new, "")
+
+
+def _rehearsed(stored: Stored, draft: Draft) -> Stored:
+    before = draft.get(stored.key)
+    return stored if stored is before else _content.rehearsed(stored, before)
+
+
+def _suffix_of(uid: str) -> str:
+    """For ``generateName``: as random as *uid* is."""
+    number = int.from_bytes(hashlib.blake2b(uid.encode(), digest_size=8).digest(), "big")
+    letters = []
+    for _ in range(_SUFFIX_LENGTH):
+        number, letter = divmod(number, len(_SUFFIX_CHARS))
+        letters.append(_SUFFIX_CHARS[letter])
+    return "".join(letters)
+
+
+def _size(stored: Stored | None) -> int:
+    return 0 if stored is None else len(stored.json)

@@ -1,0 +1,24 @@
+"""How a resolved destination stands in a status."""
+
+from distributary.control.reconcile._resolve import Resolution, Resolved
+from distributary.resource.kubernetes import Object
+
+
+def destination_members(prefix: str, resolution: Resolution | None) -> Object:
+    """Members of a status with this *prefix*: none where there is no destination.
+
+    Source:
+        Knative Eventing, "Trigger Lifecycle": the URI is the empty string while the reference
+        cannot be resolved.
+    """
+    if resolution is None:
+        return {}
+    if not isinstance(resolution, Resolved):
+        return {f"{prefix}Uri": ""}
+    endpoint = resolution.endpoint
+    members: Object = {f"{prefix}Uri": endpoint.uri}
+    if endpoint.ca_certs is not None:
+        members[f"{prefix}CACerts"] = endpoint.ca_certs
+    if resolution.audience is not None:
+        members[f"{prefix}Audience"] = resolution.audience
+    return members

@@ -1,0 +1,183 @@
+"""Destinations -> URIs: what a reference leads to, and what it takes to know that.
+
+A ``View`` is made for one look at one object. It notes every object that it was asked for, found
+or not: those are exactly the objects whose changes can change the result.
+
+Source:
+    Knative Eventing, "Destination Resolution"; decision 25 (``v1/Service``).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urljoin, urlsplit
+
+from distributary.control._route_settings import RouteEndpoint
+from distributary.control.objects import Stored
+from distributary.control.reconcile._site import Site
+from distributary.resource.knative import (
+    BROKER,
+    CHANNEL,
+    KINDS,
+    SERVICE,
+    SERVICE_ADDRESS,
+    Destination,
+    KReference,
+)
+from distributary.resource.kubernetes import Key, Kind, Object
+
+_HTTP_PORT: Final = 80
+
+_KINDS: Final = {(kind.api_version, kind.kind): kind for kind in KINDS}
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A destination that events can be sent to.
+
+    Attributes:
+        endpoint: Where.
+        audience: OIDC audience; carried, not used.
+    """
+
+    endpoint: RouteEndpoint
+    audience: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unresolved:
+    """A destination that leads nowhere now.
+
+    Attributes:
+        reason: One word for programs.
+        message: For people.
+    """
+
+    reason: str
+    message: str
+
+
+_NOT_ABSOLUTE: Final = Unresolved(
+    "NotAbsolute", "the URI does not come to an absolute http or https URL"
+)
+
+Resolution = Resolved | Unresolved
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """What a reference leads to."""
+
+    uri: str
+    dial: str | None = None
+
+
+class View:
+    """The objects, as one look at one of them needs them.
+
+    Args:
+        find: The object of this name; None: there is none.
+        announced: The ingest knows the Broker or Channel with this uid.
+        site: This server.
+
+    Attributes:
+        asked: Every object that was asked for.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[Key], Stored | None],
+        announced: Callable[[str], bool],
+        site: Site,
+    ) -> None:
+        self._find = find
+        self._announced = announced
+        self.site = site
+        self.asked: set[Key] = set()
+
+    def find(self, key: Key) -> Stored | None:
+        """The object of this name; None: there is none."""
+        self.asked.add(key)
+        return self._find(key)
+
+    def announced(self, stored: Stored) -> bool:
+        """The ingest takes events for this Broker or Channel."""
+        self.asked.add(stored.key)
+        return self._announced(stored.uid)
+
+    def resolve(self, destination: Destination) -> Resolution:
+        """Where *destination* leads.
+
+        An address never depends on another reference, so this cannot run in circles.
+        """
+        base = _Base("") if destination.ref is None else self._follow(destination.ref)
+        if isinstance(base, Unresolved):
+            return base
+        try:
+            uri = base.uri if destination.uri is None else urljoin(base.uri, destination.uri)
+            endpoint = self._endpoint(uri, base, destination.ca_certs)
+        except ValueError:  # a port or an address in brackets that is none
+            endpoint = _NOT_ABSOLUTE
+        if isinstance(endpoint, Unresolved):
+            return endpoint
+        return Resolved(endpoint, destination.audience)
+
+    def _endpoint(self, uri: str, base: _Base, ca_certs: str | None) -> RouteEndpoint | Unresolved:
+        parts = urlsplit(uri)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            return _NOT_ABSOLUTE
+        if self.site.owns(uri):
+            return RouteEndpoint(uri, dial=self.site.dial, own=True, ca_certs=ca_certs)
+        at_base = base.dial is not None and parts.netloc == urlsplit(base.uri).netloc
+        dial = base.dial if at_base else None
+        refusal = self.site.sinks.refusal(_host(dial) if dial else parts.hostname)
+        if refusal is not None:
+            return Unresolved("BlockedAddress", refusal)
+        return RouteEndpoint(uri, dial=dial, ca_certs=ca_certs)
+
+    def _follow(self, ref: KReference) -> _Base | Unresolved:
+        kind = _KINDS.get((ref.api_version, ref.kind))
+        if kind is None:
+            message = f'there is no kind "{ref.kind}" in "{ref.api_version}" here'
+            return Unresolved("KindNotFound", message)
+        stored = self.find(Key(kind.resource, ref.namespace if kind.namespaced else "", ref.name))
+        if stored is None:
+            return Unresolved("NotFound", not_found(kind, ref.namespace, ref.name))
+        if kind is SERVICE:
+            return _service(stored)
+        if kind not in (BROKER, CHANNEL):
+            return Unresolved("NotAddressable", f"a {kind.kind} has no address to send events to")
+        if not self.announced(stored):
+            message = f'the {kind.kind} "{ref.name}" has no address yet'
+            return Unresolved("NotAddressable", message)
+        return _Base(self.site.url(stored.key))
+
+
+def not_found(kind: Kind, namespace: str, name: str) -> str:
+    """What is said of an object that is not there."""
+    return f'{kind.resource} "{name}" not found in the namespace "{namespace}"'
+
+
+def _service(stored: Stored) -> _Base:
+    name, namespace = stored.key.name, stored.key.namespace
+    return _Base(f"http://{name}.{namespace}.svc/", _service_dial(stored.content))
+
+
+def _service_dial(service: Object) -> str | None:
+    """What to connect to instead of the cluster's name; None: that name.
+
+    The annotation goes first: whoever wrote it meant this server.
+    """
+    dial: str | None = service["metadata"].get("annotations", {}).get(SERVICE_ADDRESS)
+    if dial is not None:
+        return dial
+    spec = service.get("spec", {})
+    external = spec.get("externalName")
+    if not external:
+        return None
+    ports = spec.get("ports") or [{"port": _HTTP_PORT}]
+    return f"{external}:{ports[0]['port']}"
+
+
+def _host(dial: str) -> str:
+    return dial.rpartition(":")[0].strip("[]")

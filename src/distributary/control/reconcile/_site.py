@@ -1,0 +1,41 @@
+"""Where this server is reached: the addresses of Brokers and Channels, and what lies under them."""
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from distributary.control.objects import path_of
+from distributary.resource import SinkRule
+from distributary.resource.kubernetes import Key
+
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """This server, as others see it.
+
+    Attributes:
+        public_url: Scheme, host and port by which others reach it, without a path.
+        dial: ``host:port`` on this machine by which it reaches itself; None: by *public_url*, as
+            everybody else (it is https, and something before us holds the certificate).
+        sinks: Which addresses events may be sent to.
+    """
+
+    public_url: str
+    dial: str | None
+    sinks: SinkRule
+
+    def url(self, key: Key) -> str:
+        """What the Broker or Channel *key* shows as its address."""
+        return f"{self.public_url.rstrip('/')}/{path_of(key)}"
+
+    def owns(self, uri: str) -> bool:
+        """*uri* lies under our own public URL."""
+        return _origin(uri) == _origin(self.public_url)
+
+
+def _origin(uri: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port (RFC 6454, section 4)."""
+    parts = urlsplit(uri)
+    return parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme)

@@ -1,0 +1,117 @@
+"""An event in an answer, as it comes in: the fields that tell of it, then the body, within bounds.
+
+Called by ``_connection``, where a destination wants replies. Hides what makes an answer an event,
+and the two limits: of one reply, and of all that are half received.
+"""
+
+from typing import Final
+
+from distributary.errors import EventError
+from distributary.event import Event, http
+
+REPLY_BYTES_MAX: Final = 1024 * 1024
+"""Body of one reply: as the receiver allows an event by default. A longer one is no reply."""
+
+REPLIES_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Bodies of replies half received, over all connections of a transport: 64 of the largest, and as
+much as the dispatcher holds of tasks. Attempts whose reply finds no room are made again."""
+
+FAULT_CHARS_MAX: Final = 500
+"""A fault quotes the sink; a log line stays a line."""
+
+_FORMAT: Final = b"application/cloudevents"
+
+
+class Room:
+    """What the connections of a transport may still hold of replies.
+
+    Attributes:
+        free: Bytes.
+    """
+
+    __slots__ = ("free",)
+
+    def __init__(self, free: int = REPLIES_BYTES_MAX) -> None:
+        self.free = free
+
+
+class Incoming:
+    """One answer that may hold an event.
+
+    Args:
+        room: Shared with the other connections.
+
+    Attributes:
+        too_long: The body is longer than ``REPLY_BYTES_MAX``; nothing of it is kept.
+        crowded: There was no room for it; nothing of it is kept.
+    """
+
+    __slots__ = ("_bytes", "_fields", "_pieces", "_room", "crowded", "too_long")
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._fields: list[tuple[bytes, bytes]] = []
+        self._pieces: list[bytes] = []
+        self._bytes = 0
+        self.too_long = False
+        self.crowded = False
+
+    def field(self, name: bytes, value: bytes) -> None:
+        """A header field of the answer, its name in lower case."""
+        if name == b"content-type" or name.startswith(b"ce-"):
+            self._fields.append((name, value))
+
+    def forget_fields(self) -> None:
+        """They were those of an interim response."""
+        self._fields.clear()
+
+    @property
+    def says_event(self) -> bool:
+        """Whether the header says that the answer is an event, rightly or not."""
+        return any(
+            name == b"ce-specversion"
+            or (name == b"content-type" and value.strip(b" \t").lower().startswith(_FORMAT))
+            for name, value in self._fields
+        )
+
+    def take(self, piece: bytes) -> None:
+        """A piece of the body."""
+        if self.too_long or self.crowded:
+            return
+        size = len(piece)
+        if self._bytes + size > REPLY_BYTES_MAX:
+            self.too_long = True
+        elif size > self._room.free:
+            self.crowded = True
+        else:
+            self._room.free -= size
+            self._bytes += size
+            self._pieces.append(piece)
+            return
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Give the room back; there is nothing to decode any more."""
+        self._room.free += self._bytes
+        self._bytes = 0
+        self._pieces.clear()
+
+    def decode(self) -> tuple[Event | None, str | None]:
+        """The event, or why there is none, for people."""
+        if self.too_long:
+            return None, f"the reply is longer than {REPLY_BYTES_MAX} bytes"
+        try:
+            events = http.decode(self._fields, b"".join(self._pieces))
+        except EventError as error:
+            return None, str(error)[:FAULT_CHARS_MAX]
+        if len(events) != 1 or self._batched:
+            return None, "a batch is not a reply"
+        return events[0], None
+
+    @property
+    def _batched(self) -> bool:
+        return any(
+            value.strip(b" \t").lower().startswith(_FORMAT + b"-batch")
+            for name, value in self._fields
+            if name == b"content-type"
+        )

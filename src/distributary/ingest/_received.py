@@ -1,0 +1,29 @@
+"""Checked events as the log is to keep them.
+
+Caller: ``_protocol``. Hides which kind of record they make.
+"""
+
+from collections.abc import Sequence
+
+from distributary.event import Event
+from distributary.event import record as event_record
+from distributary.flow import TTL_MAX, Kind, Received, encode_addressed
+from distributary.ingest._partition import partition_key
+
+
+def received(events: Sequence[Event], address: str, ttls: Sequence[int] | None) -> Received:
+    """The events of one request, encoded.
+
+    Most go to the default broker with all their passes; a record of those says nothing of either.
+
+    Args:
+        events: At least one.
+        address: Uid of the Broker or Channel; empty: the default broker.
+        ttls: For each event the passes left, from 1; None: all have ``TTL_MAX``.
+    """
+    body = event_record.encode(events)
+    key = partition_key(events)
+    if not address and ttls is None:
+        return Received(body, len(events), key)
+    left = (TTL_MAX,) * len(events) if ttls is None else tuple(ttls)
+    return Received(encode_addressed(address, left, body), len(events), key, Kind.ADDRESSED)

@@ -1,0 +1,34 @@
+"""What the receiver must know of requests that it passes on: which are watches, how large they are.
+
+Callers: ``_desk`` admits, ``_reader`` bounds bodies, ``_proxy`` counts. Hides what little this room
+knows of the Kubernetes API.
+"""
+
+import re
+
+from distributary.ingest import _limits
+from distributary.ingest._request import Request
+
+_OBJECTS = (b"/api/", b"/apis/")
+_WATCH_PATH = re.compile(rb"/(?:api|apis/[^/]+)/[^/]+/watch/.")
+_NOT_WATCHED = (b"false", b"0")
+
+
+def is_watch(request: Request) -> bool:
+    """Whether the answer to *request* has no end: it asks the Kubernetes API to watch."""
+    if request.method != b"GET" or not request.path.startswith(_OBJECTS):
+        return False
+    if _WATCH_PATH.match(request.path) is not None:
+        return True
+    for parameter in request.target.partition(b"?")[2].split(b"&"):
+        name, _, value = parameter.partition(b"=")
+        if name == b"watch":
+            return value.lower() not in _NOT_WATCHED
+    return False
+
+
+def body_bytes_max(request: Request, others_bytes_max: int) -> int:
+    """Largest body of *request*; *others_bytes_max* bounds those that bring no objects."""
+    if request.path.startswith(_OBJECTS):
+        return max(others_bytes_max, _limits.OBJECT_BODY_BYTES_MAX)
+    return others_bytes_max

@@ -1,0 +1,56 @@
+"""``DeliverySpec``: checked, and made whole (decision 21)."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from distributary.resource._faults import Faults
+from distributary.resource.api_subscription._delivery import realize_delivery
+from distributary.resource.knative._causes import of_fault
+from distributary.resource.knative._destinations import check_destination
+from distributary.resource.knative._rules import KnativeRules
+from distributary.resource.knative._shapes import Delivery, Destination
+from distributary.resource.kubernetes import Cause, Object
+
+_OPTIONS: Final = ("retry", "backoffPolicy", "backoffDelay", "backoffMax", "timeout")
+"""What means the same in the Subscriptions API, and is checked and completed by its rules."""
+
+_FORMATS: Final = {"binary": "binary", "json": "structured"}
+
+
+def check_delivery(causes: list[Cause], value: Object, rules: KnativeRules) -> None:
+    """Note what is wrong with ``spec.delivery``; a part that is None is noted already."""
+    faults = Faults()
+    realize_delivery(faults, "spec.delivery", _options(value), rules.duration_s)
+    causes.extend(map(of_fault, faults.found))
+    if value.get("deadLetterSink") is not None:
+        path = "spec.delivery.deadLetterSink"
+        check_destination(causes, path, value["deadLetterSink"])
+
+
+def delivery_of(
+    spec: Object, dead_letter_sink: Destination | None, duration_s: Callable[[str], float]
+) -> Delivery | None:
+    """``spec.delivery`` with every default; None where it holds no option at all.
+
+    Args:
+        spec: Of an admitted object.
+        dead_letter_sink: Its ``delivery.deadLetterSink``.
+        duration_s: ``policy.parse_duration_s``.
+    """
+    value = spec.get("delivery")
+    if not value:
+        return None
+    whole = realize_delivery(Faults(), "", _options(value), duration_s)
+    return Delivery(
+        dead_letter_sink=dead_letter_sink,
+        retry=whole["retry"],
+        backoff_policy=whole["backoffPolicy"],
+        backoff_delay_s=duration_s(whole["backoffDelay"]),
+        backoff_max_s=duration_s(whole["backoffMax"]),
+        timeout_s=duration_s(whole["timeout"]),
+        format=_FORMATS[value.get("format", "binary")],
+    )
+
+
+def _options(value: Object) -> dict[str, Any]:
+    return {name: value[name] for name in _OPTIONS if value.get(name) is not None}

@@ -1,0 +1,94 @@
+"""The typed specs of objects that were admitted.
+
+A ``ValueError``, ``KeyError`` or the like from here is a bug or a damaged store: what stands there
+was checked before.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from distributary.resource.knative._delivery import delivery_of
+from distributary.resource.knative._shapes import (
+    BrokerSpec,
+    ChannelSpec,
+    Delivery,
+    Destination,
+    KReference,
+    SubscriptionSpec,
+    TriggerSpec,
+)
+from distributary.resource.knative._trigger_filters import filters_of
+from distributary.resource.kubernetes import Object
+
+ReadDuration: TypeAlias = Callable[[str], float]
+"""``policy.parse_duration_s``."""
+
+
+def broker_spec(obj: Object, duration_s: ReadDuration) -> BrokerSpec:
+    """Spec of the Broker *obj*."""
+    spec, namespace = _spec(obj)
+    config = spec.get("config")
+    return BrokerSpec(
+        config=None if config is None else _kreference(config, namespace),
+        delivery=_delivery(spec, namespace, duration_s),
+    )
+
+
+def trigger_spec(obj: Object, duration_s: ReadDuration) -> TriggerSpec:
+    """Spec of the Trigger *obj*."""
+    spec, namespace = _spec(obj)
+    filters, present = filters_of(spec)
+    return TriggerSpec(
+        broker=spec["broker"],
+        filters=filters,
+        present=present,
+        subscriber=_destination(spec["subscriber"], namespace),
+        delivery=_delivery(spec, namespace, duration_s),
+    )
+
+
+def channel_spec(obj: Object, duration_s: ReadDuration) -> ChannelSpec:
+    """Spec of the Channel *obj*."""
+    spec, namespace = _spec(obj)
+    return ChannelSpec(_delivery(spec, namespace, duration_s))
+
+
+def subscription_spec(obj: Object, duration_s: ReadDuration) -> SubscriptionSpec:
+    """Spec of the messaging Subscription *obj*."""
+    spec, namespace = _spec(obj)
+    subscriber, reply = spec.get("subscriber"), spec.get("reply")
+    return SubscriptionSpec(
+        channel=_kreference(spec["channel"], namespace),
+        subscriber=None if subscriber is None else _destination(subscriber, namespace),
+        reply=None if reply is None else _destination(reply, namespace),
+        delivery=_delivery(spec, namespace, duration_s),
+    )
+
+
+def _spec(obj: Object) -> tuple[Object, str]:
+    return obj.get("spec") or {}, obj["metadata"]["namespace"]
+
+
+def _delivery(spec: Object, namespace: str, duration_s: ReadDuration) -> Delivery | None:
+    sink = (spec.get("delivery") or {}).get("deadLetterSink")
+    dead_letter_sink = None if sink is None else _destination(sink, namespace)
+    return delivery_of(spec, dead_letter_sink, duration_s)
+
+
+def _destination(value: Object, namespace: str) -> Destination:
+    ref = value.get("ref")
+    return Destination(
+        ref=None if ref is None else _kreference(ref, namespace),
+        uri=value.get("uri"),
+        ca_certs=value.get("CACerts") or None,
+        audience=value.get("audience") or None,
+    )
+
+
+def _kreference(value: Object, namespace: str) -> KReference:
+    return KReference(
+        api_version=value["apiVersion"],
+        kind=value["kind"],
+        name=value["name"],
+        namespace=value.get("namespace") or namespace,
+    )

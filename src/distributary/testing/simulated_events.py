@@ -1,0 +1,57 @@
+"""Who publishes to a ``simulation.Partition``: events, and how many passes each came with."""
+
+import random
+from collections.abc import Sequence
+
+from distributary.event import Event
+from distributary.event import record as event_record
+from distributary.flow import TTL_MAX, Kind, Task, Tick, encode_addressed, encode_tick
+from distributary.testing.simulated_sinks import origin_id
+
+__all__ = ["Publisher"]
+
+
+class Publisher:
+    """Makes records of events; no two events have the same id.
+
+    Args:
+        chance: Draws their data.
+    """
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+        self._ttls: dict[str, int] = {}  # by event id, where they are not ``TTL_MAX``
+        self._event_count = 0
+        self._tick_count = 0
+
+    def record(
+        self, types: Sequence[str], address: str, ttl: int
+    ) -> tuple[int, bytes, list[Event]]:
+        """Kind and body of a record with an event of each of *types*, and the events.
+
+        They go to *address*; the first of them has *ttl* passes left.
+        """
+        events = [self._event(name) for name in types]
+        body = event_record.encode(events)
+        if not address and ttl == TTL_MAX:
+            return Kind.EVENTS, body, events
+        self._ttls[str(events[0].attributes["id"])] = ttl
+        ttls = (ttl, *[TTL_MAX] * (len(events) - 1))
+        return Kind.ADDRESSED, encode_addressed(address, ttls, body), events
+
+    def tick(self, route: str, name: str) -> tuple[bytes, Event]:
+        """Body of a record with the next event of the timer of *route*, and the event."""
+        event = self._event(name)
+        self._tick_count += 1
+        return encode_tick(Tick(route, 1, self._tick_count, event)), event
+
+    def _event(self, name: str) -> Event:
+        self._event_count += 1
+        data = self._chance.randbytes(self._chance.randrange(40))
+        identity = f"e{self._event_count}"
+        return Event({"specversion": "1.0", "id": identity, "source": "/s", "type": name}, data)
+
+    def check_ttl(self, task: Task) -> None:
+        """However often *task* was made anew, its event has the passes that it came with."""
+        expected = self._ttls.get(origin_id(task.event), TTL_MAX)
+        assert task.ttl == expected, f"{task.ttl} passes left, not {expected}"

@@ -1,0 +1,122 @@
+"""Discovery, OpenAPI, version, access reviews."""
+
+import pytest
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
+PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+PROTOBUF_OLD = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/api", "APIVersions"),
+        ("/api/", "APIVersions"),
+        ("/apis", "APIGroupList"),
+        ("/apis/eventing.knative.dev", "APIGroup"),
+        ("/apis/eventing.knative.dev/v1", "APIResourceList"),
+        ("/apis/messaging.knative.dev/v1", "APIResourceList"),
+        ("/api/v1", "APIResourceList"),
+    ],
+)
+def test_discovery(cluster, path, kind):
+    """Groups, versions and resources."""
+    assert cluster.get(path)["kind"] == kind
+
+
+@pytest.mark.parametrize("version", ["v2", "v2beta1"])
+def test_everything_is_discovered_at_once(cluster, version):
+    """Where the client asks for it first; the content type says which form it is."""
+    accept = AGGREGATED.format(version) + ",application/json"
+    for path, groups in (
+        ("/api", [""]),
+        ("/apis", ["eventing.knative.dev", "messaging.knative.dev"]),
+    ):
+        answer = cluster.ask("GET", path, accept=accept)
+        assert answer.headers["content-type"] == AGGREGATED.format(version)
+        found = answer.json()
+        assert found["kind"] == "APIGroupDiscoveryList"
+        assert [item["metadata"].get("name", "") for item in found["items"]] == groups
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "application/json," + AGGREGATED.format("v2"),
+        AGGREGATED.format("v9") + ",application/json",
+        "*/*",
+    ],
+)
+def test_others_get_the_plain_list(cluster, accept):
+    """Old clients, and clients of versions that are not there."""
+    answer = cluster.ask("GET", "/apis", accept=accept)
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json()["kind"] == "APIGroupList"
+
+
+def test_the_version_is_one_that_kubectl_reads(cluster):
+    """Major and minor are numbers."""
+    version = cluster.get("/version")
+    assert int(version["major"]) == 1
+    assert int(version["minor"]) >= 20
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type"),
+    [
+        ("application/json", "application/json"),
+        ("*/*", "application/json"),
+        (PROTOBUF, PROTOBUF),
+        (PROTOBUF_OLD, PROTOBUF),
+        (f"{PROTOBUF},application/json;q=0.5", PROTOBUF),
+    ],
+)
+def test_openapi_2_in_json_and_protobuf(cluster, accept, content_type):
+    """By what the client takes; old spellings too."""
+    answer = cluster.ask("GET", "/openapi/v2", accept=accept)
+    assert (answer.status, answer.headers["content-type"]) == (200, content_type)
+    assert len(answer.body) > 10_000
+
+
+def test_openapi_in_a_form_that_is_not_there_is_406(cluster):
+    """Clients of version 3 fall back to JSON."""
+    cluster.get("/openapi/v2", 406, accept="text/plain")
+    path = "/openapi/v3/apis/eventing.knative.dev/v1"
+    accept = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf"
+    cluster.get(path, 406, accept=accept)
+
+
+def test_every_document_of_openapi_3_stands_where_its_index_says(cluster):
+    """Under its hash it may be kept for ever."""
+    index = cluster.get("/openapi/v3")["paths"]
+    assert set(index) == {"api/v1", "apis/eventing.knative.dev/v1", "apis/messaging.knative.dev/v1"}
+    for entry in index.values():
+        answer = cluster.ask("GET", entry["serverRelativeURL"])
+        assert answer.json()["openapi"].startswith("3.")
+        assert "immutable" in answer.headers["cache-control"]
+        plain = cluster.ask("GET", entry["serverRelativeURL"].partition("?")[0])
+        assert plain.body == answer.body
+        assert "cache-control" not in plain.headers
+
+
+@pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3", "/openapi/v3/api/v1"])
+def test_a_document_that_the_client_has_is_304(cluster, path):
+    """By its ``ETag``."""
+    tag = cluster.ask("GET", path).headers["etag"]
+    answer = cluster.ask("GET", path, if_none_match=tag)
+    assert (answer.status, answer.body, answer.headers["etag"]) == (304, b"", tag)
+    assert cluster.ask("GET", path, if_none_match='"x"').status == 200
+
+
+def test_everybody_may_do_everything(cluster):
+    """``kubectl auth can-i``: there are no users."""
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {"verb": "create", "resource": "triggers"}},
+    }
+    answer = cluster.ask("POST", REVIEWS, review)
+    assert (answer.status, answer.json()["status"]["allowed"]) == (201, True)
+    assert cluster.ask("POST", REVIEWS, {"kind": "Trigger"}).status == 400
+    assert cluster.ask("GET", REVIEWS).status == 405

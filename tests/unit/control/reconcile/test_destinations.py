@@ -1,0 +1,98 @@
+"""Destinations: references, URIs relative to them, and what is dialled."""
+
+import pytest
+
+CERTS = "PEM"
+
+
+def sink(world, destination, name="t"):
+    """The endpoint that a Trigger with this subscriber gets; None: it does not resolve."""
+    spec = {"broker": "default", "subscriber": destination}
+    settings = world.settings(world.apply("Trigger", name, spec))
+    return None if settings is None else settings.sink
+
+
+def test_a_service_is_dialled_where_it_says(world):
+    """The status has its cluster name; outside of a cluster something else is dialled."""
+    world.service("plain")
+    world.service("external", type="ExternalName", externalName="svc.example")
+    world.service("local", {"distributary.dev/address": "127.0.0.1:9001"})
+    found = [sink(world, world.at("Service", name)) for name in ("plain", "external", "local")]
+    assert [each.uri for each in found] == [
+        "http://plain.default.svc/",
+        "http://external.default.svc/",
+        "http://local.default.svc/",
+    ]
+    assert [each.dial for each in found] == [None, "svc.example:8081", "127.0.0.1:9001"]
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected", "dialled"),
+    [
+        ("/a/b", "http://s.default.svc/a/b", True),
+        ("a?x=1", "http://s.default.svc/a?x=1", True),
+        ("../up", "http://s.default.svc/up", True),
+        ("//other.example/p", "http://other.example/p", False),
+        ("https://other.example/", "https://other.example/", False),
+    ],
+)
+def test_a_uri_is_relative_to_its_reference(world, uri, expected, dialled):
+    """RFC 3986; another host than the Service's is not dialled as the Service is."""
+    world.service("s", {"distributary.dev/address": "127.0.0.1:9001"})
+    found = sink(world, world.at("Service", "s", uri=uri))
+    assert found.uri == expected
+    assert (found.dial is not None) is dialled
+
+
+def test_brokers_and_channels_are_destinations(world):
+    """Ours: reached on this machine, and passes are counted."""
+    world.apply("Broker", "b", namespace="other")
+    world.apply("Channel", "c")
+    ref = {"apiVersion": "eventing.knative.dev/v1", "kind": "Broker", "name": "b"}
+    broker = sink(world, {"ref": {**ref, "namespace": "other"}}, "one")
+    channel = sink(world, world.at("Channel", "c"), "two")
+    written = sink(world, world.to("HTTP://Events.Example:8080/brokers/other/b"), "three")
+    assert broker.uri == "http://events.example:8080/brokers/other/b"
+    assert channel.uri == "http://events.example:8080/channels/default/c"
+    assert {each.own for each in (broker, channel, written)} == {True}
+    assert {each.dial for each in (broker, channel, written)} == {"127.0.0.1:8080"}
+
+
+def test_references_in_a_circle_resolve(world):
+    """An address depends on no reference; what goes round ends at the hop limit."""
+    one = world.apply("Broker", "one", {"delivery": {"deadLetterSink": world.at("Broker", "two")}})
+    assert world.ready(one) == "False"
+    world.apply("Broker", "two", {"delivery": {"deadLetterSink": world.at("Broker", "one")}})
+    for name in ("one", "two"):
+        assert world.ready(world.get("Broker", name)) == "True"
+        spec = {"broker": name, "subscriber": world.at("Broker", name)}
+        assert world.ready(world.apply("Trigger", name, spec)) == "True"
+    world.apply("Channel", "a")
+    world.apply("Channel", "b")
+    for name, other in (("a", "b"), ("b", "a")):
+        channel = {"apiVersion": "messaging.knative.dev/v1", "kind": "Channel", "name": name}
+        spec = {"channel": channel, "subscriber": world.at("Channel", other)}
+        assert world.ready(world.apply("Subscription", name, spec)) == "True"
+
+
+def test_a_missing_configuration_is_told_and_blocks_nothing(world):
+    """Nothing in it concerns this server."""
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "name": "m", "namespace": "default"}
+    broker = world.apply("Broker", "b", {"config": config})
+    assert world.condition(broker, "ConfigurationResolved") == ("False", "NotFound")
+    assert world.ready(broker) == "True"
+    world.apply("ConfigMap", "m")
+    broker = world.get("Broker", "b")
+    assert world.condition(broker, "ConfigurationResolved") == ("True", "")
+
+
+def test_only_those_who_asked_look_again(world):
+    """A thousand Triggers do not move for a Service that one of them refers to."""
+    world.service("s")
+    for name in ("a", "b", "c"):
+        sink(world, world.to(), name)
+    sink(world, world.at("Service", "s"))
+    before = world.counts["objects_reconciled_total"]
+    world.service("s", {"distributary.dev/address": "127.0.0.1:9001"})
+    # The one Trigger, and once more for its own new status where that changed: it did not.
+    assert world.counts["objects_reconciled_total"] - before == 1

@@ -1,0 +1,167 @@
+"""What a restart finds, what an outage keeps, and what waits for it to end."""
+
+from distributary.control._stored import PutRoute
+from distributary.control.reconcile import _routes
+from distributary.control.reconcile._work import Work
+from distributary.resource.kubernetes import Key
+
+TRIGGERS = "triggers.eventing.knative.dev"
+
+
+def trigger(world, name="t", **spec):
+    """Apply a Trigger of the default broker."""
+    return world.apply("Trigger", name, {"broker": "default", "subscriber": world.to(), **spec})
+
+
+def test_a_restart_changes_nothing(world):
+    """Everything is compared anew; nothing differs, so nothing is written."""
+    made = trigger(world)
+    world.apply("Channel", "c")
+    version, count = world.objects.version, len(world.records())
+    world.restart()
+    world.settle()
+    assert (world.objects.version, len(world.records())) == (version, count)
+    assert world.get("Trigger", "t") == made
+
+
+def test_a_route_whose_object_went_unseen_is_dropped_at_the_start(world):
+    """A crash between the delete of an object and the end of its route."""
+    made = trigger(world)
+    world.runner.run(world.reconciler.close())
+    world.runner.run(world.objects.delete(Key(TRIGGERS, "default", "t")))
+    assert list(world.standing()) == [made["metadata"]["uid"]]
+    world.restart()
+    world.settle()
+    assert world.standing() == {}
+
+
+def test_an_object_that_came_unseen_gets_its_route_at_the_start(world):
+    """A crash before the reconciler saw it."""
+    world.runner.run(world.reconciler.close())
+    content = {"metadata": {"name": "t"}, "spec": {"broker": "default", "subscriber": world.to()}}
+    world.runner.run(world.objects.create(world.kinds["Trigger"], "default", content))
+    world.restart()
+    world.settle()
+    assert world.ready(world.get("Trigger", "t")) == "True"
+    assert len(world.standing()) == 1
+
+
+def test_nothing_is_ready_while_the_log_takes_no_route(world):
+    """It says so, and is ready once the record stands in every partition."""
+    world.appender.failing = True
+    world.appender.partial = 1
+    content = {"metadata": {"name": "t"}, "spec": {"broker": "default", "subscriber": world.to()}}
+    world.runner.run(world.objects.create(world.kinds["Trigger"], "default", content))
+    assert not world.runner.run(world.reconciler.settled(Key(TRIGGERS, "default", "t"), 0.05))
+    waiting = world.get("Trigger", "t")
+    assert world.condition(waiting, "RouteReady") == ("Unknown", "Pending")
+    assert world.ready(waiting) == "Unknown"
+    assert world.reconciler.behind is not None
+    world.appender.failing = False
+    world.settle()
+    assert world.ready(world.get("Trigger", "t")) == "True"
+    assert len(world.standing()) == 1
+    assert world.reconciler.behind is None
+
+
+def test_a_delete_waits_until_the_log_has_it(world):
+    """Whoever asked for the delete is told that it has not settled."""
+    trigger(world)
+    world.appender.failing = True
+    key = Key(TRIGGERS, "default", "t")
+    world.runner.run(world.objects.delete(key))
+    assert not world.runner.run(world.reconciler.settled(key, 0.05))
+    world.appender.failing = False
+    world.settle(key)
+    assert world.standing() == {}
+
+
+def test_a_broker_is_not_ready_before_the_receiver_knows_it(world):
+    """Its URL would answer 404."""
+    world.ingress.failing = True
+    key = Key("brokers.eventing.knative.dev", "default", "b")
+    world.runner.run(
+        world.objects.create(world.kinds["Broker"], "default", {"metadata": {"name": "b"}})
+    )
+    assert not world.runner.run(world.reconciler.settled(key, 0.05))
+    broker = world.get("Broker", "b")
+    assert world.condition(broker, "Ready") == ("Unknown", "NotAnnounced")
+    assert "address" not in broker["status"]
+    world.ingress.failing = False
+    world.settle(key)
+    assert world.ready(world.get("Broker", "b")) == "True"
+    assert "brokers/default/b" in world.ingress.known
+
+
+def test_a_restart_before_the_receiver_leaves_statuses_alone(world):
+    """What it knew it reads again at its own start."""
+    made = trigger(world)
+    world.stop()
+    world.ingress.failing = True
+    world.start()
+    assert not world.runner.run(world.reconciler.settled(Key("namespaces", "", "default"), 0.05))
+    assert world.get("Trigger", "t") == made
+    assert world.ready(world.get("Broker", "default")) == "True"
+
+
+def test_an_object_that_cannot_be_understood_stops_nobody(world, monkeypatch):
+    """It is told and tried again; the others get what they want."""
+    read = _routes.trigger_spec
+
+    def damaged(content, duration_s):
+        if content["metadata"]["name"] == "bad":
+            raise KeyError("spec")
+        return read(content, duration_s)
+
+    monkeypatch.setattr(_routes, "trigger_spec", damaged)
+    for name in ("bad", "good"):
+        content = {
+            "metadata": {"name": name},
+            "spec": {"broker": "default", "subscriber": world.to()},
+        }
+        world.runner.run(world.objects.create(world.kinds["Trigger"], "default", content))
+    world.settle(Key(TRIGGERS, "default", "good"))
+    assert world.ready(world.get("Trigger", "good")) == "True"
+    assert "bad" in world.reconciler.behind
+
+
+def test_the_most_routes_are_counted_with_the_subscriptions(world):
+    """The one too many says why it has none."""
+    world.store._subscriptions_max = 1
+    trigger(world, "one")
+    content = {"metadata": {"name": "two"}, "spec": {"broker": "default", "subscriber": world.to()}}
+    world.runner.run(world.objects.create(world.kinds["Trigger"], "default", content))
+    assert not world.runner.run(world.reconciler.settled(Key(TRIGGERS, "default", "two"), 0.05))
+    assert world.condition(world.get("Trigger", "two"), "RouteReady") == ("False", "TooManyRoutes")
+    world.delete("Trigger", "one")
+    assert world.ready(world.get("Trigger", "two")) == "True"
+
+
+def test_waits_before_another_try_grow_and_begin_again():
+    """Never busy; and what is new does not wait."""
+    work, key = Work(), Key("a", "b", "c")
+    waits, now_s = [], 100.0
+    work.add(key)
+    for _ in range(8):
+        assert work.take(9, now_s) == [key]
+        work.finish([key], now_s)
+        waits.append(round(work._later_s - now_s, 3))
+        assert work.take(9, work._later_s - 0.01) == []
+        work.finish([], now_s)
+        now_s = work._later_s
+    assert waits == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+    assert work.take(9, now_s) == [key]
+    work.finish([], now_s)
+    work.add(key)
+    assert work.take(9, now_s) == [key]
+    work.finish([key], now_s)
+    assert round(work._later_s - now_s, 3) == 0.1
+
+
+def test_the_same_route_again_writes_nothing(world):
+    """A crash after the route stood, and before that was said: it is asked for once more."""
+    made = trigger(world)
+    change = PutRoute(made["metadata"]["uid"], "", (), (), world.settings(made))
+    applied = world.runner.run(world.leader.submit(change))
+    assert (applied.op, applied.record) == ("unchanged", None)
+    assert len(world.records()) == 1
