@@ -219,6 +219,20 @@ def test_a_drain_sends_the_replies_that_wait(trigger):
     trigger.rest()
 
 
+def test_a_drain_waits_while_the_destination_asks_for_time(trigger):
+    """Nothing is in flight then, and replies are under way all the same."""
+    busy, later = answers(429, retry_after="2"), answers(after_s=0.1)
+    said = [busy]
+    trigger.sinks[BACK] = lambda chance: said.pop()(chance) if said else later(chance)
+    for _ in range(12):
+        trigger.publish("t")
+    trigger.advance(0.05)
+    assert trigger.hand_over(10.0) == 0
+    assert len(sent_to(trigger, BACK)) == 12
+    trigger.start()
+    trigger.rest()
+
+
 def test_a_drain_does_not_wait_for_a_closed_destination(trigger):
     """Its breaker is open: the next owner makes those deliveries again."""
     trigger.sinks[BACK] = answers(503)

@@ -16,24 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from distributary import filter as filters
 from distributary.deliver import Destination, Dispatcher, Limits
 from distributary.errors import DistributaryError
 from distributary.event import Event
-from distributary.event import record as event_record
 from distributary.flow import (
     TTL_MAX,
     Attempt,
     Kind,
     Leg,
-    Logged,
     Position,
     RouteRecord,
-    Tick,
-    decode_addressed,
-    encode_addressed,
     encode_route,
-    encode_tick,
 )
 from distributary.log import Reader
 from distributary.meter import Meter
@@ -69,7 +62,6 @@ from distributary.testing.simulated_sinks import (
     answers,
     destination,
     hangs,
-    origin_id,
     replied,
     replies,
 )

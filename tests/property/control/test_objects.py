@@ -59,11 +59,11 @@ class _World:
             new_uid=lambda: next(self.uids),
             changes_kept_max=KEPT_MAX,
         )
-        await self.objects.start()
         self.history: list = []
         self.objects.on_change(self.history.append)
+        await self.objects.start()
         self.model = self._standing()
-        self.oldest = self.objects.version
+        self.oldest = self.objects.version - len(self.history)
 
     def _standing(self) -> dict[Key, dict]:
         return {
@@ -132,8 +132,10 @@ class _World:
                 lambda content: {**(content or {}), "spec": {"failed": self.objects.version}},
             )
         rows.write = write
-        before = len(self.history)
-        await self.objects.put(Key(TRIGGER.resource, "a", "y"), lambda _: {"spec": {"n": -1}})
+        before, version = len(self.history), self.objects.version
+        await self.objects.put(
+            Key(TRIGGER.resource, "a", "y"), lambda _: {"spec": {"n": -1 - version}}
+        )
         if way != "store refuses":
             # Whoever watched must begin anew: what was missed came summed up.
             assert len(self.history) > before

@@ -20,7 +20,6 @@ from distributary.resource.knative import BROKER, CHANNEL, SERVICE, SUBSCRIPTION
 from distributary.resource.kubernetes import Key, Kind
 
 SITE = Site("http://me.example", None, SinkRule(local_allowed=True))
-NAMES = ("a", "b")
 EVERYTHING = Key("namespaces", "", "ns")
 
 
@@ -43,6 +42,7 @@ class Disk:
         self.known: set[str] = set()
         self.version = 0
         self.uid = 0
+        self.too_soon: list[Key] = []
 
 
 class Process:
@@ -122,10 +122,10 @@ class Process:
         """Ready is said of what stands in the log, at an address that the receiver knows."""
         if not is_ready(after):
             return
-        if before.key.resource in (BROKER.resource, CHANNEL.resource):
-            assert before.uid in self.disk.known
-        else:
-            assert before.uid in self.disk.log
+        addressed = before.key.resource in (BROKER.resource, CHANNEL.resource)
+        if before.uid not in (self.disk.known if addressed else self.disk.log):
+            # Kept for the end: the reconciler takes an error here for one of its neighbours.
+            self.disk.too_soon.append(before.key)
 
     # The routes.
 
@@ -206,7 +206,7 @@ def at(kind: Kind, name: str):
     return {"ref": {"apiVersion": kind.api_version, "kind": kind.kind, "name": name}}
 
 
-names = st.sampled_from(NAMES)
+names = st.sampled_from(("a", "a", "a", "b"))
 destinations = st.one_of(
     st.just({"uri": "http://127.0.0.1:9/"}),
     st.builds(at, st.sampled_from((SERVICE, BROKER, CHANNEL)), names),
@@ -248,7 +248,9 @@ changes = st.sampled_from(list(specs)).flatmap(
 )
 lives = st.lists(
     st.tuples(
-        st.lists(changes, max_size=8), st.integers(0, 40), st.lists(st.booleans(), max_size=4)
+        st.lists(changes, min_size=1, max_size=10),
+        st.integers(0, 60),
+        st.lists(st.booleans(), max_size=12),
     ),
     max_size=4,
 )
@@ -267,7 +269,7 @@ def immutable(changes_, disk):
 
 @pytest.mark.slow
 @given(lives, st.lists(changes, max_size=6))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_routes_and_statuses_follow_whatever_happens(lives, last):
     """Crashes between any two steps, and failures of any of them."""
     disk = Disk()
@@ -286,6 +288,7 @@ def test_routes_and_statuses_follow_whatever_happens(lives, last):
 
 def check(disk: Disk):
     """What stands is what a fresh look wants."""
+    assert disk.too_soon == []
     assert disk.log == disk.routes
     wanted = [
         stored

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from starlette.requests import Request
 
+from distributary.api.kubernetes._protobuf import PROTOBUF, read_protobuf
 from distributary.resource.kubernetes import (
     BODY_BYTES_MAX,
     Object,
@@ -39,6 +40,8 @@ async def read_body(request: Request) -> bytes:
 async def parse_object(request: Request, body: bytes) -> tuple[Object, list[str]]:
     """The object in *body*, and the paths of members that stand twice; see ``read_object``."""
     content_type = request.headers.get("content-type", "")
+    if content_type.partition(";")[0].strip().lower() == PROTOBUF:
+        return read_protobuf(body), []
     if len(body) < ASIDE_BYTES:
         return read_object(body, content_type)
     return await asyncio.to_thread(read_object, body, content_type)

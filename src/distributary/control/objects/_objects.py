@@ -37,7 +37,7 @@ OBJECTS_MAX: Final = 200_000
 
 OBJECTS_JSON_BYTES_MAX: Final = 256 * 1024 * 1024
 """JSON of all objects together, which stands in memory: 200,000 of 1.3 KiB. As Python values they
-take some five times as much beside it."""
+take some seven times as much beside it."""
 
 _PLAIN: Final = Write()
 

@@ -18,8 +18,8 @@ CHANGES_KEPT_MAX: Final = 20_000
 """Changes in the window: 200 s of 100 changes a second (the API server keeps 75 s and more)."""
 
 JSON_KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
-"""JSON of the objects in the window, before and after each change. In memory they take some
-six times as much."""
+"""JSON of the objects in the window, before and after each change. In memory they take up to
+seven times as much."""
 
 WAKE_S: Final = 0.000_25
 """Between two announcements for each watcher, seconds: a wake and its answer cost the process

@@ -12,7 +12,7 @@ from distributary.resource.kubernetes._shape import Shape
 from distributary.resource.kubernetes._status_error import StatusError
 
 Path = tuple[str, ...]
-"""A field: ``f:name`` of a member, ``k:{...}`` of an item by its keys, ``v:...`` of one in a set."""
+"""A field: ``f:name`` of a member, ``k:{...}`` of an item by its keys, ``v:...`` of a set's."""
 
 NODE: Final = object()
 """Stands for the value of a field that is owned for itself and has more below it."""

@@ -79,7 +79,7 @@ def _status(outcome: str) -> Object:
 
 
 def _details(kind: Kind | None, name: str, uid: str, *, by_kind: bool) -> Object:
-    """``StatusDetails``; ``kind`` is the plural there, but for ``Invalid`` the kind (Kubernetes)."""
+    """``StatusDetails``; ``kind`` is the plural, but the kind itself for ``Invalid``."""
     details: Object = {}
     if name:
         details["name"] = name

@@ -139,6 +139,11 @@ def test_patches_cannot_nest_deeper_than_bodies_may():
             {"ports": [{"port": 80, "$patch": "delete"}]},
             {"ports": [TLS]},
         ),
+        (
+            {"ports": [HTTP, TLS]},
+            {"ports": [{"port": 80, "$patch": "delete"}, {"port": 80, "name": "new"}]},
+            {"ports": [TLS, {"port": 80, "name": "new"}]},
+        ),
         ({"ports": [HTTP, TLS]}, {"ports": [TLS, {"$patch": "replace"}]}, {"ports": [TLS]}),
         (
             {"ports": [HTTP]},
