@@ -16,11 +16,10 @@ WORDS = st.sampled_from(
     ["", "api", "apis", "v1", "watch", "namespaces", "status", "a", "x.y", "eventing.knative.dev"]
     + [kind.plural for kind in KINDS]
 )
-PARAMETERS = st.sampled_from(
-    ["limit", "continue", "watch", "force", "dryRun", "timeoutSeconds", "resourceVersion"]
-    + ["resourceVersionMatch", "sendInitialEvents", "allowWatchBookmarks"]
-    + ["fieldManager", "fieldValidation"]
-)
+NUMBERS = ("limit", "timeoutSeconds", "resourceVersion")
+SWITCHES = ("watch", "force", "sendInitialEvents", "allowWatchBookmarks")
+CHOICES = ("dryRun", "resourceVersionMatch", "fieldManager", "fieldValidation", "continue")
+PARAMETERS = st.sampled_from([*NUMBERS, *SWITCHES, *CHOICES])
 ACCEPTS = st.text(alphabet='ajsonplict/*;,=qv1 "Tbe', max_size=60)
 
 

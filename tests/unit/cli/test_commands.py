@@ -8,7 +8,10 @@ from distributary import settings
 from distributary.cli import _commands
 from distributary.cli._commands import app
 
-COMMANDS = ("serve", "send", "subscribe", "subscriptions", "listen", "filter", "demo", "version")
+COMMANDS = (
+    *("serve", "send", "subscribe", "subscriptions", "listen", "filter", "kubeconfig", "demo"),
+    "version",
+)
 
 
 def run_main(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:

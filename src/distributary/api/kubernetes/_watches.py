@@ -167,7 +167,7 @@ class Stream(Response):
         if self._writing is not None:
             self._writing.cancel()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - ASGI
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         """Answers, as ASGI has it."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         self._writing = asyncio.ensure_future(self._write(send))

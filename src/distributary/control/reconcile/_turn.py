@@ -237,7 +237,7 @@ class Turn:
         for (stored, plan), fault in zip(planned, faults, strict=True):
             if fault is not None:
                 again.add(stored.key)
-            stands = WAITING if plan.route is None else HOLDS
+            stands = WAITING if plan.route is None else _stands(fault)
             findings = plan.findings | {
                 plan.stands: stands,
                 conditions.DELIVERIES_SUCCEEDING: self._failures.finding(stored.uid),

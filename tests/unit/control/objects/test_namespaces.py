@@ -1,5 +1,7 @@
 """Namespaces begin with their first object and end with all that is in them; Events end by age."""
 
+import pytest
+
 from distributary.control.objects import EVENT_KEPT_S
 from distributary.errors import StoreError
 from distributary.resource.knative import BROKER, EVENT, NAMESPACE, SERVICE, TRIGGER
@@ -35,6 +37,7 @@ def test_a_namespace_that_is_no_dns_label_is_refused(world):
     assert world.names(TRIGGER) == []
 
 
+@pytest.mark.slow
 def test_a_deleted_namespace_takes_all_that_is_in_it(world):
     """First marked, then emptied in turns, then gone; others stay."""
     for number in range(450):

@@ -1,0 +1,62 @@
+"""``distributary kubeconfig``: what kubectl needs to know."""
+
+import sys
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from distributary.cli import _commands
+from distributary.cli._commands import app
+
+
+def printed(*words, **environment):
+    """What is printed, as kubectl reads it."""
+    result = CliRunner().invoke(app, ["kubeconfig", *words], env=environment)
+    assert result.exit_code == 0, result.output
+    return yaml.safe_load(result.output)
+
+
+def test_it_names_the_server_a_namespace_and_a_user_without_credentials():
+    """All that kubectl reads of a kubeconfig, and nothing secret."""
+    config = printed()
+    assert (config["kind"], config["apiVersion"]) == ("Config", "v1")
+    ((cluster,), (context,), (user,)) = config["clusters"], config["contexts"], config["users"]
+    assert cluster["cluster"] == {"server": "http://127.0.0.1:8080"}
+    assert context["context"] == {
+        "cluster": cluster["name"],
+        "namespace": "default",
+        "user": user["name"],
+    }
+    assert config["current-context"] == context["name"]
+    assert user["user"] == {}
+
+
+@pytest.mark.parametrize(
+    ("server", "expected"),
+    [
+        ("https://events.example.com/", "https://events.example.com"),
+        ("http://[::1]:8080", "http://[::1]:8080"),
+        ("http://a.example/at:all", "http://a.example/at:all"),
+    ],
+)
+def test_the_server_may_be_another(server, expected):
+    """By option or by the variable that the other commands read."""
+    assert printed("--server", server)["clusters"][0]["cluster"]["server"] == expected
+    config = printed(DISTRIBUTARY_URL=server)
+    assert config["clusters"][0]["cluster"]["server"] == expected
+
+
+@pytest.mark.parametrize(
+    "server",
+    ["nowhere", "ftp://a", "http://", "http://a:x", "http://u:p@a", "http://a?b", "http://a/#b"],
+)
+def test_what_is_no_server_is_told(server, monkeypatch, capsys):
+    """With an example of what is; nothing is printed that kubectl would read."""
+    monkeypatch.setattr(sys, "argv", ["distributary", "kubeconfig", "--server", server])
+    with pytest.raises(SystemExit) as caught:
+        _commands.main()
+    assert caught.value.code not in (0, None)
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "expected a URL such as" in told.err.replace("\n", " ")
