@@ -65,6 +65,8 @@ HELPS = {
     "timers": "Timers that run",
     "timer_ticks_total": "Events that timers made, durable in the log",
     "timer_ticks_skipped_total": "Events that timers did not make, by reason",
+    "objects_reconciled_total": "Brokers, Triggers, Channels and Subscriptions looked at",
+    "objects_reconciled_again_total": "Those of them that have to be looked at again",
     "subscriptions_ended_total": "Subscriptions that ended by themselves, by reason",
 }
 

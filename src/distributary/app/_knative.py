@@ -37,6 +37,7 @@ class Knative:
         places: Places,
         partitions: int,
         leader: Leader,
+        *,
         site: Site,
         clock: Clock,
         meter: Meter,

@@ -145,7 +145,12 @@ class Server:
             allow_sinks=self._settings.allow_sinks,
         )
         knative = Knative(
-            self._places, self._partitions, subscriptions.leader, self._site(), self._clock, meter
+            self._places,
+            self._partitions,
+            subscriptions.leader,
+            site=self._site(),
+            clock=self._clock,
+            meter=meter,
         )
         await knative.open()
         ingest, pipeline = self._children()
@@ -261,13 +266,9 @@ class Server:
         host, port = self.address
         every = ipaddress.ip_address(host).is_unspecified
         public = self._settings.public_url or _base(socket.gethostname() if every else host, port)
-        loopback = "127.0.0.1" if ipaddress.ip_address(host).version == 4 else "::1"  # noqa: PLR2004 - IP's
+        loopback = "127.0.0.1" if ipaddress.ip_address(host).version == 4 else "::1"
         dialled = _base(loopback if every else host, port).removeprefix("http://")
-        return Site(
-            public.rstrip("/"),
-            None if public.startswith("https:") else dialled,
-            self._sink_rule(),
-        )
+        return Site(public, dialled, self._sink_rule())
 
     def _banner(self) -> None:
         base = _base(*self.address)

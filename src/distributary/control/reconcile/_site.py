@@ -17,8 +17,8 @@ class Site:
 
     Attributes:
         public_url: Scheme, host and port by which others reach it, without a path.
-        dial: ``host:port`` on this machine by which it reaches itself; None: by *public_url*, as
-            everybody else (it is https, and something before us holds the certificate).
+        dial: ``host:port`` on this machine by which it reaches itself, in plain HTTP also where
+            *public_url* is https; None: by *public_url*, as everybody else.
         sinks: Which addresses events may be sent to.
     """
 

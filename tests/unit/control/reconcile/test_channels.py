@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 CHANNEL = {"apiVersion": "messaging.knative.dev/v1", "kind": "Channel", "name": "c"}
 
 
@@ -69,6 +71,7 @@ def test_a_reply_that_goes_holds_deliveries_up(world):
     assert settings.unusable is not None
 
 
+@pytest.mark.slow
 def test_a_channel_lists_its_subscriptions(world):
     """Uid, generation, resolved URIs and delivery; and whether each is ready."""
     world.apply("Channel", "c", {"delivery": {"retry": 2}})
@@ -109,6 +112,7 @@ def test_a_channel_lists_its_subscriptions(world):
     assert lists(world) == ([], [])
 
 
+@pytest.mark.slow
 def test_many_subscriptions_make_few_writes_of_their_channel(world):
     """One for each would be a quadratic number of bytes."""
     world.apply("Channel", "c")

@@ -1,5 +1,7 @@
 """What a restart finds, what an outage keeps, and what waits for it to end."""
 
+import pytest
+
 from distributary.control._stored import PutRoute
 from distributary.control.reconcile import _routes
 from distributary.control.reconcile._work import Work
@@ -64,6 +66,7 @@ def test_nothing_is_ready_while_the_log_takes_no_route(world):
     assert world.reconciler.behind is None
 
 
+@pytest.mark.slow
 def test_a_delete_waits_until_the_log_has_it(world):
     """Whoever asked for the delete is told that it has not settled."""
     trigger(world)
@@ -104,6 +107,7 @@ def test_a_restart_before_the_receiver_leaves_statuses_alone(world):
     assert world.ready(world.get("Broker", "default")) == "True"
 
 
+@pytest.mark.slow
 def test_an_object_that_cannot_be_understood_stops_nobody(world, monkeypatch):
     """It is told and tried again; the others get what they want."""
     read = _routes.trigger_spec
@@ -125,6 +129,7 @@ def test_an_object_that_cannot_be_understood_stops_nobody(world, monkeypatch):
     assert "bad" in world.reconciler.behind
 
 
+@pytest.mark.slow
 def test_the_most_routes_are_counted_with_the_subscriptions(world):
     """The one too many says why it has none."""
     world.store._subscriptions_max = 1
