@@ -6,6 +6,7 @@ import _profile
 import api
 import cesql
 import churn
+import knative
 import matching
 from _rig import Rig
 from distributary.testing.running_server import Role, wait_until
@@ -186,5 +187,10 @@ GROUPS = {
     "cesql": cesql.measure,
     "churn": churn.measure,
     "matching": matching.measure,
+    "ready": knative.ready,
+    "apply": knative.apply,
+    "chain": knative.chain,
+    "ten-triggers": knative.ten_triggers,
+    "watchers": knative.watchers,
 }
 PROFILED = {"accept", "one", "ten", "none", "bad"}

@@ -25,9 +25,9 @@ BODY = b'{"reading": 21.5, "unit": "C", "pad": "' + b"x" * 983 + b'"}'
 assert len(BODY) == 1024
 
 HEAD = (
-    b"POST /events HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+    b"POST %s HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
     b"content-length: 1024\r\nce-specversion: 1.0\r\nce-source: /sensors/tn-1234567\r\n"
-    b"ce-type: com.example.reading\r\nce-subject: abc\r\nce-id: %d\r\nce-sentns: "
+    b"ce-type: com.example.reading\r\nce-subject: abc\r\nce-id: %%d\r\nce-sentns: "
 )
 TAIL = b"\r\n\r\n" + BODY
 ACCEPTED = b"HTTP/1.1 202"
@@ -109,6 +109,7 @@ class Sender(asyncio.Protocol):
         self.load = load
         self.closed_loop = load.options.mode == "closed"
         self.first = load.options.first
+        self.head = HEAD % load.options.path.encode()
 
     def connection_made(self, transport):
         self.transport = transport
@@ -132,7 +133,7 @@ class Sender(asyncio.Protocol):
         self.busy = True
         number = self.first + load.begun
         load.begun += 1
-        self.write(b"".join((HEAD % number, b"%d" % due_ns, TAIL)))
+        self.write(b"".join((self.head % number, b"%d" % due_ns, TAIL)))
 
     def data_received(self, data):
         load = self.load
@@ -175,6 +176,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--rate", type=float, default=1000.0)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--path", default="/events", help="may hold no per cent sign")
     uvloop.run(run(parser.parse_args()))
 
 

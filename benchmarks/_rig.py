@@ -68,9 +68,9 @@ class Rig:
 
     # -- processes beside the server ----------------------------------------------------------
 
-    def sink(self):
-        """A measuring sink; see ``_sink``."""
-        process = self._start([str(HERE / "_sink.py")], stdout=subprocess.PIPE)
+    def sink(self, program="_sink"):
+        """A measuring sink; see ``_sink``, and ``_steps``."""
+        process = self._start([str(HERE / f"{program}.py")], stdout=subprocess.PIPE)
         return Sink(int(process.stdout.readline()))
 
     def bad_sink(self, *flags):

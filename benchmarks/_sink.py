@@ -50,10 +50,7 @@ class Connection(asyncio.Protocol):
                 self.ask(data[:head])
                 data = data[head + 4 :]
                 continue
-            at = data.find(b"ontent-length: ", 0, head)
-            if at < 0:
-                at = data.find(b"ontent-Length: ", 0, head)
-            end = head + 4 + int(data[at + 15 : data.find(b"\r", at)])
+            end = head + 4 + content_length(data, head)
             if len(data) < end:
                 break
             self.arrived(data, head)
@@ -61,14 +58,16 @@ class Connection(asyncio.Protocol):
         self.kept = data
 
     def arrived(self, data, head):
+        self.count(data, head)
+        self.transport.write(OK)
+
+    def count(self, data, head):
         arrivals = Connection.arrivals
         now_ns = time.monotonic_ns()
-        at = data.find(b"e-sentns: ", 0, head)
-        arrivals.ages_ns.append(now_ns - int(data[at + 10 : data.find(b"\r", at)]))
+        arrivals.ages_ns.append(now_ns - int(sent_ns(data, head)))
         if not arrivals.first_ns:
             arrivals.first_ns = now_ns
         arrivals.last_ns = now_ns
-        self.transport.write(OK)
 
     def ask(self, head):
         if head.startswith(b"GET /reset"):
@@ -77,9 +76,23 @@ class Connection(asyncio.Protocol):
         self.transport.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
 
 
-async def run():
+def content_length(data, head):
+    """Of the body behind *head*."""
+    at = data.find(b"ontent-length: ", 0, head)
+    if at < 0:
+        at = data.find(b"ontent-Length: ", 0, head)
+    return int(data[at + 15 : data.find(b"\r", at)])
+
+
+def sent_ns(data, head):
+    """When the event was due, as digits."""
+    at = data.find(b"e-sentns: ", 0, head)
+    return data[at + 10 : data.find(b"\r", at)]
+
+
+async def run(connection=Connection):
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(Connection, "127.0.0.1", 0, backlog=1024)
+    server = await loop.create_server(connection, "127.0.0.1", 0, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 

@@ -130,9 +130,9 @@ class Dials:
 
     count = 0
 
-    def endpoint(self, uri):
+    def endpoint_of(self, destination):
         """As the real one."""
-        return _endpoint.parse(uri)
+        return _endpoint.parse(destination.uri)
 
     async def open(self, _endpoint, _make):
         """Refuse."""

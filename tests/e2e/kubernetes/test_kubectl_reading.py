@@ -1,0 +1,207 @@
+"""kubectl reads: lists in every form, selectors, watches, waits, descriptions, explanations."""
+
+import json
+import threading
+import time
+
+import pytest
+
+from distributary.resource.knative import KINDS
+from distributary.testing.running_server import wait_until
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+SEEN_S_MAX = 20.0
+"""Longest wait for something to be shown."""
+
+COLUMNS = {
+    "brokers": ["URL", "AGE", "READY", "REASON"],
+    "triggers": ["BROKER", "SUBSCRIBER_URI", "AGE", "READY", "REASON"],
+    "channels": ["URL", "AGE", "READY", "REASON"],
+    "subscriptions": ["AGE", "READY", "REASON"],
+    "services": ["TYPE", "CLUSTER-IP", "EXTERNAL-NAME", "AGE"],
+    "configmaps": ["AGE"],
+    "namespaces": ["STATUS", "AGE"],
+}
+"""Of each list, behind the name."""
+
+LATE = """\
+apiVersion: eventing.knative.dev/v1
+kind: Trigger
+metadata: {name: late}
+spec:
+  broker: shop
+  subscriber: {uri: "http://127.0.0.1:1/late"}
+"""
+
+
+def _header(table: str) -> list[str]:
+    return table.splitlines()[0].split()
+
+
+def _cells(table: str) -> list[list[str]]:
+    return [line.split() for line in table.splitlines()[1:]]
+
+
+def test_lists_have_the_columns_that_people_know(shop):
+    """As Knative's and Kubernetes' own."""
+    for resource, columns in COLUMNS.items():
+        assert _header(shop("get", resource)) == ["NAME", *columns]
+
+
+def test_one_list_shows_several_kinds_and_states(shop):
+    """Ready or not, and why; short names and categories work."""
+    shop.apply(LATE.replace("broker: shop", "broker: none"))
+    shop("wait", "--for=condition=Ready=False", "--timeout=20s", "trigger/late")
+    late, orders = _cells(shop("get", "triggers"))
+    assert [late[0], late[1], late[4], late[5]] == ["late", "none", "False", "BrokerDoesNotExist"]
+    uri = f"http://books.{shop.namespace}.svc/orders"
+    assert [*orders[:3], orders[4]] == ["orders", "shop", uri, "True"]
+    everything = shop("get", "knative,svc,cm,ch,sub", "-o", "name").split()
+    assert {name.split("/")[1] for name in everything} == {
+        *("shop", "late", "orders", "parcels", "carrier", "books", "tuning")
+    }
+
+
+def test_every_form_of_output_shows_the_object(shop):
+    """JSON, YAML, names, paths, templates, columns, a wide table."""
+    whole = json.loads(shop("get", "trigger", "orders", "-o", "json"))
+    assert whole["status"]["subscriberUri"].endswith("/orders")
+    assert "subscriberUri: http://books" in shop("get", "trigger/orders", "-o", "yaml")
+    assert shop("get", "triggers", "-o", "name") == "trigger.eventing.knative.dev/orders\n"
+    assert shop.field("trigger/orders", ".spec.filter.attributes.type") == "order"
+    assert shop("get", "triggers", "-o", "jsonpath={.items[*].metadata.name}") == "orders"
+    assert shop("get", "trigger/orders", "-o", "go-template={{.spec.broker}}") == "shop"
+    columns = shop("get", "triggers", "-o", "custom-columns=N:.metadata.name,B:.spec.broker")
+    assert [line.split() for line in columns.splitlines()] == [["N", "B"], ["orders", "shop"]]
+    assert "orders" in shop("get", "triggers", "-o", "wide", "--sort-by=.metadata.name")
+    assert shop("get", "triggers", "--no-headers", "--show-labels").split()[-1] == (
+        "eventing.knative.dev/broker=shop,team=red"
+    )
+
+
+def test_selectors_and_all_namespaces_choose(shop):
+    """Labels, fields, and every namespace with a column for it."""
+    shop.apply(LATE)
+    names = ("get", "triggers", "-o", "name")
+    late, orders = (f"trigger.eventing.knative.dev/{name}" for name in ("late", "orders"))
+    assert shop(*names).split() == [late, orders]
+    assert shop(*names, "-l", "team=red").split() == [orders]
+    assert shop(*names, "-l", "team!=red").split() == [late]
+    assert shop(*names, "-l", "eventing.knative.dev/broker in (shop, x),!team").split() == [late]
+    assert shop(*names, "--field-selector", "metadata.name=orders").split() == [orders]
+    assert shop(*names, "--chunk-size=1").split() == [late, orders]
+    table = shop("get", "triggers", "--all-namespaces")
+    assert _header(table)[:2] == ["NAMESPACE", "NAME"]
+    assert [row[1] for row in _cells(table) if row[0] == shop.namespace] == ["late", "orders"]
+    assert "not a known field selector" in shop.refused(
+        *names, "--field-selector", "spec.broker=shop"
+    )
+
+
+def test_a_watch_shows_each_change(shop):
+    """A new object, its way to Ready, and its end."""
+    lines: list[list[str]] = []
+    watch = shop.begin("get", "triggers", "--watch", "--output-watch-events")
+    reader = threading.Thread(target=lambda: lines.extend(each.split() for each in watch.stdout))
+    reader.start()
+    try:
+        wait_until(lambda: len(lines) == 2, SEEN_S_MAX, "what stands is shown")
+        shop.apply(LATE)
+        shop.ready("trigger/late")
+        shop("delete", "trigger/late")
+        wait_until(lambda: lines[-1][0] == "DELETED", SEEN_S_MAX, "the end is shown")
+    finally:
+        watch.terminate()
+        reader.join()
+        watch.wait()
+        watch.stdout.close()
+    assert lines[0][:2] == ["EVENT", "NAME"]
+    assert lines[1][:2] == ["ADDED", "orders"]
+    late = [line for line in lines if line[1] == "late"]
+    assert late[0][0] == "ADDED"
+    assert any(line[0] == "MODIFIED" and line[-1] == "True" for line in late)
+    assert late[-1][0] == "DELETED"
+
+
+def test_waits_end_when_what_they_wait_for_is_so(shop):
+    """A condition, a deletion, and a wait in vain."""
+    shop.apply(LATE)
+    assert "condition met" in shop("wait", "--for=condition=Ready", "trigger/late")
+    wait = shop.begin("wait", "--for=delete", "trigger/late", "--timeout=20s")
+    time.sleep(0.5)  # so that it has seen the object: kubectl 1.20 fails where there is none
+    shop("delete", "trigger/late")
+    with wait:
+        assert wait.wait(SEEN_S_MAX) == 0
+    vain = shop.refused("wait", "--for=condition=Ready=False", "trigger/orders", "--timeout=1s")
+    assert "timed out" in vain
+
+
+def test_describe_shows_the_object_with_its_events(kubectl):
+    """A Trigger whose deliveries fail: the condition and a Kubernetes event tell so."""
+    nowhere = "http://127.0.0.1:1/late"
+    kubectl.apply("apiVersion: eventing.knative.dev/v1\nkind: Broker\nmetadata: {name: shop}\n")
+    kubectl.apply(LATE)
+    kubectl.ready("trigger/late")
+    kubectl.api.publish(f"/brokers/{kubectl.namespace}/shop")
+
+    def told() -> bool:
+        return "DeliveryFailed" in kubectl("get", "events")
+
+    wait_until(told, SEEN_S_MAX, "an event of the failing deliveries", 0.5)
+    shown = kubectl("describe", "trigger", "late")
+    assert "Subscriber Uri" in shown
+    _, _, events = shown.partition("\nEvents:")
+    assert "Warning" in events
+    assert "DeliveryFailed" in events
+    assert nowhere in events
+    assert kubectl.field("trigger/late", '.status.conditions[?(@.type=="Ready")].status') == "True"
+    for name in ("broker/shop", f"namespace/{kubectl.namespace}"):
+        assert name.split("/")[1] in kubectl("describe", name)
+
+
+def test_describe_knows_services_and_config_maps(shop):
+    """These are shown by kubectl's own code."""
+    assert "TargetPort:" in shop("describe", "service", "books")
+    assert "size:" in shop("describe", "configmap", "tuning")
+
+
+def test_explain_knows_every_field(kubectl):
+    """With `--recursive` all fields of all kinds are listed; each has a description."""
+    described = json.loads(kubectl("get", "--raw", "/openapi/v2"))["definitions"]
+    bare = [
+        f"{name}.{field}"
+        for name, schema in described.items()
+        for field, member in schema.get("properties", {}).items()
+        if not member.get("description")
+    ]
+    assert bare == []
+    assert [name for name, schema in described.items() if not schema.get("description")] == []
+    for kind in KINDS:
+        listed = kubectl("explain", kind.plural, "--recursive")
+        assert kind.kind in listed
+        assert "resourceVersion" in listed
+    everything = kubectl("explain", "trigger", "--recursive")
+    for field in ("deadLetterSink", "backoffPolicy", "attributes", "cesql", "subscriberUri"):
+        assert field in everything
+    assert "must have" in kubectl("explain", "trigger.spec.filter.attributes")
+    assert "does not exist" in kubectl.refused("explain", "trigger.spec.filtr")
+
+
+def test_discovery_names_kinds_groups_and_versions(kubectl):
+    """What completion and every other command begin with."""
+    lines = [line.split() for line in kubectl("api-resources", "--no-headers").splitlines()]
+    assert {(line[0], line[-1], line[-2]) for line in lines} == {
+        (kind.plural, kind.kind, str(kind.namespaced).lower()) for kind in KINDS
+    }
+    assert kubectl("api-versions").split() == [
+        *("eventing.knative.dev/v1", "messaging.knative.dev/v1", "v1")
+    ]
+    assert "distributary" in json.dumps(
+        json.loads(kubectl("version", "-o", "json"))["serverVersion"]
+    )
+    assert kubectl.api.server.url in kubectl("cluster-info")
+    assert kubectl("auth", "can-i", "create", "triggers") == "yes\n"
+    raw = json.loads(kubectl("get", "--raw", "/apis/eventing.knative.dev/v1"))
+    assert raw["kind"] == "APIResourceList"
+    assert "doesn't have a resource type" in kubectl.refused("get", "pods")
