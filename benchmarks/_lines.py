@@ -192,5 +192,6 @@ GROUPS = {
     "chain": knative.chain,
     "ten-triggers": knative.ten_triggers,
     "watchers": knative.watchers,
+    "resource-kills": knative.resource_kills,
 }
 PROFILED = {"accept", "one", "ten", "none", "bad"}

@@ -8,8 +8,8 @@ checks each line: versions must rise. That the others were told the same is show
 over all that they got; nothing may change after that version. Ages are of every tenth watcher, by the annotation
 ``sentns`` of what changed.
 
-``--stalled``: they read nothing until that line has come, then everything; the report says how
-each of them ended.
+``--stalled``: each begins one version after the one before; they read nothing until that line has
+come, then everything; the report says how each of them ended.
 """
 
 import argparse
@@ -44,6 +44,7 @@ class Watcher(asyncio.Protocol):
 
     def __init__(self, run, number):
         self.run = run
+        self.number = number
         self.aged = number % AGED == 0
         self.first = number == 0
         self.size = self.crc = 0
@@ -54,7 +55,7 @@ class Watcher(asyncio.Protocol):
 
     def connection_made(self, transport):
         self.transport = transport
-        transport.write(self.run.request)
+        transport.write(self.run.request(self.number))
 
     def data_received(self, data):
         try:
@@ -104,14 +105,18 @@ class Run:
 
     def __init__(self, options):
         self.options = options
-        path = f"{options.path}?watch=true&resourceVersion={options.version}"
-        self.request = f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".encode()
         self.answered = collections.Counter()
         self.ages_ns = array.array("q")
         self.end_bytes = None
         self.last = None
         self.newest = (0, 0)
         self.watchers = []
+
+    def request(self, number):
+        options = self.options
+        version = options.version + number * options.stalled
+        path = f"{options.path}?watch=true&resourceVersion={version}"
+        return f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".encode()
 
     def told(self, version, size):
         """The first watcher was told of *version*, whose line ends at *size*."""
@@ -190,7 +195,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("port", type=int)
     parser.add_argument("path")
-    parser.add_argument("--version", required=True)
+    parser.add_argument("--version", type=int, required=True)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--stalled", action="store_true")
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -19,6 +19,7 @@ from pathlib import Path
 import _triggers
 from _rig import Rig
 from _triggers import TRIGGERS, Api, trigger
+from distributary.testing.resource_kills import run_resource_kills
 from distributary.testing.running_server import Role
 
 HERE = Path(__file__).parent
@@ -38,14 +39,20 @@ CHANGERS = 4
 CHANGED = 48
 """Triggers that the changes go round; each belongs to one connection, so that its order is known."""
 
-STALLED = 20
-"""Watchers that do not read."""
+STALLED = 100
+"""Watchers that do not read; each begins at a version of its own, so that they share nothing."""
 
 LARGE_BYTES = 60_000
 """An annotation, in changes that watchers do not read."""
 
 LARGE_COUNT = 600
 """Such changes: more than the window and all buffers keep."""
+
+KILLED_CHANGES = 1000
+VICTIMS = (Role.INGEST, None, Role.WRITER, Role.SERVE, Role.INGEST, Role.DRIVER, None, Role.JVM)
+"""What is killed during those changes, twice; None: everything at once."""
+
+KILLS_SEED = 20
 
 
 def ready(scale):
@@ -104,21 +111,25 @@ def _publish(rig, path, event_type):
 
 
 def apply(scale):
-    """1,000 Triggers by kubectl apply; events through their Broker, without and with them."""
+    """1,000 Triggers by kubectl apply; events through their Broker, and through one without."""
     count, events = int(1000 * scale), int(60_000 * scale)
     with Rig() as rig, Api(rig.server.port) as api:
         sink = rig.sink()
-        path = api.broker("b")
-        api.triggers([trigger("matches", "b", LOAD_TYPE, sink.url)])
-        _drain_rate(rig, sink, path, events)  # until concurrency has grown, and code is warm
-        alone = _drain_rate(rig, sink, path, events)
-        none = [trigger(f"none-{n}", "b", f"none.{n}", f"{sink.url}{n}") for n in range(count)]
+        paths = {name: api.broker(name) for name in ("alone", "beside")}
+        api.triggers(trigger(name, name, LOAD_TYPE, sink.url) for name in paths)
+        for path in paths.values():  # until concurrency has grown, and code is warm
+            _drain_rate(rig, sink, path, events)
+        none = [trigger(f"none-{n}", "beside", f"none.{n}", f"{sink.url}{n}") for n in range(count)]
         began_s = time.monotonic()
         _kubectl_apply(rig, none)
         applied_s = time.monotonic() - began_s
         api.wait_ready()
         ready_s = time.monotonic() - began_s
-        beside = _drain_rate(rig, sink, path, events)
+        rates = {name: [] for name in paths}
+        for _ in range(REPEATS):  # by turns: what else the machine does hits both
+            for name, path in paths.items():
+                rates[name].append(_drain_rate(rig, sink, path, events))
+    alone, beside = (sorted(found)[REPEATS // 2] for found in rates.values())
     return {
         "apply": applied_s,
         "apply_ready": ready_s,
@@ -138,17 +149,14 @@ def _kubectl_apply(rig, objects):
         subprocess.run([*words, "apply", "-f", file], check=True, stdout=subprocess.DEVNULL)
 
 
-def _drain_rate(rig, sink, path, count):
-    """Events a second, of a backlog at *path* that one Trigger matches; the median."""
-    rates = []
-    for _ in range(REPEATS):
-        sink.reset()
-        with rig.stopped_pipeline():
-            rig.load("closed", connections=64, count=count, path=path)
-        arrived = sink.wait_for(count)
-        rates.append(count / ((arrived["last_ns"] - arrived["first_ns"]) / 1e9))
-        rig.settle()
-    return sorted(rates)[REPEATS // 2]
+def _drain_rate(rig, sink, path, count, copies=1):
+    """Deliveries a second, of a backlog at *path* whose events match so many Triggers."""
+    sink.reset()
+    with rig.stopped_pipeline():
+        rig.load("closed", connections=64, count=count, path=path)
+    arrived = sink.wait_for(copies * count)
+    rig.settle()
+    return copies * count / ((arrived["last_ns"] - arrived["first_ns"]) / 1e9)
 
 
 def chain(scale):
@@ -193,17 +201,8 @@ def ten_triggers(scale):
         sink = rig.sink()
         path = api.broker("b")
         api.triggers(trigger(f"t{n}", "b", LOAD_TYPE, f"{sink.url}{n}") for n in range(10))
-        _ten_rate(rig, sink, path, 3_000)
-        return {"ten_triggers_rate": _ten_rate(rig, sink, path, int(20_000 * scale))}
-
-
-def _ten_rate(rig, sink, path, count):
-    sink.reset()
-    with rig.stopped_pipeline():
-        rig.load("closed", connections=64, count=count, path=path)
-    arrived = sink.wait_for(10 * count)
-    rig.settle()
-    return 10 * count / ((arrived["last_ns"] - arrived["first_ns"]) / 1e9)
+        _drain_rate(rig, sink, path, 3_000, 10)
+        return {"ten_triggers_rate": _drain_rate(rig, sink, path, int(20_000 * scale), 10)}
 
 
 def watchers(scale):
@@ -212,7 +211,8 @@ def watchers(scale):
         api.broker("b")
         api.triggers(trigger(f"t{n}", "b", f"t{n}", rig.server.url) for n in range(CHANGED))
         before = _rss_mib(rig)
-        with _Watching(rig, api, WATCHERS) as watching:
+        newest = int(api.ask("GET", TRIGGERS)["metadata"]["resourceVersion"])
+        with _Watching(rig, newest, WATCHERS) as watching:
             _changes(rig, 2.0)  # connections and code are warm
             changed = _changes(rig, 20.0 * scale)
             found = watching.report(changed[-1])
@@ -233,28 +233,23 @@ def watchers(scale):
 
 def _stalled(rig, api):
     """Watchers that do not read: what they cost beside the window that all share, and their end."""
-    _large_changes(api)
+    version = _large_changes(api) - 2 * STALLED  # in the window: there is much to tell each of them
     before = _rss_mib(rig)
-    with _Watching(rig, api, STALLED, "--stalled") as watching:
+    with _Watching(rig, version, STALLED, "--stalled") as watching:
         last = _large_changes(api)
         grown = _rss_mib(rig) - before
         found = watching.report(last)
     told = sum(n for end, n in found["ended"].items() if '"code":410' in end)
-    print(f"    (watchers that did not read ended: {_shortened(found['ended'])})", flush=True)
+    print(f"    ({told} of {STALLED} were told so; first: {next(iter(found['ended']), '')[:200]})")
     return {"watch_stalled_410": STALLED - told, "watch_stalled_memory": grown}
 
 
-def _shortened(ended):
-    return {end[:120]: count for end, count in ended.items()}
-
-
 class _Watching:
-    """Watchers in a process of their own, from the newest version on; a context manager."""
+    """Watchers in a process of their own, of changes after *version*; a context manager."""
 
-    def __init__(self, rig, api, count, *flags):
-        version = api.ask("GET", TRIGGERS)["metadata"]["resourceVersion"]
+    def __init__(self, rig, version, count, *flags):
         words = [sys.executable, str(HERE / "_watchers.py"), str(rig.server.port), TRIGGERS]
-        words += ["--version", version, "--count", str(count), *flags]
+        words += ["--version", str(version), "--count", str(count), *flags]
         self._process = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -305,6 +300,19 @@ def _large_changes(api):
         large = {"metadata": {"annotations": {"large": f"{number:0{LARGE_BYTES}}"}}}
         found = api.ask("PATCH", f"{TRIGGERS}/t0", large, _triggers.MERGE)
     return int(found["metadata"]["resourceVersion"])
+
+
+def resource_kills(scale):
+    """kill -9 of a server and of its parts while objects change; what is wrong afterwards."""
+    victims = VICTIMS * (2 if scale == 1.0 else 1)
+    with tempfile.TemporaryDirectory(prefix="distributary-kills-") as folder:
+        report = run_resource_kills(Path(folder), int(KILLED_CHANGES * scale), victims, KILLS_SEED)
+    print(f"    {report}", flush=True)
+    return {
+        "resource_faults": len(report.faults) + bool(report.stop_code),
+        "resource_changes": report.changes,
+        "resource_broken": report.broken,
+    }
 
 
 def _rss_mib(rig):

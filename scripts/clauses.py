@@ -4,10 +4,10 @@
     python scripts/clauses.py FOLDER       also: sentences of the texts in FOLDER without a clause
 
 A register is a file ``docs/clauses/<specification>.toml``. It holds a clause for every MUST,
-SHOULD and MAY of that specification's texts and every row of its tables of response codes, each tied to its sentences by section and digest, so
-that nothing of a text is left out and none of it is copied. A test says by
-``@pytest.mark.clause(id)`` which clause it shows. Specifications without a register have their
-clauses in the marks alone: ``@pytest.mark.clause(id, level, reading)``.
+SHOULD and MAY of that specification's texts and every row of its tables of response codes, each
+tied to its sentences by section and digest, so that nothing of a text is left out and none of it
+is copied. A test says by ``@pytest.mark.clause(id)`` which clause it shows. Specifications without
+a register have their clauses in the marks alone: ``@pytest.mark.clause(id, level, reading)``.
 """
 
 import ast

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -49,6 +50,8 @@ class Result(NamedTuple):
     failed: int
     skipped: int
     duration_s: float
+    not_run: dict[str, int]
+    """Why tests were skipped -> how many."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -66,6 +69,9 @@ def main(arguments: Sequence[str]) -> int:
             f"{result.stage:<8}{result.passed:>8}{result.failed:>8}{result.skipped:>9}"
             f"{result.duration_s:>9.1f}{'' if result.exit_code == 0 else '   FAILED'}"
         )
+    for result in results:
+        for reason, count in result.not_run.items():
+            print(f"NOT RUN ({result.stage}, {count}): {reason}")
     print(f"all of it: {sum(result.duration_s for result in results):.0f} s")
     print(_total(results))  # the last line, alone: what a reader of the record looks for
     return 0 if all(result.exit_code == 0 for result in results) else 1
@@ -101,9 +107,11 @@ def _run(stage: str, pytest_arguments: Sequence[str]) -> Result:
         code = subprocess.run([*command, *pytest_arguments], check=False, cwd=ROOT).returncode
         duration_s = time.monotonic() - started_s
         total, failed, skipped = _counts(report)
+        not_run = _not_run(report)
     if code == NO_TESTS_COLLECTED:
         code = 0 if "-m" in pytest_arguments or "-k" in pytest_arguments else code
-    return Result(stage, code, total - failed - skipped, failed, skipped, duration_s)
+    passed = total - failed - skipped
+    return Result(stage, code, passed, failed, skipped, duration_s, not_run)
 
 
 def _counts(report: Path) -> tuple[int, int, int]:
@@ -116,6 +124,14 @@ def _counts(report: Path) -> tuple[int, int, int]:
         return sum(int(suite.get(name, 0)) for suite in suites)
 
     return count("tests"), count("failures") + count("errors"), count("skipped")
+
+
+def _not_run(report: Path) -> dict[str, int]:
+    """Reason -> how many tests pytest skipped for it."""
+    if not report.exists():
+        return {}
+    skips = ET.parse(report).getroot().iter("skipped")  # noqa: S314 - our own pytest's
+    return dict(Counter(skip.get("message", "") for skip in skips))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple, Never
+from urllib.parse import urlsplit
 
 from distributary.errors import SettingsError
 
@@ -125,6 +126,18 @@ def _text(expects: str, pattern: str) -> _Shape:
     return _Shape(expects, parse)
 
 
+def _base_url(expects: str) -> _Shape:
+    compiled = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
+
+    def parse(raw: Any) -> str:
+        if not isinstance(raw, str) or not compiled.fullmatch(raw):
+            _refuse()
+        # Raises too: a ValueError, for brackets that hold no address and ports that are none.
+        return _refuse() if urlsplit(raw).port == 0 else raw
+
+    return _Shape(expects, parse)
+
+
 def _one_of(*names: str) -> _Shape:
     def parse(raw: Any) -> str:
         return raw if isinstance(raw, str) and raw in names else _refuse()
@@ -192,7 +205,7 @@ class Settings:
     )
     port: int = _setting(_whole(0, 65535), 8080, "TCP port; 0 takes a free one and prints it.")
     public_url: str | None = _setting(
-        _text("a URL such as https://events.example.com, without a path", r"https?://[^/?#\s@]+"),
+        _base_url("a URL such as https://events.example.com, without a path"),
         None,
         "How others reach this server: what Brokers and Channels show as their address. Otherwise"
         " made of the address it listens on.",

@@ -2,7 +2,7 @@
 
 In a block marked ``console run`` each line that begins with ``$ `` is a command, and what
 follows must be its output (``...`` stands for anything). Blocks marked ``python run-spark`` are
-executed by ``tests/spark``.
+executed by ``tests/spark``, those marked ``console session`` by ``tests/e2e``.
 """
 
 import os
@@ -19,6 +19,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 KNOWN = {
     "console",
     "console run",
+    "console session",
     "json",
     "mermaid",
     "python run-spark",

@@ -327,3 +327,59 @@ def test_a_sink_sets_no_passes(partition, monkeypatch, kept, told):
     partition.publish("t", ttl=7)
     partition.advance(0.1)
     assert seen[:2] == [(Leg.EVENT, None), (Leg.REPLY, told)]
+
+
+def test_a_drain_does_not_wait_for_a_destination_that_closes_meanwhile(trigger):
+    """What waits in its lane is not under way any more: the next owner makes it again."""
+    trigger.sinks[BACK] = answers(503, after_s=0.3)
+    for _ in range(30):
+        trigger.publish("t")
+    trigger.advance(0.1)
+    begun_s = trigger.clock.monotonic_s()
+    trigger.hand_over(20.0)
+    assert trigger.clock.monotonic_s() - begun_s < 5.0
+    trigger.sinks[BACK] = answers()
+    trigger.start()
+    trigger.rest()
+
+
+def test_a_refused_reply_is_dropped_where_none_is_wanted_any_more(subscription):
+    """The newest revision counts: there is nowhere to bring it again."""
+    subscription.sinks[BACK] = answers(503, after_s=0.5)
+    (event,) = subscription.publish("t")
+    subscription.advance(0.1)
+    subscription.put_route("r", SINK, policy=STEADY, dead_letter=DEAD)
+    subscription.advance(1.0)
+    assert subscription.owner._meter.counters["delivered_total"] == 1
+    assert sent_to(subscription, SINK) == [event]
+    assert counter(subscription, 'replies_dropped_total{reason="no-destination"}') == 1
+
+
+def test_a_sink_that_has_an_event_of_a_deleted_route_has_it_whatever_it_replies(trigger):
+    """It is delivered, as without a reply; the reply alone goes nowhere, and that is told."""
+    trigger.sinks[SINK] = replies(after_s=0.5)
+    (event,) = trigger.publish("t")
+    trigger.advance(0.1)
+    trigger.delete_route("r")
+    trigger.advance(1.0)
+    assert trigger.witness.fate(event, "r").final == "delivered"
+    (fields,) = [fields for name, fields in trigger.reports if name == "reply-dropped"]
+    assert (fields["route"], fields["reason"]) == ("r", "route-deleted")
+    trigger.rest()
+
+
+def test_large_attributes_of_held_replies_count(make_partition, monkeypatch):
+    """A sink may reply with a megabyte of them, and no data."""
+    monkeypatch.setattr(_replies, "HELD_BYTES_MAX", 100_000)
+    attributes = {**simulated_sinks._TEMPLATE.attributes, "large": "x" * 60_000}
+    monkeypatch.setattr(simulated_sinks, "_TEMPLATE", Event(attributes, None))
+    partition = make_partition()
+    partition.put_route("r", SINK, policy=STEADY, reply=BACK, reply_kept=True)
+    partition.sinks[SINK] = replies(after_s=0.001)
+    partition.sinks[BACK] = hangs
+    partition.start()
+    for _ in range(40):
+        partition.publish("t")
+    partition.advance(0.2)
+    held = partition.owner._settle.replies._held
+    assert sum(map(len, held.values())) <= 1

@@ -43,6 +43,7 @@ HELPS = {
     "connections_refused_total": "Connections turned away by a limit",
     "connections_cut_total": "Connections closed by a deadline",
     "connections_open": "Connections that are open",
+    "watches_in_flight": "Connections of these that watch objects",
     "ingest_held_bytes": "Bytes of bodies half received or waiting for the log",
     "last_commit_seconds": "Length of the newest commit of the log",
     "log_accepts": "1 while the log takes events",

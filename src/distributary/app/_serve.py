@@ -6,6 +6,7 @@ and keeps two children running: ``ingest`` (the port, the log) and ``pipeline`` 
 
 import asyncio
 import contextlib
+import gc
 import ipaddress
 import os
 import resource
@@ -60,6 +61,12 @@ FILES_MAX = 16_384
 """Descriptors that children may have: connections in, 5,000 connections out of each owner."""
 SOCKET_PATH_BYTES_MAX = 107 if sys.platform == "linux" else 103
 """Longest path of a Unix socket."""
+SWITCH_S = 0.0005
+"""How long a thread may keep the interpreter from others, seconds. A write of a large object is a
+second's work in a thread; by default the loop would wait 5 ms for each of its turns meanwhile."""
+COLLECT_AFTER = (100_000, 20, 50)
+"""When cycles are looked for: one request of the largest size is not enough. Objects of the
+Kubernetes API are trees, and each look at all of them stops everything for a while."""
 BACKLOG = 1024
 """Connections that the kernel keeps while ingest is restarted."""
 
@@ -128,6 +135,8 @@ class Server:
         """Start everything, wait for a signal, stop everything in order."""
         configure(self._settings.log_level, role="serve")
         structlog.configure(logger_factory=_LineLoggers(self._lines))
+        sys.setswitchinterval(SWITCH_S)
+        gc.set_threshold(*COLLECT_AFTER)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
@@ -171,6 +180,7 @@ class Server:
         pipeline.start()
         await subscriptions.start()
         await knative.start()
+        gc.freeze()  # what stood at the start is never garbage
         due.start()
         renewal.start()
         self._banner()
@@ -264,11 +274,18 @@ class Server:
 
     def _site(self) -> Site:
         host, port = self.address
-        every = ipaddress.ip_address(host).is_unspecified
+        address = ipaddress.ip_address(host)
+        every = address.is_unspecified
         public = self._settings.public_url or _base(socket.gethostname() if every else host, port)
-        loopback = "127.0.0.1" if ipaddress.ip_address(host).version == 4 else "::1"
-        dialled = _base(loopback if every else host, port).removeprefix("http://")
-        return Site(public, dialled, self._sink_rule())
+        loopback = "127.0.0.1" if address.version == 4 else "::1"
+        reached = loopback if every else host
+        names = ("localhost", "127.0.0.1", "::1") if every or address.is_loopback else ()
+        return Site(
+            public,
+            _base(reached, port).removeprefix("http://"),
+            self._sink_rule(),
+            tuple(_base(name, port) for name in (reached, *names)),
+        )
 
     def _banner(self) -> None:
         base = _base(*self.address)

@@ -293,6 +293,7 @@ class IngestProcess:
         self._ack.counts = [a + b for a, b in zip(before, counters.ack_buckets, strict=True)]
         self._ack.total = total + counters.ack_seconds
         self._meter.gauges["connections_open"] = counters.connections_open
+        self._meter.gauges["watches_in_flight"] = counters.watches_in_flight
         self._meter.gauges["ingest_held_bytes"] = counters.held_bytes
         self._meter.gauges["log_accepts"] = float(self._appends.open)
         self._meter.save()

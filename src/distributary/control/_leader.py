@@ -124,8 +124,11 @@ class Leader:
         """The routes of Triggers and messaging Subscriptions in the store, by uid.
 
         Raises:
+            LogUnavailableError: Some of them may not stand in the whole log yet.
             StoreError: The store cannot be read now.
         """
+        if self._behind is not None:
+            raise LogUnavailableError(f"route changes wait for the log: {self._behind}")
         return await asyncio.to_thread(self._store.routes)
 
     @overload
@@ -194,6 +197,8 @@ class Leader:
         try:
             outcomes = await asyncio.to_thread(self._store.apply, changes, self._clock.wall_ms())
         except StoreError as error:
+            # It failed, perhaps at the end of the commit: what did get stored goes first.
+            self._behind = error
             _refuse(batch, error)
             return
         made = [outcome for outcome in outcomes if not isinstance(outcome, DistributaryError)]

@@ -21,7 +21,7 @@ from distributary.deliver._destination import Destination
 from distributary.deliver._dispatcher import Dispatcher
 from distributary.deliver._lane import Admission, LaneState
 from distributary.deliver._resolver import CachingResolver, Resolver, SystemResolver
-from distributary.deliver._shared import Limits
+from distributary.deliver._shared import Limits, attribute_bytes
 from distributary.deliver._timers import LoopTimers, TimerHandle, Timers
 from distributary.deliver._transport import (
     CREDENTIAL_EXPIRED,
@@ -59,6 +59,7 @@ __all__ = [
     "TimerHandle",
     "Timers",
     "Transport",
+    "attribute_bytes",
     "from_coroutine",
     "parse_networks",
 ]

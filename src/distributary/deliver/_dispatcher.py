@@ -14,7 +14,7 @@ from typing import Final
 from distributary.clock import Clock, Random
 from distributary.deliver._destination import Destination
 from distributary.deliver._lane import Admission, Lane, LaneState
-from distributary.deliver._shared import Limits, Shared
+from distributary.deliver._shared import Limits, Shared, attribute_bytes
 from distributary.deliver._timers import TimerHandle, Timers
 from distributary.deliver._transport import Transport
 from distributary.flow import Attempt, Task
@@ -78,7 +78,10 @@ class Dispatcher:
     def offer_retry(self, task: Task, destination: Destination) -> Admission:
         """Offer as ``offer`` does, with a small reserve above the limit of the queue."""
         reserve = self._shared.limits.retry_reserve
-        return self._lane_of(destination).offer(task, destination, reserve=reserve)
+        more_bytes = attribute_bytes(task.event)
+        return self._lane_of(destination).offer(
+            task, destination, reserve=reserve, more_bytes=more_bytes
+        )
 
     def _lane_of(self, destination: Destination) -> Lane:
         lane = self._lanes.get(destination.uri)

@@ -162,13 +162,16 @@ class Lane:
         self._window_count = 0
         self._rate_per_s = 0.0
 
-    def offer(self, task: Task, destination: Destination, *, reserve: int) -> Admission:
+    def offer(
+        self, task: Task, destination: Destination, *, reserve: int, more_bytes: int = 0
+    ) -> Admission:
         """Take a task, or say why not.
 
         Args:
             task: One attempt of it is made.
             destination: Its ``uri`` is this lane's.
             reserve: Tasks above the limit of the queue that this caller may use.
+            more_bytes: What the task holds beside its data and the flat sum.
         """
         shared = self._shared
         if shared.stopped:
@@ -177,7 +180,9 @@ class Lane:
             self._refused = True
             return Admission.OPEN
         body = task.event.data
-        size = TASK_BYTES_OVERHEAD if body is None else TASK_BYTES_OVERHEAD + len(body)
+        size = TASK_BYTES_OVERHEAD + more_bytes
+        if body is not None:
+            size += len(body)
         queue = self._queue
         if (queue or self._flights) and not self._fits(size, reserve):
             self._refused = True

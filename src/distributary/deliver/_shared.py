@@ -4,6 +4,7 @@ Called by ``lane`` and ``dispatcher``. Hides how the room that is left is divide
 sink can take what the others need.
 """
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -11,16 +12,28 @@ from typing import Final, Protocol
 from distributary.clock import Clock, Random
 from distributary.deliver._timers import Timers
 from distributary.deliver._transport import Transport
+from distributary.event import Event
 from distributary.flow import Attempt
 
 TASK_BYTES_OVERHEAD: Final = 1_024
 """What a task with six attributes holds beside its data (measured: 980 bytes with its queue
-entry). Attributes beyond the usual are not counted: 64 of them at the receiver's limits add
-less than the largest event's data does."""
+entry). Attributes beyond the usual are counted by ``attribute_bytes`` alone: not on the hot path."""
 
 _WOKEN_MAX: Final = 4
 """Lanes that one freed place wakes: the first may want no place any more, or not get the kind
 of place that is free; all of them in turn would cost too much."""
+
+
+ATTRIBUTE_BYTES_USUAL: Final = 512
+"""Of that for the values of the attributes: six of some thirty characters."""
+
+
+def attribute_bytes(event: Event) -> int:
+    """What the attributes of *event* hold beyond the usual: up to 4 MiB, even without data.
+
+    For tasks that are not on the hot path: replies, whose sinks choose them, and retries.
+    """
+    return max(0, sum(map(sys.getsizeof, event.attributes.values())) - ATTRIBUTE_BYTES_USUAL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,6 +240,9 @@ class DeliveryStore:
         self._engine = open_engine(url)
         self._partition = partition
         with self._guard(), self._engine.begin() as connection:
+            if connection.dialect.name == "sqlite":
+                # The owners of all partitions come here at once, and one of them may bring it up.
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
             _meta.create_all(connection)
             _add_event_column(connection)
             found = connection.execute(sa.select(_version.c.version)).scalar()

@@ -404,6 +404,8 @@ class Owner:
         until_s = clock.monotonic_s() + deadline_s
 
         def look() -> None:
+            if self.dispatcher.queued:
+                self._hand_out.yield_closed_lanes()  # Replies whose destination fails meanwhile.
             replies.tick()
             left = self.dispatcher.in_flight + replies.unfinished()
             if left and clock.monotonic_s() < until_s:

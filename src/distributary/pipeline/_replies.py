@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from distributary.deliver import CROWDED, Admission, BreakerState, Dispatcher
+from distributary.deliver import CROWDED, Admission, BreakerState, Dispatcher, attribute_bytes
 from distributary.errors import TransportError
 from distributary.event import Event
 from distributary.flow import TTL_ATTRIBUTE, Attempt, Leg, Task
@@ -81,7 +81,7 @@ class Replies:
         self._held: dict[str, deque[Task]] = {}
         self._held_bytes = 0
         around.meter.add("replies_total", 0)
-        for reason in ("hop-limit", "invalid-reply", "no-destination"):
+        for reason in ("hop-limit", "invalid-reply", "no-destination", "route-deleted"):
             around.meter.add(f'replies_dropped_total{{reason="{reason}"}}', 0)
 
     def unfinished(self) -> int:
@@ -106,7 +106,7 @@ class Replies:
         if answer.event is None:
             self._drop(task, "invalid-reply", answer.event_fault)
         elif target is None:
-            self._route_gone(task)
+            self._drop(task, "route-deleted")  # Its sink has the event, as without a reply.
         elif target.reply is None:
             self._drop(task, "no-destination")  # "MUST be dropped": the subscriber wants none.
         elif target.reply.own and task.ttl < PASSES_LEFT_MIN:
@@ -161,8 +161,12 @@ class Replies:
             self._delivered(task)
             return
         target = self._targets.get(task.route)
-        dest = "" if target is None or target.reply is None else target.reply.uri
-        self._refused(Refused(task, attempt, dest))
+        if target is None:
+            self._route_gone(task)
+        elif target.reply is None:
+            self._drop(task, "no-destination")
+        else:
+            self._refused(Refused(task, attempt, target.reply.uri))
 
     # -- waiting for room ---------------------------------------------------------------------
 
@@ -233,4 +237,4 @@ class Replies:
 
 
 def _size(reply: Task) -> int:
-    return TASK_BYTES + len(reply.event.data or b"")
+    return TASK_BYTES + attribute_bytes(reply.event) + len(reply.event.data or b"")

@@ -3,6 +3,7 @@
 import heapq
 from collections import Counter, deque
 
+from distributary.deliver import attribute_bytes
 from distributary.flow import Task
 from distributary.outcome import DoneKey, RetryRow
 
@@ -29,7 +30,7 @@ class Waiting:
         self._turns: dict[DoneKey, int] = {}  # the entry of ``_due`` that counts for a row
         self._count = 0
         self._parked: dict[str, deque[DoneKey]] = {}
-        self._tasks: dict[DoneKey, Task] = {}
+        self._tasks: dict[DoneKey, tuple[Task, int]] = {}  # its size then: its event may change
         self._held_bytes = 0
         self._by_route: Counter[str] = Counter()
 
@@ -41,17 +42,16 @@ class Waiting:
 
     def hold(self, key: DoneKey, task: Task) -> None:
         """Keep the task of a row at hand while there is room."""
-        size = TASK_BYTES + len(task.event.data or b"")
-        if key in self._tasks:
-            self._let_go(key)
+        self._let_go(key)
+        size = _size(task)
         if self._held_bytes + size <= HELD_BYTES_MAX:
             self._held_bytes += size
-            self._tasks[key] = task
+            self._tasks[key] = task, size
 
     def _let_go(self, key: DoneKey) -> None:
-        task = self._tasks.pop(key, None)
-        if task is not None:
-            self._held_bytes -= TASK_BYTES + len(task.event.data or b"")
+        held = self._tasks.pop(key, None)
+        if held is not None:
+            self._held_bytes -= held[1]
 
     def crowded(self, route: str, share: float = 1.0) -> bool:
         """True where *route* has that share of the rows that it may have, or more."""
@@ -68,7 +68,8 @@ class Waiting:
 
     def held(self, key: DoneKey) -> Task | None:
         """The task of a row, where it is still at hand."""
-        return self._tasks.get(key)
+        held = self._tasks.get(key)
+        return None if held is None else held[0]
 
     def next_due_s(self) -> float | None:
         """When the first row is due."""
@@ -131,3 +132,7 @@ class Waiting:
     def lowest_offset(self) -> int | None:
         """The lowest record that a row still needs."""
         return min((key.offset for key in self.rows), default=None)
+
+
+def _size(task: Task) -> int:
+    return TASK_BYTES + attribute_bytes(task.event) + len(task.event.data or b"")

@@ -154,7 +154,7 @@ class KnativeClient:
         """Wait until it is Ready; the object."""
         return self.wait_condition(kind, name, "True")
 
-    def faults(self, answer: Answer) -> list[str]:
+    def faulty_fields(self, answer: Answer) -> list[str]:
         """Fields that a refused request names, all of them."""
         status = answer.json()
         assert (answer.status, status["kind"], status["reason"]) == (422, "Status", "Invalid"), (

@@ -74,7 +74,8 @@ class Witness:
     Attributes:
         life: Number of the owner that lives, from 1.
         retry_max: Most retries that any revision of any route allows.
-        replying: Routes that have a place for replies, in every revision.
+        replying: Routes that have a place for replies now. One that loses it may have no reply
+            waiting for room: those are dropped untold.
     """
 
     def __init__(self) -> None:
@@ -196,7 +197,7 @@ class Witness:
         assert fate.replied is not None
         _, number = fate.replied
         fate.replied = None
-        if taken:
+        if taken or fate.route not in self.replying:
             self._count(fate)
             self._end(fate, "delivered")
         self._new.append((fate, Leg.EVENT, number))

@@ -157,9 +157,9 @@ class Partition:
         if dead_letter is not None:
             dead = destination(dead_letter, route, Leg.DEAD_LETTER, policy)
         back = None
+        self.witness.replying.discard(route)
         if reply is not None:
-            back = destination(reply, route, Leg.REPLY, policy)
-            back = dataclasses.replace(back, own=reply_kept)
+            back = dataclasses.replace(destination(reply, route, Leg.REPLY, policy), own=reply_kept)
             self.witness.replying.add(route)
         target = RouteTarget(
             revision,

@@ -158,10 +158,12 @@ class Traffic:
     async def _behave(self, name: str, behaviour: Behaviour) -> None:
         self.sinks[name].server.behaviour = behaviour
 
-    def publish(self, url: str, make: Callable[[int], Event], rate_per_s: float) -> None:
-        """Begin to publish ``make(0)``, ``make(1)``… until ``finish``."""
+    def publish(
+        self, url: str, make: Callable[[int], Event], rate_per_s: float, *, path: str = "/events"
+    ) -> None:
+        """Begin to publish ``make(0)``, ``make(1)``… to *path* until ``finish``."""
         self._over = False
-        work = self._publish(url, make, rate_per_s)
+        work = self._publish(url, make, rate_per_s, path=path)
         self._publishing = asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def publish_now(self, url: str, make: Callable[[int], Event], count: int) -> None:
@@ -177,11 +179,16 @@ class Traffic:
         self._ledger.flush()
 
     async def _publish(
-        self, url: str, make: Callable[[int], Event], rate_per_s: float, stop: int = 1 << 60
+        self,
+        url: str,
+        make: Callable[[int], Event],
+        rate_per_s: float,
+        stop: int = 1 << 60,
+        path: str = "/events",
     ) -> None:
         clients = [Client(parse_address(url), timeout_s=10.0) for _ in range(PUBLISHERS)]
         publishers = [
-            Publisher(client, "/events", PATIENCE, clock=self._clock, random=SystemRandom())
+            Publisher(client, path, PATIENCE, clock=self._clock, random=SystemRandom())
             for client in clients
         ]
         numbers: dict[str, int] = {}

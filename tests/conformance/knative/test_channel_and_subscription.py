@@ -65,7 +65,7 @@ def test_the_template_of_a_channel_never_changes(world, changed):
     template = {"apiVersion": "messaging.knative.dev/v1", "kind": "InMemoryChannel"}
     world.create(CHANNEL, "c", {"channelTemplate": template})
     answer = world.merge(CHANNEL, "c", {"spec": {"channelTemplate": changed}})
-    assert {field.split(".")[1] for field in world.faults(answer)} == {"channelTemplate"}
+    assert {field.split(".")[1] for field in world.faulty_fields(answer)} == {"channelTemplate"}
     assert world.read(CHANNEL, "c")["spec"]["channelTemplate"] == template
 
 
@@ -86,7 +86,7 @@ def test_a_subscription_cannot_name_a_namespace(world):
     for namespace in ("default", world.namespace):
         spec = {"channel": reference(CHANNEL, "c", namespace=namespace), "subscriber": MISSING}
         answer = world.propose(SUBSCRIPTION, "s", spec)
-        assert world.faults(answer) == ["spec.channel.namespace"]
+        assert world.faulty_fields(answer) == ["spec.channel.namespace"]
     spec = {"channel": reference(CHANNEL, "c", namespace=""), "reply": {"uri": world.sink().url}}
     world.create(SUBSCRIPTION, "s", spec)
     world.ready(SUBSCRIPTION, "s")
@@ -156,8 +156,7 @@ def test_a_subscription_without_one_of_its_destinations_is_not_ready(world, memb
     world.create(SUBSCRIPTION, "s", {**HERE, **spec, "delivery": delivery})
     subscription = world.wait_condition(SUBSCRIPTION, "s", "False")
     expected = {f"{name}Uri": "" if name == member else uri for name, uri in uris.items()}
-    shown = subscription["status"]["physicalSubscription"]
-    assert {name: shown.get(name, "") for name in expected} == expected
+    assert subscription["status"]["physicalSubscription"] == expected
     assert "missing" in condition(subscription, "Ready")["message"]
     assert condition(subscription, "ReferencesResolved")["reason"]
     world.create(SERVICE, "missing", {"ports": [{"port": 80}]})
@@ -169,7 +168,7 @@ def test_a_subscription_without_one_of_its_destinations_is_not_ready(world, memb
 def test_a_subscription_has_a_subscriber_or_a_reply(world):
     """Neither is refused."""
     answer = world.propose(SUBSCRIPTION, "s", HERE)
-    assert world.faults(answer)
+    assert world.faulty_fields(answer)
 
 
 @pytest.mark.clause("knative.subscription.reply-only.delivers")
@@ -183,7 +182,7 @@ def test_without_a_subscriber_events_go_to_the_reply_address(world):
     world.subscription(None, reply={"uri": sink.url})
     ids = [world.publish(address) for _ in range(2)]
     sink.wait_for(*ids)
-    assert sink.ids == ids
+    assert sorted(sink.ids) == sorted(ids)
     assert all("prefer" not in arrival.headers for arrival in sink.arrivals)
 
 
@@ -192,11 +191,11 @@ def test_the_channel_of_a_subscription_never_changes(world):
     """By a patch or a replacement; the field is named."""
     created = world.create(SUBSCRIPTION, "s", {**HERE, "subscriber": {"uri": world.sink().url}})
     answer = world.merge(SUBSCRIPTION, "s", {"spec": {"channel": {"name": "c2"}}})
-    assert {field.split(".")[1] for field in world.faults(answer)} == {"channel"}
+    assert {field.split(".")[1] for field in world.faulty_fields(answer)} == {"channel"}
     created["spec"]["channel"]["name"] = "c2"
     del created["metadata"]["resourceVersion"]
     answer = world.send("PUT", world.path(SUBSCRIPTION, "s"), created)
-    assert {field.split(".")[1] for field in world.faults(answer)} == {"channel"}
+    assert {field.split(".")[1] for field in world.faulty_fields(answer)} == {"channel"}
     assert world.read(SUBSCRIPTION, "s")["spec"]["channel"]["name"] == "c"
 
 

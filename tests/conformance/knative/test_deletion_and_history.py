@@ -148,9 +148,10 @@ def test_a_deleted_namespace_takes_everything_with_it(world):
     other.publish(address)
     sink.wait()
     before = dropped(world)
-    other.delete(NAMESPACE, other.namespace)
-    for kind, name in ((BROKER, "b"), (TRIGGER, "t")):
-        assert other.send("GET", other.path(kind, name)).status == 404
+    space = other.namespace
+    other.delete(NAMESPACE, space)
+    for path in (other.path(BROKER, "b"), other.path(TRIGGER, "t"), world.path(NAMESPACE, space)):
+        wait_until(lambda path=path: world.send("GET", path).status == 404, 20.0, path)
     wait_until(lambda: other.post(address, EVENT).status == 404, 20.0, "the address is gone")
     wait_until(lambda: dropped(world) > before, 20.0, "the match is dropped")
 

@@ -144,7 +144,7 @@ def test_a_destination_is_resolved_anew_when_what_it_names_changes(world):
 def test_a_destination_without_a_way_to_resolve_it_is_refused(world, destination, fault):
     """Neither ref nor uri, or one that can never be right; a uri alone is enough."""
     answer = world.propose(TRIGGER, "t", {"broker": "b", "subscriber": destination})
-    assert fault in world.faults(answer)
+    assert fault in world.faulty_fields(answer)
     world.broker()
     world.trigger(world.sink().url)
 
@@ -177,6 +177,6 @@ def test_a_reference_says_api_version_kind_and_name(world, missing):
     whole = reference(CHANNEL, "c")
     part = {name: value for name, value in whole.items() if name != missing}
     answer = world.propose(TRIGGER, "t", {"broker": "b", "subscriber": {"ref": part}})
-    assert world.faults(answer) == [f"spec.subscriber.ref.{missing}"]
+    assert world.faulty_fields(answer) == [f"spec.subscriber.ref.{missing}"]
     answer = world.propose(SUBSCRIPTION, "s", {"channel": part, "reply": {"uri": world.nowhere}})
-    assert world.faults(answer) == [f"spec.channel.{missing}"]
+    assert world.faulty_fields(answer) == [f"spec.channel.{missing}"]

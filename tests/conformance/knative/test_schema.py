@@ -121,7 +121,7 @@ def test_a_request_without_a_required_field_is_refused(world, kind, missing, way
     spec = dict(next(spec for each, spec in LEAST if each is kind))
     empty = "" if isinstance(spec.pop(missing), str) else {}
     answer = world.propose(kind, "x", spec if way == "absent" else spec | {missing: empty})
-    faults = world.faults(answer)
+    faults = world.faulty_fields(answer)
     assert all(fault.startswith(f"spec.{missing}") for fault in faults), faults
     assert world.send("GET", world.path(kind, "x")).status == 404
 
@@ -135,7 +135,7 @@ def test_every_fault_is_named_at_once(world):
         "filter": {"attributes": {"UPPER": "x"}},
         "delivery": {"retry": -1, "backoffPolicy": "square", "backoffDelay": "soon"},
     }
-    faults = world.faults(world.propose(TRIGGER, "x", spec))
+    faults = world.faulty_fields(world.propose(TRIGGER, "x", spec))
     assert {fault.partition("[")[0] for fault in faults} >= {
         "spec.broker",
         "spec.subscriber.uri",
@@ -168,7 +168,7 @@ def test_delivery_options_that_mean_nothing_are_refused(world, member, value):
     """In all four kinds, with the path."""
     for kind, spec in LEAST:
         answer = world.propose(kind, "x", {**spec, "delivery": {member: value}})
-        faults = world.faults(answer)
+        faults = world.faulty_fields(answer)
         assert all(fault.startswith(f"spec.delivery.{member}") for fault in faults), faults
 
 
@@ -293,5 +293,5 @@ def test_a_dead_letter_sink_is_reached_by_http(world, uri):
     """Other schemes, and passwords in a URI, are refused."""
     for kind, spec in LEAST:
         delivery = {"deadLetterSink": {"uri": uri}}
-        faults = world.faults(world.propose(kind, "x", {**spec, "delivery": delivery}))
+        faults = world.faulty_fields(world.propose(kind, "x", {**spec, "delivery": delivery}))
         assert faults == ["spec.delivery.deadLetterSink.uri"]

@@ -76,12 +76,14 @@ def types(*names):
 @pytest.mark.parametrize("name", VALID)
 def test_every_attribute_can_be_compared(filtered, name):
     """Required, optional and extension attributes alike."""
-    other = {"specversion": "0.3", "time": "2026-11-21T12:00:01Z", "source": "/other"}
-    filtered.check(
-        {"filter": {"attributes": {name: VALID[name]}}},
-        [VALID],
-        [VALID | {name: other.get(name, "https://example.com/other")}],
-    )
+    others = {
+        "specversion": "0.3",
+        "time": "2026-11-21T12:00:01Z",
+        "datacontenttype": "text/plain",
+        "dataschema": "https://example.com/other",
+    }
+    other = VALID | {name: others.get(name, "other")}
+    filtered.check({"filter": {"attributes": {name: VALID[name]}}}, [VALID], [other])
 
 
 def test_a_filter_takes_many_attributes(filtered):
@@ -101,9 +103,9 @@ def test_a_name_that_no_attribute_can_have_is_refused(world, name):
         dialects = [{dialect: {name: "x"}} for dialect in ("exact", "prefix", "suffix")]
         wrong_ones += [{"filters": [each]} for each in (*dialects, {"not": dialects[0]})]
     for wrong in wrong_ones:
-        faults = world.faults(world.propose(TRIGGER, "x", spec | wrong))
+        faults = world.faulty_fields(world.propose(TRIGGER, "x", spec | wrong))
         assert all(fault.startswith("spec.filter") for fault in faults), faults
-        assert world.faults(world.merge(TRIGGER, "t", {"spec": wrong})) == faults
+        assert world.faulty_fields(world.merge(TRIGGER, "t", {"spec": wrong})) == faults
     assert world.read(TRIGGER, "t")["spec"] == spec
 
 
@@ -291,7 +293,7 @@ def test_several_triggers_and_sinks(world):
 def test_a_filter_that_cannot_be_understood_is_refused(world, chosen, path):
     """With its path: it never means that everything passes."""
     spec = {"broker": "b", "subscriber": {"uri": world.nowhere}, "filters": [chosen]}
-    faults = world.faults(world.propose(TRIGGER, "t", spec))
+    faults = world.faulty_fields(world.propose(TRIGGER, "t", spec))
     assert len(faults) == 1
     assert faults[0].startswith(path)
 

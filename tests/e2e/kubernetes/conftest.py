@@ -86,6 +86,7 @@ class Kubectl:
 
     Attributes:
         namespace: Where it works; there is nothing in it at first.
+        program: Which one.
         minor: Its version: 20 for 1.20.
         folder: For files of the test.
         api: The same namespace without kubectl.
@@ -96,6 +97,7 @@ class Kubectl:
     ) -> None:
         self.api = api
         self.namespace = api.namespace
+        self.program = program
         self.minor = minor
         self.folder = folder
         self._command = [str(program), "--namespace", api.namespace]
@@ -201,7 +203,8 @@ def kubectl(request, kubectls, kubeconfig: Path, api: KnativeClient, tmp_path: P
 
 @pytest.fixture
 def shop(kubectl: Kubectl) -> Kubectl:
-    """The same, with objects of every kind that are Ready."""
-    kubectl.apply(SHOP)
+    """The same, with objects of every kind that are Ready, and ``shop.yaml`` where it works."""
+    (kubectl.folder / "shop.yaml").write_text(SHOP)
+    kubectl("apply", "-f", "shop.yaml")
     kubectl.ready("broker/shop", "trigger/orders", "channel/parcels", "subscription/carrier")
     return kubectl

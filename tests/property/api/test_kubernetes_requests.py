@@ -52,7 +52,7 @@ def test_any_parameters_are_read_or_refused(query, watched, agent):
         assert options.limit >= 0
         assert options.timeout_s is None or 0 < options.timeout_s <= 24 * 3600
     try:
-        write = read_write_options(query, agent)
+        write = read_write_options(query, agent, "PatchOptions")
     except StatusError as error:
         assert error.status == 422  # noqa: PT017 - both ways are right
     else:

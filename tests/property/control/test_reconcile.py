@@ -60,9 +60,6 @@ class Process:
         self.faults = iter(faults)
         self.dead = asyncio.Event()
         self.told: list[Any] = []
-        # Rolled forward: what is in the store comes to the log before anything else.
-        if disk.log != disk.routes:
-            disk.log = dict(disk.routes)
         self.reconciler = Reconciler(self, self, self, SITE, SystemClock())
 
     async def step(self, error: Exception | None = None):
@@ -131,6 +128,9 @@ class Process:
 
     async def routes(self):
         await self.step(StoreError("full"))
+        if self.disk.log != self.disk.routes:  # what a crash left: rolled forward first
+            await self.step(LogUnavailableError("away"))
+            self.disk.log = dict(self.disk.routes)
         return dict(self.disk.routes)
 
     async def submit(self, change):

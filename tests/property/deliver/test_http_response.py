@@ -19,7 +19,7 @@ class Around:
         clock = VirtualClock()
         self.call_later = VirtualTimers(clock).call_later
         self.known = {}
-        self.reply_room = None
+        self.reply_share = None
         self.answers = []
         self.aborted = False
         self.connection = Connection(

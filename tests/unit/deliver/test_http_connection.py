@@ -56,7 +56,7 @@ class Bench:
         self.timers = VirtualTimers(self.clock)
         self.wheel = Wheel(Loop(self.timers), self.clock.monotonic_s)
         self.known = {}
-        self.reply_room = reply_room
+        self.reply_share = reply_room
         self.freed = 0
         self.lost = 0
         self.answers = []

@@ -1,11 +1,13 @@
 """Replies in the answers to the HTTP transport: what is one, how much is read, what it costs."""
 
+import tracemalloc
+
 import pytest
 
 from distributary.deliver import CROWDED
 from distributary.deliver.transports.http import _connection, _incoming
 from distributary.deliver.transports.http._connection import Connection
-from distributary.deliver.transports.http._incoming import REPLY_BYTES_MAX, Room
+from distributary.deliver.transports.http._incoming import REPLY_BYTES_MAX, Room, Share
 from distributary.deliver.transports.http._wheel import Wheel
 from distributary.errors import TransportError
 from distributary.event import Event, http
@@ -57,7 +59,7 @@ class Bench:
         self.clock = VirtualClock()
         self.timers = VirtualTimers(self.clock)
         self.known = {}
-        self.reply_room = (room or Room()) if wants_reply else None
+        self.reply_share = Share(room or Room()) if wants_reply else None
         self.answers = []
         wheel = Wheel(Loop(self.timers), self.clock.monotonic_s)
         self.connection = Connection(
@@ -250,8 +252,9 @@ def test_a_reply_in_endless_small_chunks_ends():
 
 def test_replies_of_all_connections_share_their_room():
     """One that finds none fails its attempt, which is made again; the room comes back."""
-    room = Room(len(EVENT.data) + 3)
+    room = Room(2 * len(EVENT.data))
     first, second = Bench(room), Bench(room)
+    second.reply_share = first.reply_share
     whole = binary()
     first.feed(whole[:-1])
     refused = second.feed(whole)
@@ -260,7 +263,41 @@ def test_replies_of_all_connections_share_their_room():
     assert first.feed(whole[-1:]).event == EVENT
     third = Bench(room)
     assert third.feed(whole).event == EVENT
-    assert room.free == len(EVENT.data) + 3
+    assert room.free == 2 * len(EVENT.data)
+
+
+def test_slow_replies_of_one_sink_leave_room_for_those_of_others():
+    """It holds as much as is still free, on however many connections."""
+    room = Room(10 * len(EVENT.data))
+    slow = Bench(room)
+    others = []
+    for _ in range(10):
+        other = Bench(room)
+        other.reply_share = slow.reply_share
+        other.feed(binary()[:-1])
+        others.append(other)
+    refused = [other for other in others if other.answers]
+    assert 0 < len(refused) < 10
+    assert {other.answers[0].reason for other in refused} == {CROWDED}
+    assert Bench(room).feed(binary()).event == EVENT
+    for other in others:
+        other.connection.close()
+    assert room.free == 10 * len(EVENT.data)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_reply_in_tiny_chunks_holds_what_it_counts(size):
+    """Not an object for each of them: that would be twenty times as much."""
+    bench = Bench()
+    head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nce-specversion: 1.0\r\n\r\n"
+    bench.feed(head)
+    pieces = (b"%x\r\n%b\r\n" % (size, b"x" * size)) * 1_000
+    tracemalloc.start()
+    bench.feed(*[pieces] * 50)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert not bench.answers
+    assert held < 2 * 50_000 * size + 20_000
 
 
 @pytest.mark.parametrize("ending", ["reset", "timeout", "closed"])

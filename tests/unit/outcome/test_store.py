@@ -1,6 +1,8 @@
 """The delivery store: rows, lags, dead letters; all or none, and again without harm."""
 
 import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -252,3 +254,21 @@ def test_a_store_of_an_earlier_version_is_brought_up_to_date(path):
         store.apply(changes(LETTER, row(2)))
         assert store.row_event(LETTER.key) == b"reply"
         store.close()
+
+
+def test_owners_of_all_partitions_may_bring_a_store_up_to_date_at_once(path):
+    """Each of them comes at its start, in a process of its own."""
+    DeliveryStore(sqlite_url(path), 0).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("ALTER TABLE retry DROP COLUMN event")
+    connection.close()
+    held_back = threading.Barrier(4)
+
+    def owner(partition):
+        held_back.wait()
+        store = DeliveryStore(sqlite_url(path), partition)
+        store.apply(changes(row(partition)))
+        store.close()
+
+    with ThreadPoolExecutor(4) as owners:
+        assert list(owners.map(owner, range(4))) == [None] * 4

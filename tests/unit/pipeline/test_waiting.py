@@ -2,6 +2,7 @@
 
 import pytest
 
+from distributary.event import Event
 from distributary.flow import Leg
 from distributary.outcome import DoneKey, RetryRow
 from distributary.pipeline import _waiting
@@ -96,6 +97,31 @@ def test_events_are_held_while_there_is_room(make_task, monkeypatch):
     waiting.finish(DoneKey(0, 0, "r"))
     waiting.put(row(2), 2.0, tasks[2])
     assert waiting.held(DoneKey(2, 0, "r")) is tasks[2]
+
+
+def test_an_event_that_changes_while_it_is_held_leaves_no_trace(make_task, monkeypatch):
+    """It became a dead letter, perhaps another event of another size, before it waits again."""
+    waiting = Waiting()
+    monkeypatch.setattr(_waiting, "HELD_BYTES_MAX", _waiting.TASK_BYTES + 1_000)
+    for offset, before, after in ((0, 900, 1), (1, 900, 1), (2, 1, 900), (3, 1, 900)):
+        task, key = make_task(offset), DoneKey(offset, 0, "r")
+        task.event = Event(task.event.attributes, b"x" * before)
+        waiting.put(row(offset), 1.0, task)
+        assert waiting.held(key) is task
+        task.event = Event(task.event.attributes, b"y" * after)
+        waiting.put(row(offset), 2.0, task)
+        assert waiting.held(key) is task
+        waiting.finish(key)
+
+
+def test_large_attributes_count(make_task, monkeypatch):
+    """A sink may reply with a megabyte of them, and no data."""
+    waiting = Waiting()
+    task = make_task(0)
+    monkeypatch.setattr(_waiting, "HELD_BYTES_MAX", 4 * _waiting.TASK_BYTES)
+    task.event = Event({**task.event.attributes, "large": "x" * 60_000}, None)
+    waiting.put(row(0), 1.0, task)
+    assert waiting.held(DoneKey(0, 0, "r")) is None
 
 
 def test_a_route_is_crowded_by_its_own_rows_alone(monkeypatch):

@@ -93,6 +93,14 @@ def test_durations_are_read_with_their_units(text: object, seconds: float) -> No
         ("port", "8_0"),
         ("port", "9" * 5000),
         ("host", "a b"),
+        ("public_url", "https://events.example.com/"),
+        ("public_url", "https://me@events.example.com"),
+        ("public_url", "https://:80"),
+        ("public_url", "https://events.example.com:65536"),
+        ("public_url", "https://events.example.com:0"),
+        ("public_url", "https://[::1"),
+        ("public_url", "https://[1::2::3]"),
+        ("public_url", "https://a\\b"),
         ("data_dir", ""),
         ("data_dir", "a\0b"),
         ("log_level", "loud"),
@@ -106,6 +114,14 @@ def test_a_value_that_does_not_fit_is_refused_by_name(name: str, raw: object) ->
     """Wrong units, bounds, types and nonsense: always a SettingsError that names the flag."""
     with pytest.raises(SettingsError, match="--" + name.replace("_", "-")):
         settings.load({name: raw}, {}, None)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://h", "https://events.example.com", "http://10.0.0.1:8080", "https://[::1]:65535"]
+)
+def test_a_public_url_is_scheme_host_and_port(url: str) -> None:
+    """As Brokers and Channels show it."""
+    assert settings.load({"public_url": url}, {}, None).public_url == url
 
 
 @pytest.mark.parametrize("size", [1024, 64 * 1024 * 1024], ids=["least", "most"])

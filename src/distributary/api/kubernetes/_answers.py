@@ -1,12 +1,13 @@
 """Answers: JSON, ``Status``, and errors of every room below as a ``Status``."""
 
-from collections.abc import Callable, Iterable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 import structlog
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from distributary.api.kubernetes._negotiation import JSON
 from distributary.api.kubernetes._target import Target
@@ -41,6 +42,20 @@ def json_answer(
     for text in _bounded(list(dict.fromkeys(warnings))):
         answer.headers.append("warning", warning_header(text))
     return answer
+
+
+def streamed(pieces: Iterable[bytes]) -> Response:
+    """An answer with a body of JSON that is made while it is sent: never all of it in memory."""
+    answer = StreamingResponse(_in_turns(pieces), media_type=JSON)
+    answer.headers["vary"] = "accept"
+    return answer
+
+
+async def _in_turns(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
+    """Others get their turn between two pieces, however fast the client reads."""
+    for piece in pieces:
+        yield piece
+        await asyncio.sleep(0)
 
 
 def status_answer(error: StatusError, target: Target | None = None) -> Response:

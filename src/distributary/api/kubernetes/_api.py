@@ -14,6 +14,7 @@ from distributary.api.kubernetes._answers import (
     log_bug,
     not_allowed,
     status_answer,
+    streamed,
 )
 from distributary.api.kubernetes._deletes import Deletes, Settled
 from distributary.api.kubernetes._documents import find_document
@@ -21,7 +22,7 @@ from distributary.api.kubernetes._lists import Lists
 from distributary.api.kubernetes._negotiation import choose_form
 from distributary.api.kubernetes._options import ListOptions, read_list_options
 from distributary.api.kubernetes._target import Target, read_target
-from distributary.api.kubernetes._view import View
+from distributary.api.kubernetes._view import PIECE_BYTES, View
 from distributary.api.kubernetes._watches import Watches
 from distributary.api.kubernetes._writes import Writes
 from distributary.clock import Clock, Random
@@ -69,6 +70,8 @@ class KubernetesApi:
             "DELETE": deletes.delete_all,
         }
         self._of_everywhere: Mapping[str, Handler] = {"GET": self._list}
+        # As in the API server: nobody deletes all namespaces at once.
+        self._of_namespaces: Mapping[str, Handler] = {"GET": self._list, "POST": writes.create}
 
     async def close(self) -> None:
         """Ends every watch, so that the server can stop without waiting for their clients."""
@@ -77,7 +80,7 @@ class KubernetesApi:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers, as ASGI has it."""
         request = Request(scope, receive)
-        target = read_target(request.url.path)
+        target = read_target(_path(request))
         try:
             answer = await self._answer(request, target)
         except (DistributaryError, ClientDisconnect) as error:
@@ -99,11 +102,12 @@ class KubernetesApi:
             if handler is None:
                 return _other_method(request, handlers)
             return await handler(request, target)
-        if request.url.path == REVIEWS_PATH:
+        path = _path(request)
+        if path == REVIEWS_PATH:
             if request.method != "POST":
                 return _other_method(request, ("POST",))
             return await review_access(request)
-        document = find_document(request.url.path)
+        document = find_document(path)
         if document is None:
             raise StatusError("NotFound", _NOWHERE)
         if request.method not in ("GET", "HEAD"):
@@ -119,7 +123,7 @@ class KubernetesApi:
             return self._of_member
         if target.kind.namespaced and not target.namespace:
             return self._of_everywhere
-        return self._of_collection
+        return self._of_collection if target.kind.namespaced else self._of_namespaces
 
     async def _get(self, request: Request, target: Target) -> Response:
         options = read_list_options(request.query_params, watched=False)
@@ -135,7 +139,10 @@ class KubernetesApi:
             return self._watch(request, target, options)
         view = self._view(request, target, options)
         page = await self._lists.page(view, options)
-        return json_answer(view.show_page(page, self._clock.wall_ms()))
+        pieces = view.page_pieces(page, self._clock.wall_ms())
+        if sum(len(stored.json) for stored in page.items) > PIECE_BYTES:
+            return streamed(pieces)
+        return json_answer(b"".join(pieces))
 
     def _watch(self, request: Request, target: Target, options: ListOptions) -> Response:
         view = self._view(request, target, options)
@@ -159,6 +166,12 @@ class KubernetesApi:
             form=form,
             include=_INCLUDES[text],
         )
+
+
+def _path(request: Request) -> str:
+    """The path; that of ``request.url`` is another one where the host makes no sense."""
+    path: str = request.scope["path"]
+    return path
 
 
 def _other_method(request: Request, known: "Mapping[str, Handler] | tuple[str, ...]") -> Response:

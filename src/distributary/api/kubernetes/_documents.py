@@ -25,6 +25,15 @@ _DISCOVERY_GROUP: Final = "apidiscovery.k8s.io"
 _DISCOVERY_KIND: Final = "APIGroupDiscoveryList"
 _DISCOVERY_VERSIONS: Final = ("v2", "v2beta1")
 
+_DEFINITIONS_PATH: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_NO_DEFINITIONS: Final[Object] = {
+    "kind": "CustomResourceDefinitionList",
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "metadata": {"resourceVersion": "0"},
+    "items": [],
+}
+"""kubectl looks here for a kind that OpenAPI does not know, before it says that there is none."""
+
 
 def find_document(path: str) -> Document | None:
     """What answers a GET of *path*; None: it is not a document of ours."""
@@ -39,7 +48,10 @@ def find_document(path: str) -> Document | None:
 def _fixed() -> dict[str, Document]:
     """Path -> what answers it, for all documents whose paths are known beforehand."""
     kinds = knative.KINDS
-    documents: dict[str, Object | None] = {"/version": version()}
+    documents: dict[str, Object | None] = {
+        "/version": version(),
+        _DEFINITIONS_PATH: _NO_DEFINITIONS,
+    }
     for kind in kinds:
         place = f"/apis/{kind.group}" if kind.group else "/api"
         documents[f"{place}/{kind.version}"] = resource_list(kind.group, kind.version, kinds)

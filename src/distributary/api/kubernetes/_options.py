@@ -102,12 +102,13 @@ def read_list_options(query: Query, *, watched: bool) -> ListOptions:
     return options
 
 
-def read_write_options(query: Query, user_agent: str) -> WriteOptions:
+def read_write_options(query: Query, user_agent: str, kind: str) -> WriteOptions:
     """The options of a create, update or patch.
 
     Args:
         query: Parameters of the request.
         user_agent: Its ``User-Agent``, which names the manager where the client does not.
+        kind: What refusals call the options: ``CreateOptions``...
 
     Raises:
         StatusError: ``Invalid``, with every fault.
@@ -127,7 +128,7 @@ def read_write_options(query: Query, user_agent: str) -> WriteOptions:
     if validation not in _VALIDATIONS:
         causes.append(_unsupported("fieldValidation", validation, _VALIDATIONS))
     if causes:
-        raise _invalid("PatchOptions", causes)
+        raise _invalid(kind, causes)
     return WriteOptions(
         dry_run=bool(dry_run),
         manager=manager or _agent(user_agent),

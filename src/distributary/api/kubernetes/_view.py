@@ -1,6 +1,6 @@
 """Which objects a client looks at, and in which form it sees them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -22,6 +22,10 @@ from distributary.resource.kubernetes import (
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 """Annotation of the bookmark behind the objects that stood when a watch began (KEP-3157)."""
+
+PIECE_BYTES: Final = 256 * 1024
+"""JSON of the objects that are shown at a time: a millisecond or ten, and what a client that reads
+slowly keeps in memory."""
 
 _encode = msgspec.json.encode
 
@@ -97,29 +101,26 @@ class View:
 
     def show_page(self, page: Page, now_ms: int) -> bytes:
         """A list as JSON."""
+        return b"".join(self.page_pieces(page, now_ms))
+
+    def page_pieces(self, page: Page, now_ms: int) -> Iterator[bytes]:
+        """A list as JSON, made piece by piece."""
+        metadata = list_metadata(page.version, page.token, page.remaining)
         if self.form.shape == "table":
-            rows = [stored.content for stored in page.items]
-            return _encode(
-                table(
-                    self.kind,
-                    rows,
-                    now_ms=now_ms,
-                    include=self._include,
-                    version=self.form.version,
-                    list_version=page.version,
-                    continue_token=page.token,
-                    remaining=page.remaining,
-                )
-            )
-        if self.form.shape == "metadata":
-            kind, api_version = "PartialObjectMetadataList", self.form.api_version
-            items = [_encode(partial(one.content, self.form.version)) for one in page.items]
+            head = self._table([], now_ms) | {"metadata": metadata}
+            del head["rows"]
+            yield b'%s,"rows":[' % _encode(head)[:-1]
         else:
             kind, api_version = f"{self.kind.kind}List", self.kind.api_version
-            items = [stored.json for stored in page.items]
-        metadata = list_metadata(page.version, page.token, page.remaining)
-        head = _encode({"kind": kind, "apiVersion": api_version, "metadata": metadata})
-        return b'%s,"items":[%s]}' % (head[:-1], b",".join(items))
+            if self.form.shape == "metadata":
+                kind, api_version = "PartialObjectMetadataList", self.form.api_version
+            head = {"kind": kind, "apiVersion": api_version, "metadata": metadata}
+            yield b'%s,"items":[' % _encode(head)[:-1]
+        comma = b""
+        for items in slices(page.items):
+            yield comma + b",".join(self._items(items, now_ms))
+            comma = b","
+        yield b"]}"
 
     def added(self, items: Sequence[Stored], now_ms: int) -> bytes:
         """Lines of a watch for objects that stood when it began; those that are picked."""
@@ -173,15 +174,37 @@ class View:
     def _reshaped(self, content: Object, now_ms: int) -> bytes:
         if self.form.shape == "metadata":
             return _encode(partial(content, self.form.version))
-        return _encode(
-            table(
-                self.kind,
-                [content],
-                now_ms=now_ms,
-                include=self._include,
-                version=self.form.version,
-            )
+        return _encode(self._table([content], now_ms))
+
+    def _items(self, items: Sequence[Stored], now_ms: int) -> list[bytes]:
+        """Each as it stands in a list."""
+        if self.form.shape == "object":
+            return [stored.json for stored in items]
+        if self.form.shape == "metadata":
+            return [_encode(partial(stored.content, self.form.version)) for stored in items]
+        rows = self._table([stored.content for stored in items], now_ms)["rows"]
+        return [_encode(row) for row in rows]
+
+    def _table(self, contents: Sequence[Object], now_ms: int) -> Object:
+        return table(
+            self.kind,
+            contents,
+            now_ms=now_ms,
+            include=self._include,
+            version=self.form.version,
         )
+
+
+def slices(items: Sequence[Stored]) -> Iterator[Sequence[Stored]]:
+    """*items* in runs of about ``PIECE_BYTES``, at least one each."""
+    begin = size_bytes = 0
+    for end, stored in enumerate(items):
+        if size_bytes > PIECE_BYTES:
+            yield items[begin:end]
+            begin, size_bytes = end, 0
+        size_bytes += len(stored.json)
+    if begin < len(items):
+        yield items[begin:]
 
 
 def _line(change: bytes, shown: bytes) -> bytes:

@@ -19,10 +19,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from distributary.api.kubernetes._answers import as_status
-from distributary.api.kubernetes._lists import SLICE
 from distributary.api.kubernetes._negotiation import JSON
 from distributary.api.kubernetes._options import ListOptions
-from distributary.api.kubernetes._view import View, error_line
+from distributary.api.kubernetes._view import View, error_line, slices
 from distributary.clock import Clock, Random
 from distributary.control.objects import Change, Objects, Stored, Watch
 from distributary.resource.kubernetes import StatusError, status_of
@@ -111,8 +110,9 @@ class Watches:
         wall_ms, now_s = self._clock.wall_ms, self._clock.monotonic_s
         watch, standing = self._open_watch(view, options)
         try:
-            for at in range(0, len(standing), SLICE):
-                yield view.added(standing[at : at + SLICE], wall_ms())
+            for some in slices(standing):
+                yield view.added(some, wall_ms())
+                await asyncio.sleep(0)  # selectors may leave nothing to be written
             if options.initial and options.bookmarks:
                 yield view.bookmark(watch.version, initial_end=True)
             del standing  # the objects may go while the watch stays

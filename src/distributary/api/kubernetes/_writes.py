@@ -40,6 +40,8 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 
+_OPTIONS_OF: Final = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
+
 STRICT_FAULTS_MAX: Final = 100
 """Faults that the message of a strict refusal names; it stands in one line of a terminal."""
 
@@ -75,6 +77,7 @@ class Writes:
         obj, duplicates = await parse_object(request, await read_body(request))
         warnings = _Strictness(target.kind, options.validation)
         warnings.check(obj, duplicates)
+        _check_named(obj, target)
         stored = await self._objects.edit(target.key, lambda _: obj, _write(options, target))
         view = View(target.kind, None, form=form)
         return json_answer(self._show(view, stored), warnings=warnings.found)
@@ -101,6 +104,7 @@ class Writes:
 
         def patched(old: Object) -> Object:
             new = change(old)
+            _check_named(new, target)
             warnings.check(new, ())
             return new
 
@@ -188,7 +192,8 @@ class _Strictness:
 
 
 def _options(request: Request) -> WriteOptions:
-    return read_write_options(request.query_params, request.headers.get("user-agent", ""))
+    user_agent = request.headers.get("user-agent", "")
+    return read_write_options(request.query_params, user_agent, _OPTIONS_OF[request.method])
 
 
 def _write(options: WriteOptions, target: Target, *, applied: bool = False) -> Write:
@@ -198,6 +203,18 @@ def _write(options: WriteOptions, target: Target, *, applied: bool = False) -> W
         dry_run=options.dry_run,
         applied=applied,
     )
+
+
+def _check_named(obj: Object, target: Target) -> None:
+    """Refuses an object without a name: whoever left that out meant to send something else.
+
+    Raises:
+        StatusError: ``BadRequest``.
+    """
+    metadata = obj.get("metadata")
+    if not metadata or (isinstance(metadata, dict) and not metadata.get("name")):
+        message = f"the name of the object ({target.name} based on URL) was undeterminable"
+        raise StatusError("BadRequest", f"{message}: name must be provided")
 
 
 def _patch_type(request: Request, kind: Kind) -> str:

@@ -39,6 +39,7 @@ from distributary.resource.kubernetes import (
     for_update,
     invalid,
     note_update,
+    with_generation,
 )
 
 NAME_TRIES_MAX: Final = 8
@@ -129,7 +130,11 @@ class Draft:
         key, change, write = request
         if write.uid is not None or write.version is not None:
             raise conflict(kind, key.name, "Precondition failed: the object does not exist")
-        return self._create(kind, key.namespace, key.name, change(None), write)
+        new = change(None)
+        sent = new.get("metadata")
+        if isinstance(sent, dict) and (sent.get("uid") or sent.get("resourceVersion")):
+            raise conflict(kind, key.name, "Precondition failed: the object does not exist")
+        return self._create(kind, key.namespace, key.name, new, write)
 
     def _create(self, kind: Kind, namespace: str, name: str, content: Object, write: Write) -> Made:
         new = self._named(kind, namespace, name, content)
@@ -186,6 +191,7 @@ class Draft:
             by_server=write.by_server,
         )
         new = self._checked(kind, new, old, before.key.namespace, write)
+        new = with_generation(kind, new, old)
         if _content.same(new, old):
             return before
         new = self._noted(kind, old, new, write)

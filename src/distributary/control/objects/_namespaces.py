@@ -46,6 +46,7 @@ def ending_refusal(kind: Kind, namespace: str, name: str) -> StatusError:
         "Forbidden",
         f'{kind.resource} "{name}" is forbidden: unable to create new content in namespace '
         f"{namespace} because it is being terminated",
+        name=name,
     )
 
 

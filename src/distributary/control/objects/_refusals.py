@@ -11,7 +11,7 @@ def not_found(kind: Kind, name: str) -> StatusError:
 
 def already_there(kind: Kind, name: str) -> StatusError:
     """An object of that name exists."""
-    return StatusError("AlreadyExists", f'{kind.resource} "{name}" already exists')
+    return StatusError("AlreadyExists", f'{kind.resource} "{name}" already exists', name=name)
 
 
 def check_incarnation(kind: Kind, before: Stored, write: Write) -> None:
@@ -42,4 +42,5 @@ def no_room(key: Key, limit: str) -> StatusError:
         "Forbidden",
         f'{key.resource} "{key.name}" is forbidden: exceeded quota: the server holds at most '
         f"{limit}",
+        name=key.name,
     )

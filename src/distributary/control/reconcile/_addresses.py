@@ -1,6 +1,6 @@
 """Which Brokers and Channels the receiver of events knows."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from distributary.control.objects import Stored
 from distributary.resource.kubernetes import Key
@@ -32,6 +32,11 @@ class Addresses:
     def knows(self, uid: str) -> bool:
         """The receiver takes events for the Broker or Channel with this uid."""
         return uid in self._known
+
+    @property
+    def untold(self) -> Collection[Key]:
+        """Those that ``take`` would give."""
+        return self._untold.values()
 
     def take(self) -> dict[str, Key]:
         """Those that came or went since the receiver was told last, by uid: to be told now."""

@@ -45,10 +45,10 @@ class Routes(Protocol):
     """Makes routes stand: ``control.Leader``."""
 
     async def routes(self) -> dict[str, StandingRoute]:
-        """The routes in the store, by uid.
+        """The routes in the store, all of which stand in the whole log, by uid.
 
         Raises:
-            StoreError: The store cannot be read now.
+            StoreError, LogUnavailableError: Not now; ask again.
         """
         ...
 

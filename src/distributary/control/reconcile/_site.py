@@ -20,22 +20,26 @@ class Site:
         dial: ``host:port`` on this machine by which it reaches itself, in plain HTTP also where
             *public_url* is https; None: by *public_url*, as everybody else.
         sinks: Which addresses events may be sent to.
+        aliases: Other URLs that lead here, without a path: the address that it listens on. An
+            event sent there must take its passes along as well, or a loop would not end.
     """
 
     public_url: str
     dial: str | None
     sinks: SinkRule
+    aliases: tuple[str, ...] = ()
 
     def url(self, key: Key) -> str:
         """What the Broker or Channel *key* shows as its address."""
         return f"{self.public_url.rstrip('/')}/{path_of(key)}"
 
     def owns(self, uri: str) -> bool:
-        """*uri* lies under our own public URL."""
-        return _origin(uri) == _origin(self.public_url)
+        """*uri* lies under our own public URL, or one that leads here as well."""
+        return _origin(uri) in {_origin(url) for url in (self.public_url, *self.aliases)}
 
 
 def _origin(uri: str) -> tuple[str, str, int | None]:
     """Scheme, host and port (RFC 6454, section 4)."""
     parts = urlsplit(uri)
-    return parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
+    host = (parts.hostname or "").rstrip(".")
+    return parts.scheme, host, parts.port or _PORTS.get(parts.scheme)

@@ -30,6 +30,9 @@ from distributary.resource.kubernetes import Key, Object, StatusError
 PLANS_AT_ONCE: Final = 64
 """Objects looked at before others get the loop: some 5 ms."""
 
+_LISTS_AGAIN_S: Final = 1.0
+"""Wait before lists of Channels are written again that could not be, seconds."""
+
 _BY_SERVER: Final = Write(by_server=True)
 _GONE: Final = frozenset(("NotFound", "Conflict"))
 
@@ -93,13 +96,15 @@ class Turn:
         self.dependents = Dependents()
         self._failures = failures
         self._standing: dict[str, StandingRoute] | None = None
+        # Routes as they were asked for last, where it is not known whether they stand so.
+        self._unsure: dict[str, StandingRoute] = {}
         self._seen_all = False
 
     async def begin(self, live: Mapping[str, Key]) -> None:
         """Once: read which routes stand, and drop those of no object in *live* (by uid).
 
         Raises:
-            StoreError: The store cannot be read now; call it again.
+            StoreError, LogUnavailableError: Not now; call it again.
         """
         if self._standing is None:
             found = await self._routes.routes()
@@ -123,6 +128,7 @@ class Turn:
             places = addressed if key.resource in (BROKER.resource, CHANNEL.resource) else routed
             places.append(key)
         again = await self._drop()
+        await self._move()
         again |= await self._tell_addresses()
         again |= await self._look_at_addressed(addressed)
         again |= await self._look_at_routed(routed)
@@ -138,9 +144,33 @@ class Turn:
             if fault is None:
                 self.drops.pop(uid, None)
                 self._routes_standing.pop(uid, None)
+                self._unsure.pop(uid, None)
             else:
                 again.add(key)
         return again
+
+    async def _move(self) -> None:
+        """Routes listen at a Broker or Channel that was made anew before events come there.
+
+        What does not succeed is tried again when the objects are looked at: they are to be.
+        """
+        askers = {asker for key in self.addresses.untold for asker in self.dependents.of(key)}
+        moves: list[PutRoute] = []
+        for number, key in enumerate(askers):
+            if number % PLANS_AT_ONCE == PLANS_AT_ONCE - 1:
+                await asyncio.sleep(0)
+            moves += self._moved(key)
+        await asyncio.gather(*(self._submit(route) for route in moves))
+
+    def _moved(self, key: Key) -> list[PutRoute]:
+        """The route of the object *key*, where one stands at another address than it shall."""
+        stored = self._objects.get(key)
+        before = None if stored is None else self._routes_standing.get(stored.uid)
+        if stored is None or before is None:
+            return []
+        plan = self._look(self._plan_route, stored)
+        route = None if plan is None else plan.route
+        return [] if route is None or route.address == before.address else [route]
 
     @property
     def _routes_standing(self) -> dict[str, StandingRoute]:
@@ -149,13 +179,18 @@ class Turn:
 
     async def _submit(self, change: PutRoute | DropRoute) -> DistributaryError | None:
         """Make *change*; the reason where it was not made."""
+        if isinstance(change, PutRoute):
+            self._unsure[change.uid] = standing(change, 0)
         try:
             applied = await self._routes.submit(change)
         except DistributaryError as error:
             self.fault = str(error)
+            if isinstance(error, ResourceError):  # nothing of it stands, or ever stood
+                self._unsure.pop(change.uid, None)
             return error
         if isinstance(change, PutRoute):
             self._routes_standing[change.uid] = standing(change, applied.revision)
+            del self._unsure[change.uid]
         return None
 
     async def _tell_addresses(self) -> set[Key]:
@@ -213,7 +248,8 @@ class Turn:
         return again | await self._bring_about(planned)
 
     def _plan_route(self, view: View, stored: Stored) -> RoutePlan:
-        return plan_route(view, stored, self._routes_standing.get(stored.uid))
+        before = self._unsure.get(stored.uid) or self._routes_standing.get(stored.uid)
+        return plan_route(view, stored, before)
 
     def _look(self, plan: Callable[[View, Stored], _T], stored: Stored) -> _T | None:
         """What *plan* finds out; None: it failed, which is reported."""
@@ -252,7 +288,8 @@ class Turn:
         if route is None:
             return None
         before = self._routes_standing.get(route.uid)
-        if before is not None and before == standing(route, before.revision):
+        sure = route.uid not in self._unsure
+        if sure and before is not None and before == standing(route, before.revision):
             return None
         return await self._submit(route)
 
@@ -277,7 +314,7 @@ class Turn:
             again = await self._write(self._list_edits(channels))
         finally:
             for key in again:
-                self.subscribers.due(key, self._now_s())
+                self.subscribers.due(key, self._now_s() + _LISTS_AGAIN_S)
 
     def _list_edits(self, channels: Iterable[Key]) -> list[_Edit]:
         edits: list[_Edit] = []

@@ -23,6 +23,7 @@ from distributary.resource.knative._rules import KnativeRules
 from distributary.resource.knative._shape_check import known_part, sound_part
 from distributary.resource.knative._trigger_filters import check_filter, check_filters
 from distributary.resource.kubernetes import CAUSES_MAX, Cause, Kind, Object, invalid
+from distributary.resource.kubernetes._fields import same
 from distributary.resource.kubernetes._names import bad_value, forbidden, required
 
 BROKER_CLASS: Final = "eventing.knative.dev/broker.class"
@@ -101,7 +102,7 @@ def _changed(kind: Kind, new: Object, old: Object) -> list[Cause]:
     causes = [
         bad_value(field, now, "field is immutable")
         for field, (now, before) in pairs.items()
-        if now != before
+        if not same(now, before)
     ]
     return causes + (_sealed(new, old) if kind is CONFIG_MAP else [])
 

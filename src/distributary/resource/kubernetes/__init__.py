@@ -34,6 +34,7 @@ from distributary.resource.kubernetes._metadata import (
     for_create,
     for_update,
     unknown_metadata,
+    with_generation,
     with_version,
 )
 from distributary.resource.kubernetes._openapi import (
@@ -47,6 +48,8 @@ from distributary.resource.kubernetes._patch import OPERATIONS_MAX, json_patch, 
 from distributary.resource.kubernetes._read import (
     BODY_BYTES_MAX,
     DEPTH_MAX,
+    VALUES_MAX,
+    check_depth,
     read_object,
     read_value,
 )
@@ -87,6 +90,7 @@ __all__ = [
     "REQUIREMENTS_MAX",
     "SELECTOR_CHARS_MAX",
     "UPDATE_MANAGERS_MAX",
+    "VALUES_MAX",
     "Cause",
     "Column",
     "Include",
@@ -102,6 +106,7 @@ __all__ = [
     "api_groups",
     "api_versions",
     "apply",
+    "check_depth",
     "check_metadata",
     "check_size",
     "conflict",
@@ -132,5 +137,6 @@ __all__ = [
     "verbs",
     "version",
     "warning_header",
+    "with_generation",
     "with_version",
 ]

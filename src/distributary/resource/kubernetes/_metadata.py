@@ -166,6 +166,19 @@ def for_update(
     return result
 
 
+def with_generation(kind: Kind, new: Object, old: Object) -> Object:
+    """*new*, in the generation of *old* where nothing that it counts differs.
+
+    For what ``for_update`` counted as a change before unknown fields and nulls were dropped.
+    """
+    metadata, stood = new["metadata"], old["metadata"]
+    if not kind.generations or metadata.get("generation") == stood.get("generation"):
+        return new
+    if _counted(new) != _counted(old):
+        return new
+    return {**new, "metadata": {**metadata, "generation": stood.get("generation", 0)}}
+
+
 def with_version(obj: Object, version: int) -> Object:
     """*obj* with this ``metadata.resourceVersion``; a new object that shares the rest."""
     return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(version)}}
@@ -257,7 +270,7 @@ def _check_place(sent: Object, name: str, namespace: str) -> None:
 
 
 def _check_incarnation(kind: Kind, sent: Object, stood: Object) -> None:
-    uid, version = sent.get("uid"), sent.get("resourceVersion")
+    uid = sent.get("uid")
     if uid and uid != stood["uid"]:
         raise conflict(
             kind,
@@ -265,8 +278,13 @@ def _check_incarnation(kind: Kind, sent: Object, stood: Object) -> None:
             f"Precondition failed: UID in precondition: {str(uid)[:100]}, UID in object meta: "
             f"{stood['uid']}",
         )
-    if version and str(version) != stood.get("resourceVersion"):
+    if _names_version(sent) and str(sent["resourceVersion"]) != stood.get("resourceVersion"):
         raise conflict(kind, stood["name"])
+
+
+def _names_version(sent: Object) -> bool:
+    """Whether the object must stand in a version; ``0`` means any, as in the API server."""
+    return sent.get("resourceVersion") not in (None, "", "0")
 
 
 def _check_finalizers(kind: Kind, metadata: Object, stood: Object) -> None:

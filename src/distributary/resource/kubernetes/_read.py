@@ -1,6 +1,7 @@
 """A request's body as JSON: any bytes give a value or a ``StatusError``."""
 
 import json
+import re
 from collections import Counter
 from typing import Any, Final
 
@@ -19,10 +20,16 @@ DEPTH_MAX: Final = 100
 """Deepest nesting of arrays and objects, as in the Subscriptions API. Filters nest 32 deep, two
 levels each, in a Trigger at depth 3; the interpreter's stack takes ten times as much."""
 
+VALUES_MAX: Final = 50_000
+"""Values in a body, or in what a patch leaves: members, items, and what they are made of. A
+megabyte has room for ten times as many, none of which means anything; the interpreter reads them
+in one go, and for seconds nothing else happens in the process."""
+
 DUPLICATES_MAX: Final = 100
 """Members standing twice that are named; each is a line of a warning."""
 
 _JSON: Final = "application/json"
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _YAML_TYPES: Final = frozenset({"application/yaml", "application/apply-patch+yaml", "text/yaml"})
 
 
@@ -59,9 +66,16 @@ def read_value(body: bytes, content_type: str) -> tuple[Any, list[str]]:
         if body.lstrip()[:1] in (b"{", b"["):
             try:
                 return _read_json(body)
-            except StatusError:
-                pass  # then it is YAML in flow style, or nothing: the other reader says what
-        return read_yaml(body, depth_max=DEPTH_MAX, bytes_max=BODY_BYTES_MAX)
+            except StatusError as error:
+                if error.reason == "RequestEntityTooLarge":
+                    raise
+                # Then it is YAML in flow style, or nothing: the other reader says what
+        value, twins = read_yaml(
+            body, depth_max=DEPTH_MAX, bytes_max=BODY_BYTES_MAX, values_max=VALUES_MAX
+        )
+        if isinstance(value, dict | list):
+            check_depth(value)  # which counts what aliases multiply
+        return value, twins
     if media_type == _JSON or media_type.endswith("+json"):
         return _read_json(body)
     raise StatusError(
@@ -72,13 +86,17 @@ def read_value(body: bytes, content_type: str) -> tuple[Any, list[str]]:
 
 
 def check_depth(value: Any) -> None:
-    """Refuse a value that nests deeper than ``DEPTH_MAX``.
+    """Refuse a value that nests deeper than ``DEPTH_MAX``, or holds more than ``VALUES_MAX``.
 
     Raises:
-        StatusError: ``BadRequest``.
+        StatusError: ``BadRequest``; ``RequestEntityTooLarge``: too many values.
     """
     level: list[Any] = [value]
+    count = 0
     for _ in range(DEPTH_MAX):
+        count += sum(map(len, level))
+        if count > VALUES_MAX:
+            raise _too_many()
         level = [child for parent in level for child in _children(parent)]
         if not level:
             return
@@ -93,6 +111,7 @@ def _children(value: Any) -> list[Any]:
 
 def _read_json(body: bytes) -> tuple[Any, list[str]]:
     twins = _Twins()
+    _check_count(body)
     try:
         # The first reader is the stricter one (lone surrogates, NaN, numbers beyond a double);
         # the second one tells which members stand twice.
@@ -105,6 +124,17 @@ def _read_json(body: bytes) -> tuple[Any, list[str]]:
     if isinstance(value, dict | list):
         check_depth(value)
     return value, twins.paths(value)
+
+
+def _check_count(body: bytes) -> None:
+    """Refuse JSON of too many values before it is read: reading it is what takes the time."""
+    if _count(body) > VALUES_MAX and _count(_STRING.sub(b"", body)) > VALUES_MAX:
+        raise _too_many()
+
+
+def _count(json_text: bytes) -> int:
+    """At least as many as there are values in *json_text*, and the punctuation in its strings."""
+    return sum(map(json_text.count, (b",", b"[", b"{")))
 
 
 class _Twins:
@@ -136,6 +166,11 @@ class _Twins:
             found for name, item in value.items() for found in self._walk(item, f"{dot}{name}")
         ]
         return [f"{dot}{name}" for name in names] + below
+
+
+def _too_many() -> StatusError:
+    message = f"Request entity too large: limit is {VALUES_MAX} values"
+    return StatusError("RequestEntityTooLarge", message)
 
 
 def _bad(message: str) -> StatusError:

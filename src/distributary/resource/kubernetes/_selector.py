@@ -107,6 +107,8 @@ def _label_requirement(found: re.Match[str]) -> Selector:
         return lambda labels: absent not in labels
     key = _key(found["key"])
     if found["set"]:
+        if not found["values"].strip():
+            raise _bad("for 'in' and 'notin' the values set can't be empty")
         values = frozenset(_value(value.strip()) for value in found["values"].split(","))
         wanted = found["set"] == "in"
         return lambda labels: (labels.get(key) in values) is wanted

@@ -26,7 +26,7 @@ def invalid(kind: Kind, name: str, causes: Sequence[Cause]) -> StatusError:
     text = lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"
     resource = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
     message = f'{resource} "{name}" is invalid: {text}'
-    return StatusError("Invalid", message[:_MESSAGE_CHARS_MAX], causes=causes)
+    return StatusError("Invalid", message[:_MESSAGE_CHARS_MAX], causes=causes, name=name)
 
 
 def conflict(kind: Kind, name: str, why: str = _MODIFIED) -> StatusError:
@@ -41,9 +41,9 @@ def status_of(error: StatusError, kind: Kind | None = None, name: str = "") -> O
     Args:
         error: Why the request is refused.
         kind: Of the object that it was about; None: of none.
-        name: Of that object; empty: of none.
+        name: Of that object; empty: the one that *error* names, if it does.
     """
-    details = _details(kind, name, "", by_kind=error.reason == "Invalid")
+    details = _details(kind, name or error.name, "", by_kind=error.reason == "Invalid")
     if error.causes:
         details["causes"] = [
             {"reason": cause.reason, "message": cause.message}

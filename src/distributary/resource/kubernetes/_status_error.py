@@ -50,6 +50,7 @@ class StatusError(DistributaryError):
         message: For people.
         causes: Every fault found, with its place (reason ``Invalid``).
         retry_after_s: When to try again, seconds; None: nothing is said.
+        name: Of the object that it is about; empty: the one that the request's path names.
     """
 
     def __init__(
@@ -59,9 +60,11 @@ class StatusError(DistributaryError):
         *,
         causes: Iterable[Cause] = (),
         retry_after_s: int | None = None,
+        name: str = "",
     ) -> None:
         self.reason = reason
         self.status = REASONS[reason]
         self.causes = tuple(causes)
         self.retry_after_s = retry_after_s
+        self.name = name
         super().__init__(message)

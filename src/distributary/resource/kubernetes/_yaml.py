@@ -19,7 +19,9 @@ _DUPLICATES_MAX: Final = 100
 _ANCHORS_MAX: Final = 1000
 
 
-def read_yaml(body: bytes, *, depth_max: int, bytes_max: int) -> tuple[Any, list[str]]:
+def read_yaml(
+    body: bytes, *, depth_max: int, bytes_max: int, values_max: int
+) -> tuple[Any, list[str]]:
     """The value of the one YAML document in *body*, and paths of members standing twice.
 
     Timestamps and ``12:30:00`` are strings and keys become strings, as in the API server. The
@@ -30,13 +32,14 @@ def read_yaml(body: bytes, *, depth_max: int, bytes_max: int) -> tuple[Any, list
         body: Any bytes.
         depth_max: Deepest nesting of arrays and objects.
         bytes_max: Largest size of the value as JSON, roughly, aliases expanded.
+        values_max: Most values in it; one that an alias repeats counts once.
 
     Raises:
-        StatusError: ``BadRequest``.
+        StatusError: ``BadRequest``; ``RequestEntityTooLarge``: too many values.
     """
     try:
         events = yaml.parse(body.decode("utf-8-sig"), Loader=_LOADER)
-        builder = _Builder(depth_max, bytes_max)
+        builder = _Builder(depth_max, bytes_max, values_max)
         for event in events:
             builder.take(event)
     except UnicodeDecodeError as error:
@@ -66,13 +69,15 @@ class _Open:
 class _Builder:
     """Makes the value from events; what is open stands on a stack of our own."""
 
-    def __init__(self, depth_max: int, bytes_max: int) -> None:
+    def __init__(self, depth_max: int, bytes_max: int, values_max: int) -> None:
         self.root: Any = None
         self.documents = 0
         self.duplicates: list[str] = []
         self._depth_max = depth_max
         self._bytes_max = bytes_max
+        self._values_max = values_max
         self._size = 0
+        self._count = 0
         self._open: list[_Open] = []
         self._anchors: dict[str, tuple[Any, int, int]] = {}
         self._resolver: Any = yaml.resolver.Resolver()
@@ -114,13 +119,18 @@ class _Builder:
                     return self._constructor.construct_yaml_bool(node)
                 case "int":
                     # 12:30 is a number to base 60 for YAML 1.1, but a string for Kubernetes.
-                    return text if ":" in text else self._constructor.construct_yaml_int(node)
+                    return text if ":" in text else self._whole(node)
                 case "float":
                     number = self._constructor.construct_yaml_float(node)
                     return text if ":" in text else _finite(number)
         except (ValueError, KeyError, OverflowError) as error:
             raise _bad(f"{text[:60]!r} is no {tag.removeprefix(_PREFIX)}") from error
         raise _bad(f"the tag {tag[:100]!r} has no meaning here")
+
+    def _whole(self, node: yaml.ScalarNode) -> int:
+        number: int = self._constructor.construct_yaml_int(node)
+        str(number)  # refuses what has too many digits to be written as JSON
+        return number
 
     def _alias(self, anchor: str | None) -> None:
         if anchor is None or anchor not in self._anchors:
@@ -160,6 +170,10 @@ class _Builder:
         if not self._open:
             self.root = value
             return
+        self._count += 1
+        if self._count > 2 * self._values_max:  # keys are counted too
+            message = f"Request entity too large: limit is {self._values_max} values"
+            raise StatusError("RequestEntityTooLarge", message)
         parent = self._open[-1]
         parent.size += size
         parent.height = max(parent.height, height)

@@ -18,6 +18,10 @@ REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
         ("/apis/eventing.knative.dev/v1", "APIResourceList"),
         ("/apis/messaging.knative.dev/v1", "APIResourceList"),
         ("/api/v1", "APIResourceList"),
+        (
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+            "CustomResourceDefinitionList",
+        ),
     ],
 )
 def test_discovery(cluster, path, kind):

@@ -56,12 +56,13 @@ def test_a_dry_run_stores_nothing(cluster, good):
 
 
 def test_every_fault_is_a_cause(cluster, good):
-    """422 with the path of each."""
+    """422 with the path of each, and the name of the object, which the path does not have."""
     body = good("A_b", {"broker": "", "subscriber": {}})
     answer = cluster.ask("POST", TRIGGERS, body)
     assert (answer.status, answer.json()["reason"]) == (422, "Invalid")
-    fields = {cause["field"] for cause in answer.json()["details"]["causes"]}
-    assert {"metadata.name", "spec.broker"} <= fields
+    details = answer.json()["details"]
+    assert (details["name"], details["kind"]) == ("A_b", "Trigger")
+    assert {"metadata.name", "spec.broker"} <= {cause["field"] for cause in details["causes"]}
 
 
 @pytest.mark.parametrize(

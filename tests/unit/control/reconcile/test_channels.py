@@ -4,6 +4,9 @@ import asyncio
 
 import pytest
 
+from distributary.control.reconcile import _turn
+from distributary.errors import StoreError
+
 CHANNEL = {"apiVersion": "messaging.knative.dev/v1", "kind": "Channel", "name": "c"}
 
 
@@ -155,4 +158,24 @@ def test_a_deleted_channel_leaves_its_routes(world):
     assert world.standing()[made["metadata"]["uid"]].address == old["metadata"]["uid"]
     new = world.apply("Channel", "c")
     assert world.standing()[made["metadata"]["uid"]].address == new["metadata"]["uid"]
+    assert len(lists(world)[0]) == 1
+
+
+@pytest.mark.slow
+def test_lists_that_cannot_be_written_are_not_tried_without_a_pause(world, monkeypatch):
+    """A store that is full for hours fills no log."""
+    world.apply("Channel", "c")
+    subscribe(world, subscriber=world.to())
+    tries = []
+
+    async def fail(edits, _write):
+        tries.append(edits)
+        raise StoreError("full")
+
+    monkeypatch.setattr(_turn, "_LISTS_AGAIN_S", 0.3)
+    with monkeypatch.context() as failing:
+        failing.setattr(world.objects, "edit_all", fail)
+        world.runner.run(asyncio.sleep(0.25))
+    assert len(tries) == 1
+    world.runner.run(asyncio.sleep(0.3))
     assert len(lists(world)[0]) == 1

@@ -2,6 +2,9 @@
 
 import pytest
 
+from distributary.control.reconcile import Site
+from distributary.resource import SinkRule
+
 CERTS = "PEM"
 
 
@@ -96,3 +99,26 @@ def test_only_those_who_asked_look_again(world):
     world.service("s", {"distributary.dev/address": "127.0.0.1:9001"})
     # The one Trigger, and once more for its own new status where that changed: it did not.
     assert world.counts["objects_reconciled_total"] - before == 1
+
+
+@pytest.mark.parametrize(
+    ("uri", "owned"),
+    [
+        ("http://events.example/brokers/default/b", True),
+        ("http://events.example.:80/brokers/default/b", True),
+        ("http://EVENTS.example/any", True),
+        ("http://localhost:8080/brokers/default/b", True),
+        ("http://localhost:8081/brokers/default/b", False),
+        ("https://events.example/brokers/default/b", False),
+        ("http://other.example/brokers/default/b", False),
+    ],
+)
+def test_every_name_of_this_server_is_its_own(uri, owned):
+    """Or a loop by another name of the server would never end."""
+    site = Site(
+        "http://events.example",
+        "127.0.0.1:8080",
+        SinkRule(local_allowed=True),
+        ("http://localhost:8080",),
+    )
+    assert site.owns(uri) is owned

@@ -1,13 +1,17 @@
 """What a restart finds, what an outage keeps, and what waits for it to end."""
 
+import asyncio
+
 import pytest
 
 from distributary.control._stored import PutRoute
 from distributary.control.reconcile import _routes
 from distributary.control.reconcile._work import Work
+from distributary.errors import StoreError
 from distributary.resource.kubernetes import Key
 
 TRIGGERS = "triggers.eventing.knative.dev"
+KEY = Key(TRIGGERS, "default", "t")
 
 
 def trigger(world, name="t", **spec):
@@ -64,6 +68,95 @@ def test_nothing_is_ready_while_the_log_takes_no_route(world):
     assert world.ready(world.get("Trigger", "t")) == "True"
     assert len(world.standing()) == 1
     assert world.reconciler.behind is None
+
+
+def test_nothing_is_ready_after_a_restart_whose_record_is_missing_in_the_log(world):
+    """A crash between the store and the log, and a log that is still away."""
+    world.appender.failing = True
+    world.appender.partial = 1
+    create(world, world.to())
+    wait_for_pending(world)
+    world.restart()
+    assert not world.runner.run(world.reconciler.settled(KEY, 0.05))
+    assert world.ready(world.get("Trigger", "t")) == "Unknown"
+    assert world.reconciler.behind is not None
+    world.appender.failing = False
+    world.settle()
+    assert world.ready(world.get("Trigger", "t")) == "True"
+    assert len(world.standing()) == 1
+
+
+def test_a_change_that_is_taken_back_during_an_outage_is_taken_back_in_the_log(world):
+    """What was stored and is not in the log yet comes there, so it does not stand as before."""
+    exact = [[{"exact": {"type": type_}}] for type_ in "ab"]
+    trigger(world, filters=exact[0])
+    world.appender.failing = True
+    for filters in (exact[1], exact[0]):
+        world.runner.run(world.objects.edit(KEY, with_filters(filters)))
+        wait_for_pending(world)
+    world.appender.failing = False
+    world.settle()
+    assert [list(route.filters) for route in world.standing().values()] == [exact[0]]
+    assert world.ready(world.get("Trigger", "t")) == "True"
+
+
+def test_a_route_that_may_stand_is_treated_as_one_that_does(world):
+    """Its record comes to the log when that is back; what it leads to went meanwhile."""
+    world.service("s")
+    world.appender.failing = True
+    create(world, world.at("Service", "s"))
+    wait_for_pending(world)
+    world.runner.run(world.objects.delete(Key("services", "default", "s")))
+    assert not world.runner.run(world.reconciler.settled(KEY, 0.05))
+    world.appender.failing = False
+    world.settle()
+    found = world.get("Trigger", "t")
+    assert world.condition(found, "RouteReady") == ("True", "")
+    assert world.ready(found) == "False"
+    assert "not found" in world.settings(found).unusable
+
+
+def test_a_commit_that_failed_at_its_end_is_in_the_log_before_what_follows(world, monkeypatch):
+    """Nobody knew whether it was stored; it was."""
+    apply = world.store.apply
+
+    def fail_late(changes, now_ms):
+        apply(changes, now_ms)
+        monkeypatch.undo()
+        raise StoreError("the disk failed")
+
+    monkeypatch.setattr(world.store, "apply", fail_late)
+    first, second = trigger(world), trigger(world, "u")
+    assert list(world.standing()) == [made["metadata"]["uid"] for made in (first, second)]
+    assert world.ready(first) == "True"
+
+
+def create(world, subscriber):
+    """A Trigger of the default broker; nothing is waited for."""
+    content = {"metadata": {"name": "t"}, "spec": {"broker": "default", "subscriber": subscriber}}
+    world.runner.run(world.objects.create(world.kinds["Trigger"], "default", content))
+
+
+def wait_for_pending(world):
+    """Until the newest Trigger is said to wait for the log."""
+
+    def told():
+        found = world.get("Trigger", "t")
+        status = found.get("status", {})
+        newest = status.get("observedGeneration") == found["metadata"]["generation"]
+        return newest and world.condition(found, "RouteReady") == ("Unknown", "Pending")
+
+    async def look():
+        async with asyncio.timeout(10.0):
+            while not told():  # noqa: ASYNC110 - a status, no event here
+                await asyncio.sleep(0.001)
+
+    world.runner.run(look())
+
+
+def with_filters(filters):
+    """The change of a Trigger to other filters."""
+    return lambda content: {**content, "spec": content["spec"] | {"filters": filters}}
 
 
 @pytest.mark.slow

@@ -216,3 +216,22 @@ def test_a_status_that_a_client_forged_is_written_anew(world):
     world.forge("Broker", "default", {"address": {"url": "http://evil.example/"}})
     assert world.get("Broker", "default")["status"] == good
     assert len(world.records()) == 1
+
+
+def test_routes_listen_at_a_recreated_broker_before_events_come_there(world, monkeypatch):
+    """Else what is accepted at once is matched by nobody."""
+    world.apply("Broker", "b")
+    made = world.apply("Trigger", "t", {"broker": "b", "subscriber": world.to()})
+    world.delete("Broker", "b")
+    look_again = world.ingress.look_again
+    listening = []
+
+    async def look():
+        listening.append(world.standing()[made["metadata"]["uid"]].address)
+        await look_again()
+
+    monkeypatch.setattr(world.ingress, "look_again", look)
+    new = world.apply("Broker", "b")
+    assert listening == [new["metadata"]["uid"]]
+    assert world.ready(world.get("Trigger", "t")) == "True"
+    assert len(world.records()) == 2

@@ -33,7 +33,7 @@ from typing import Final, Protocol, cast
 import httptools
 
 from distributary.deliver._transport import CROWDED, Done
-from distributary.deliver.transports.http._incoming import REPLY_BYTES_MAX, Incoming, Room
+from distributary.deliver.transports.http._incoming import REPLY_BYTES_MAX, Incoming, Share
 from distributary.deliver.transports.http._wheel import TICK_S, Wheel
 from distributary.errors import TransportError
 from distributary.policy import Reply
@@ -78,11 +78,11 @@ class Home(Protocol):
 
     Attributes:
         known: Whole responses that came in one piece, and what they mean; see ``Connection``.
-        reply_room: Where the destinations want replies: for those that are half received.
+        reply_share: Where the destinations want replies: for those that are half received.
     """
 
     known: dict[bytes, Reply]
-    reply_room: Room | None
+    reply_share: Share | None
 
     def free(self, connection: "Connection") -> None:
         """The connection can take a request."""
@@ -330,8 +330,8 @@ class Connection(asyncio.Protocol):
     # The rest.
 
     def _parse(self, data: bytes) -> None:
-        if not self._received and self._home.reply_room is not None:
-            self._incoming = Incoming(self._home.reply_room)
+        if not self._received and self._home.reply_share is not None:
+            self._incoming = Incoming(self._home.reply_share)
         self._received += len(data)
         try:
             self._parser.feed_data(data)

@@ -14,7 +14,9 @@ REPLY_BYTES_MAX: Final = 1024 * 1024
 
 REPLIES_BYTES_MAX: Final = 64 * 1024 * 1024
 """Bodies of replies half received, over all connections of a transport: 64 of the largest, and as
-much as the dispatcher holds of tasks. Attempts whose reply finds no room are made again."""
+much as the dispatcher holds of tasks. Replies of one sink may hold as much as is still free, so that
+one that sends them slowly leaves room for the others'. Attempts whose reply finds no room are made
+again."""
 
 FAULT_CHARS_MAX: Final = 500
 """A fault quotes the sink; a log line stays a line."""
@@ -35,24 +37,50 @@ class Room:
         self.free = free
 
 
+class Share:
+    """What the connections to one sink hold of the room.
+
+    Args:
+        room: Shared with the other sinks.
+    """
+
+    __slots__ = ("_held", "_room")
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._held = 0
+
+    def take(self, size: int) -> bool:
+        """Take *size* bytes; False where others would be left with less than this sink has."""
+        if self._held + size > self._room.free:
+            return False
+        self._held += size
+        self._room.free -= size
+        return True
+
+    def give_back(self, size: int) -> None:
+        """*size* bytes are free again."""
+        self._held -= size
+        self._room.free += size
+
+
 class Incoming:
     """One answer that may hold an event.
 
     Args:
-        room: Shared with the other connections.
+        share: Of all connections to its sink.
 
     Attributes:
         too_long: The body is longer than ``REPLY_BYTES_MAX``; nothing of it is kept.
         crowded: There was no room for it; nothing of it is kept.
     """
 
-    __slots__ = ("_bytes", "_fields", "_pieces", "_room", "crowded", "too_long")
+    __slots__ = ("_body", "_fields", "_share", "crowded", "too_long")
 
-    def __init__(self, room: Room) -> None:
-        self._room = room
+    def __init__(self, share: Share) -> None:
+        self._share = share
         self._fields: list[tuple[bytes, bytes]] = []
-        self._pieces: list[bytes] = []
-        self._bytes = 0
+        self._body = bytearray()  # not a list of pieces: one of two bytes costs fifty
         self.too_long = False
         self.crowded = False
 
@@ -79,29 +107,26 @@ class Incoming:
         if self.too_long or self.crowded:
             return
         size = len(piece)
-        if self._bytes + size > REPLY_BYTES_MAX:
+        if len(self._body) + size > REPLY_BYTES_MAX:
             self.too_long = True
-        elif size > self._room.free:
-            self.crowded = True
-        else:
-            self._room.free -= size
-            self._bytes += size
-            self._pieces.append(piece)
+        elif self._share.take(size):
+            self._body += piece
             return
+        else:
+            self.crowded = True
         self.let_go()
 
     def let_go(self) -> None:
         """Give the room back; there is nothing to decode any more."""
-        self._room.free += self._bytes
-        self._bytes = 0
-        self._pieces.clear()
+        self._share.give_back(len(self._body))
+        self._body = bytearray()
 
     def decode(self) -> tuple[Event | None, str | None]:
         """The event, or why there is none, for people."""
         if self.too_long:
             return None, f"the reply is longer than {REPLY_BYTES_MAX} bytes"
         try:
-            events = http.decode(self._fields, b"".join(self._pieces))
+            events = http.decode(self._fields, bytes(self._body))
         except EventError as error:
             return None, str(error)[:FAULT_CHARS_MAX]
         if len(events) != 1 or self._batched:

@@ -18,7 +18,7 @@ from distributary.deliver.transports.http._authorization import (
     secrets_of,
 )
 from distributary.deliver.transports.http._connection import Connection
-from distributary.deliver.transports.http._incoming import Room
+from distributary.deliver.transports.http._incoming import Room, Share
 from distributary.deliver.transports.http._wheel import Wheel
 from distributary.errors import EventError, TransportError
 from distributary.event import Event, http
@@ -52,14 +52,14 @@ class _Pool:
     Destinations that want replies have their own: what an answer means depends on it.
     """
 
-    __slots__ = ("__weakref__", "_transport", "endpoint", "idle", "known", "reply_room")
+    __slots__ = ("__weakref__", "_transport", "endpoint", "idle", "known", "reply_share")
 
     def __init__(
-        self, transport: "HttpTransport", endpoint: Endpoint, reply_room: Room | None
+        self, transport: "HttpTransport", endpoint: Endpoint, reply_share: Share | None
     ) -> None:
         self._transport = transport
         self.endpoint = endpoint
-        self.reply_room = reply_room
+        self.reply_share = reply_share
         self.idle: dict[Connection, None] = {}  # the one used last is used first
         self.known: dict[bytes, Reply] = {}
 
@@ -214,8 +214,8 @@ class HttpTransport:
         key = (*where, endpoint.own, endpoint.ca_certs, wants_reply)
         pool = self._pools.get(key)
         if pool is None:
-            room = self._reply_room if wants_reply else None
-            pool = self._pools[key] = _Pool(self, endpoint, room)
+            share = Share(self._reply_room) if wants_reply else None
+            pool = self._pools[key] = _Pool(self, endpoint, share)
         return pool
 
     def _forget_expired(self) -> None:
