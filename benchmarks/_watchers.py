@@ -5,8 +5,8 @@
 PATH is of a collection. Prints ``ready`` once all watch. Then reads one line: the resource version
 of the last change, waits until every watcher has it, and prints one JSON object. The first watcher
 checks each line: versions must rise. That the others were told the same is shown by a checksum
-over all that they got; nothing may change after that version. Ages are of every tenth watcher, by the annotation
-``sentns`` of what changed.
+over all that they got; nothing may change after that version. Ages are of every tenth watcher, by
+the annotation ``sentns`` of what changed.
 
 ``--stalled``: each begins one version after the one before; they read nothing until that line has
 come, then everything; the report says how each of them ended.

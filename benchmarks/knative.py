@@ -37,7 +37,7 @@ WATCHERS = 1000
 CHANGES_PER_S = 100
 CHANGERS = 4
 CHANGED = 48
-"""Triggers that the changes go round; each belongs to one connection, so that its order is known."""
+"""Triggers that the changes go round; each belongs to one connection."""
 
 STALLED = 100
 """Watchers that do not read; each begins at a version of its own, so that they share nothing."""

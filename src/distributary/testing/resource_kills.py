@@ -22,6 +22,7 @@ import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -192,16 +193,16 @@ class _Scenario:
             working = [workers.submit(_change, client, share) for client in self._clients]
             for number, victim in enumerate(victims):
                 due = changes * (number + 1) // (len(victims) + 1)
-                wait_until(
-                    lambda due=due: self._changes() >= due or all(w.done() for w in working),  # type: ignore[misc]
-                    BACK_S_MAX * 2,
-                    f"{due} changes\n{self._server.log_tail()}",
-                    0.002,
-                )
+                what = f"{due} changes\n{self._server.log_tail()}"
+                wait_until(partial(self._made, due, working), BACK_S_MAX * 2, what, 0.002)
                 time.sleep(self._chance.uniform(0.0, 0.05))
                 self._kill(victim)
             for work in working:
                 work.result()
+
+    def _made(self, count: int, working: Sequence[concurrent.futures.Future[None]]) -> bool:
+        """So many changes are made, or no more will be."""
+        return self._changes() >= count or all(work.done() for work in working)
 
     def _changes(self) -> int:
         return sum(client.changes for client in self._clients)

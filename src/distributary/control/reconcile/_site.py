@@ -8,6 +8,10 @@ from distributary.control.objects import path_of
 from distributary.resource import SinkRule
 from distributary.resource.kubernetes import Key
 
+EVENTS_PATH: Final = "/events"
+ADDRESS_PREFIXES: Final = ("/brokers/", "/channels/")
+"""Where this server takes events."""
+
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -34,7 +38,14 @@ class Site:
         return f"{self.public_url.rstrip('/')}/{path_of(key)}"
 
     def owns(self, uri: str) -> bool:
-        """*uri* lies under our own public URL, or one that leads here as well."""
+        """*uri* takes events at our own public URL, or at one that leads here as well.
+
+        Other paths of ours take no events: they are like anybody's, and the rule for addresses
+        counts.
+        """
+        path = urlsplit(uri).path
+        if path != EVENTS_PATH and not path.startswith(ADDRESS_PREFIXES):
+            return False
         return _origin(uri) in {_origin(url) for url in (self.public_url, *self.aliases)}
 
 

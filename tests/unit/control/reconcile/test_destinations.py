@@ -106,7 +106,10 @@ def test_only_those_who_asked_look_again(world):
     [
         ("http://events.example/brokers/default/b", True),
         ("http://events.example.:80/brokers/default/b", True),
-        ("http://EVENTS.example/any", True),
+        ("http://EVENTS.example/channels/default/c", True),
+        ("http://events.example/events", True),
+        ("http://events.example/subscriptions", False),
+        ("http://events.example/", False),
         ("http://localhost:8080/brokers/default/b", True),
         ("http://localhost:8081/brokers/default/b", False),
         ("https://events.example/brokers/default/b", False),
