@@ -13,7 +13,7 @@ from distributary.testing.running_server import Role
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
 SEED = int(os.environ.get("KILLS_SEED", "20"))
-"""Decides about the changes; ``KILLS_SEED=… pytest tests/crash/test_resource_kills.py`` repeats them."""
+"""Decides about the changes; the variable ``KILLS_SEED`` repeats those of a failure."""
 
 CHANGES = 400
 """By all clients together."""

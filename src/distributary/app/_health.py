@@ -25,7 +25,7 @@ HELPS = {
     "matches_total": "Matches of an event and a route",
     "delivered_total": "Matches delivered to their sink",
     "retried_total": "Attempts that will be made again",
-    "replies_total": "Events that sinks answered with, taken by a Broker or at a reply's destination",
+    "replies_total": "Events that sinks answered with, taken by a Broker or a reply's sink",
     "replies_dropped_total": "Events that sinks answered with and that went nowhere, by reason",
     "dead_lettered_total": "Matches that ended at a dead letter sink, or in the store",
     "dropped_total": "Matches that ended without delivery, by reason",

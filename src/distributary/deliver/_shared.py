@@ -17,7 +17,7 @@ from distributary.flow import Attempt
 
 TASK_BYTES_OVERHEAD: Final = 1_024
 """What a task with six attributes holds beside its data (measured: 980 bytes with its queue
-entry). Attributes beyond the usual are counted by ``attribute_bytes`` alone: not on the hot path."""
+entry). Attributes beyond the usual are counted by ``attribute_bytes``: not on the hot path."""
 
 _WOKEN_MAX: Final = 4
 """Lanes that one freed place wakes: the first may want no place any more, or not get the kind

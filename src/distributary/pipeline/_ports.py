@@ -21,9 +21,9 @@ class RouteTarget:
         dead_letter: Its dead letter sink; None: what fails for good is kept in the store.
         events_max: How many deliveries it may make in all; None: any number.
         reply: Where an event goes that the sink answers with; None: it is dropped.
-        reply_kept: The reply goes back to the Broker: where that cannot store it, the dead letter is
-            the original event. Else it goes to a Subscription's ``reply``: where that does not take
-            it, the dead letter is the reply (decision 15).
+        reply_kept: The reply goes back to the Broker: where that cannot store it, the dead letter
+            is the original event. Else it goes to a Subscription's ``reply``: where that does not
+            take it, the dead letter is the reply (decision 15).
     """
 
     revision: int

@@ -9,8 +9,9 @@ BANK_ROUTES_MAX: Final = 256
 """Routes in a bank: bits of the numbers that are kept. More would make every number larger and
 every change forget more; fewer would mean more looking up."""
 MEMO_ENTRIES_MAX: Final = 65_536
-"""Values of which all memos of one table's matchers know the answer, together: about 12 MB, and 45 MB at
-the very worst. Attributes worth it have thousands of values; there is no end of the others."""
+"""Values of which all memos of one table's matchers know the answer, together: about 12 MB, and 45
+MB at the very worst. Attributes worth it have thousands of values; there is no end of the others.
+"""
 MEMO_CHARS_MAX: Final = 128
 """Longer values are not kept: they hardly ever come twice, and fill the memory."""
 TRIAL_MISSES_MAX: Final = 32_768

@@ -18,8 +18,9 @@ SPARK_SCHEMA: Final = (
     "specversion STRING, id STRING, source STRING, type STRING, subject STRING, time STRING, "
     "datacontenttype STRING, dataschema STRING, extensions MAP<STRING, STRING>, data BINARY"
 )
-"""``address`` and ``ttl`` are those of ``flow.Addressed``; ``time`` is the text as it was sent (``to_timestamp`` reads it); ``extensions`` holds every
-other attribute in its canonical string form; ``data`` is the payload byte for byte, or NULL."""
+"""``address`` and ``ttl`` are those of ``flow.Addressed``; ``time`` is the text as it was sent
+(``to_timestamp`` reads it); ``extensions`` holds every other attribute in its canonical string
+form; ``data`` is the payload byte for byte, or NULL."""
 
 _NAMED: Final = (
     "specversion",

@@ -1,4 +1,4 @@
-"""Random changes and crashes: in the end all stands as a fresh look wants it, and never too soon."""
+"""Random changes and crashes: in the end all stands as a fresh look wants it, never too soon."""
 
 import asyncio
 from typing import Any

@@ -8,8 +8,11 @@ from distributary.control.objects._values import Change
 from distributary.resource.kubernetes import StatusError
 
 BATCH_MAX: Final = 500
-"""Changes that one call gives: with the largest objects bounded by the window's own size, with
-usual ones some 500 KiB."""
+"""Changes that one call gives: with usual objects some 500 KiB."""
+
+BATCH_BYTES_MAX: Final = 256 * 1024
+"""JSON of their objects, where there are several: a client that does not read keeps its batch in
+memory, and what was encoded of it."""
 
 
 class Watch:
@@ -87,9 +90,19 @@ class Watch:
         end = min(lane.announced, self._next + BATCH_MAX)
         if end <= self._next:
             return []
-        found = lane.between(self._next, end)
-        self._next = end
+        found = _bounded(lane.between(self._next, end))
+        self._next += len(found)
         self._seen = found[-1].stored.version
         if self._namespace is None:
             return found
         return [each for each in found if each.stored.key.namespace == self._namespace]
+
+
+def _bounded(changes: list[Change]) -> list[Change]:
+    """The first of *changes*, at least one."""
+    size_bytes = 0
+    for count, change in enumerate(changes):
+        size_bytes += len(change.stored.json)
+        if count and size_bytes > BATCH_BYTES_MAX:
+            return changes[:count]
+    return changes

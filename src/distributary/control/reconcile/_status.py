@@ -1,4 +1,4 @@
-"""Findings -> the status that is written, with ``observedGeneration`` and all conditions at once."""
+"""Findings -> the status that is written, ``observedGeneration`` and all conditions at once."""
 
 from collections.abc import Mapping
 from typing import Final

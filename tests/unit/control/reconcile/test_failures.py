@@ -1,4 +1,4 @@
-"""Deliveries that keep failing: a condition and a Kubernetes event, and no more writes than that."""
+"""Deliveries that keep failing: a condition and a Kubernetes event, and no more writes."""
 
 from distributary.control.reconcile._failures import TELL_AGAIN_MS, FailureFiles
 from distributary.outcome import FailingRoute, write_failing

@@ -14,9 +14,9 @@ REPLY_BYTES_MAX: Final = 1024 * 1024
 
 REPLIES_BYTES_MAX: Final = 64 * 1024 * 1024
 """Bodies of replies half received, over all connections of a transport: 64 of the largest, and as
-much as the dispatcher holds of tasks. Replies of one sink may hold as much as is still free, so that
-one that sends them slowly leaves room for the others'. Attempts whose reply finds no room are made
-again."""
+much as the dispatcher holds of tasks. Replies of one sink may hold as much as is still free, so
+that one that sends them slowly leaves room for the others'. Attempts whose reply finds no room are
+made again."""
 
 FAULT_CHARS_MAX: Final = 500
 """A fault quotes the sink; a log line stays a line."""
