@@ -5,6 +5,7 @@ knows of the Kubernetes API.
 """
 
 import re
+from urllib.parse import unquote_to_bytes
 
 from distributary.ingest import _limits
 from distributary.ingest._request import Request
@@ -20,11 +21,15 @@ def is_watch(request: Request) -> bool:
         return False
     if _WATCH_PATH.match(request.path) is not None:
         return True
-    for parameter in request.target.partition(b"?")[2].split(b"&"):
+    query = request.target.partition(b"?")[2]
+    if b"watch" not in query and b"%" not in query:
+        return False
+    watched = False
+    for parameter in query.split(b"&"):
         name, _, value = parameter.partition(b"=")
-        if name == b"watch":
-            return value.lower() not in _NOT_WATCHED
-    return False
+        if unquote_to_bytes(name) == b"watch":  # of several the last counts, as for the API
+            watched = unquote_to_bytes(value).lower() not in _NOT_WATCHED
+    return watched
 
 
 def body_bytes_max(request: Request, others_bytes_max: int) -> int:
