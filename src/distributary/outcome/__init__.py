@@ -10,6 +10,7 @@ deliveries of subscriptions with a ``maxevents``, over all partitions. ``Failing
 Hides: file formats, SQL, fsync.
 """
 
+from distributary.outcome._engine import sqlite_url
 from distributary.outcome._failing import FailingRoute, read_failing, write_failing
 from distributary.outcome._journal import (
     COMPACT_BYTES,
@@ -31,7 +32,6 @@ from distributary.outcome._store import (
     Failure,
     LagRow,
     RetryRow,
-    sqlite_url,
 )
 
 __all__ = [

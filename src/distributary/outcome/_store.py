@@ -8,19 +8,17 @@ All changes of one flush go in by one transaction (``apply``) and every one of t
 idempotent, so a flush that was cut off can be made again.
 """
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy import event as sa_event
-from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.engine import Connection
 
 from distributary.errors import StoreError
 from distributary.flow import Leg
+from distributary.outcome._engine import open_engine
 from distributary.outcome._journal import DoneKey
 
 SCHEMA_VERSION = 1
@@ -189,43 +187,6 @@ class Changes:
     def __bool__(self) -> bool:
         """True where there is something to write."""
         return bool(self.rows or self.forget or self.lags or self.dead_letters)
-
-
-def sqlite_url(path: Path) -> str:
-    """URL of the SQLite file at *path*."""
-    return f"sqlite+pysqlite:///{path}"
-
-
-def open_engine(url: str) -> Engine:
-    """An engine whose transactions are on the medium when they return; its file is private."""
-    engine = sa.create_engine(url, hide_parameters=True)  # tracebacks: rows hold whole events
-    if engine.dialect.name == "sqlite":
-        _create_private(engine.url.database)
-
-        @sa_event.listens_for(engine, "connect")
-        def _pragmas(connection: Any, _record: Any) -> None:
-            # WAL: readers (the API, a person) never block the owner. FULL: a commit is on the
-            # medium when it returns; NORMAL would lose the last ones at a power cut.
-            for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=5000"):
-                connection.execute(f"PRAGMA {pragma}").close()
-
-    return engine
-
-
-def _create_private(database: str | None) -> None:
-    """Make the file, readable by its owner alone: rows hold whole events.
-
-    One that is there is not touched: closing a descriptor of it would drop the locks that
-    connections of this process hold (sqlite.org/howtocorrupt.html, section 2.2).
-    """
-    if database and database != ":memory:":
-        try:
-            os.close(os.open(database, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
-        except FileExistsError:
-            if not os.access(database, os.R_OK | os.W_OK):
-                raise StoreError(f"cannot write the store {database}: no permission") from None
-        except OSError as error:
-            raise StoreError(f"cannot write the store {database}: {error.strerror}") from error
 
 
 class DeliveryStore:

@@ -189,3 +189,15 @@ def test_a_file_that_is_no_store_is_an_error_of_ours(path):
     with pytest.raises(StoreError, match="count store"):
         store.used_up()
     store.close()
+
+
+@pytest.mark.slow
+def test_many_may_make_the_file_at_once(tmp_path):
+    """The switch to a write-ahead log is one that SQLite does not wait for by itself."""
+    for number in range(20):
+        stores = [QuotaStore(tmp_path / f"quota{number}.db") for _ in range(8)]
+        with ThreadPoolExecutor(8) as pool:
+            made = pool.map(lambda each: each[1].take(each[0], [wish(1, 25)]), enumerate(stores))
+            assert list(made) == [[HELD]] * 8
+        for store in stores:
+            store.close()
