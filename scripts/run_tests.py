@@ -3,6 +3,8 @@
     python scripts/run_tests.py all [pytest arguments]
     python scripts/run_tests.py fast|spark|e2e|crash [pytest arguments]
 
+``fast`` is two stages that run side by side, ``fast`` and ``laws``.
+
 Every stage runs even when one before it failed; the exit code is 0 only if all passed. Stages
 are processes of their own, so that a Spark session or a killed server of one cannot reach the
 next.
@@ -14,6 +16,8 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
@@ -21,21 +25,16 @@ from xml.etree import ElementTree as ET
 ROOT = Path(__file__).resolve().parents[1]
 
 STAGES = {
-    "fast": (
-        "test_tidy.py",
-        "test_imports.py",
-        "unit",
-        "property",
-        "contract",
-        "conformance",
-        "simulation",
-        "docs",
-    ),
+    "fast": ("test_tidy.py", "test_imports.py", "unit", "simulation", "docs"),
+    "laws": ("property", "contract", "conformance"),
     "spark": ("spark",),
     "e2e": ("e2e",),
     "crash": ("crash",),
 }
 """Stage -> what it runs, under tests/. A path without tests yet is left out."""
+
+TOGETHER = ("fast", "laws")
+"""Stages that run at the same time: they assert no times, and each keeps one core busy."""
 
 NO_TESTS_COLLECTED = 5
 """pytest's exit code; with ``-m`` a stage may rightly be empty."""
@@ -61,8 +60,9 @@ def main(arguments: Sequence[str]) -> int:
         print(f"no stage {wanted}: all, {', '.join(STAGES)}", file=sys.stderr)
         return 2
     _refuse_forgotten_folders()
-    stages = STAGES if wanted == "all" else [wanted]
-    results = [_run(stage, arguments[1:]) for stage in stages if any(_paths(stage))]
+    started_s = time.monotonic()
+    stages = {"all": tuple(STAGES), "fast": TOGETHER}.get(wanted, (wanted,))
+    results = list(_run_all([stage for stage in stages if any(_paths(stage))], arguments[1:]))
     print(f"\n{'stage':<8}{'passed':>8}{'failed':>8}{'skipped':>9}{'seconds':>9}")
     for result in results:
         print(
@@ -72,9 +72,18 @@ def main(arguments: Sequence[str]) -> int:
     for result in results:
         for reason, count in result.not_run.items():
             print(f"NOT RUN ({result.stage}, {count}): {reason}")
-    print(f"all of it: {sum(result.duration_s for result in results):.0f} s")
+    print(f"all of it: {time.monotonic() - started_s:.0f} s")
     print(_total(results))  # the last line, alone: what a reader of the record looks for
     return 0 if all(result.exit_code == 0 for result in results) else 1
+
+
+def _run_all(stages: Sequence[str], pytest_arguments: Sequence[str]) -> Iterator[Result]:
+    together = [stage for stage in stages if stage in TOGETHER]
+    with ThreadPoolExecutor(len(TOGETHER)) as pool:
+        yield from pool.map(partial(_run, pytest_arguments=pytest_arguments), together)
+    for stage in stages:
+        if stage not in together:
+            yield _run(stage, pytest_arguments)
 
 
 def _total(results: Sequence[Result]) -> str:
@@ -99,12 +108,23 @@ def _refuse_forgotten_folders() -> None:
 
 def _run(stage: str, pytest_arguments: Sequence[str]) -> Result:
     print(f"\n==> {stage}", flush=True)
+    # Of two that run at once, the output of the second comes when it has ended.
+    aside = stage in TOGETHER[1:]
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         paths = [str(path.relative_to(ROOT)) for path in _paths(stage)]
         command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *paths]
         started_s = time.monotonic()
-        code = subprocess.run([*command, *pytest_arguments], check=False, cwd=ROOT).returncode
+        ran = subprocess.run(
+            [*command, *pytest_arguments],
+            check=False,
+            cwd=ROOT,
+            stdout=subprocess.PIPE if aside else None,
+            text=True,
+        )
+        code = ran.returncode
+        if aside:
+            print(f"\n==> {stage}, all of it\n{ran.stdout}", flush=True)
         duration_s = time.monotonic() - started_s
         total, failed, skipped = _counts(report)
         not_run = _not_run(report)
