@@ -75,13 +75,13 @@ def serve(settings: Settings) -> int:
     """Run the server until SIGTERM or Ctrl-C; the exit code of the program."""
     try:
         server = Server(settings)
+        try:
+            return uvloop.run(server.run())
+        finally:
+            server.release()
     except DistributaryError as error:
-        print(f"distributary: {error}", file=sys.stderr)  # noqa: T201 - before logging stands
+        print(f"distributary: {error}", file=sys.stderr)  # noqa: T201 - perhaps before logging
         return EXIT_FAILED
-    try:
-        return uvloop.run(server.run())
-    finally:
-        server.release()
 
 
 class Server:

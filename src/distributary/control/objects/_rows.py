@@ -69,7 +69,15 @@ class Rows:
             version = _version(connection) or 0
             for resource, namespace, name, uid, of, written_ms, json in connection.execute(query):
                 key = Key(resource, namespace, name)
-                objects.append(_content.restored(key, uid, of, json))
+                try:
+                    objects.append(_content.restored(key, uid, of, json))
+                except ValueError as error:
+                    what = f"{resource} {namespace}/{name}"
+                    raise StoreError(
+                        f"the stored object {what} is damaged: {error}. Restore state.db from a"
+                        " backup, or delete the row of this object in its table 'object' and"
+                        " create the object again"
+                    ) from error
                 written[key] = written_ms
         return Shelf(version, objects), written
 

@@ -177,3 +177,13 @@ def test_a_caller_that_went_away_before_its_batch_writes_nothing(world, monkeypa
     monkeypatch.setattr(rows, "write", slow)
     world.run(cancel())
     assert world.names(TRIGGER) == [("default", "first"), ("default", "third")]
+
+
+def test_a_damaged_object_is_named_at_the_start(world):
+    """With what to do; an object that cannot be read must not be served as if it were not there."""
+    world.trigger("t", broker="default")
+    with sqlite3.connect(world.url.database) as connection:
+        connection.execute("UPDATE object SET content_json = '{' WHERE name = 't'")
+    connection.close()
+    with pytest.raises(StoreError, match=r"triggers.eventing.knative.dev default/t is damaged"):
+        world.restart()
