@@ -3,15 +3,26 @@
 import contextlib
 import itertools
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import pytest
 
 from distributary.event import record as event_record
 from distributary.resource.knative import NAMESPACE
-from distributary.testing.answering_sinks import Answering, AnsweringSink, AnsweringSinks
+from distributary.testing.answering_sinks import (
+    Answering,
+    AnsweringSink,
+    AnsweringSinks,
+    by_turns,
+    respond,
+)
 from distributary.testing.knative_client import KnativeClient
-from distributary.testing.running_server import RunningServer, free_port
+from distributary.testing.running_server import RunningServer, free_port, wait_until
+
+Options = tuple[int, str | None]
+Hub = Callable[..., str]
+Route = Callable[..., object]
 
 _numbers = itertools.count(1)
 
@@ -54,6 +65,60 @@ class World(KnativeClient):
     def prompt(self, retry: int = 1, **more: object) -> dict[str, object]:
         """Delivery options with quick retries."""
         return {"retry": retry, **PROMPT, **more}
+
+    def check_precedence(self, hub: Hub, route: Route, *of_case: Any) -> None:
+        """An event of *hub* goes to a sink that fails at first.
+
+        Args:
+            hub: Makes a Broker or Channel with these members of its spec; its address.
+            route: Makes its Trigger or Subscription, with the subscriber's URL.
+            of_case: The members of a ``Precedence``: what both want, and what must follow.
+        """
+        case = Precedence(*of_case)
+        both = (case.of_hub, case.of_route)
+        dead = {
+            options[1]: self.sink(name=options[1]) for options in both if options and options[1]
+        }
+        members = [self._delivery(options, dead) for options in both]
+        sink = self.sink(by_turns(*[respond(500)] * case.failures, respond(200)))
+        address = hub(**members[0])
+        route(sink.url, **members[1])
+        id_ = self.publish(address, id=f"precedence-{self.namespace}")
+        sink.wait(case.attempts)
+        if case.letter:
+            dead[case.letter].wait_for(id_)
+        elif case.attempts <= case.failures:
+            wait_until(lambda: id_ in self.kept_ids(), 20.0, "it is kept")
+        assert sink.ids == [id_] * case.attempts
+        told = {name for name, each in dead.items() if each.ids}
+        assert told == ({case.letter} if case.letter else set())
+
+    def _delivery(
+        self, chosen: Options | None, dead: dict[str, AnsweringSink]
+    ) -> dict[str, object]:
+        if chosen is None:
+            return {}
+        retry, sink = chosen
+        more = {"deadLetterSink": {"uri": dead[sink].url}} if sink else {}
+        return {"delivery": self.prompt(retry, **more)}
+
+
+class Precedence(NamedTuple):
+    """Which of two delivery options counts.
+
+    Attributes:
+        of_hub: Options of the Broker or Channel: retries, and the name of a dead letter sink.
+        of_route: Options of the Trigger or Subscription.
+        failures: How often the sink fails before it takes the event.
+        attempts: How often it is tried.
+        letter: The dead letter sink that gets it.
+    """
+
+    of_hub: Options | None
+    of_route: Options | None
+    failures: int
+    attempts: int
+    letter: str | None
 
 
 @pytest.fixture(scope="session")

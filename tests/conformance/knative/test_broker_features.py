@@ -7,7 +7,6 @@ import pytest
 from distributary.resource.knative import BROKER, TRIGGER
 from distributary.testing.answering_sinks import (
     answered,
-    by_turns,
     once_released,
     released,
     respond,
@@ -115,7 +114,7 @@ def test_a_reply_goes_to_the_trigger_that_wants_it(world):
 
 @pytest.mark.clause("knative.broker.delivery.ignored")
 @pytest.mark.parametrize(
-    ("broker", "trigger", "failures", "attempts", "letter"),
+    "case",
     [
         (None, None, 1, 2, None),
         ((3, "broker"), None, 3, 4, None),
@@ -137,30 +136,9 @@ def test_a_reply_goes_to_the_trigger_that_wants_it(world):
         "no dead letters of the Broker for a Trigger with options",
     ],
 )
-def test_the_options_of_a_trigger_count_before_those_of_its_broker(
-    world, *, broker, trigger, failures, attempts, letter
-):
+def test_the_options_of_a_trigger_count_before_those_of_its_broker(world, case):
     """Whole: where it has any, none of the Broker's."""
-    dead = {name: world.sink(name=name) for name in ("broker", "trigger")}
-
-    def options(chosen):
-        if chosen is None:
-            return {}
-        retry, sink = chosen
-        more = {"deadLetterSink": {"uri": dead[sink].url}} if sink else {}
-        return {"delivery": world.prompt(retry, **more)}
-
-    sink = world.sink(by_turns(*[respond(500)] * failures, respond(200)))
-    address = world.broker(**options(broker))
-    world.trigger(sink.url, **options(trigger))
-    id_ = world.publish(address, id=f"precedence-{world.namespace}")
-    sink.wait(attempts)
-    if letter:
-        dead[letter].wait_for(id_)
-    elif attempts <= failures:
-        wait_until(lambda: id_ in world.kept_ids(), 20.0, "it is kept")
-    assert sink.ids == [id_] * attempts
-    assert {name for name, each in dead.items() if each.ids} == ({letter} if letter else set())
+    world.check_precedence(world.broker, world.trigger, *case)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import pytest
 from distributary.resource.knative import BROKER, CHANNEL, SERVICE, SUBSCRIPTION
 from distributary.testing.answering_sinks import answered, by_turns, respond, respond_event
 from distributary.testing.knative_client import condition, reference
-from distributary.testing.running_server import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -31,7 +30,7 @@ def test_channels_are_namespaced_and_in_their_category(world):
 
 @pytest.mark.clause("knative.channel.delivery.ignored")
 @pytest.mark.parametrize(
-    ("channel", "subscription", "failures", "attempts", "letter"),
+    "case",
     [
         ((3, "channel"), None, 3, 4, None),
         ((1, "channel"), None, 2, 2, "channel"),
@@ -40,30 +39,9 @@ def test_channels_are_namespaced_and_in_their_category(world):
     ],
     ids=["in time", "the Channel's", "the Subscription's", "none of the Channel's"],
 )
-def test_the_options_of_a_subscription_count_before_those_of_its_channel(
-    world, *, channel, subscription, failures, attempts, letter
-):
+def test_the_options_of_a_subscription_count_before_those_of_its_channel(world, case):
     """Whole: where it has any, none of the Channel's."""
-    dead = {name: world.sink(name=name) for name in ("channel", "subscription")}
-
-    def options(chosen):
-        if chosen is None:
-            return {}
-        retry, sink = chosen
-        more = {"deadLetterSink": {"uri": dead[sink].url}} if sink else {}
-        return {"delivery": world.prompt(retry, **more)}
-
-    sink = world.sink(by_turns(*[respond(500)] * failures, respond(200)))
-    address = world.channel(**options(channel))
-    world.subscription(sink.url, **options(subscription))
-    id_ = world.publish(address, id=f"precedence-{world.namespace}")
-    sink.wait(attempts)
-    if letter:
-        dead[letter].wait_for(id_)
-    elif attempts <= failures:
-        wait_until(lambda: id_ in world.kept_ids(), 20.0, "it is kept")
-    assert sink.ids == [id_] * attempts
-    assert {name for name, each in dead.items() if each.ids} == ({letter} if letter else set())
+    world.check_precedence(world.channel, world.subscription, *case)
 
 
 def test_a_chain_of_channels_passes_events_through_replies(world):
