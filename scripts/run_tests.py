@@ -1,7 +1,7 @@
 """Run the test suite in stages, cheapest first, each with its own pytest, and sum up.
 
     python scripts/run_tests.py all [pytest arguments]
-    python scripts/run_tests.py fast|spark|e2e|crash [pytest arguments]
+    python scripts/run_tests.py fast|laws|spark|e2e|crash [pytest arguments]
 
 ``fast`` is two stages that run side by side, ``fast`` and ``laws``.
 
@@ -34,7 +34,8 @@ STAGES = {
 """Stage -> what it runs, under tests/. A path without tests yet is left out."""
 
 TOGETHER = ("fast", "laws")
-"""Stages that run at the same time: they assert no times, and each keeps one core busy."""
+"""Stages that run at the same time: each keeps one core busy, and none says that something must be
+quick (some that it must not come too early)."""
 
 NO_TESTS_COLLECTED = 5
 """pytest's exit code; with ``-m`` a stage may rightly be empty."""

@@ -9,6 +9,7 @@ import yaml
 
 from distributary.event import Event
 from distributary.event import http as event_http
+from distributary.resource.knative import BROKER, CHANNEL
 from distributary.testing.knative_client import event_attributes
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -231,5 +232,6 @@ def test_the_events_of_the_official_suite_pass_through(way):
 
 def test_an_address_is_an_http_url_with_a_port(way):
     """Any HTTP client can use it as it stands in the status."""
-    url = urlsplit(way.world.server.url)
-    assert (url.scheme, url.port) == ("http", way.world.server.port)
+    kind, name = (BROKER, "b") if way.kind == "broker" else (CHANNEL, "c")
+    url = urlsplit(way.world.read(kind, name)["status"]["address"]["url"])
+    assert (url.scheme, url.port, url.path) == ("http", way.world.server.port, way.address)

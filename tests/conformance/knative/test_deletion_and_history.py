@@ -157,7 +157,7 @@ def test_a_deleted_namespace_takes_everything_with_it(world):
 
 
 def test_the_default_broker_can_be_deleted_and_made_again(world):
-    """`/events` and the Subscriptions API go on meanwhile; its Triggers wait for it."""
+    """`/events` goes on meanwhile, for subscriptions and for the Triggers that stand."""
     default = KnativeClient(world.server, "default")
     triggered, subscribed = world.sink(name="triggered"), world.sink(name="subscribed")
     type_ = world.namespace
@@ -174,6 +174,7 @@ def test_the_default_broker_can_be_deleted_and_made_again(world):
         default.wait_condition(TRIGGER, type_, "False", "BrokerReady")
         meanwhile = default.publish("/events", type=type_)
         subscribed.wait_for(meanwhile)
+        triggered.wait_for(meanwhile)
         default.broker("default")
         default.ready(TRIGGER, type_)
         after = default.publish(address, type=type_)

@@ -3,7 +3,9 @@
 import pytest
 
 from distributary.resource.knative import BROKER, CHANNEL, SERVICE, SUBSCRIPTION, TRIGGER
+from distributary.testing.answering_sinks import AnsweringSinks
 from distributary.testing.knative_client import condition, reference
+from distributary.testing.running_server import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -113,7 +115,7 @@ def test_a_reference_that_leads_nowhere_makes_its_owner_not_ready(world, ref):
 
 
 def test_a_destination_is_resolved_anew_when_what_it_names_changes(world):
-    """The Service gets another address; the Broker is deleted."""
+    """The Service moves to another port, and its events with it; then it is deleted."""
     first, second = world.sink(), world.sink(name="second")
     place = "distributary.dev/address"
     here = {place: f"127.0.0.1:{world.sinks.port}"}
@@ -125,6 +127,13 @@ def test_a_destination_is_resolved_anew_when_what_it_names_changes(world):
     world.patch(TRIGGER, "resolved", subscriber={"uri": f"/{world.namespace}/second"})
     world.ready(TRIGGER, "resolved")
     second.wait_for(world.publish(address))
+    with AnsweringSinks() as others:
+        moved = others.sink(f"/{world.namespace}/second")
+        there = {place: f"127.0.0.1:{others.port}"}
+        answer = world.merge(SERVICE, "svc", {"metadata": {"annotations": there}})
+        assert answer.status == 200
+        # Nothing in the status tells when: the Service's name is what it shows.
+        wait_until(lambda: bool(world.publish(address) and moved.ids), 20.0, "it moves", 0.2)
     world.delete(SERVICE, "svc")
     world.wait_condition(TRIGGER, "resolved", "False")
 
