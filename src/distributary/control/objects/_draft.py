@@ -1,5 +1,6 @@
 """What a batch of requests makes of the objects that stand: computed whole before it is stored."""
 
+import dataclasses
 import functools
 import hashlib
 from typing import Final
@@ -216,7 +217,9 @@ class Draft:
         content = {**content, "metadata": {**metadata, **marks}}
         if kind is NAMESPACE:
             content = _namespaces.as_ending(content)
-        return self._write("MODIFIED", before.key, before.uid, content, write)
+        # The mark is ours: a server that is full must not refuse what makes room.
+        ours = dataclasses.replace(write, by_server=True)
+        return self._write("MODIFIED", before.key, before.uid, content, ours)
 
     def _checked(
         self, kind: Kind, new: Object, old: Object | None, namespace: str, write: Write

@@ -61,7 +61,9 @@ class Sweeper:
         self._delete = delete
         self._clock = clock
         self._events = OrderedDict(
-            (key, at) for key, at in written.items() if key.resource == EVENT.resource
+            (key, at)
+            for key, at in written.items()
+            if key.resource == EVENT.resource and not self._is_ending(key)
         )
         self._ending = {
             stored.key.name
@@ -78,6 +80,11 @@ class Sweeper:
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
+
+    def _is_ending(self, key: Key) -> bool:
+        """It waits for its finalizers: another delete would change nothing."""
+        stored = self._shelf().get(key)
+        return stored is not None and _namespaces.is_ending(stored)
 
     def note(self, changes: Sequence[Change]) -> None:
         """See what was committed."""

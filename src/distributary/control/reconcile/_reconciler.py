@@ -161,7 +161,7 @@ class Reconciler:
             await self._work.wait(self._turn.subscribers.next_s())
             keys = self._work.take(TURN_MAX, loop.time())
             again = await self._look_at(keys)
-            self._count("objects_reconciled_total", len(keys) - len(again))
+            self._count("objects_reconciled_total", len(set(keys) - again))
             self._count("objects_reconciled_again_total", len(again))
             self._work.finish(again, loop.time())
             if self._work.empty:

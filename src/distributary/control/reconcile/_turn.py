@@ -128,7 +128,8 @@ class Turn:
             places = addressed if key.resource in (BROKER.resource, CHANNEL.resource) else routed
             places.append(key)
         again = await self._drop()
-        await self._move()
+        if not await self._move():
+            return again | set(addressed) | set(routed)
         again |= await self._tell_addresses()
         again |= await self._look_at_addressed(addressed)
         again |= await self._look_at_routed(routed)
@@ -149,10 +150,11 @@ class Turn:
                 again.add(key)
         return again
 
-    async def _move(self) -> None:
+    async def _move(self) -> bool:
         """Routes listen at a Broker or Channel that was made anew before events come there.
 
-        What does not succeed is tried again when the objects are looked at: they are to be.
+        False where some do not yet: then the address must stay closed. A route that is refused
+        for good keeps nobody waiting.
         """
         askers = {asker for key in self.addresses.untold for asker in self.dependents.of(key)}
         moves: list[PutRoute] = []
@@ -160,7 +162,8 @@ class Turn:
             if number % PLANS_AT_ONCE == PLANS_AT_ONCE - 1:
                 await asyncio.sleep(0)
             moves += self._moved(key)
-        await asyncio.gather(*(self._submit(route) for route in moves))
+        faults = await asyncio.gather(*(self._submit(route) for route in moves))
+        return all(fault is None or isinstance(fault, ResourceError) for fault in faults)
 
     def _moved(self, key: Key) -> list[PutRoute]:
         """The route of the object *key*, where one stands at another address than it shall."""

@@ -89,8 +89,7 @@ DUCK: Final[dict[str, Schema]] = {
         "Where events go. At least one of `ref` and `uri` is set.",
         ref=ref(
             KREFERENCE,
-            "An object to deliver to: a Broker, a Channel, any other with a"
-            " `status.address.url`, or a `v1/Service`.",
+            "An object of this server to deliver to: a Broker, a Channel, or a `v1/Service`.",
         ),
         uri=text(
             "URL to deliver to, http or https. Where `ref` is set, it may be relative to the"

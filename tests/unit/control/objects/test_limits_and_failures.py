@@ -9,7 +9,7 @@ import pytest
 from distributary.control.objects import Write
 from distributary.errors import StoreError
 from distributary.resource.knative import BROKER, CONFIG_MAP, TRIGGER
-from distributary.resource.kubernetes import OBJECT_BYTES_MAX, Key
+from distributary.resource.kubernetes import OBJECT_BYTES_MAX, Key, StatusError
 
 
 def key(kind, name, namespace="default") -> Key:
@@ -187,3 +187,23 @@ def test_a_damaged_object_is_named_at_the_start(world):
     connection.close()
     with pytest.raises(StoreError, match=r"triggers.eventing.knative.dev default/t is damaged"):
         world.restart()
+
+
+def test_a_full_server_takes_the_deletes_that_make_room(make_world):
+    """Marking an object as ending makes it larger; its finalizer would keep it for ever."""
+    world = make_world(json_bytes_max=2_000)
+    made = world.make(BROKER, "b", metadata={"finalizers": ["example.com/wait"]})
+    filling = world.make(CONFIG_MAP, "c").key
+    refused = None
+    for length in range(2_000):  # byte by byte, until there is no room for another one
+
+        def longer(content, text="x" * length):
+            return {**content, "data": {"text": text}}
+
+        try:
+            world.edit(filling, longer)
+        except StatusError as error:
+            refused = error.reason
+            break
+    assert refused == "Forbidden"
+    assert "deletionTimestamp" in world.delete(made.key).content["metadata"]
