@@ -14,7 +14,6 @@ from distributary.meter import Meter
 from distributary.pipeline import Places
 from distributary.policy import parse_duration_s
 from distributary.resource.knative import KINDS, KnativeRules, admit, defaulted
-from distributary.resource.kubernetes import Key
 
 
 class Knative:
@@ -61,10 +60,7 @@ class Knative:
             failing=[places.failing(number) for number in range(partitions)],
             count=meter.add,
         )
-        self.api = KubernetesApi(self._objects, self._settled, clock, SystemRandom())
-
-    async def _settled(self, key: Key, wait_s: float) -> None:
-        await self._reconciler.settled(key, wait_s)
+        self.api = KubernetesApi(self._objects, self._reconciler.settled, clock, SystemRandom())
 
     async def open(self) -> None:
         """Read the objects; before the receiver of events starts, which reads their addresses.

@@ -64,12 +64,14 @@ class Failing:
     def failed(self, route: str, verdict: Verdict, dest: str) -> None:
         """An attempt of *route* at *dest* has failed."""
         trouble = self._note(route, verdict.reason, dest)
+        trouble.count += 1
         if verdict.decision is Decision.DEAD_LETTER:
             trouble.final_s = self._clock.monotonic_s()
 
     def refused(self, route: str, dest: str) -> None:
         """Nothing of *route* is sent to *dest* now: its breaker is open."""
-        self._note(route, "breaker-open", dest).count = FAILURES_MIN
+        trouble = self._note(route, "breaker-open", dest)
+        trouble.count = max(trouble.count, FAILURES_MIN)  # as many attempts as open a breaker
 
     def _note(self, route: str, reason: str, dest: str) -> _Trouble:
         now_ms = self._clock.wall_ms()
@@ -81,7 +83,6 @@ class Failing:
         else:
             self._troubles.move_to_end(route)
         trouble.last_ms = now_ms
-        trouble.count += 1
         trouble.reason = reason
         trouble.dest = dest
         return trouble

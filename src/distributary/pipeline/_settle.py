@@ -136,10 +136,9 @@ class Settle:
             self._attempts.line(attempt, DELIVERED, now_ms)
             if answer.event is None and answer.event_fault is None:
                 self._delivered(task, now_ms)
-            elif task.leg is Leg.EVENT:
-                self.replies.take(task, answer, self._targets.get(task.route))
             else:
-                self._delivered(task, now_ms)  # A dead letter sink has nothing to reply to.
+                assert task.leg is Leg.EVENT  # Nobody else is asked for a reply.
+                self.replies.take(task, answer, self._targets.get(task.route))
             return
         target = self._targets.get(task.route)
         if target is None:

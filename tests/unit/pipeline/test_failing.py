@@ -145,3 +145,11 @@ def test_a_file_that_cannot_be_written_is_reported_and_tried_again(stage):
     assert stage.reports == [("failing-not-told", {"error": "no space"})]
     stage.error = None
     assert "r" in stage.told()
+
+
+def test_a_refusal_does_not_take_back_what_was_counted(stage):
+    """People see the count grow; it falls with a delivery alone."""
+    for _ in range(7):
+        stage.failing.failed("r", AGAIN, SINK)
+    stage.failing.refused("r", SINK)
+    assert stage.told()["r"].count == 7

@@ -17,7 +17,7 @@ from distributary.api.kubernetes._view import Page, View
 from distributary.control.objects import Objects, Stored, Write
 from distributary.resource.kubernetes import Key, StatusError, success_status
 
-Settled = Callable[[Key, float], Awaitable[None]]
+Settled = Callable[[Key, float], Awaitable[object]]
 """Waits until what a deleted object did has ended, at most so many seconds."""
 
 SETTLE_S: Final = 10.0

@@ -128,6 +128,8 @@ class Lists:
             return Page(items, moment.version)
         picked: list[Stored] = []
         for at in range(begin, len(items)):
+            if at % SLICE == SLICE - 1:  # whatever is picked: looking is what takes the time
+                await asyncio.sleep(0)
             if not view.picks(items[at].content):
                 continue
             if limit and len(picked) == limit:
@@ -136,8 +138,6 @@ class Lists:
                 remaining = None if view.selects else len(items) - at
                 return Page(picked, moment.version, _write_token(token), remaining)
             picked.append(items[at])
-            if at % SLICE == 0:
-                await asyncio.sleep(0)
         return Page(picked, moment.version)
 
     def _keep(self, moment: _Moment, items: Sequence[Stored]) -> None:

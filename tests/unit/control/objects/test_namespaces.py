@@ -2,7 +2,7 @@
 
 import pytest
 
-from distributary.control.objects import EVENT_KEPT_S
+from distributary.control.objects import EVENT_KEPT_S, Objects
 from distributary.errors import StoreError
 from distributary.resource.knative import BROKER, EVENT, NAMESPACE, SERVICE, TRIGGER
 from distributary.resource.kubernetes import Key
@@ -139,3 +139,22 @@ def test_there_are_few_events(make_world, monkeypatch):
         world.make(EVENT, name)
     world.until(lambda: len(world.names(EVENT)) == 3)
     assert world.names(EVENT) == [("default", name) for name in "cde"]
+
+
+def test_an_event_that_waits_for_a_finalizer_is_left_alone_after_a_restart(world, monkeypatch):
+    """It is marked already: deleting it again would change nothing, over and over."""
+    held = world.make(EVENT, "e", metadata={"finalizers": ["a.b/c"]})
+    world.delete(held.key)
+    world.clock.move_to(2 * EVENT_KEPT_S)
+    swept = []
+    sweep = Objects._sweep
+
+    async def counted(objects, deletes):
+        swept.append(len(deletes))
+        return await sweep(objects, deletes)
+
+    monkeypatch.setattr(Objects, "_sweep", counted)
+    world.restart()
+    world.trigger("t", broker="default")  # the loop has had its turns
+    assert swept == []
+    assert world.objects.get(held.key) is not None
