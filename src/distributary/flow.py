@@ -30,10 +30,10 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from distributary.errors import EventError, Fault, TransportError
+from distributary.errors import EventError, Fault
 from distributary.event import Event
 from distributary.event import record as event_record
-from distributary.policy import Reply
+from distributary.policy import Answer
 
 __all__ = [
     "TTL_ATTRIBUTE",
@@ -192,7 +192,7 @@ class Attempt:
     """
 
     task: Task
-    answer: Reply | TransportError
+    answer: Answer
     duration_s: float
 
 

@@ -16,9 +16,11 @@ from distributary.deliver._addresses import (
     parse_networks,
 )
 from distributary.deliver._breaker import TRANSITIONS, BreakerEvent, BreakerState
+from distributary.deliver._broker import BrokerTransport, Flight, Session
 from distributary.deliver._connector import Connector
 from distributary.deliver._destination import Destination
 from distributary.deliver._dispatcher import Dispatcher
+from distributary.deliver._endpoint import Endpoint
 from distributary.deliver._lane import Admission, LaneState
 from distributary.deliver._resolver import CachingResolver, Resolver, SystemResolver
 from distributary.deliver._shared import Limits, attribute_bytes
@@ -27,11 +29,11 @@ from distributary.deliver._transport import (
     CREDENTIAL_EXPIRED,
     CROWDED,
     UNREADABLE,
-    Answer,
     Done,
     Transport,
     from_coroutine,
 )
+from distributary.policy import Answer
 
 __all__ = [
     "CREDENTIAL_EXPIRED",
@@ -46,15 +48,19 @@ __all__ = [
     "Answer",
     "BreakerEvent",
     "BreakerState",
+    "BrokerTransport",
     "CachingResolver",
     "Connector",
     "Destination",
     "Dispatcher",
     "Done",
+    "Endpoint",
+    "Flight",
     "LaneState",
     "Limits",
     "LoopTimers",
     "Resolver",
+    "Session",
     "SystemResolver",
     "TimerHandle",
     "Timers",

@@ -17,6 +17,10 @@ OPEN_S_MAX: Final = 30.0
 """Longest pause between probes, seconds: one request in 30 s is no load for a dying sink, and
 half a minute after it came back it gets its events."""
 
+BROKER_OPEN_S_MAX: Final = 5.0
+"""The same for brokers: many consumers wait behind one, its probe is one message on a connection
+that every client keeps anyway, and it is to be found again within ten seconds."""
+
 OPEN_JITTER_SHARE: Final = 0.2
 """A pause is lengthened by up to this share, so that the sinks of one dead host are not all
 probed in one moment."""
@@ -64,14 +68,18 @@ opened are not events: they say nothing new."""
 class Breaker:
     """Counts failures in a row and keeps the state. Pure: the lane owns clock and timers.
 
+    Args:
+        open_s_max: Longest pause between probes, seconds.
+
     Attributes:
         state: Where it stands.
         probing: Whether the one attempt of the half-open state has been claimed.
     """
 
-    __slots__ = ("_failures", "_pause_s", "probing", "state")
+    __slots__ = ("_failures", "_open_s_max", "_pause_s", "probing", "state")
 
-    def __init__(self) -> None:
+    def __init__(self, open_s_max: float = OPEN_S_MAX) -> None:
+        self._open_s_max = open_s_max
         self.state = BreakerState.CLOSED
         self._failures = 0
         self._pause_s = OPEN_S_FIRST
@@ -111,8 +119,8 @@ class Breaker:
         else:
             return None  # began before the breaker opened
         pause_s = self._pause_s
-        self._pause_s = min(pause_s * 2, OPEN_S_MAX)
-        return min(pause_s * (1.0 + OPEN_JITTER_SHARE * jitter), OPEN_S_MAX)
+        self._pause_s = min(pause_s * 2, self._open_s_max)
+        return min(pause_s * (1.0 + OPEN_JITTER_SHARE * jitter), self._open_s_max)
 
     def pause_over(self) -> None:
         """The pause has ended: one probe may start."""

@@ -18,6 +18,7 @@ from distributary.deliver._destination import Destination
 from distributary.deliver._endpoint import Endpoint
 from distributary.deliver._resolver import Resolver
 from distributary.errors import TransportError
+from distributary.resource import SINK_PORTS
 
 ADDRESSES_TRIED_MAX: Final = 4
 """Addresses of one name that one attempt dials: a name with a hundred dead ones must not use up
@@ -72,7 +73,8 @@ class Connector:
             TransportError: ``blocked-address``: its URI or ``dial`` cannot be used.
         """
         dial = None if destination.dial is None else _endpoint.parse_dial(destination.dial)
-        return _endpoint.parse(destination.uri)._replace(
+        ports = SINK_PORTS[destination.protocol]
+        return _endpoint.parse(destination.uri, ports)._replace(
             dial=dial, own=destination.own, ca_certs=destination.ca_certs
         )
 
@@ -85,8 +87,8 @@ class Connector:
             TransportError: ``dns``, ``blocked-address``, ``refused``, ``timeout``, ``tls``. The
                 factory may have been called for ``tls``.
         """
-        tls = self._context(endpoint.ca_certs) if endpoint.tls else None
-        dialled = await self._dial(endpoint)
+        tls = self.tls_context(endpoint.ca_certs) if endpoint.tls else None
+        dialled = await self.dial(endpoint)
         name = endpoint.host.rstrip(".") if tls else None  # for SNI and the certificate
         try:
             await asyncio.get_running_loop().create_connection(
@@ -100,7 +102,15 @@ class Connector:
             dialled.close()
             raise
 
-    async def _dial(self, endpoint: Endpoint) -> socket.socket:
+    async def dial(self, endpoint: Endpoint) -> socket.socket:
+        """A connected, non-blocking socket, without TLS: for clients that do the rest themselves.
+
+        Whoever uses it for a TLS endpoint wraps it with ``tls_context`` and names
+        ``endpoint.host`` (without a trailing dot) as the server.
+
+        Raises:
+            TransportError: ``dns``, ``blocked-address``, ``refused``, ``timeout``.
+        """
         host, port = endpoint.dialled
         own = endpoint.own
         candidates = (await self.checked_addresses(host, own=own))[:ADDRESSES_TRIED_MAX]
@@ -160,7 +170,15 @@ class Connector:
             text = f"{host} must not be dialled: {refusal}"
             raise TransportError("blocked-address", text, retryable=False)
 
-    def _context(self, ca_certs: str | None) -> ssl.SSLContext:
+    def tls_context(self, ca_certs: str | None) -> ssl.SSLContext:
+        """The context for a TLS connection: certificates and names are verified.
+
+        Args:
+            ca_certs: PEM of certificates that are trusted besides the system's; None: none.
+
+        Raises:
+            TransportError: ``tls``: *ca_certs* cannot be read.
+        """
         if ca_certs is not None:
             return self._context_trusting(ca_certs)
         if self._tls is None:

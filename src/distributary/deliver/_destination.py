@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from distributary.policy import DeliveryPolicy
-from distributary.resource import Credential
+from distributary.resource import BrokerSettings, Credential
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +17,9 @@ class Destination:
     settings stand; do not build an equal one for each task.
 
     Attributes:
-        uri: The sink. Queue, concurrency, breaker and ``Retry-After`` are kept per URI.
+        uri: The sink.
         protocol: Delivery protocol, one of the six names (``HTTP``...): chooses the transport.
+        settings: How its broker is spoken to; None for HTTP.
         method: Request method, for HTTP alone.
         headers: Custom header names and values, sent as they are. May hold credentials, so they
             are left out of the ``repr``.
@@ -35,6 +36,8 @@ class Destination:
             asked. What *dial* then names speaks no TLS.
         wants_reply: Say ``Prefer: reply``, and read an event in a 2xx answer (but 202) whole.
         ca_certs: PEM of certificates that this sink is trusted by, besides the system's.
+        lane: What queue, concurrency, breaker and ``Retry-After`` are kept by: the URI, and at a
+            broker the place there too, since one broker has many that do not know each other.
     """
 
     uri: str
@@ -49,6 +52,8 @@ class Destination:
     own: bool = False
     wants_reply: bool = False
     ca_certs: str | None = dataclasses.field(default=None, repr=False)
+    settings: BrokerSettings | None = None
+    lane: str = dataclasses.field(init=False, repr=False, compare=False)
     _hash: int = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -65,7 +70,10 @@ class Destination:
             self.own,
             self.wants_reply,
             self.ca_certs,
+            self.settings,
         )
+        place = None if self.settings is None else self.settings.place
+        object.__setattr__(self, "lane", self.uri if place is None else f"{self.uri} {place}")
         object.__setattr__(self, "_hash", hash(settings))
 
     def __hash__(self) -> int:

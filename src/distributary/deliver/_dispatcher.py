@@ -84,9 +84,11 @@ class Dispatcher:
         )
 
     def _lane_of(self, destination: Destination) -> Lane:
-        lane = self._lanes.get(destination.uri)
+        name = destination.lane
+        lane = self._lanes.get(name)
         if lane is None:
-            lane = self._lanes[destination.uri] = Lane(destination.uri, self._shared)
+            broker = destination.protocol != "HTTP"
+            lane = self._lanes[name] = Lane(name, self._shared, broker=broker)
             if self._sweep is None:
                 self._sweep_later()
         return lane

@@ -1,10 +1,12 @@
 """A sink URI taken apart, strictly: what two parsers could read differently is refused."""
 
 import re
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from distributary.errors import TransportError
+from distributary.resource import SINK_PORTS, TLS_SCHEMES
 
 _URI_CHARS_MAX: Final = 8_192
 """As the request line of the receiver."""
@@ -17,14 +19,14 @@ _FORBIDDEN: Final = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
 
 _HOST: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?")
 _IPV6: Final = re.compile(r"\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
-_DEFAULT_PORT: Final = {"http": 80, "https": 443}
+HTTP_PORTS: Final = SINK_PORTS["HTTP"]
 
 
 class Endpoint(NamedTuple):
     """Where to dial, and what to ask for.
 
     Attributes:
-        scheme: ``http`` or ``https``.
+        scheme: Such as ``https`` or ``amqp``.
         host: Name or address, ASCII, lower case, without brackets.
         port: 1 to 65,535.
         target: Request target: path and query, ASCII.
@@ -48,7 +50,7 @@ class Endpoint(NamedTuple):
     @property
     def tls(self) -> bool:
         """Whether the connection begins with a TLS handshake."""
-        return self.scheme == "https" and not (self.own and self.dial is not None)
+        return self.scheme in TLS_SCHEMES and not (self.own and self.dial is not None)
 
     @property
     def dialled(self) -> tuple[str, int]:
@@ -56,12 +58,16 @@ class Endpoint(NamedTuple):
         return self.dial or (self.host, self.port)
 
 
-def parse(uri: str) -> Endpoint:
+def parse(uri: str, ports: Mapping[str, int] = HTTP_PORTS) -> Endpoint:
     """The endpoint of a sink URI.
 
+    Args:
+        uri: The URI.
+        ports: Scheme -> its port where the URI names none; a row of ``resource.SINK_PORTS``.
+
     Raises:
-        TransportError: ``blocked-address``, not retryable: another scheme than http and https,
-            user information, port 0, or a host that is neither a name nor an address.
+        TransportError: ``blocked-address``, not retryable: a scheme outside *ports*, user
+            information, port 0, or a host that is neither a name nor an address.
     """
     if len(uri) > _URI_CHARS_MAX:
         raise _blocked(f"it is longer than {_URI_CHARS_MAX} characters")
@@ -72,8 +78,8 @@ def parse(uri: str) -> Endpoint:
         port = parts.port
     except ValueError as error:
         raise _blocked(str(error)) from error
-    if parts.scheme not in _DEFAULT_PORT:
-        raise _blocked("its scheme is not http or https")
+    if parts.scheme not in ports:
+        raise _blocked(f"its scheme is not {' or '.join(ports)}")
     if "@" in parts.netloc:
         raise _blocked("it holds user information")
     if port == 0:
@@ -81,7 +87,7 @@ def parse(uri: str) -> Endpoint:
     host = _host(parts)
     path = parts.path or "/"
     target = f"{path}?{parts.query}" if parts.query else path
-    default = _DEFAULT_PORT[parts.scheme]
+    default = ports[parts.scheme]
     shown = f"[{host}]" if ":" in host else host
     authority = shown if port in (None, default) else f"{shown}:{port}"
     return Endpoint(parts.scheme, host, port or default, _ascii(target), authority.encode("ascii"))

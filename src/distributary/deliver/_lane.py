@@ -10,16 +10,28 @@ import math
 from collections import deque
 from typing import Final, NamedTuple
 
-from distributary.deliver._breaker import Breaker, BreakerState
+from distributary.deliver._breaker import BROKER_OPEN_S_MAX, OPEN_S_MAX, Breaker, BreakerState
 from distributary.deliver._destination import Destination
-from distributary.deliver._pacing import Concurrency, Pace
+from distributary.deliver._pacing import (
+    BROKER_CONCURRENCY_MAX,
+    CONCURRENCY_MAX,
+    Concurrency,
+    Pace,
+)
 from distributary.deliver._shared import TASK_BYTES_OVERHEAD, Shared
 from distributary.deliver._timers import TimerHandle
-from distributary.deliver._transport import NOT_THE_SINKS, UNREADABLE, Answer
+from distributary.deliver._transport import NOT_THE_SINKS, UNREADABLE
 from distributary.errors import TransportError
 from distributary.event import Event
 from distributary.flow import TTL_ATTRIBUTE, Attempt, Task
-from distributary.policy import Reply, retry_after_s
+from distributary.policy import (
+    Acknowledgement,
+    Answer,
+    Decision,
+    Reply,
+    acknowledgement_rule,
+    retry_after_s,
+)
 
 _CLOSED: Final = BreakerState.CLOSED
 
@@ -99,6 +111,16 @@ class _Entry:
         self.lane.answered(self, answer)
 
 
+def _healthy(answer: Answer) -> bool:
+    """Whether the sink works, whatever it thinks of the event."""
+    if isinstance(answer, Reply):
+        return answer.status < 429
+    return (
+        isinstance(answer, Acknowledgement)
+        and acknowledgement_rule(answer).decision is not Decision.RETRY
+    )
+
+
 def with_passes_left(event: Event, ttl: int) -> Event:
     """*event* as it goes to a Broker or Channel of this server: there alone it tells its passes.
 
@@ -116,8 +138,10 @@ class Lane:
     they slow each other down.
 
     Args:
-        uri: The sink.
+        uri: The sink: ``Destination.lane``.
         shared: Ports, callbacks and budgets of the dispatcher.
+        broker: The sink is a place at a broker: its answers come in batches, and it is looked for
+            more often while it is away.
     """
 
     __slots__ = (
@@ -141,7 +165,7 @@ class Lane:
         "uri",
     )
 
-    def __init__(self, uri: str, shared: Shared) -> None:
+    def __init__(self, uri: str, shared: Shared, *, broker: bool = False) -> None:
         now_s = shared.clock.monotonic_s()
         self.uri = uri
         self._shared = shared
@@ -149,8 +173,8 @@ class Lane:
         self._flights: dict[_Entry, None] = {}  # in the order in which they started
         self._queued_bytes = 0
         self._held_bytes = 0
-        self._breaker = Breaker()
-        self._concurrency = Concurrency()
+        self._breaker = Breaker(BROKER_OPEN_S_MAX if broker else OPEN_S_MAX)
+        self._concurrency = Concurrency(BROKER_CONCURRENCY_MAX if broker else CONCURRENCY_MAX)
         self._pace = Pace()
         self._hold_until_s = now_s
         self._probe_at_s = now_s
@@ -279,17 +303,21 @@ class Lane:
         self._held_bytes -= entry.bytes
         self._count(now_s)
         queue = self._queue
-        if isinstance(answer, Reply) and answer.status < 429:
+        if _healthy(answer):
             if self._breaker.answered():
                 self._closed_again()
-            if answer.cut:
+            if isinstance(answer, Reply) and answer.cut:
                 # Each answer costs a connection and more bytes than any answer needs: no more of
                 # that at once than can be helped, for the sake of the other sinks.
                 self._concurrency.shrink(entry.started_s, now_s)
                 self._hold_until_s = max(self._hold_until_s, now_s + CUT_HOLD_S)
             elif queue and len(self._flights) + 1 >= self._concurrency.limit:
                 self._concurrency.grow()
-        elif isinstance(answer, Reply) or answer.reason not in NOT_THE_SINKS or entry.probe:
+        elif (
+            not isinstance(answer, TransportError)
+            or answer.reason not in NOT_THE_SINKS
+            or entry.probe
+        ):
             self._trouble(entry, answer, now_s)
         if shared.waiting:
             shared.wake_waiting()
@@ -302,7 +330,10 @@ class Lane:
     def _trouble(self, entry: _Entry, answer: Answer, now_s: float) -> None:
         """Anything but a healthy answer: adapt concurrency, hold and breaker."""
         status = answer.status if isinstance(answer, Reply) else 0
-        silent = isinstance(answer, TransportError) and answer.retryable
+        # A broker's no that may be a yes later is a sign of too much, or of nobody there.
+        silent = isinstance(answer, Acknowledgement) or (
+            isinstance(answer, TransportError) and answer.retryable
+        )
         if silent or status in (429, 503):
             self._concurrency.shrink(entry.started_s, now_s)
         if isinstance(answer, Reply) and status in (429, 503):

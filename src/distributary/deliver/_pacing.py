@@ -13,6 +13,11 @@ CONCURRENCY_MAX: Final = 64
 """Most attempts in flight to one sink: enough for 6,000/s at 10 ms, and what a small server
 still answers without queueing."""
 
+BROKER_CONCURRENCY_MAX: Final = 512
+"""The same for one place at a broker. Its answers come in batches over one connection, made to be
+kept full: with 64 a batch that waits 5 ms would mean 12,800/s at most. Half a megabyte of events of
+1 KB in flight."""
+
 BURST_S: Final = 0.1
 """A rate limit may be run ahead of by this many seconds' worth, so that the coarseness of
 timers does not lower the rate. At 1/s that is nothing; at 1,000/s 100 attempts."""
@@ -21,13 +26,17 @@ timers does not lower the rate. At 1/s that is nothing; at 1,000/s 100 attempts.
 class Concurrency:
     """Additive increase, multiplicative decrease, with a slow start, as TCP does it.
 
+    Args:
+        limit_max: Most attempts in flight.
+
     Attributes:
-        limit: How many attempts may be in flight, 1 to ``CONCURRENCY_MAX``.
+        limit: How many attempts may be in flight, 1 to *limit_max*.
     """
 
-    __slots__ = ("_decreased_at_s", "_slow_start", "_value", "limit")
+    __slots__ = ("_decreased_at_s", "_limit_max", "_slow_start", "_value", "limit")
 
-    def __init__(self) -> None:
+    def __init__(self, limit_max: int = CONCURRENCY_MAX) -> None:
+        self._limit_max = limit_max
         self._value = CONCURRENCY_FIRST
         self._slow_start = True
         self._decreased_at_s = float("-inf")
@@ -35,7 +44,7 @@ class Concurrency:
 
     def grow(self) -> None:
         """An attempt succeeded while others waited for a place."""
-        if self.limit >= CONCURRENCY_MAX:
+        if self.limit >= self._limit_max:
             return
         self._value += 1.0 if self._slow_start else 1.0 / self._value
         self.limit = int(self._value)

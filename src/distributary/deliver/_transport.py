@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from distributary.deliver._destination import Destination
 from distributary.errors import TransportError
 from distributary.event import Event
-from distributary.policy import Reply
+from distributary.policy import Answer
 
 CREDENTIAL_EXPIRED: Final = "credential-expired"
 """Reason of an attempt that was not made because the token of its sink has expired."""
@@ -21,9 +21,6 @@ CROWDED: Final = "replies-crowded"
 
 NOT_THE_SINKS: Final = frozenset({CREDENTIAL_EXPIRED, UNREADABLE, CROWDED})
 """Reasons that say nothing about the sink: it was not asked, or answered well."""
-
-Answer = Reply | TransportError
-"""What comes of an attempt: the sink's reply, or why there was none."""
 
 Done = Callable[[Answer], None]
 """Takes the answer of one attempt."""
@@ -69,7 +66,7 @@ class CoroutineTransport:
 
     def __init__(
         self,
-        send: Callable[[Event, Destination], Awaitable[Reply]],
+        send: Callable[[Event, Destination], Awaitable[Answer]],
         close: Callable[[], Awaitable[None]],
     ) -> None:
         self._send = send
@@ -130,7 +127,7 @@ def _closed() -> TransportError:
 
 
 def from_coroutine(
-    send: Callable[[Event, Destination], Awaitable[Reply]],
+    send: Callable[[Event, Destination], Awaitable[Answer]],
     close: Callable[[], Awaitable[None]],
 ) -> Transport:
     """A ``Transport`` made of two coroutine functions; see ``CoroutineTransport``."""

@@ -2,16 +2,15 @@
 
 import base64
 
-from distributary.errors import TransportError
 from distributary.event import Event
 from distributary.outcome import Failure
-from distributary.policy import Reply
+from distributary.policy import Acknowledgement, Answer, Reply
 
 ERROR_DATA_BYTES_MAX = 1024
 """Bytes of the failing answer's body that are kept, cut before encoding (decision 16)."""
 
 
-def failure_of(answer: Reply | TransportError, reason: str, dest: str) -> Failure:
+def failure_of(answer: Answer, reason: str, dest: str) -> Failure:
     """Why a delivery to *dest* failed.
 
     The code is absent where no answer came; a status is never invented (decision 13).
@@ -19,6 +18,8 @@ def failure_of(answer: Reply | TransportError, reason: str, dest: str) -> Failur
     if isinstance(answer, Reply):
         data = base64.b64encode(answer.body[:ERROR_DATA_BYTES_MAX]).decode() or None
         return Failure(reason, dest, answer.status, data)
+    if isinstance(answer, Acknowledgement):
+        return Failure(f"{reason}: {answer.text}" if answer.text else reason, dest)
     return Failure(f"{reason}: {answer.reason}: {answer}", dest)
 
 

@@ -97,7 +97,7 @@ class HandOut:
             self._note_place(task)
             return self._send(task, target)
         if self._settle.crowded(task.route):
-            self._yield(task, target.sink.uri)
+            self._yield(task, target.sink.lane)
         elif target.events_max is None:
             if task.route in self._furthest:  # It was counted a moment ago.
                 self._note_place(task)
@@ -120,12 +120,12 @@ class HandOut:
     def _send(self, task: Task, target: RouteTarget) -> bool:
         uri = self._settle.replies.crowded(target)
         if uri is None:
-            uri = target.sink.uri
+            uri = target.sink.lane
             admission = self._dispatcher.offer(task, target.sink)
             if admission is Admission.ADMITTED:
                 return True
             if admission is Admission.OPEN:
-                self._settle.failing.refused(task.route, uri)
+                self._settle.failing.refused(task.route, target.sink.uri)
                 self._yield(task, uri)
                 return True
         if self._patience.worth(uri):
@@ -189,13 +189,13 @@ class HandOut:
         if target.events_max is not None and not self._holds_slot(task):
             return self._ask_for_catch_up(task, target.events_max)
         if target.events_max is None and self._settle.crowded(task.route):
-            return target.sink.uri
+            return target.sink.lane
         crowded = self._settle.replies.crowded(target)
         if crowded is not None:
             return crowded
         if self._dispatcher.offer(task, target.sink) is Admission.ADMITTED:
             return None
-        return target.sink.uri
+        return target.sink.lane
 
     def _ask_for_catch_up(self, task: Task, events_max: int) -> str | None:
         route = task.route
@@ -225,7 +225,7 @@ class HandOut:
             return True
         if self._settle.replies.crowded(target) is not None:
             return False
-        return self._patience.comfortable(target.sink.uri)
+        return self._patience.comfortable(target.sink.lane)
 
     # -- slots --------------------------------------------------------------------------------
 
@@ -248,7 +248,7 @@ class HandOut:
                 self._settle.park(task, refused_by)
         elif not self._offer(task):
             target = self._targets.get(task.route)
-            self._yield(task, "" if target is None else target.sink.uri)
+            self._yield(task, "" if target is None else target.sink.lane)
 
     # -- changes ------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from distributary.policy import (
     Reply,
     Verdict,
     classify,
+    delivered,
 )
 
 DUE_COUNT = 256
@@ -132,9 +133,9 @@ class Settle:
         if task.leg is Leg.REPLY:
             self.replies.answered(attempt)
             return
-        if type(answer) is Reply and 200 <= answer.status < 300:
+        if delivered(answer):
             self._attempts.line(attempt, DELIVERED, now_ms)
-            if answer.event is None and answer.event_fault is None:
+            if type(answer) is not Reply or (answer.event is None and answer.event_fault is None):
                 self._delivered(task, now_ms)
             else:
                 assert task.leg is Leg.EVENT  # Nobody else is asked for a reply.
@@ -462,7 +463,7 @@ class Settle:
                 return self._park(row, crowded)
         if self._dispatcher.offer_retry(task, dest) is Admission.ADMITTED:
             return None
-        return self._park(row, dest.uri)
+        return self._park(row, dest.lane)
 
     def _park(self, row: RetryRow, uri: str) -> str:
         self._slots.park(row.key)

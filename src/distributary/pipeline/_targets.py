@@ -74,7 +74,7 @@ class DirectoryTargets:
                 continue
             if self._directory.revision(route) != target.revision or route in renewed:
                 ways = (target.sink, target.dead_letter, target.reply)
-                self._changed.update(way.uri for way in ways if way is not None)
+                self._changed.update(way.lane for way in ways if way is not None)
                 del self._targets[route]
         return True
 
@@ -83,7 +83,7 @@ class DirectoryTargets:
         alone = self._alone.get(uri)
         if alone is None:
             alone = len(self._directory) <= ALONE_COUNT_MAX and all(
-                target is None or target.sink.uri == uri
+                target is None or target.sink.lane == uri
                 for target in map(self.get, self._directory.uids())
             )
             self._alone[uri] = alone

@@ -12,6 +12,7 @@ from distributary.policy._classify import (
     RESPONSE_RULES,
     ResponseRule,
     classify,
+    delivered,
     response_rule,
 )
 from distributary.policy._delivery_policy import (
@@ -23,11 +24,18 @@ from distributary.policy._delivery_policy import (
     DeliveryPolicy,
 )
 from distributary.policy._durations import DURATION_S_MAX, format_duration, parse_duration_s
-from distributary.policy._reply import Reply
+from distributary.policy._reply import Answer, Reply
 from distributary.policy._retry_after import RETRY_AFTER_S_MAX, retry_after_s
 from distributary.policy._verdict import DELIVERED, Decision, Verdict
+from distributary.policy.acknowledgements import (
+    ACKNOWLEDGEMENT_RULES,
+    Acknowledgement,
+    AcknowledgementRule,
+    acknowledgement_rule,
+)
 
 __all__ = [
+    "ACKNOWLEDGEMENT_RULES",
     "BACKOFF_DELAY_S_DEFAULT",
     "BACKOFF_S_MAX_DEFAULT",
     "DELIVERED",
@@ -38,14 +46,19 @@ __all__ = [
     "RETRY_AFTER_S_MAX",
     "RETRY_DEFAULT",
     "TIMEOUT_S_DEFAULT",
+    "Acknowledgement",
+    "AcknowledgementRule",
+    "Answer",
     "BackoffPolicy",
     "Decision",
     "DeliveryPolicy",
     "Reply",
     "ResponseRule",
     "Verdict",
+    "acknowledgement_rule",
     "classify",
     "delay_before_s",
+    "delivered",
     "format_duration",
     "parse_duration_s",
     "response_rule",

@@ -1,8 +1,11 @@
 """What a sink answered, as far as the rest of the system may know it."""
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
+from distributary.errors import TransportError
 from distributary.event import Event
+from distributary.policy.acknowledgements import Acknowledgement
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +32,8 @@ class Reply:
     cut: bool = False
     event: Event | None = None
     event_fault: str | None = None
+
+
+Answer: TypeAlias = Reply | Acknowledgement | TransportError
+"""What comes of an attempt: an HTTP sink's reply, a broker's acknowledgement (which may be a no), or
+why there was neither."""

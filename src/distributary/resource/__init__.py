@@ -7,6 +7,15 @@ and no store: ``Rules`` brings in what is decided elsewhere.
 """
 
 from distributary.resource import api_subscription
+from distributary.resource._broker_settings import (
+    SINK_PORTS,
+    TLS_SCHEMES,
+    AmqpSettings,
+    BrokerSettings,
+    KafkaSettings,
+    MqttSettings,
+    NatsSettings,
+)
 from distributary.resource._credential import (
     CREDENTIAL_TYPES,
     SECRET_MEMBERS,
@@ -40,7 +49,11 @@ __all__ = [
     "METADATA_NETWORKS",
     "RESOURCE_BYTES_MAX",
     "SECRET_MEMBERS",
+    "SINK_PORTS",
+    "TLS_SCHEMES",
     "URI_CHARS_MAX",
+    "AmqpSettings",
+    "BrokerSettings",
     "ConfigSpec",
     "Credential",
     "CredentialType",
@@ -49,6 +62,9 @@ __all__ = [
     "Faults",
     "FilterCheck",
     "HttpSettings",
+    "KafkaSettings",
+    "MqttSettings",
+    "NatsSettings",
     "Rules",
     "SinkRule",
     "SubscriptionSpec",

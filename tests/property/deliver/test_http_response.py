@@ -5,8 +5,8 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from distributary.deliver._wheel import Wheel
 from distributary.deliver.transports.http._connection import Connection
-from distributary.deliver.transports.http._wheel import Wheel
 from distributary.errors import TransportError
 from distributary.policy import Reply
 from distributary.testing.virtual import VirtualClock, VirtualTimers

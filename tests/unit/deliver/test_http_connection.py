@@ -2,6 +2,7 @@
 
 import pytest
 
+from distributary.deliver._wheel import TICK_S, Wheel
 from distributary.deliver.transports.http._connection import (
     AGE_S_MAX,
     HEAD_BYTES_MAX,
@@ -10,7 +11,6 @@ from distributary.deliver.transports.http._connection import (
     RESPONSE_BYTES_MAX,
     Connection,
 )
-from distributary.deliver.transports.http._wheel import TICK_S, Wheel
 from distributary.errors import TransportError
 from distributary.testing.virtual import VirtualClock, VirtualTimers
 

@@ -5,10 +5,10 @@ import tracemalloc
 import pytest
 
 from distributary.deliver import CROWDED
+from distributary.deliver._wheel import Wheel
 from distributary.deliver.transports.http import _connection, _incoming
 from distributary.deliver.transports.http._connection import Connection
 from distributary.deliver.transports.http._incoming import REPLY_BYTES_MAX, Room, Share
-from distributary.deliver.transports.http._wheel import Wheel
 from distributary.errors import TransportError
 from distributary.event import Event, http
 from distributary.policy import Reply

@@ -33,8 +33,8 @@ from typing import Final, Protocol, cast
 import httptools
 
 from distributary.deliver._transport import CROWDED, Done
+from distributary.deliver._wheel import TICK_S, Wheel
 from distributary.deliver.transports.http._incoming import REPLY_BYTES_MAX, Incoming, Share
-from distributary.deliver.transports.http._wheel import TICK_S, Wheel
 from distributary.errors import TransportError
 from distributary.policy import Reply
 

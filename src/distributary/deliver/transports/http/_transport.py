@@ -11,7 +11,8 @@ from distributary.clock import Clock
 from distributary.deliver._connector import Connector
 from distributary.deliver._destination import Destination
 from distributary.deliver._endpoint import Endpoint
-from distributary.deliver._transport import CREDENTIAL_EXPIRED, Answer, Done
+from distributary.deliver._transport import CREDENTIAL_EXPIRED, Done
+from distributary.deliver._wheel import Wheel
 from distributary.deliver.transports.http._authorization import (
     authorization,
     masked,
@@ -19,10 +20,9 @@ from distributary.deliver.transports.http._authorization import (
 )
 from distributary.deliver.transports.http._connection import Connection
 from distributary.deliver.transports.http._incoming import Room, Share
-from distributary.deliver.transports.http._wheel import Wheel
 from distributary.errors import EventError, TransportError
 from distributary.event import Event, http
-from distributary.policy import Reply
+from distributary.policy import Answer, Reply
 from distributary.resource import Credential
 
 IDLE_MAX: Final = 256

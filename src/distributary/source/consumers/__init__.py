@@ -1,0 +1,1 @@
+"""One module for each protocol that events are read by; each makes consumers of ``SourceSpec``."""

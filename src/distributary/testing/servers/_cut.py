@@ -1,0 +1,147 @@
+"""A wire that can be cut: a TCP relay before a server, on a thread of its own."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, Self
+
+from distributary.testing.servers._base import free_port
+
+CHUNK_BYTES = 64 * 1024
+
+
+class Cut:
+    """Relays connections to a server until it is told to misbehave. A context manager.
+
+    Args:
+        target: Port of the server on loopback.
+
+    Attributes:
+        port: Where clients connect to.
+    """
+
+    def __init__(self, target: int) -> None:
+        self.port = free_port()
+        self._target = target
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._open = asyncio.Event()
+        self._open.set()
+        self._back_open = asyncio.Event()
+        self._back_open.set()
+        self.connections = 0
+        """Connections that were made so far."""
+
+    def close_door(self) -> None:
+        """Refuse new connections and reset those that are open."""
+        self._do(self._close_door())
+
+    def open_door(self) -> None:
+        """Take connections (again)."""
+        self._do(self._open_door())
+
+    def reset(self) -> None:
+        """Reset the connections that are open; new ones are taken."""
+        self._do(self._reset())
+
+    def silence(self, *, answers_only: bool = False) -> None:
+        """Let nothing through any more, with connections open: a half-open wire.
+
+        Args:
+            answers_only: What clients send still arrives; what the server says does not.
+        """
+        if not answers_only:
+            self._loop.call_soon_threadsafe(self._open.clear)
+        self._loop.call_soon_threadsafe(self._back_open.clear)
+
+    def restore(self) -> None:
+        """Undo ``silence``; what was held back is let through."""
+        self._loop.call_soon_threadsafe(self._open.set)
+        self._loop.call_soon_threadsafe(self._back_open.set)
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(10.0)
+
+    async def _open_door(self) -> None:
+        if self._server is None:
+            self._server = await asyncio.start_server(self._relay, "127.0.0.1", self.port)
+
+    async def _close_door(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+        await self._reset()
+
+    async def _reset(self) -> None:
+        for writer in list(self._writers):
+            writer.transport.abort()
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        self.connections += 1
+        self._writers.add(writer)
+        back = None
+        try:
+            far_reader, back = await asyncio.open_connection("127.0.0.1", self._target)
+            self._writers.add(back)
+            await asyncio.gather(
+                _pump(reader, back, lambda: self._open), _pump(far_reader, writer, self._way_back)
+            )
+        except OSError:
+            pass  # one end is gone: so is the other
+        finally:
+            for each in (writer, back):
+                if each is not None:
+                    self._writers.discard(each)
+                    each.transport.abort()
+            self._tasks.discard(task)
+
+    def _way_back(self) -> asyncio.Event:
+        return self._back_open
+
+    def __enter__(self) -> Self:
+        """Start relaying."""
+        self._thread.start()
+        self.open_door()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Cut everything for good."""
+        self._do(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10.0)
+        self._loop.close()
+
+    async def _end(self) -> None:
+        await self._close_door()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _pump(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    way: Callable[[], asyncio.Event],
+) -> None:
+    while True:
+        block = await reader.read(CHUNK_BYTES)
+        await way().wait()
+        if not block:
+            raise ConnectionResetError
+        writer.write(block)
+        await writer.drain()
