@@ -8,6 +8,7 @@ ARGS ?=
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 # Java 17+ of this machine, or the one of PyPI behind a shim; empty, with advice, when there is none.
 WITH_JAVA = JAVA_HOME="$$($(BIN)/python scripts/java_home.py --shim $(VENV)/java)" && export JAVA_HOME
 
@@ -23,10 +24,12 @@ $(STAMP): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; name it: make PYTHON=..." >&2; exit 1; }
 	@echo "==> creating $(VENV) with $(PYTHON) (the first time takes some minutes: Spark is 450 MB)"
 	@$(PYTHON) -m venv $(VENV) || { echo "Python's venv module is needed; Debian: apt-get install python3-venv" >&2; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(PIP) '.[dev]'
+	@$(PIP) '.[dev,amqp]' \
+		|| echo "==> AMQP is off: python-qpid-proton could not be built (it needs a C compiler and Python's headers; Debian: apt-get install gcc python3-dev)" >&2
 	@$(BIN)/python scripts/java_home.py >/dev/null 2>&1 \
 		|| { echo "==> no Java 17 or newer here: installing one from the package index"; \
-		     $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,java]' || true; }
+		     $(PIP) '.[dev,java]' || true; }
 	@touch $(STAMP)
 
 demo: $(STAMP) ## Real events: publish -> filter -> several sinks, checked at the end

@@ -22,10 +22,12 @@ from typing import Any
 
 import clauses
 import knative_schemas
+import protocol_settings
 
 from distributary import errors, policy, settings
 from distributary.app._health import HELPS
 from distributary.deliver import TRANSITIONS, BreakerState
+from distributary.policy import acknowledgements
 
 ROOT = Path(__file__).resolve().parents[1]
 SRC = ROOT / "src" / "distributary"
@@ -37,6 +39,15 @@ _LIMIT_NAME = re.compile(r"[A-Z][A-Z0-9_]*_(?:MAX|MIN|S)(?:_DEFAULT|_FIRST|_MAX)
 
 _GAUGES_IN_SECONDS = frozenset({"last_commit_seconds", "oldest_in_flight_seconds"})
 """Ages and lengths of now; all other metrics in seconds are histograms."""
+
+_PROTOCOL_NAMES = {
+    "AMQP": "AMQP 1.0",
+    "KAFKA": "Kafka",
+    "MQTT3": "MQTT 3.1.1",
+    "MQTT5": "MQTT 5",
+    "NATS": "NATS",
+}
+"""As people write them."""
 
 _OPERATIONS: dict[type[ast.operator], Callable[[Any, Any], int | float]] = {
     ast.Add: operator.add,
@@ -81,6 +92,22 @@ def draw_responses() -> str:
     return clauses.table(("Status", "Decision", "`Retry-After` counts", "Meaning"), rows)
 
 
+def draw_acknowledgements() -> str:
+    """What each answer of a broker means, by protocol."""
+    return "\n\n".join(
+        f"## {_PROTOCOL_NAMES[protocol]}\n\n" + _answers(rules)
+        for protocol, rules in acknowledgements.ACKNOWLEDGEMENT_RULES.items()
+    )
+
+
+def _answers(rules: Sequence[acknowledgements.AcknowledgementRule]) -> str:
+    rows = (
+        (f"`{rule.code}`", rule.decision.name.lower().replace("_", " "), clauses.cell(rule.meaning))
+        for rule in rules
+    )
+    return clauses.table(("Answer", "Decision", "Meaning"), rows)
+
+
 def draw_breaker() -> str:
     """The circuit breaker, from its transition table."""
     arrows = [
@@ -115,12 +142,14 @@ def draw_metrics() -> str:
 
 
 DRAWINGS: dict[str, Callable[[], str]] = {
+    "acknowledgements": draw_acknowledgements,
     "breaker": draw_breaker,
     "conformance": clauses.draw,
     "errors": draw_errors,
     "knative": knative_schemas.draw,
     "limits": draw_limits,
     "metrics": draw_metrics,
+    "protocol-settings": protocol_settings.draw,
     "responses": draw_responses,
     "settings": draw_settings,
 }

@@ -1,9 +1,10 @@
 """Run the test suite in stages, cheapest first, each with its own pytest, and sum up.
 
     python scripts/run_tests.py all [pytest arguments]
-    python scripts/run_tests.py fast|laws|spark|e2e|crash [pytest arguments]
+    python scripts/run_tests.py fast|laws|spark|brokers|e2e|crash [pytest arguments]
 
-``fast`` is two stages that run side by side, ``fast`` and ``laws``.
+``fast`` is two stages that run side by side, ``fast`` and ``laws``; so are ``spark`` and
+``brokers`` where all are run.
 
 Every stage runs even when one before it failed; the exit code is 0 only if all passed. Stages
 are processes of their own, so that a Spark session or a killed server of one cannot reach the
@@ -28,14 +29,16 @@ STAGES = {
     "fast": ("test_tidy.py", "test_imports.py", "unit", "simulation", "docs"),
     "laws": ("property", "contract", "conformance"),
     "spark": ("spark",),
+    "brokers": ("brokers",),
     "e2e": ("e2e",),
     "crash": ("crash",),
 }
 """Stage -> what it runs, under tests/. A path without tests yet is left out."""
 
-TOGETHER = ("fast", "laws")
-"""Stages that run at the same time: each keeps one core busy, and none says that something must be
-quick (some that it must not come too early)."""
+TOGETHER = (("fast", "laws"), ("spark", "brokers"))
+"""Stages that run at the same time: each keeps one core busy at most, and none says that something
+must be quick (some that it must not come too early; those of brokers give a deadline a quarter of
+a second more)."""
 
 NO_TESTS_COLLECTED = 5
 """pytest's exit code; with ``-m`` a stage may rightly be empty."""
@@ -62,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     _refuse_forgotten_folders()
     started_s = time.monotonic()
-    stages = {"all": tuple(STAGES), "fast": TOGETHER}.get(wanted, (wanted,))
+    stages = {"all": tuple(STAGES), "fast": TOGETHER[0]}.get(wanted, (wanted,))
     results = list(_run_all([stage for stage in stages if any(_paths(stage))], arguments[1:]))
     print(f"\n{'stage':<8}{'passed':>8}{'failed':>8}{'skipped':>9}{'seconds':>9}")
     for result in results:
@@ -72,19 +75,22 @@ def main(arguments: Sequence[str]) -> int:
         )
     for result in results:
         for reason, count in result.not_run.items():
-            print(f"NOT RUN ({result.stage}, {count}): {reason}")
+            print(f"NOT RUN ({result.stage}, {count}): {reason.removeprefix('NOT RUN: ')}")
     print(f"all of it: {time.monotonic() - started_s:.0f} s")
     print(_total(results))  # the last line, alone: what a reader of the record looks for
     return 0 if all(result.exit_code == 0 for result in results) else 1
 
 
 def _run_all(stages: Sequence[str], pytest_arguments: Sequence[str]) -> Iterator[Result]:
-    together = [stage for stage in stages if stage in TOGETHER]
-    with ThreadPoolExecutor(len(TOGETHER)) as pool:
-        yield from pool.map(partial(_run, pytest_arguments=pytest_arguments), together)
-    for stage in stages:
-        if stage not in together:
-            yield _run(stage, pytest_arguments)
+    for group in (*TOGETHER, *((stage,) for stage in STAGES if not _aside_of(stage))):
+        now = [stage for stage in group if stage in stages]
+        with ThreadPoolExecutor(len(group)) as pool:
+            yield from pool.map(partial(_run, pytest_arguments=pytest_arguments), now)
+
+
+def _aside_of(stage: str) -> tuple[str, ...]:
+    """The group of stages that *stage* runs with; empty: it runs alone."""
+    return next((group for group in TOGETHER if stage in group), ())
 
 
 def _total(results: Sequence[Result]) -> str:
@@ -110,7 +116,7 @@ def _refuse_forgotten_folders() -> None:
 def _run(stage: str, pytest_arguments: Sequence[str]) -> Result:
     print(f"\n==> {stage}", flush=True)
     # Of two that run at once, the output of the second comes when it has ended.
-    aside = stage in TOGETHER[1:]
+    aside = stage in _aside_of(stage)[1:]
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         paths = [str(path.relative_to(ROOT)) for path in _paths(stage)]

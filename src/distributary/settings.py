@@ -5,7 +5,8 @@ Sources, the first that names a setting wins::
     flag (--port 9000) > environment (DISTRIBUTARY_PORT) > TOML file (port = 9000) > default
 
 The TOML file is the one named by ``--config`` or ``DISTRIBUTARY_CONFIG``, else
-``./distributary.toml`` when it is there.
+``./distributary.toml`` when it is there. It alone may hold ``[[sources]]``, the brokers that are
+read from: tables, which no flag and no variable can say.
 
 Callers: ``cli`` (reads the sources), ``app`` (reads ``Settings``), the reference page of the
 documentation (``settings_table``). Hides: parsing of sizes, durations and addresses. Every
@@ -17,7 +18,7 @@ import ipaddress
 import math
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple, Never
@@ -204,6 +205,12 @@ class Settings:
         "Address to listen on. While it is loopback, sinks on private addresses are allowed.",
     )
     port: int = _setting(_whole(0, 65535), 8080, "TCP port; 0 takes a free one and prints it.")
+    amqp_port: int | None = _setting(
+        _whole(0, 65535),
+        None,
+        "TCP port of the Subscriptions API over AMQP 1.0; 0 takes a free one and prints it. Without"
+        " it there is none. Needs the extra distributary[amqp].",
+    )
     public_url: str | None = _setting(
         _base_url("a URL such as https://events.example.com, without a path"),
         None,
@@ -287,6 +294,9 @@ class Settings:
         {},
         "Spark properties that replace ours, at your own risk.",
     )
+    sources: tuple[Mapping[str, Any], ...] = ()
+    """Tables ``[[sources]]`` of the TOML file as they stand there: what they mean, and whether
+    they can be used, the ``source`` room knows. They hold no secrets, only where those are."""
 
 
 class SettingsRow(NamedTuple):
@@ -309,11 +319,12 @@ class SettingsRow(NamedTuple):
     about: str
 
 
-_SHAPES: dict[str, _Shape] = {row.name: row.metadata["shape"] for row in fields(Settings)}
+_ROWS = tuple(row for row in fields(Settings) if row.name != "sources")
+_SHAPES: dict[str, _Shape] = {row.name: row.metadata["shape"] for row in _ROWS}
 
 
 def settings_table() -> tuple[SettingsRow, ...]:
-    """Every setting, in the order in which a reader wants to meet them."""
+    """Every setting but ``sources``, in the order in which a reader wants to meet them."""
     return tuple(
         SettingsRow(
             row.name,
@@ -323,7 +334,7 @@ def settings_table() -> tuple[SettingsRow, ...]:
             _default_text(row.name, None if row.default is MISSING else row.default),
             row.metadata["about"],
         )
-        for row in fields(Settings)
+        for row in _ROWS
     )
 
 
@@ -350,13 +361,23 @@ class _Source(NamedTuple):
     spelling: Callable[[str], str]
 
 
-def load(flags: Mapping[str, Any], environ: Mapping[str, str], toml_text: str | None) -> Settings:
+Tables = Sequence[Mapping[str, Any]]
+"""Tables ``[[sources]]``, in the order of the file."""
+
+
+def load(
+    flags: Mapping[str, Any],
+    environ: Mapping[str, str],
+    toml_text: str | None,
+    source_faults: Callable[[Tables], Sequence[str]] = lambda _tables: (),
+) -> Settings:
     """Settings from their sources; reads nothing but its arguments.
 
     Args:
         flags: Setting name (``data_dir``) -> what the command line said; None: not said.
         environ: The environment; names that do not begin with ``DISTRIBUTARY_`` are passed over.
         toml_text: Text of the TOML file; None where there is no file.
+        source_faults: Checks ``[[sources]]``: a line for each fault.
 
     Returns:
         Settings in which every value is of its type and inside its range.
@@ -367,10 +388,12 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], toml_text: str | 
             of range. A value that a stronger source replaces is checked all the same.
     """
     faults: list[str] = []
+    toml = _from_toml(toml_text, faults)
+    tables = _source_tables(toml.pop("sources", ()), faults)
     sources = (
         _Source({key: raw for key, raw in flags.items() if raw is not None}, _flag),
         _Source(_from_environ(environ), _variable),
-        _Source(_from_toml(toml_text, faults), lambda name: f"{name} (configuration file)"),
+        _Source(toml, lambda name: f"{name} (configuration file)"),
     )
     chosen: dict[str, Any] = {}
     for source in sources:
@@ -385,9 +408,18 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], toml_text: str | 
                 faults.append(f"{source.spelling(name)}: expected {expects}; got {raw!r}")
             else:
                 chosen.setdefault(name, parsed)
+    faults += source_faults(tables)
     if faults:
         raise SettingsError("\n".join(("These settings cannot be used:", *faults)))
-    return Settings(**chosen)
+    return Settings(**chosen, sources=tables)
+
+
+def _source_tables(raw: Any, faults: list[str]) -> tuple[Mapping[str, Any], ...]:
+    """Tables of the file; what they hold is never repeated: people put passwords anywhere."""
+    if isinstance(raw, (list, tuple)) and all(isinstance(table, dict) for table in raw):
+        return tuple(raw)
+    faults.append("sources (configuration file): expected tables, each begun with [[sources]]")
+    return ()
 
 
 def _from_environ(environ: Mapping[str, str]) -> dict[str, str]:
@@ -409,6 +441,8 @@ def _from_toml(toml_text: str | None, faults: list[str]) -> dict[str, Any]:
 
 
 def _unknown(source: _Source, name: str) -> str:
+    if name == "sources":
+        return f"{source.spelling(name)}: sources stand in the configuration file alone"
     near = difflib.get_close_matches(name.replace("-", "_"), _SHAPES, n=1)
     hint = f"; did you mean {source.spelling(near[0])}?" if near else ""
     return f"{source.spelling(name)}: there is no such setting{hint}"

@@ -69,7 +69,8 @@ def test_limits_are_read_from_constants_with_a_reason(draw: ModuleType, tmp_path
 def test_every_dependency_has_its_reason() -> None:
     """The decision record and pyproject.toml name the same packages."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    named = [*project["dependencies"], *project["optional-dependencies"]["java"]]
+    extras = project["optional-dependencies"]
+    named = [*project["dependencies"], *extras["java"], *extras["amqp"]]
     record = (ROOT / "docs" / "decisions" / "0002-dependencies.md").read_text()
     assert set(re.findall(r"^\| `([\w-]+)`", record, re.MULTILINE)) == {
         re.split(r"[<>=~]", requirement)[0] for requirement in named

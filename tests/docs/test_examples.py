@@ -2,7 +2,8 @@
 
 In a block marked ``console run`` each line that begins with ``$ `` is a command, and what
 follows must be its output (``...`` stands for anything). Blocks marked ``python run-spark`` are
-executed by ``tests/spark``, those marked ``console session`` by ``tests/e2e``.
+executed by ``tests/spark``, those marked ``console session`` or ``python run-amqp`` by
+``tests/e2e``.
 """
 
 import os
@@ -22,6 +23,7 @@ KNOWN = {
     "console session",
     "json",
     "mermaid",
+    "python run-amqp",
     "python run-spark",
     "text",
     "toml",

@@ -1,5 +1,78 @@
 """AMQP 1.0 connections on an event loop: proton's protocol engine without its sockets.
 
 Called by the AMQP transport, the AMQP source and the AMQP binding of the Subscriptions API. Hides
-proton: its engine, its events, its types.
+proton: its engine, its events, its types. Can be imported where proton is not installed
+(``AVAILABLE``); only an ``Engine`` needs it.
+
+An ``Engine`` is an ``asyncio.Protocol`` for one connection, as a client or as a server. It calls a
+``Handler`` of yours, and you call it and its ``Link`` objects::
+
+    class Echo:                                      # a Handler
+        def link_opened(self, link): link.accept(); link.grant(10)
+        def received(self, link, incoming):
+            message = decode_message(incoming.payload)
+            incoming.settle(ACCEPTED)
+            link.grant(1)
+        ...
+
+    await loop.create_server(lambda: Engine(Echo(), server=True), "127.0.0.1", 0)
+
+What a server should know: a link that the peer opens arrives in ``link_opened`` with ``sending``
+as *this* end sees it (a client's sender is ``sending=False`` here) and ``address`` as the peer asks
+(``dynamic``: give one to ``accept``). ``link.send`` needs ``link.credit`` above 0; ``credited``
+tells of more. After ``closed`` nothing is called any more, and what is still called on links and
+messages does nothing (``send`` must not be).
 """
+
+from distributary.amqp._core import (
+    FRAME_BYTES_MAX,
+    MESSAGE_BYTES_MAX,
+    SESSION_BYTES_MAX,
+    SESSIONS_MAX,
+)
+from distributary.amqp._engine import IDLE_S, Engine
+from distributary.amqp._handler import Handler
+from distributary.amqp._link import (
+    ACCEPTED,
+    RELEASED,
+    Ended,
+    Incoming,
+    Link,
+    Outcome,
+    State,
+)
+from distributary.amqp._login import Login
+from distributary.amqp._message import (
+    AmqpMessage,
+    MessageId,
+    Value,
+    decode_message,
+    encode_message,
+)
+from distributary.amqp._proton import AVAILABLE
+from distributary.amqp._values import AmqpError
+
+__all__ = [
+    "ACCEPTED",
+    "AVAILABLE",
+    "FRAME_BYTES_MAX",
+    "IDLE_S",
+    "MESSAGE_BYTES_MAX",
+    "RELEASED",
+    "SESSIONS_MAX",
+    "SESSION_BYTES_MAX",
+    "AmqpError",
+    "AmqpMessage",
+    "Ended",
+    "Engine",
+    "Handler",
+    "Incoming",
+    "Link",
+    "Login",
+    "MessageId",
+    "Outcome",
+    "State",
+    "Value",
+    "decode_message",
+    "encode_message",
+]

@@ -12,6 +12,7 @@ from distributary.api import _problems
 from distributary.api._description import Description, describe
 from distributary.api._docs import CONTENT_SECURITY_POLICY, build_docs
 from distributary.api._openapi import build_openapi
+from distributary.api._operations import Operations
 from distributary.api._resources import Handler, Resource
 from distributary.api._subscriptions import SubscriptionPaths
 from distributary.api.kubernetes import PATHS, KubernetesApi
@@ -49,7 +50,7 @@ def create_app(
         description: What ``GET /`` says beyond what the code knows.
         kubernetes: Answers the paths of the Kubernetes-shaped API; None: nobody does (404).
     """
-    paths = SubscriptionPaths(subscriptions)
+    paths = SubscriptionPaths(Operations(subscriptions))
     resources = {
         "/": _reading(_describing(description)),
         "/subscriptions": paths.collection,

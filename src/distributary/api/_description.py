@@ -6,13 +6,20 @@ from typing import Any, Final
 
 from distributary import __version__
 from distributary import filter as filter_room
-from distributary.api._sink_schemas import http_settings_schema
-from distributary.control import PAGE_MAX, SUBSCRIPTIONS_MAX
+from distributary.api._sink_schemas import SHORT_DEAD_LETTER, settings_schema
+from distributary.control import PAGE_MAX, PROTOCOLS_ABSENT, SUBSCRIPTIONS_MAX
 from distributary.ingest import SeenNames
-from distributary.resource import CREDENTIAL_TYPES, RESOURCE_BYTES_MAX
-from distributary.resource.api_subscription import CONFIG_KEYS, PROTOCOLS_SUPPORTED, TYPES_MAX
+from distributary.resource import CREDENTIAL_TYPES, RESOURCE_BYTES_MAX, SINK_PORTS
+from distributary.resource.api_subscription import CONFIG_KEYS, PROTOCOLS, TYPES_MAX
 
-_SETTINGS: Final = {"HTTP": http_settings_schema(realized=False)}
+_PROTOCOLS: Final = {
+    name: {
+        "sinkschemes": list(SINK_PORTS[name]),
+        "settings": settings_schema(name, realized=False, dead_letter=SHORT_DEAD_LETTER),
+    }
+    for name in PROTOCOLS
+    if name not in PROTOCOLS_ABSENT
+}
 
 _LINKS: Final = {
     "publish": "/events",
@@ -55,7 +62,7 @@ def describe(description: Description) -> dict[str, Any]:
         "specification": "CloudEvents Subscriptions API 0.1-wip",
         "links": _LINKS,
         "operations": ["create", "retrieve", "query", "update", "delete"],
-        "protocols": {name: {"settings": _SETTINGS[name]} for name in PROTOCOLS_SUPPORTED},
+        "protocols": _PROTOCOLS,
         "dialects": list(filter_room.DIALECTS),
         "subscriptionconfig": CONFIG_KEYS,
         "credentialtypes": list(CREDENTIAL_TYPES),

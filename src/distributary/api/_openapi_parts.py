@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from distributary.api._problems import PROBLEM_TYPE
+from distributary.api._problem_details import PROBLEM_TYPE
 from distributary.api._schema_parts import Schema, ref
 from distributary.errors import CATALOGUE
 

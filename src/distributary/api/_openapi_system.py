@@ -72,8 +72,12 @@ _DESCRIPTION_PROPERTIES: Final[dict[str, Schema]] = {
         "type": "object",
         "propertyNames": {"enum": list(subscription.PROTOCOLS)},
         "additionalProperties": closed(
-            {"settings": {"type": "object", "description": "JSON schema of protocolsettings."}},
-            required=["settings"],
+            {
+                "sinkschemes": _STRINGS
+                | {"description": "Schemes that the URI of a sink may have."},
+                "settings": {"type": "object", "description": "JSON schema of protocolsettings."},
+            },
+            required=["sinkschemes", "settings"],
         ),
     },
     "dialects": {"type": "array", "items": {"enum": list(filter_room.DIALECTS)}},

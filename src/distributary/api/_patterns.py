@@ -7,6 +7,14 @@ generator of test data takes them. Where they cannot be exact they let more thro
 from collections.abc import Iterable
 from typing import Final
 
+from distributary.resource import (
+    KAFKA_HOSTS_MAX,
+    KAFKA_TOPIC_CHARS_MAX,
+    PLACE_SCHEMES,
+    REQUEST_SCHEMES,
+    SINK_PORTS,
+)
+
 _URI_CHAR: Final = r"[A-Za-z0-9\-._~:/?\[\]@!$&'()*+,;=]"
 _PERCENT: Final = "%[0-9A-Fa-f]{2}"
 
@@ -44,11 +52,30 @@ _PORT: Final = (
     "|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 )
 
-HTTP_URI: Final = (
-    rf"^[Hh][Tt][Tt][Pp][Ss]?://(?:{_NAME}|{_IPV4}|\[{_ipv6()}\])(?::{_PORT})?"
-    rf"(?:[/?](?:{_URI_CHAR}|{_PERCENT})*)?$"
-)
-"""An absolute ``http`` or ``https`` URI with a host, without user information and fragment."""
+_AUTHORITY: Final = rf"(?:{_NAME}|{_IPV4}|\[{_ipv6()}\])(?::{_PORT})?"
+_REST: Final = rf"(?:[/?](?:{_URI_CHAR}|{_PERCENT})*)?"
+_PATH: Final = rf"(?:/(?:{_URI_CHAR.replace('?', '')}|{_PERCENT})*)?"
+_TOPIC: Final = f"(?:/[A-Za-z0-9._-]{{0,{KAFKA_TOPIC_CHARS_MAX}}})?"
+
+
+def sink_uri(protocol: str) -> str:
+    """The pattern of an absolute URI of a sink, without user information and fragment.
+
+    Args:
+        protocol: A delivery protocol; its schemes are those of ``resource.SINK_PORTS``.
+    """
+    requests = [each for each in SINK_PORTS[protocol] if each in REQUEST_SCHEMES]
+    others = [each for each in SINK_PORTS[protocol] if each not in REQUEST_SCHEMES]
+    forms = [f"(?:{'|'.join(map(_any_case, requests))})://{_AUTHORITY}{_REST}"] if requests else []
+    if others:
+        hosts, rest = _AUTHORITY, "/?"
+        if protocol == "KAFKA":
+            hosts, rest = f"{_AUTHORITY}(?:,{_AUTHORITY}){{0,{KAFKA_HOSTS_MAX - 1}}}", _TOPIC
+        elif others[0] in PLACE_SCHEMES:
+            rest = _PATH
+        forms.append(f"(?:{'|'.join(map(_any_case, others))})://{hosts}{rest}")
+    return f"^(?:{'|'.join(forms)})$"
+
 
 # Characters of RFC 3986, and beyond ASCII those of RFC 3987.
 _REFERENCE_CHAR: Final = '[^\\u0000-\\u0020"<>\\\\^`{|}%\\u007f-\\u009f\U0010fffe\U0010ffff]'
@@ -78,6 +105,30 @@ TIME: Final = (
 HTTP_NAME: Final = r"^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$"
 """A header name, and an authentication scheme (RFC 9110, section 5.6.2)."""
 
+_BEYOND_PLANES: Final = "".join(
+    chr(plane + last) for plane in range(0x10000, 0x110000, 0x10000) for last in (0xFFFE, 0xFFFF)
+)
+_NO_MQTT_TEXT: Final = (
+    f"\\u0000-\\u001f\\u007f-\\u009f\\ufdd0-\\ufdef\\ufffe\\uffff{_BEYOND_PLANES}"
+)
+
+MQTT_TEXT: Final = f"^[^{_NO_MQTT_TEXT}]*$"
+"""Text that MQTT takes: no control characters, no non-characters."""
+
+MQTT_TOPIC: Final = f"^[^{_NO_MQTT_TEXT}+#]+$"
+"""A topic to publish to: no wildcards."""
+
+PLAIN_TEXT: Final = "^[^\\u0000-\\u001f\\u007f-\\u009f]+$"
+"""Text without control characters."""
+
+KAFKA_TOPIC: Final = "^(?:[A-Za-z0-9_-]|\\.[A-Za-z0-9_-]|\\.\\.[A-Za-z0-9._-])[A-Za-z0-9._-]*$"
+"""The name of a Kafka topic, neither . nor .."""
+
+_NATS_CHAR: Final = "[^\\s\\u0000-\\u001f\\u007f-\\u009f*>.]"
+
+NATS_SUBJECT: Final = f"^{_NATS_CHAR}+(?:\\.{_NATS_CHAR}+)*$"
+"""A subject to publish to: no wildcards, no spaces, no token that is empty."""
+
 FIELD_VALUE: Final = "^(?:[!-~](?:[\\t -~]*[!-~])?)?$"
 """A header value: printable ASCII that neither begins nor ends with a space."""
 
@@ -89,5 +140,6 @@ def any_case_of(names: Iterable[str], *, or_beginning: str) -> str:
 
 
 def _any_case(text: str) -> str:
-    assert not set(text) & set("\\.^$*+?()[]{}|/"), "these would have to be escaped"
-    return "".join(f"[{char.upper()}{char.lower()}]" if char.isalpha() else char for char in text)
+    assert not set(text) & set("\\.^$*?()[]{}|/"), "these would have to be escaped"
+    cased = (f"[{char.upper()}{char.lower()}]" if char.isalpha() else char for char in text)
+    return "".join(cased).replace("+", r"\+")

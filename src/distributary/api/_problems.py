@@ -1,32 +1,21 @@
-"""Errors as problem details (RFC 9457), drawn from ``errors.CATALOGUE``."""
+"""Errors as answers of HTTP with problem details."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
-import msgspec
-import structlog
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from distributary.control import ChangePendingError
-from distributary.errors import (
-    CATALOGUE,
-    DistributaryError,
-    Fault,
-    FaultsError,
-    RequestError,
+from distributary.api._problem_details import (
+    INTERNAL_DETAIL,
+    PROBLEM_TYPE,
+    Problem,
+    describe_error,
 )
-
-PROBLEM_TYPE: Final = "application/problem+json"
-
-RETRY_AFTER_S: Final = 1
-"""With every 503: what is missing (log, store, room) is tried again about as often, seconds."""
+from distributary.errors import DistributaryError
 
 _CODES: Final = {404: "notfound", 405: "method-not-allowed"}
-_INTERNAL_DETAIL: Final = "the server failed; its log says where"
-
-_log = structlog.get_logger(__name__)
 
 
 class MethodNotAllowed(Exception):  # noqa: N818 - an outcome of HTTP, named as RFC 9110 does
@@ -37,28 +26,9 @@ class MethodNotAllowed(Exception):  # noqa: N818 - an outcome of HTTP, named as 
         super().__init__(allow)
 
 
-def problem(
-    code: str,
-    detail: str,
-    *,
-    faults: Iterable[Fault] = (),
-    headers: Mapping[str, str] | None = None,
-) -> Response:
+def problem(code: str, detail: str, *, headers: Mapping[str, str] | None = None) -> Response:
     """An answer of the catalogue's status for *code*."""
-    entry = CATALOGUE[code]
-    body: dict[str, Any] = {
-        "type": "about:blank",
-        "title": entry.title,
-        "status": entry.status,
-        "code": code,
-        "detail": detail,
-        "faults": [{"path": f.path, "code": f.code, "message": f.message} for f in faults],
-    }
-    answer = Response(msgspec.json.encode(body), entry.status, media_type=PROBLEM_TYPE)
-    if entry.status == 503:
-        answer.headers["retry-after"] = str(RETRY_AFTER_S)
-    answer.headers.update(headers or {})
-    return answer
+    return _answer(Problem(code, detail), headers or {})
 
 
 async def answer_error(request: Request, error: Exception) -> Response:
@@ -72,27 +42,22 @@ async def answer_error(request: Request, error: Exception) -> Response:
     if isinstance(error, ClientDisconnect):  # nobody reads this
         return problem("bad-request", "the request ended before its body did")
     assert isinstance(error, DistributaryError)
-    return _of_ours(error)
+    found = describe_error(error)
+    id_ = found.subscription_id
+    return _answer(found, {} if id_ is None else {"location": f"/subscriptions/{id_}"})
 
 
 async def answer_bug(_request: Request, _error: Exception) -> Response:
     """The answer to what should not happen; the server logs the exception itself."""
-    return problem("internal", _INTERNAL_DETAIL)
+    return problem("internal", INTERNAL_DETAIL)
 
 
-def _of_ours(error: DistributaryError) -> Response:
-    if isinstance(error, FaultsError):
-        first = error.faults[0]
-        more = f" (and {len(error.faults) - 1} more)" if len(error.faults) > 1 else ""
-        return problem(error.code, f"{first.path}: {first.message}{more}", faults=error.faults)
-    if isinstance(error, RequestError):
-        return problem(error.request_code, str(error))
-    if isinstance(error, ChangePendingError):
-        location = {} if error.op == "deleted" else {"location": f"/subscriptions/{error.id}"}
-        return problem(error.code, str(error), headers=location)
-    if CATALOGUE[error.code].status >= 500:
-        _log.warning("request-failed", code=error.code, reason=str(error))
-    return problem(error.code, str(error))
+def _answer(found: Problem, headers: Mapping[str, str]) -> Response:
+    answer = Response(found.encode(), found.status, media_type=PROBLEM_TYPE)
+    if found.retry_after_s is not None:
+        answer.headers["retry-after"] = str(found.retry_after_s)
+    answer.headers.update(headers)
+    return answer
 
 
 HANDLED: Final = (MethodNotAllowed, HTTPException, ClientDisconnect, DistributaryError)

@@ -4,15 +4,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from distributary.api import _patterns
-from distributary.api._filter_schemas import FILTER_SCHEMAS
-from distributary.api._schema_parts import Schema, closed, ref
-from distributary.api._sink_schemas import (
-    CONFIG_SCHEMA,
-    SINK_SCHEMA,
-    http_settings_schema,
+from distributary.api._credential_schemas import (
     proposed_credential_schema,
     shown_credential_schema,
 )
+from distributary.api._filter_schemas import FILTER_SCHEMAS
+from distributary.api._schema_parts import Schema, closed, ref
+from distributary.api._settings_schemas import REQUIRED_SETTINGS
+from distributary.api._sink_schemas import CONFIG_SCHEMA, SINK_SCHEMAS, prefix_of
 from distributary.errors import CATALOGUE
 from distributary.resource import URI_CHARS_MAX
 from distributary.resource import api_subscription as subscription
@@ -24,19 +23,28 @@ BEYOND_SCHEMAS: Final[Mapping[str, str]] = {
     "duplicate": "header names that differ in their case alone",
     "duration": "a duration of more than ten years",
     "immutable": "an id in the body of an update that is not the path's",
-    "missing": "a secret that is left out although none is stored",
+    "missing": (
+        "a secret that is left out although none is stored; an address or topic that neither the"
+        " settings nor the path of the sink names"
+    ),
     "nested": "a dead letter sink of a dead letter sink",
+    "not-applicable": "certificates for a sink whose scheme has no TLS",
     "not-boolean": "a CloudEvents SQL expression that is never true or false",
     "syntax": "a text that is no CloudEvents SQL",
     "time": "a day that the month does not have",
     "too-deep": "filters that nest too deep",
-    "too-long": "header fields that are too long together; secrets counted in bytes",
+    "text": "a path that is no UTF-8",
+    "too-long": "a map of settings that is too long together; a text counted in bytes",
     "too-many": "filter expressions that are too many together",
     "type": "a whole number that is written with a fraction (10.0)",
     "unicode": "a text that is no Unicode",
+    "unsupported": "a delivery protocol that this server was installed without",
     "unknown-function": "a CloudEvents SQL function that this server does not have",
     "uri": "a URI with more than its pattern shows: a long host name, http where https is needed",
-    "value": "a wait that is too long or shorter than another, a time that has passed",
+    "value": (
+        "a wait that is too long or shorter than another, a time that has passed, certificates"
+        " that are none, a path that names no place, an identifier with a colon for HTTP"
+    ),
 }
 """Code of a fault -> what it means for a body that satisfies the schema all the same: what only
 the server can tell. A test holds every other fault against the schemas."""
@@ -64,19 +72,18 @@ _FILTERS_SCHEMA: Final[Schema] = {
     "description": "All of them must hold; none: every event passes.",
 }
 
-_PROTOCOL_SCHEMA: Final[Schema] = {
-    "enum": list(subscription.PROTOCOLS_SUPPORTED),
-    "description": "The protocol of deliveries; its case counts.",
-}
 
-
-def _proposal(*, kept: bool) -> Schema:
-    """A subscription as a client writes it.
+def _proposal(protocol: str, *, kept: bool) -> Schema:
+    """A subscription with this protocol, as a client writes it.
 
     Args:
+        protocol: The delivery protocol.
         kept: Its credential may leave out what is stored already: an update's.
     """
-    credential = ref("KeptSinkCredential" if kept else "SinkCredential")
+    prefix = prefix_of(protocol)
+    required = ["sink", "protocol"]
+    if protocol in REQUIRED_SETTINGS:
+        required.append("protocolsettings")
     schema = closed(
         {
             "id": {"description": "Ignored on create; on update absent or as in the path."},
@@ -85,46 +92,75 @@ def _proposal(*, kept: bool) -> Schema:
             "config": ref("Config"),
             "filters": _FILTERS_SCHEMA,
             "filter": ref("EarlierFilter"),
-            "sink": ref("Sink"),
-            **dict.fromkeys(subscription.CREDENTIAL_MEMBERS, credential),
-            "protocol": _PROTOCOL_SCHEMA,
-            "protocolsettings": ref("HttpSettings"),
+            "sink": ref(f"{prefix}Sink"),
+            **dict.fromkeys(
+                subscription.CREDENTIAL_MEMBERS,
+                ref("KeptSinkCredential" if kept else "SinkCredential"),
+            ),
+            "protocol": _protocol_schema(protocol),
+            "protocolsettings": ref(f"{prefix}Settings"),
         },
-        required=("sink", "protocol"),
+        required=required,
     )
     schema["allOf"] = [
         {"not": {"required": ["filter", "filters"]}},
         {"not": {"required": list(subscription.CREDENTIAL_MEMBERS)}},
     ]
-    schema["examples"] = [
-        {
-            "sink": "https://example.com/event-processor",
-            "protocol": "HTTP",
-            "filters": [{"prefix": {"type": "com.example."}}],
-        }
-    ]
     return schema
 
 
-_REALIZED_SCHEMA: Final = closed(
-    {
-        "id": {
-            "type": "string",
-            "pattern": "^[A-Za-z0-9._-]{1,128}$",
-            "readOnly": True,
-            "description": "Given by the server, or the client's own (PUT). Never changes.",
+def _realized(protocol: str) -> Schema:
+    prefix = prefix_of(protocol)
+    return closed(
+        {
+            "id": {
+                "type": "string",
+                "pattern": "^[A-Za-z0-9._-]{1,128}$",
+                "readOnly": True,
+                "description": "Given by the server, or the client's own (PUT). Never changes.",
+            },
+            "source": _SOURCE_SCHEMA,
+            "types": _TYPES_SCHEMA,
+            "config": ref("Config"),
+            "filters": _FILTERS_SCHEMA,
+            "sink": ref(f"{prefix}Sink"),
+            subscription.CREDENTIAL_MEMBERS[0]: ref("ShownSinkCredential"),
+            "protocol": _protocol_schema(protocol),
+            "protocolsettings": ref(f"Realized{prefix}Settings"),
         },
-        "source": _SOURCE_SCHEMA,
-        "types": _TYPES_SCHEMA,
-        "config": ref("Config"),
-        "filters": _FILTERS_SCHEMA,
-        "sink": ref("Sink"),
-        subscription.CREDENTIAL_MEMBERS[0]: shown_credential_schema(),
-        "protocol": _PROTOCOL_SCHEMA,
-        "protocolsettings": ref("RealizedHttpSettings"),
+        required=("id", "filters", "sink", "protocol", "protocolsettings"),
+    )
+
+
+def _protocol_schema(protocol: str) -> Schema:
+    return {"const": protocol, "description": "The protocol of deliveries; its case counts."}
+
+
+def _of_each(name: str, **more: Any) -> Schema:
+    """What differs with the protocol: one of the schemas ``<Prefix><name>``."""
+    names = {each: f"{prefix_of(each)}{name}" for each in subscription.PROTOCOLS}
+    mapping = {each: ref(name)["$ref"] for each, name in names.items()}
+    return {
+        "type": "object",
+        "oneOf": [ref(each) for each in names.values()],
+        "discriminator": {"propertyName": "protocol", "mapping": mapping},
+        **more,
+    }
+
+
+_EXAMPLES: Final = [
+    {
+        "sink": "https://example.com/event-processor",
+        "protocol": "HTTP",
+        "filters": [{"prefix": {"type": "com.example."}}],
     },
-    required=("id", "filters", "sink", "protocol", "protocolsettings"),
-)
+    {
+        "sink": "mqtts://broker.example.com",
+        "protocol": "MQTT5",
+        "protocolsettings": {"topicname": "events/orders"},
+    },
+    {"sink": "kafka://k1.example.com,k2.example.com/orders", "protocol": "KAFKA"},
+]
 
 _PROBLEM_SCHEMA: Final = closed(
     {
@@ -151,15 +187,23 @@ _PROBLEM_SCHEMA: Final = closed(
 
 SCHEMAS: Final[dict[str, Schema]] = {
     **FILTER_SCHEMAS,
-    "Sink": SINK_SCHEMA,
+    **SINK_SCHEMAS,
     "Config": CONFIG_SCHEMA,
-    "HttpSettings": http_settings_schema(realized=False, sink=ref("Sink")),
-    "RealizedHttpSettings": http_settings_schema(realized=True, sink=ref("Sink")),
     "SinkCredential": proposed_credential_schema(kept=False),
     "KeptSinkCredential": proposed_credential_schema(kept=True),
-    "SubscriptionProposal": _proposal(kept=False),
-    "SubscriptionReplacement": _proposal(kept=True),
-    "Subscription": _REALIZED_SCHEMA,
+    "ShownSinkCredential": shown_credential_schema(),
+    **{
+        f"{prefix_of(each)}{name}": schema
+        for each in subscription.PROTOCOLS
+        for name, schema in (
+            ("SubscriptionProposal", _proposal(each, kept=False)),
+            ("SubscriptionReplacement", _proposal(each, kept=True)),
+            ("Subscription", _realized(each)),
+        )
+    },
+    "SubscriptionProposal": _of_each("SubscriptionProposal", examples=_EXAMPLES),
+    "SubscriptionReplacement": _of_each("SubscriptionReplacement", examples=_EXAMPLES),
+    "Subscription": _of_each("Subscription"),
     "Problem": _PROBLEM_SCHEMA,
 }
 """``components/schemas`` of the API description, those of subscriptions and problems."""

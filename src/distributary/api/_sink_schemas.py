@@ -1,25 +1,39 @@
 """JSON schemas of how a subscription's events are made and sent.
 
-Config, sink, settings, credentials. Proposals take what a client may write, realized objects what
-is answered.
+Config, sinks, settings and dead letter sinks. Proposals take what a client may write, realized
+objects what is answered.
 """
 
 from typing import Any, Final
 
 from distributary.api import _patterns
 from distributary.api._schema_parts import Schema, closed, ref
-from distributary.resource import SECRET_MEMBERS, URI_CHARS_MAX, CredentialType
+from distributary.api._settings_schemas import OWN_SETTINGS, PLACED_SETTINGS, REQUIRED_SETTINGS
+from distributary.resource import SINK_PORTS, URI_CHARS_MAX
 from distributary.resource import api_subscription as subscription
 
 _DURATION_CHARS_MAX: Final = 64
 """That of ``policy.parse_duration_s``."""
 
-SINK_SCHEMA: Final[Schema] = {
-    "type": "string",
-    "pattern": _patterns.HTTP_URI,
-    "maxLength": URI_CHARS_MAX,
-    "description": "Absolute http or https URI, without user information and fragment.",
-}
+
+def prefix_of(protocol: str) -> str:
+    """What the names of a protocol's schemas begin with."""
+    return protocol.capitalize()
+
+
+def sink_schema(protocol: str) -> Schema:
+    """``sink`` of a subscription with this protocol."""
+    schemes = ", ".join(SINK_PORTS[protocol])
+    several = " Several hosts, separated by commas." if protocol == "KAFKA" else ""
+    return {
+        "type": "string",
+        "pattern": _patterns.sink_uri(protocol),
+        "maxLength": URI_CHARS_MAX,
+        "description": (
+            f"Absolute URI with one of the schemes {schemes}, without user information and"
+            f" fragment.{several}"
+        ),
+    }
 
 
 def _with_patterns(schema: Any) -> Any:
@@ -79,161 +93,123 @@ _RATE_SCHEMA: Final[Schema] = {
     "description": "Most deliveries a second; absent: no limit.",
 }
 
-_HEADERS_SCHEMA: Final[Schema] = {
-    "type": "object",
-    "propertyNames": {
-        "pattern": _patterns.HTTP_NAME,
-        "not": {"pattern": _patterns.any_case_of(subscription.OWN_HEADERS, or_beginning="ce-")},
-    },
-    "additionalProperties": {"type": "string", "pattern": _patterns.FIELD_VALUE},
-    "maxProperties": subscription.HEADERS_MAX,
-    "default": {},
-    "description": (
-        f"Custom header fields, at most {subscription.HEADERS_BYTES_MAX} bytes together."
-        " They are shown to whoever can read the subscription."
-    ),
+_CERTIFICATES_SCHEMA: Final[Schema] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": subscription.CA_CERTS_CHARS_MAX,
+    "pattern": "-----BEGIN CERTIFICATE-----",
+    "description": "PEM of certificates that the sink is trusted by, besides the system's.",
 }
 
 
-def _format_schema(*, realized: bool) -> Schema:
+def _format_schema(protocol: str, *, realized: bool) -> Schema:
+    formats: list[str] = list(subscription.PROTOCOL_SETTINGS[protocol].formats)
     return {
-        "enum": ["binary", "structured"] if realized else ["binary", "structured", "json"],
-        "default": "binary",
-        "description": "Content mode of the CloudEvents HTTP binding (json: structured).",
+        "enum": formats if realized else [*formats, "json"],
+        "default": formats[0],
+        "description": "Content mode of the CloudEvents binding (json: structured).",
     }
 
 
-def http_settings_schema(
-    *, realized: bool, sink: Schema = SINK_SCHEMA, dead_letter_allowed: bool = True
-) -> Schema:
-    """``protocolsettings`` of HTTP.
+def settings_schema(protocol: str, *, realized: bool, dead_letter: Schema | None) -> Schema:
+    """``protocolsettings`` of this protocol.
 
     Args:
+        protocol: The delivery protocol.
         realized: As it is answered, with every default; else as a client writes it.
-        sink: What stands where a sink may: its schema, or a reference to it.
-        dead_letter_allowed: False inside a dead letter sink, which has none of its own.
+        dead_letter: What ``deadLetterSink`` may be; None inside a dead letter sink, which has none
+            of its own.
     """
     delivery = {**_DELIVERY_PROPERTIES, "rateLimit": _RATE_SCHEMA}
-    if dead_letter_allowed:
-        delivery["deadLetterSink"] = _dead_letter_sink(realized=realized, sink=sink)
+    if dead_letter is not None:
+        delivery["deadLetterSink"] = dead_letter
     if not realized:  # Knative's DeliverySpec has it here
-        delivery["format"] = _format_schema(realized=False)
+        delivery["format"] = _format_schema(protocol, realized=False)
+    own = OWN_SETTINGS[protocol]
     properties = {
-        "headers": _HEADERS_SCHEMA,
-        "method": {"enum": list(subscription.HTTP_METHODS), "default": "POST"},
-        "format": _format_schema(realized=realized),
+        **own,
+        "format": _format_schema(protocol, realized=realized),
+        "cacerts": _CERTIFICATES_SCHEMA,
         "delivery": closed(delivery, required=_DELIVERY_PROPERTIES if realized else ())
         | {"description": "How often an event is sent, and how long is waited between."},
     }
-    return closed(properties, required=properties if realized else ())
+    required = [*REQUIRED_SETTINGS.get(protocol, ())]
+    if realized:
+        required += [PLACED_SETTINGS[protocol]] if protocol in PLACED_SETTINGS else []
+        required += [name for name, schema in own.items() if "default" in schema]
+        required += ["format", "delivery"]
+    return closed(properties, required=required)
 
 
-def _dead_letter_sink(*, realized: bool, sink: Schema) -> Schema:
-    properties = {
-        "sink": sink,
-        "protocol": {"enum": list(subscription.PROTOCOLS_SUPPORTED)},
-        "protocolsettings": http_settings_schema(realized=realized, dead_letter_allowed=False),
-    }
+SHORT_DEAD_LETTER: Final[Schema] = {
+    "type": ["string", "object"],
+    "description": (
+        "Where an event goes that could not be delivered: a URI (same protocol and settings), or"
+        " an object with sink, protocol and protocolsettings; see /openapi.json."
+    ),
+}
+"""Dead letter sinks where their schema would be longer than all the others."""
+
+
+def _dead_letter_sink(protocol: str, *, realized: bool) -> Schema:
+    """A dead letter sink in a subscription with this protocol."""
+    own = _dead_letter_object(protocol, realized=realized)
+    if not realized:
+        own["required"].remove("protocol")  # that of the subscription
+    others = [each for each in subscription.PROTOCOLS if each != protocol]
     return {
         "description": (
             "Where an event goes that could not be delivered: a URI (same protocol and settings)"
             " or a sink with its own. It gets no credential. Absent: the server keeps it."
         ),
-        "anyOf": [sink, closed(properties, required=properties if realized else ("sink",))],
+        "anyOf": [
+            ref(f"{prefix_of(protocol)}Sink"),
+            own,
+            *(ref(_dead_letter_name(each, realized=realized)) for each in others),
+        ],
     }
 
 
-_TOKEN_SCHEMA: Final[Schema] = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": subscription.TOKEN_CHARS_MAX,
-    "pattern": "^[!-~](?:[ -~]*[!-~])?$",
+def _dead_letter_object(protocol: str, *, realized: bool) -> Schema:
+    prefix = prefix_of(protocol)
+    required = ["sink", "protocol"]
+    if realized or protocol in REQUIRED_SETTINGS:
+        required.append("protocolsettings")
+    return closed(
+        {
+            "sink": ref(f"{prefix}Sink"),
+            "protocol": {"const": protocol},
+            "protocolsettings": ref(_dead_letter_name(protocol, realized=realized) + "Settings"),
+        },
+        required=required,
+    )
+
+
+def _dead_letter_name(protocol: str, *, realized: bool) -> str:
+    return f"{'Realized' if realized else ''}{prefix_of(protocol)}DeadLetter"
+
+
+def _schemas_of(protocol: str) -> dict[str, Schema]:
+    prefix = prefix_of(protocol)
+    schemas = {f"{prefix}Sink": sink_schema(protocol)}
+    for realized in (False, True):
+        letter = _dead_letter_name(protocol, realized=realized)
+        schemas |= {
+            letter.replace("DeadLetter", "Settings"): settings_schema(
+                protocol,
+                realized=realized,
+                dead_letter=_dead_letter_sink(protocol, realized=realized),
+            ),
+            letter: _dead_letter_object(protocol, realized=realized),
+            f"{letter}Settings": settings_schema(protocol, realized=realized, dead_letter=None),
+        }
+    return schemas
+
+
+SINK_SCHEMAS: Final[dict[str, Schema]] = {
+    name: schema
+    for protocol in subscription.PROTOCOLS
+    for name, schema in _schemas_of(protocol).items()
 }
-
-_CREDENTIAL_PROPERTIES: Final[dict[str, Schema]] = {
-    "identifier": {
-        "type": "string",
-        "minLength": 1,
-        "maxLength": subscription.IDENTIFIER_BYTES_MAX,
-        "pattern": "^[^:\\u0000-\\u001f\\u007f-\\u009f]+$",
-        "description": "Account name.",
-    },
-    "secret": {
-        "type": "string",
-        "minLength": 1,
-        "maxLength": subscription.SECRET_BYTES_MAX,
-        "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]+$",
-        "description": "Password.",
-    },
-    "accessToken": _TOKEN_SCHEMA,
-    "accessTokenType": {
-        "type": "string",
-        "minLength": 1,
-        "maxLength": subscription.TOKEN_TYPE_CHARS_MAX,
-        "pattern": _patterns.HTTP_NAME,
-        "examples": ["Bearer"],
-    },
-    "accessTokenExpiresUtc": {
-        "type": "string",
-        "pattern": _patterns.TIME,
-        "description": "From then on no request leaves with the token (RFC 3339).",
-    },
-    "refreshToken": _TOKEN_SCHEMA,
-    "refreshTokenEndpoint": ref("Sink") | {"description": "Trades it; https, or on this machine."},
-}
-
-
-def proposed_credential_schema(*, kept: bool) -> Schema:
-    """``sinkCredential`` as a client writes it, in either spelling of each member.
-
-    Args:
-        kept: All secrets may be left out where they are stored already (decision 10).
-    """
-    kinds = [_proposed(type_, bare=False) for type_ in subscription.CREDENTIAL_SHAPE]
-    if kept:
-        kinds += [_proposed(type_, bare=True) for type_ in subscription.CREDENTIAL_SHAPE]
-    return {
-        "description": "Authorizes deliveries at the subscription's own sink.",
-        "anyOf": kinds,
-    }
-
-
-def _proposed(type_: CredentialType, *, bare: bool) -> Schema:
-    """A credential of this type; *bare*: without its secrets, which are stored."""
-    properties: dict[str, Schema] = {"credentialType": {"const": type_}}
-    required = ["credentialType"]
-    for name, is_required in subscription.CREDENTIAL_SHAPE[type_].items():
-        secret = name in SECRET_MEMBERS[type_]
-        if secret and bare:
-            continue
-        properties[name] = _CREDENTIAL_PROPERTIES[name] | ({"writeOnly": True} if secret else {})
-        if is_required and (not bare or name == "identifier"):
-            required.append(name)
-    spelled = {
-        spelling: schema
-        for name, schema in properties.items()
-        for spelling in dict.fromkeys((name, name.lower()))
-    }
-    twice = [name for name in properties if name != name.lower()]
-    schema = closed(spelled, required=[name for name in required if name not in twice])
-    schema["allOf"] = [
-        {"oneOf": [{"required": [name]}, {"required": [name.lower()]}]}
-        if name in required
-        else {"not": {"required": [name, name.lower()]}}
-        for name in twice
-    ]
-    return schema
-
-
-def shown_credential_schema() -> Schema:
-    """``sinkCredential`` as it is answered: no secrets, in the names of the reference."""
-    shown = {
-        name: _CREDENTIAL_PROPERTIES[name]
-        for type_, shape in subscription.CREDENTIAL_SHAPE.items()
-        for name in shape
-        if name not in SECRET_MEMBERS[type_]
-    }
-    kinds: Schema = {"enum": list(subscription.CREDENTIAL_SHAPE)}
-    return closed({"credentialType": kinds} | shown, required=("credentialType",)) | {
-        "description": "What may be shown of the credential; its secrets never are."
-    }
+"""For each protocol ``<Prefix>Sink``, ``<Prefix>Settings``, ``<Prefix>DeadLetter``,
+``<Prefix>DeadLetterSettings``, and the three last as they are realized (``Realized<Prefix>...``)."""

@@ -68,6 +68,9 @@ HELPS = {
     "timer_ticks_skipped_total": "Events that timers did not make, by reason",
     "objects_reconciled_total": "Brokers, Triggers, Channels and Subscriptions looked at",
     "objects_reconciled_again_total": "Those of them that have to be looked at again",
+    "source_messages_total": "Messages of sources, by what came of them: taken, refused, retried",
+    "source_reading": "1 while a source is connected to its broker",
+    "source_unsettled": "Messages that a source has taken and not settled",
     "subscriptions_ended_total": "Subscriptions that ended by themselves, by reason",
 }
 

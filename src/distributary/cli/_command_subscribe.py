@@ -23,13 +23,40 @@ from distributary.errors import SettingsError
 
 __all__ = ["subscribe", "subscriptions"]
 
+Protocol = Literal["HTTP", "MQTT3", "MQTT5", "AMQP", "KAFKA", "NATS"]
+
 subscriptions = typer.Typer(no_args_is_help=True, help="List, show and delete subscriptions.")
 
 
 def subscribe(
-    sink: Annotated[str, typer.Option(help="URL that matching events are posted to.")],
+    sink: Annotated[
+        str,
+        typer.Option(metavar="URI", help="Where matching events are sent; several Kafka hosts."),
+    ],
     *,
     url: Url = DEFAULT_URL,
+    protocol: Annotated[
+        Protocol, typer.Option(help="How they are sent there: the delivery protocol.")
+    ] = "HTTP",
+    topic: Annotated[
+        Text, typer.Option(help="Topic to publish to (MQTT, KAFKA): the setting topicname.")
+    ] = None,
+    address: Annotated[
+        Text, typer.Option(help="Node to send to (AMQP): the setting address.")
+    ] = None,
+    nats_subject: Annotated[
+        Text, typer.Option(help="Subject to publish to (NATS): the setting subject.")
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Any protocol setting: text as it stands, others as JSON (qos=2).",
+        ),
+    ] = None,
+    cacerts: Annotated[
+        Text, typer.Option(metavar="PATH", help="Certificates (PEM) that the sink is trusted by.")
+    ] = None,
     id_: Annotated[
         Text, typer.Option("--id", help="Id to create, or to replace if it is there.")
     ] = None,
@@ -44,7 +71,8 @@ def subscribe(
     prefix: Prefix = None,
     suffix: Suffix = None,
     header: Annotated[
-        list[str] | None, typer.Option(metavar="NAME:TEXT", help="A header of every delivery.")
+        list[str] | None,
+        typer.Option(metavar="NAME:TEXT", help="A header of every delivery (HTTP)."),
     ] = None,
     format_: Annotated[
         Literal["binary", "structured"] | None,
@@ -63,7 +91,7 @@ def subscribe(
         float | None, typer.Option(help="Most deliveries a second to this sink.")
     ] = None,
     dead_letter_sink: Annotated[
-        Text, typer.Option(metavar="URL", help="Gets what cannot be delivered.")
+        Text, typer.Option(metavar="URI|JSON", help="Gets what cannot be delivered.")
     ] = None,
     start: Annotated[
         Text,
@@ -121,6 +149,12 @@ def subscribe(
 
       distributary subscribe --sink https://example.com/hook --credential-type PLAIN
       --identifier me --secret-from env:HOOK_PASSWORD
+
+      distributary subscribe --protocol MQTT5 --sink mqtts://broker.example.com --topic orders
+      --setting qos=2 --setting 'userproperties={"tenant": "blue"}'
+
+      distributary subscribe --protocol KAFKA --sink kafka://k1:9092,k2:9092/orders
+      --setting partitionkeyextractor=partitionkey
     """
     try:
         credential = _credential.credential_of(
@@ -141,7 +175,12 @@ def subscribe(
         raise SettingsError(str(error)) from error
     wish = _subscribe.Wish(
         sink=sink,
-        id=id_,
+        protocol=protocol,
+        topic=topic,
+        address=address,
+        nats_subject=nats_subject,
+        settings=tuple(setting or ()),
+        cacerts=cacerts,
         types=tuple(type_ or ()),
         source=source,
         filters=tuple(filter_ or ()),
@@ -165,12 +204,12 @@ def subscribe(
         data=data,
         credential=credential,
     )
-    address = _http.parse_address(url)
+    server = _http.parse_address(url)
     try:
-        _subscribe.body_of(wish)
+        body = _subscribe.body_of(wish)
     except ValueError as error:
         raise SettingsError(str(error)) from error
-    raise typer.Exit(_subscribe.subscribe(address, wish))
+    raise typer.Exit(_subscribe.subscribe(server, id_, body))
 
 
 @subscriptions.command("list")

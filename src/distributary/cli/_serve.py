@@ -34,7 +34,16 @@ def load_settings(flags: dict[str, Any], config: str | None) -> settings.Setting
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"The configuration file {path} cannot be read: {error}") from error
-    return settings.load(flags, os.environ, text)
+    return settings.load(flags, os.environ, text, _source_faults)
+
+
+def _source_faults(tables: settings.Tables) -> list[str]:
+    if not tables:
+        return []
+    # What sources hang on loads in a quarter of a second; most servers have none.
+    from distributary import source  # noqa: PLC0415 - see above
+
+    return source.read_tables(tables, os.environ)[1]
 
 
 def command() -> Callable[..., None]:
@@ -63,6 +72,7 @@ _HELP = """Run the server: ingest, log, pipeline and deliveries, all on this mac
 
 Every option is also an environment variable ([bold]--data-dir[/]: DISTRIBUTARY_DATA_DIR) and a
 key of the TOML file ([bold]data_dir[/]); a flag wins over the environment, that over the file.
+Sources, the brokers that are read from, stand in the file alone: tables [bold]\\[\\[sources]][/].
 
 [bold]Examples[/]
 

@@ -6,6 +6,7 @@ with it the server alone decides; its faults are shown as they come.
 
 import asyncio
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -22,13 +23,41 @@ __all__ = ["Wish", "body_of", "call", "delete", "get", "list_all", "parse_pair",
 
 DIALECTS_OF_PAIRS = ("exact", "prefix", "suffix")
 
+TEXT_SETTINGS = frozenset(
+    {
+        "method",
+        "topicname",
+        "address",
+        "linkname",
+        "sendersettlementmode",
+        "partitionkeyextractor",
+        "clientid",
+        "acks",
+        "subject",
+    }
+)
+"""Settings that ``--setting`` takes as they stand: ``acks=1`` and ``topicname=1`` are texts."""
+
+_FLAGS = {
+    "headers": "--header",
+    "format": "--format",
+    "cacerts": "--cacerts",
+    "delivery": "--retry and the flags beside it",
+}
+"""Settings that have flags of their own -> which."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
     """What the flags of ``subscribe`` said; empty and None: not said."""
 
     sink: str
-    id: str | None = None
+    protocol: str = "HTTP"
+    topic: str | None = None
+    address: str | None = None
+    nats_subject: str | None = None
+    settings: tuple[str, ...] = field(default=(), repr=False)
+    cacerts: str | None = None
     types: tuple[str, ...] = ()
     source: str | None = None
     filters: tuple[str, ...] = ()
@@ -69,9 +98,10 @@ def body_of(wish: Wish) -> dict[str, Any]:
     """The subscription object to send; absent members take the server's defaults.
 
     Raises:
-        ValueError: A flag cannot be read (a filter that is no JSON, a pair without ``=``).
+        ValueError: A flag cannot be read (a filter that is no JSON, a pair without ``=``, a file
+            that is not there), or says what another one says.
     """
-    body: dict[str, Any] = {"sink": wish.sink, "protocol": "HTTP"}
+    body: dict[str, Any] = {"sink": wish.sink, "protocol": wish.protocol}
     if wish.types:
         body["types"] = list(wish.types)
     if wish.source is not None:
@@ -121,14 +151,54 @@ def _settings_of(wish: Wish) -> dict[str, Any]:
         "backoffMax": wish.backoff_max,
         "timeout": wish.timeout,
         "rateLimit": wish.rate_limit,
-        "deadLetterSink": wish.dead_letter_sink,
+        "deadLetterSink": _uri_or_object("--dead-letter-sink", wish.dead_letter_sink),
     }
     chosen: dict[str, Any] = {
         "headers": dict(parse_pair(text, ":") for text in wish.headers),
         "format": wish.format,
         "delivery": {name: value for name, value in delivery.items() if value is not None},
     }
-    return {name: value for name, value in chosen.items() if value}
+    return _own_settings_of(wish) | {name: value for name, value in chosen.items() if value}
+
+
+def _own_settings_of(wish: Wish) -> dict[str, Any]:
+    """The settings that the protocol has alone, from their own flags and from ``--setting``."""
+    said = {
+        "topicname": wish.topic,
+        "address": wish.address,
+        "subject": wish.nats_subject,
+        "cacerts": None if wish.cacerts is None else _read_text("--cacerts", wish.cacerts),
+    }
+    settings: dict[str, Any] = {name: text for name, text in said.items() if text is not None}
+    for pair in wish.settings:
+        name, text = parse_pair(pair)
+        if name in settings:
+            raise ValueError(f"--setting {name}: it is said twice")
+        if name in _FLAGS:
+            raise ValueError(f"--setting {name}: say it with {_FLAGS[name]}")
+        settings[name] = text if name in TEXT_SETTINGS else _json_or_text(text)
+    return settings
+
+
+def _uri_or_object(flag: str, text: str | None) -> Any:
+    """A sink of the same protocol by its URI, or any as a JSON object."""
+    return _parse_json(flag, text) if text is not None and text.startswith("{") else text
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.MsgspecError:
+        return text
+
+
+def _read_text(flag: str, path: str) -> str:
+    try:
+        return Path(path).expanduser().read_text(encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"{flag}: cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise ValueError(f"{flag}: {path} is not text in UTF-8") from None
 
 
 def call(address: Address, method: str, path: str, body: object = None) -> Response:
@@ -157,13 +227,12 @@ def _checked(response: Response) -> Any:
     return response.json()
 
 
-def subscribe(address: Address, wish: Wish) -> int:
+def subscribe(address: Address, id_: str | None, body: dict[str, Any]) -> int:
     """Create (with an id: create or replace) and print the realized subscription."""
-    body = body_of(wish)
-    if wish.id is None:
+    if id_ is None:
         realized = _checked(call(address, "POST", "/subscriptions", body))
     else:
-        realized = _checked(call(address, "PUT", _path(wish.id), body))
+        realized = _checked(call(address, "PUT", _path(id_), body))
     _print_json(realized)
     return _console.OK
 
@@ -190,10 +259,11 @@ def list_all(address: Address, *, as_json: bool) -> int:
         for row in rows:
             print(msgspec.json.encode(row).decode())
         return _console.OK
-    table = Table("id", "sink", "source", "types", "filters")
+    table = Table("id", "protocol", "sink", "source", "types", "filters")
     for row in rows:
         cells = (
             row.get("id", ""),
+            row.get("protocol", ""),
             row.get("sink", ""),
             row.get("source", ""),
             ", ".join(row.get("types") or ()),

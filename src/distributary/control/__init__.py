@@ -36,7 +36,12 @@ from distributary.control._stored import (
 )
 from distributary.control._subscriptions import PAGE_MAX, Subscriptions
 from distributary.control._timers import TickAppender, Timers
-from distributary.control._wiring import delivery_policy, route_policy, rules
+from distributary.control._wiring import (
+    PROTOCOLS_ABSENT,
+    delivery_policy,
+    route_policy,
+    rules,
+)
 
 __all__ = [
     "ANY_TAG",
@@ -44,6 +49,7 @@ __all__ = [
     "KEY_FILE_NAME",
     "NO_PRECONDITION",
     "PAGE_MAX",
+    "PROTOCOLS_ABSENT",
     "SUBSCRIPTIONS_MAX",
     "AppliedRoute",
     "ChangePendingError",

@@ -1,14 +1,25 @@
 """Where the rooms below meet: validation needs dialects and durations, delivery a policy."""
 
+from collections.abc import Mapping
+from typing import Final
+
+from distributary import amqp
 from distributary import filter as filter_room
 from distributary.control._route_settings import RouteSettings
 from distributary.policy import BackoffPolicy, DeliveryPolicy, parse_duration_s
 from distributary.resource import DeliverySpec, Rules, SinkRule
 
+PROTOCOLS_ABSENT: Final[Mapping[str, str]] = (
+    {}
+    if amqp.AVAILABLE
+    else {"AMQP": "delivery by AMQP needs the extra distributary[amqp], which is not installed"}
+)
+"""Delivery protocols that this installation cannot speak -> what it needs to, for people."""
+
 
 def rules(sinks: SinkRule) -> Rules:
     """What proposals are checked against, with this version's filter dialects."""
-    return Rules(sinks, filter_room.check, parse_duration_s)
+    return Rules(sinks, filter_room.check, parse_duration_s, protocols_absent=PROTOCOLS_ABSENT)
 
 
 def delivery_policy(spec: DeliverySpec) -> DeliveryPolicy:

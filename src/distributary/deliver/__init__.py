@@ -16,13 +16,14 @@ from distributary.deliver._addresses import (
     parse_networks,
 )
 from distributary.deliver._breaker import TRANSITIONS, BreakerEvent, BreakerState
-from distributary.deliver._broker import BrokerTransport, Flight, Session
+from distributary.deliver._broker import BrokerTransport
 from distributary.deliver._connector import Connector
 from distributary.deliver._destination import Destination
 from distributary.deliver._dispatcher import Dispatcher
 from distributary.deliver._endpoint import Endpoint
 from distributary.deliver._lane import Admission, LaneState
 from distributary.deliver._resolver import CachingResolver, Resolver, SystemResolver
+from distributary.deliver._session import Flight, Lost, Opener, Session
 from distributary.deliver._shared import Limits, attribute_bytes
 from distributary.deliver._timers import LoopTimers, TimerHandle, Timers
 from distributary.deliver._transport import (
@@ -59,6 +60,8 @@ __all__ = [
     "LaneState",
     "Limits",
     "LoopTimers",
+    "Lost",
+    "Opener",
     "Resolver",
     "Session",
     "SystemResolver",

@@ -52,7 +52,7 @@ class Wheel:
     def __init__(self, loop: asyncio.AbstractEventLoop, monotonic_s: Callable[[], float]) -> None:
         self._loop = loop
         self._monotonic_s = monotonic_s
-        self._slots: dict[int, list[Watched]] = {}
+        self._slots: dict[int, dict[Watched, None]] = {}
         self._tick = 0
         self._late = False
         self._timer: asyncio.TimerHandle | None = None
@@ -69,9 +69,15 @@ class Wheel:
         watched.slot = tick
         slot = self._slots.get(tick)
         if slot is None:
-            self._slots[tick] = [watched]
+            self._slots[tick] = {watched: None}
         else:
-            slot.append(watched)
+            slot[watched] = None
+
+    def forget(self, watched: Watched) -> None:
+        """Look at *watched* no more; harmless where it is not watched."""
+        slot = self._slots.get(watched.slot)
+        if slot is not None:
+            slot.pop(watched, None)
 
     def _turn(self) -> None:
         now_s = self._monotonic_s()

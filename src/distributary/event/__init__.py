@@ -8,12 +8,15 @@ The promise of every decoder here: any bytes give events or an ``EventError`` (o
 ``UnsupportedFormatError``), nothing else.
 """
 
-from distributary.event import http, json_format, record
+from distributary.event import amqp, http, json_format, kafka, mqtt, nats, record
 from distributary.event._event import AttributeValue, Event, canonical
+from distributary.event._syntax import is_name
 from distributary.event._validity import (
     ATTRIBUTE_CHARS_MAX,
     ATTRIBUTES_MAX,
     FAULTS_MAX,
+    NAME_CHARS_MAX,
+    RESERVED_NAMES,
     SPECVERSIONS,
     validate,
 )
@@ -25,13 +28,20 @@ __all__ = [
     "ATTRIBUTE_CHARS_MAX",
     "BATCH_EVENTS_MAX",
     "FAULTS_MAX",
+    "NAME_CHARS_MAX",
+    "RESERVED_NAMES",
     "SPECVERSIONS",
     "AttributeValue",
     "Event",
     "UnsupportedFormatError",
+    "amqp",
     "canonical",
     "http",
+    "is_name",
     "json_format",
+    "kafka",
+    "mqtt",
+    "nats",
     "record",
     "validate",
 ]

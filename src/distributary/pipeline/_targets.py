@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from distributary.control import (
+    PROTOCOLS_ABSENT,
     Directory,
     Keys,
     Listed,
@@ -22,7 +23,7 @@ from distributary.errors import StoreError
 from distributary.flow import RouteRecord
 from distributary.pipeline._ports import RouteTarget
 from distributary.policy import DeliveryPolicy
-from distributary.resource import Credential, DeliverySpec, HttpSettings
+from distributary.resource import Credential, DeadLetterSpec, HttpSettings, SubscriptionSpec
 
 ALONE_COUNT_MAX = 64
 """With more resources than this it is taken that they have several sinks, unseen."""
@@ -117,9 +118,11 @@ class DirectoryTargets:
         if isinstance(listed, ListedRoute):
             return _route_target(listed)
         try:
-            return _target(listed, self._directory.credential(route))
+            target = _target(listed, self._directory.credential(route))
         except StoreError as error:
             return self._unusable(_target(listed, None), str(error), route)
+        absent = PROTOCOLS_ABSENT.get(listed.spec.protocol)
+        return target if absent is None else self._unusable(target, absent, route)
 
     def _unusable(self, target: RouteTarget, reason: str, route: str) -> RouteTarget:
         self._report("subscription-unusable", {"route": route, "reason": reason})
@@ -175,24 +178,31 @@ def _endpoint(
 def _target(listed: Listed, credential: Credential | None) -> RouteTarget:
     spec = listed.spec
     dead = spec.delivery.dead_letter
-    sink = _destination(spec.sink, spec.protocol, spec.http, spec.delivery)
+    sink = _destination(spec)
     return RouteTarget(
         listed.revision,
         # For its own sink alone: a dead letter sink never gets it (decision 10).
         dataclasses.replace(sink, credential=credential),
-        None if dead is None else _destination(dead.sink, dead.protocol, dead.http, dead.delivery),
+        None if dead is None else _destination(dead),
         spec.config.events_max,
     )
 
 
-def _destination(
-    uri: str, protocol: str, http: HttpSettings, delivery: DeliverySpec
-) -> Destination:
-    return Destination(
-        uri=uri,
-        protocol=protocol,
-        method=http.method.encode(),
-        headers=tuple((name.encode(), value.encode("latin-1")) for name, value in http.headers),
-        format=http.format,
-        policy=delivery_policy(delivery),
+def _destination(spec: SubscriptionSpec | DeadLetterSpec) -> Destination:
+    """Where and how *spec* wants its events sent, without its credential."""
+    settings = spec.settings
+    sink = Destination(
+        uri=spec.sink,
+        protocol=spec.protocol,
+        format=spec.format,
+        policy=delivery_policy(spec.delivery),
+        unusable=PROTOCOLS_ABSENT.get(spec.protocol),
+        ca_certs=spec.ca_certs,
+    )
+    if not isinstance(settings, HttpSettings):
+        return dataclasses.replace(sink, settings=settings)
+    return dataclasses.replace(
+        sink,
+        method=settings.method.encode(),
+        headers=tuple((name.encode(), value.encode("latin-1")) for name, value in settings.headers),
     )

@@ -1,4 +1,8 @@
-"""The transports of an owner, one for each protocol that this version delivers by."""
+"""The transports of an owner, one for each delivery protocol.
+
+Their client libraries are imported when the first connection is opened: an owner that delivers
+by HTTP alone holds none of them.
+"""
 
 import asyncio
 
@@ -11,6 +15,7 @@ from distributary.deliver import (
     Transport,
     parse_networks,
 )
+from distributary.deliver.transports import amqp, kafka, mqtt, nats
 from distributary.deliver.transports.http import HttpTransport
 
 
@@ -27,4 +32,12 @@ def make_transports(
     clock = SystemClock()
     rule = AddressRule(parse_networks(allow_sinks), loopback_allowed=loopback_only)
     connector = Connector(rule, CachingResolver(SystemResolver(), clock))
-    return {"HTTP": HttpTransport(connector, clock, loop)}
+    by_mqtt = mqtt.make(connector, clock, loop)  # of either version: the destination says which
+    return {
+        "HTTP": HttpTransport(connector, clock, loop),
+        "MQTT3": by_mqtt,
+        "MQTT5": by_mqtt,
+        "AMQP": amqp.make(connector, clock, loop),
+        "KAFKA": kafka.make(connector, clock, loop),
+        "NATS": nats.make(connector, clock, loop),
+    }

@@ -24,6 +24,13 @@ from distributary.resource._credential import (
 )
 from distributary.resource._faults import FAULTS_MAX, Faults
 from distributary.resource._json import JSON_DEPTH_MAX, RESOURCE_BYTES_MAX, decode_json
+from distributary.resource._places import (
+    AMQP_ADDRESS_BYTES_MAX,
+    KAFKA_TOPIC_CHARS_MAX,
+    MQTT_TOPIC_BYTES_MAX,
+    NATS_RESERVED,
+    NATS_SUBJECT_BYTES_MAX,
+)
 from distributary.resource._rules import FilterCheck, Rules
 from distributary.resource._sinks import (
     DENIED_NETWORKS,
@@ -31,7 +38,14 @@ from distributary.resource._sinks import (
     METADATA_NETWORKS,
     SinkRule,
 )
-from distributary.resource._uri import URI_CHARS_MAX
+from distributary.resource._uri import (
+    KAFKA_HOSTS_MAX,
+    PLACE_SCHEMES,
+    REQUEST_SCHEMES,
+    URI_CHARS_MAX,
+    SinkUri,
+    broker_uri,
+)
 from distributary.resource.api_subscription import (
     ConfigSpec,
     DeadLetterSpec,
@@ -41,12 +55,20 @@ from distributary.resource.api_subscription import (
 )
 
 __all__ = [
+    "AMQP_ADDRESS_BYTES_MAX",
     "CREDENTIAL_TYPES",
     "DENIED_NETWORKS",
     "FAULTS_MAX",
     "JSON_DEPTH_MAX",
+    "KAFKA_HOSTS_MAX",
+    "KAFKA_TOPIC_CHARS_MAX",
     "LOCAL_NETWORKS",
     "METADATA_NETWORKS",
+    "MQTT_TOPIC_BYTES_MAX",
+    "NATS_RESERVED",
+    "NATS_SUBJECT_BYTES_MAX",
+    "PLACE_SCHEMES",
+    "REQUEST_SCHEMES",
     "RESOURCE_BYTES_MAX",
     "SECRET_MEMBERS",
     "SINK_PORTS",
@@ -67,7 +89,9 @@ __all__ = [
     "NatsSettings",
     "Rules",
     "SinkRule",
+    "SinkUri",
     "SubscriptionSpec",
     "api_subscription",
+    "broker_uri",
     "decode_json",
 ]

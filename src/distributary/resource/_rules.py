@@ -3,8 +3,8 @@
 This room knows no filter dialects, no durations and no operator's settings; ``control`` wires it.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from distributary.clock import SystemClock
@@ -30,9 +30,12 @@ class Rules:
         duration_s: ``policy.parse_duration_s``: seconds in an ISO 8601 duration, or a
             ``ValueError`` whose message is for people.
         wall_ms: What the wall clock shows, milliseconds: what ends must end in the future.
+        protocols_absent: Delivery protocols that this installation cannot speak -> what it needs
+            to, for people.
     """
 
     sinks: SinkRule
     check_filters: FilterCheck
     duration_s: Callable[[str], float]
     wall_ms: Callable[[], int] = SystemClock().wall_ms
+    protocols_absent: Mapping[str, str] = field(default_factory=dict)

@@ -1,26 +1,67 @@
-"""URIs as resources write them: a ``source``, and the sink of an HTTP delivery."""
+"""URIs as resources write them: a ``source``, and the sink of a delivery by each protocol."""
 
 import ipaddress
 import re
-from typing import Final
+from typing import Final, NamedTuple
+from urllib.parse import unquote_to_bytes
 
+from distributary.resource._broker_settings import SINK_PORTS, TLS_SCHEMES
 from distributary.resource._faults import Faults
+from distributary.resource._places import PLACE_CHECKS
 from distributary.resource._sinks import SinkRule
 
 URI_CHARS_MAX: Final = 4096
 """Longest URI. Signed callback URLs come to about 2,000 characters; common servers refuse a
 request line beyond 8 KiB."""
 
+KAFKA_HOSTS_MAX: Final = 32
+"""Hosts of one Kafka URI. One that answers is enough: it names the others of its cluster."""
+
+PLACE_SCHEMES: Final = frozenset({"amqp", "amqps", "kafka", "kafka+ssl"})
+"""Schemes whose path names a place at the broker: an AMQP address, a Kafka topic."""
+
+REQUEST_SCHEMES: Final = frozenset({"http", "https", "ws", "wss"})
+"""Schemes whose path and query are asked for at the far side. Those that stand in neither set have
+no path and no query."""
+
+_UPGRADED_SCHEMES: Final = frozenset({"nats"})
+"""Schemes that begin without TLS, and go on with it where the far side demands it."""
+
 _URI_CHARS = r"A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%"
 _OUTSIDE_URI = re.compile(rf"[^{_URI_CHARS}]")
 # A source is compared, not dialled: characters of RFC 3987 stand in sources of real events.
 _OUTSIDE_REFERENCE = re.compile(rf"[^{_URI_CHARS}\u00a0-\U0010fffd]")
 _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_HTTP = re.compile(r"(?i:https?)://([^/?#]*)[^#]*(#?)")
+_SINK = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<path>[^?#]*)"
+    r"(?P<query>\?[^#]*)?(?P<fragment>#.*)?"
+)
 _AUTHORITY = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::(.*))?")
 _LABEL = r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}"
 _NAME = re.compile(rf"(?=.{{1,253}}\.?$){_LABEL}(\.{_LABEL})*\.?")
 _NUMBER_LABEL = re.compile(r"(?i:[0-9]+|0x[0-9a-f]*)")
+
+
+_ANY_ADDRESS = SinkRule.of(local_allowed=True, allowed=("0.0.0.0/0", "::/0"))
+
+
+class SinkUri(NamedTuple):
+    """A sink URI that was found to be good.
+
+    Attributes:
+        text: The URI as it stands.
+        scheme: In lower case.
+        place: What its path names at the broker; None: nothing.
+    """
+
+    text: str
+    scheme: str
+    place: str | None
+
+    @property
+    def tls_possible(self) -> bool:
+        """Whether a connection to it may speak TLS."""
+        return self.scheme in TLS_SCHEMES or self.scheme in _UPGRADED_SCHEMES
 
 
 def check_reference(faults: Faults, path: str, value: object) -> str | None:
@@ -36,31 +77,73 @@ def check_reference(faults: Faults, path: str, value: object) -> str | None:
 
 
 def check_http_sink(faults: Faults, path: str, value: object, rule: SinkRule) -> str | None:
-    """*value* where events can be sent to it by HTTP and *rule* allows it.
+    """*value* where requests can be sent to it by HTTP and *rule* allows it; see ``check_sink``."""
+    sink = check_sink(faults, path, value, "HTTP", rule)
+    return None if sink is None else sink.text
 
-    Absolute, ``http`` or ``https``, a host, a port from 1 to 65535 if any; no user information
-    (a secret in a URI ends up in logs), no fragment (HTTP never sends it).
+
+def check_sink(
+    faults: Faults, path: str, value: object, protocol: str, rule: SinkRule
+) -> SinkUri | None:
+    """*value* where events can be sent to it by *protocol* and *rule* allows it.
+
+    Absolute, a scheme of the protocol (``SINK_PORTS``), a host (Kafka: several), a port from 1 to
+    65535 if any; no user information (a secret in a URI ends up in logs), no fragment (it is never
+    sent); a path and a query only where the scheme has a use for them.
 
     Returns:
-        The URI as it stands; None with faults noted. No message repeats the URI: it may hold
-        a secret where the client believed that it may.
+        The URI; None with faults noted. No message repeats the URI: it may hold a secret where
+        the client believed that it may.
     """
     text = faults.text_at(path, value, URI_CHARS_MAX)
     if text is None or not _well_formed(faults, path, text, _OUTSIDE_URI):
         return None
-    parts = _HTTP.fullmatch(text)
-    if parts is None:
-        faults.add(path, "uri", "expected an absolute URI with the scheme http or https")
+    parts = _SINK.fullmatch(text)
+    scheme = "" if parts is None else parts["scheme"].lower()
+    if parts is None or scheme not in SINK_PORTS[protocol]:
+        schemes = " or ".join(SINK_PORTS[protocol])
+        faults.add(path, "uri", f"expected an absolute URI with the scheme {schemes}")
         return None
     count_before = len(faults.found)
-    authority, fragment = parts[1], parts[2]
-    if fragment:
-        faults.add(path, "uri", "the URI of a sink has no fragment: HTTP never sends it")
-    if "@" in authority:
-        faults.add(path, "uri", "user information is not allowed in the URI of a sink")
-        authority = authority.rpartition("@")[2]
-    _check_authority(faults, path, authority, rule)
-    return text if len(faults.found) == count_before else None
+    if parts["fragment"] is not None:
+        faults.add(path, "uri", "the URI of a sink has no fragment: it is never sent")
+    _check_hosts(faults, path, parts["authority"], rule, several=protocol == "KAFKA")
+    _check_rest(faults, path, scheme, parts["path"], parts["query"])
+    place = place_in(protocol, text)
+    if place is not None:
+        PLACE_CHECKS[protocol](faults, path, place)
+    return SinkUri(text, scheme, place) if len(faults.found) == count_before else None
+
+
+def broker_uri(text: str, protocol: str) -> SinkUri:
+    """*text* where events can be read from it by *protocol*: the rules of ``check_sink``.
+
+    Which addresses are allowed is not asked here: the connector asks at each connection.
+
+    Raises:
+        ResourceError: It cannot be used; every fault, at ``$``.
+    """
+    faults = Faults()
+    found = check_sink(faults, "$", text, protocol, _ANY_ADDRESS)
+    faults.refuse()
+    assert found is not None
+    return found
+
+
+def place_in(protocol: str, uri: str) -> str | None:
+    """What the path of the sink *uri* names at the broker; None: nothing.
+
+    The path without its first slash. AMQP addresses are percent-encoded; names of Kafka topics
+    need no such thing, so that a percent sign in one is a fault.
+    """
+    parts = _SINK.fullmatch(uri)
+    if parts is None or parts["scheme"].lower() not in PLACE_SCHEMES:
+        return None
+    name = parts["path"][1:]
+    if protocol == "AMQP":
+        # Bytes that are no UTF-8 become lone surrogates, which no place can have.
+        name = unquote_to_bytes(name).decode(errors="surrogateescape")
+    return name or None
 
 
 def _well_formed(faults: Faults, path: str, text: str, outside: re.Pattern[str]) -> bool:
@@ -74,6 +157,30 @@ def _well_formed(faults: Faults, path: str, text: str, outside: re.Pattern[str])
         faults.add(path, "uri", "a percent sign in a URI is followed by two hexadecimal digits")
         return False
     return True
+
+
+def _check_rest(faults: Faults, path: str, scheme: str, rest: str, query: str | None) -> None:
+    if scheme in REQUEST_SCHEMES:
+        return
+    if query is not None:
+        faults.add(path, "uri", f"the URI of a sink with the scheme {scheme} has no query")
+    if scheme not in PLACE_SCHEMES and rest not in {"", "/"}:
+        message = f"a path means nothing with the scheme {scheme}: the settings name the place"
+        faults.add(path, "uri", message)
+
+
+def _check_hosts(
+    faults: Faults, path: str, authority: str, rule: SinkRule, *, several: bool
+) -> None:
+    if "@" in authority:
+        faults.add(path, "uri", "user information is not allowed in the URI of a sink")
+        authority = authority.rpartition("@")[2]
+    hosts = authority.split(",") if several else [authority]
+    if len(hosts) > KAFKA_HOSTS_MAX:
+        faults.add(path, "uri", f"at most {KAFKA_HOSTS_MAX} hosts")
+        return
+    for each in hosts:
+        _check_authority(faults, path, each, rule)
 
 
 def _check_authority(faults: Faults, path: str, authority: str, rule: SinkRule) -> None:

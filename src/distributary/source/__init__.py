@@ -1,9 +1,25 @@
 """Sources: events that others publish at a broker, brought into the log.
 
-Called by ``app`` (one process runs all of them). Hides who reads what, the hand-over to the
-receiver, and when a broker is told that a message is done with: after the log has it.
+Called by ``app`` (one process runs all of them) and ``cli`` (checks their tables). Hides who reads
+what, the hand-over to the receiver, and when a broker is told that a message is done with: after
+the log has it.
 """
 
+from distributary.source._consumers import make_consumer
 from distributary.source._port import Consumer, Message, Settlement, SourceSpec
+from distributary.source._source import UNSETTLED_TOTAL_MAX, Source, State
+from distributary.source._tables import PROTOCOLS, read_tables, secret_variables
 
-__all__ = ["Consumer", "Message", "Settlement", "SourceSpec"]
+__all__ = [
+    "PROTOCOLS",
+    "UNSETTLED_TOTAL_MAX",
+    "Consumer",
+    "Message",
+    "Settlement",
+    "Source",
+    "SourceSpec",
+    "State",
+    "make_consumer",
+    "read_tables",
+    "secret_variables",
+]

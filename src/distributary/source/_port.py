@@ -59,7 +59,8 @@ class Message:
         event: What it holds; None: it is no event.
         fault: Why it is none; None where it is one.
         where: The message at its broker, for people (``orders[3]@1023``); never its content.
-        settle: Called exactly once, on the loop: what became of it.
+        settle: What became of it. Called at most once, on the loop, while the ``run`` that gave
+            the message goes on; not called: nobody has it, as with ``RELEASED``. Must not raise.
     """
 
     event: Event | None

@@ -76,11 +76,15 @@ class ScriptedTransport:
             )
         attempt.timer = self._timers.call_later(after_s, lambda: attempt.end(answer))
 
+    def break_attempts(self, answer: Answer) -> None:
+        """End every attempt under way with *answer*, as a connection does that breaks."""
+        for attempt in tuple(self._attempts):
+            attempt.end(answer)
+
     async def close(self) -> None:
         """End every attempt under way as ``TransportError("closed")``."""
         self._closed = True
-        for attempt in tuple(self._attempts):
-            attempt.end(_closed())
+        self.break_attempts(_closed())
 
 
 def _as_asked(answer: Answer | None, destination: Destination) -> Answer | None:

@@ -1,14 +1,17 @@
 """A subscription manager as its clients and its sinks meet it."""
 
 import asyncio
+import dataclasses
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import parse_qsl, unquote
 
 import pytest
 
 from distributary.api import Description, create_app
+from distributary.api.amqp import AmqpServer
 from distributary.clock import SystemClock
 from distributary.control import Store, Subscriptions, rules, store_url
 from distributary.deliver import Destination
@@ -18,6 +21,7 @@ from distributary.flow import Kind, Position, RouteRecord
 from distributary.pipeline import RouteTarget
 from distributary.policy import DeliveryPolicy
 from distributary.resource import SinkRule
+from distributary.testing.amqp_client import AmqpClient, join
 from distributary.testing.asgi_client import Answer, AsgiClient
 from distributary.testing.memory_routes import MemoryRouteAppender
 from distributary.testing.simulation import Partition
@@ -38,6 +42,56 @@ class AlwaysReady:
         return b""
 
 
+class Client(Protocol):
+    """Asks by one binding, in HTTP's words."""
+
+    def request(
+        self, method: str, target: str, body: bytes, headers: Iterable[tuple[str, str]]
+    ) -> Answer:
+        """The answer to one request."""
+        ...
+
+
+OPERATIONS = {
+    ("POST", False): "Create",
+    ("GET", False): "Query",
+    ("GET", True): "Retrieve",
+    ("PUT", True): "Update",
+    ("DELETE", True): "Delete",
+}
+"""Method, and whether the path names a subscription -> operation."""
+
+CONDITIONS = {"if-match": "ifmatch", "if-none-match": "ifnonematch"}
+"""Header field -> application property."""
+
+
+class OverAmqp:
+    """Has requests that are written in HTTP's words answered over AMQP."""
+
+    def __init__(self, client: AmqpClient, runner: asyncio.Runner) -> None:
+        self._client = client
+        self._runner = runner
+
+    def request(
+        self, method: str, target: str, body: bytes, headers: Iterable[tuple[str, str]]
+    ) -> Answer:
+        """The answer, as HTTP would have written it."""
+        path, _, query = target.partition("?")
+        id_ = path.removeprefix("/subscriptions").removeprefix("/")
+        said = {CONDITIONS[name]: value for name, value in headers if name in CONDITIONS}
+        said |= dict(parse_qsl(query)) | ({"id": unquote(id_)} if id_ else {})
+        operation = OPERATIONS[method, bool(id_)]
+        answer = self._runner.run(self._client.ask(operation, body, **said))
+        found = answer.properties
+        fields = {"etag": found["etag"]} if "etag" in found else {}
+        if "id" in found:
+            fields["location"] = f"/subscriptions/{found['id']}"
+        if "next" in found:
+            limit = said.get("limit", "")
+            fields["link"] = f"</subscriptions?limit={limit}&cursor={found['next']}>"
+        return Answer(answer.code, fields, answer.message.body, 1)
+
+
 class SubscriptionManager:
     """Asks the API; ``proposal`` is a good subscription with some members changed.
 
@@ -45,7 +99,7 @@ class SubscriptionManager:
         routes: What it wrote into the log.
     """
 
-    def __init__(self, client: AsgiClient, routes: MemoryRouteAppender) -> None:
+    def __init__(self, client: Client, routes: MemoryRouteAppender) -> None:
         self._client = client
         self.routes = routes
 
@@ -83,19 +137,58 @@ class SubscriptionManager:
         return {fault["path"]: fault["code"] for fault in answer.json()["faults"]}
 
 
+class Standing(NamedTuple):
+    """What stands behind the bindings."""
+
+    subscriptions: Subscriptions
+    routes: MemoryRouteAppender
+    runner: asyncio.Runner
+
+
 @pytest.fixture
-def subscription_manager(tmp_path) -> Iterator[SubscriptionManager]:
-    """A manager without subscriptions."""
+def standing(tmp_path) -> Iterator[Standing]:
+    """No subscriptions yet."""
     with asyncio.Runner() as runner:
         store = Store(store_url(tmp_path / "control.db"))
-        sinks = rules(SinkRule(local_allowed=True))
+        # All protocols, whichever are installed here: nothing is sent by them.
+        sinks = dataclasses.replace(rules(SinkRule(local_allowed=True)), protocols_absent={})
         routes = MemoryRouteAppender()
         subscriptions = Subscriptions(store, routes, sinks, SystemClock())
         runner.run(subscriptions.start())
-        app = create_app(subscriptions, AlwaysReady(), Description())
-        yield SubscriptionManager(AsgiClient(app, runner), routes)
+        yield Standing(subscriptions, routes, runner)
         runner.run(subscriptions.close())
         store.close()
+
+
+@pytest.fixture
+def subscription_manager(standing) -> SubscriptionManager:
+    """A manager without subscriptions."""
+    app = create_app(standing.subscriptions, AlwaysReady(), Description())
+    return SubscriptionManager(AsgiClient(app, standing.runner), standing.routes)
+
+
+@pytest.fixture
+def amqp_client(standing) -> Iterator[AmqpClient]:
+    """A client of the AMQP binding, on the loop of ``standing``."""
+    pytest.importorskip("cproton", reason="Qpid Proton is not installed")
+    server = AmqpServer(standing.subscriptions)
+
+    async def connect() -> AmqpClient:
+        client = AmqpClient()
+        join(client.engine, server.meet())
+        return client
+
+    yield standing.runner.run(connect())
+    standing.runner.run(server.close())
+
+
+@pytest.fixture(params=["http", "amqp"])
+def either(request, standing) -> SubscriptionManager:
+    """A manager without subscriptions, by each of the two bindings."""
+    if request.param == "http":
+        return request.getfixturevalue("subscription_manager")
+    client = OverAmqp(request.getfixturevalue("amqp_client"), standing.runner)
+    return SubscriptionManager(client, standing.routes)
 
 
 @pytest.fixture

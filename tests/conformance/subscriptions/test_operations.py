@@ -1,11 +1,21 @@
-"""Subscriptions API 3.2.5: the operations, over HTTP."""
+"""Subscriptions API 3.2.5: the operations, over HTTP and over AMQP.
+
+The requests are written in HTTP's words; ``OverAmqp`` asks the same over AMQP.
+"""
 
 import pytest
 
 
+@pytest.fixture
+def sut(either):
+    """By each binding."""
+    return either
+
+
 @pytest.mark.clause("subscriptions-api.operations.discovery")
-def test_operations_can_be_discovered(sut):
+def test_operations_can_be_discovered(subscription_manager):
     """On both paths."""
+    sut = subscription_manager
     assert sut.ask("OPTIONS", "/subscriptions").headers["allow"] == "GET, HEAD, POST, OPTIONS"
     member = sut.ask("OPTIONS", "/subscriptions/any")
     assert member.headers["allow"] == "GET, HEAD, PUT, DELETE, OPTIONS"
@@ -168,8 +178,9 @@ def test_changes_can_be_bound_to_what_was_read(sut):
 
 @pytest.mark.clause("subscriptions-api.manager.mechanism")
 @pytest.mark.clause("subscriptions-api.http-binding")
-def test_a_subscription_lives_by_the_methods_of_the_http_binding(sut):
+def test_a_subscription_lives_by_the_methods_of_the_http_binding(subscription_manager):
     """POST, GET, PUT and DELETE; the log holds its route from the beginning to the end."""
+    sut = subscription_manager
     created = sut.ask("POST", "/subscriptions", sut.proposal())
     path = f"/subscriptions/{created.json()['id']}"
     assert sut.ask("GET", path).json() == created.json()

@@ -1,4 +1,4 @@
-"""Subscriptions API 3.2.2: protocol settings; HTTP's, until the other protocols are there."""
+"""Subscriptions API 3.2.2: protocol settings; HTTP's, and what all protocols have."""
 
 import pytest
 

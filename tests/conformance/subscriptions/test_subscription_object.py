@@ -2,6 +2,9 @@
 
 import pytest
 
+from distributary.control import PROTOCOLS_ABSENT
+from distributary.resource.api_subscription import PROTOCOLS
+
 
 @pytest.mark.clause("subscriptions-api.push.complete")
 @pytest.mark.clause("subscriptions-api.object.members")
@@ -152,11 +155,23 @@ def test_protocol_names_are_case_sensitive(sut, name):
     assert sut.faults(sut.create(protocol=name)) == {"$.protocol": "unknown"}
 
 
-@pytest.mark.parametrize("name", ["AMQP", "MQTT3", "MQTT5", "KAFKA", "NATS"])
-def test_protocols_that_are_not_there_yet_are_refused_as_such(sut, name):
-    """Not as unknown: with a code of its own, and none of the settings' own faults beside it."""
-    answer = sut.create(protocol=name, sink="x://example.com/", protocolsettings={"topicname": "t"})
-    assert sut.faults(answer) == {"$.protocol": "unsupported"}
+@pytest.mark.clause("subscriptions-api.protocols")
+@pytest.mark.parametrize(
+    ("name", "sink", "settings"),
+    [
+        ("AMQP", "amqp://example.com/orders", {}),
+        ("AMQP", "wss://example.com/amqp", {"address": "orders"}),
+        ("MQTT3", "mqtt://example.com", {"topicname": "t"}),
+        ("MQTT5", "wss://example.com/mqtt", {"topicname": "t"}),
+        ("KAFKA", "kafka://example.com,b.example.com:9093/t", {}),
+        ("NATS", "nats://example.com", {"subject": "s"}),
+    ],
+)
+def test_all_six_protocols_are_taken(sut, name, sink, settings):
+    """With a sink of one of their schemes, tunnels among them."""
+    realized = sut.create(protocol=name, sink=sink, protocolsettings=settings)
+    assert realized.status == 201, realized.body
+    assert (realized.json()["protocol"], realized.json()["sink"]) == (name, sink)
 
 
 @pytest.mark.clause("subscriptions-api.manager.transport")
@@ -164,7 +179,10 @@ def test_protocols_that_are_not_there_yet_are_refused_as_such(sut, name):
 def test_the_service_description_says_what_can_be_used(sut):
     """At the root of the server: protocols with settings, dialects, config keys, credentials."""
     described = sut.ask("GET", "/").json()
-    assert set(described["protocols"]) == {"HTTP"}
+    assert set(described["protocols"]) == set(PROTOCOLS) - set(PROTOCOLS_ABSENT)
+    for protocol in described["protocols"].values():
+        assert protocol["settings"]["properties"]["delivery"]["description"]
+        assert protocol["sinkschemes"]
     assert {"headers", "method"} <= set(described["protocols"]["HTTP"]["settings"]["properties"])
     assert set(described["dialects"]) == {"exact", "prefix", "suffix", "all", "any", "not", "sql"}
     assert all("description" in schema for schema in described["subscriptionconfig"].values())

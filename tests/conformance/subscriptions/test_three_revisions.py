@@ -85,10 +85,13 @@ OTHER_PROTOCOLS = {
 
 @pytest.mark.parametrize("protocol", OTHER_PROTOCOLS)
 @pytest.mark.parametrize("revision", WISH)
-def test_a_protocol_that_is_not_there_yet_is_refused_as_unsupported(sut, revision, protocol):
-    """By its name alone, in every revision; nothing is stored."""
+def test_every_revision_takes_every_protocol(sut, revision, protocol):
+    """Each with the settings that the texts describe; what was said is realized as it was said."""
     sink, settings = OTHER_PROTOCOLS[protocol]
     body = WISH[revision] | {"protocol": protocol, "sink": sink, "protocolsettings": settings}
     for method, path in (("POST", "/subscriptions"), ("PUT", "/subscriptions/orders")):
-        assert sut.faults(sut.ask(method, path, body)) == {"$.protocol": "unsupported"}
-    assert sut.ask("GET", "/subscriptions").json() == []
+        answer = sut.ask(method, path, body)
+        assert answer.status == 201, answer.body
+        realized = answer.json()
+        assert (realized["protocol"], realized["sink"]) == (protocol, sink)
+        assert realized["protocolsettings"].items() >= settings.items()

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import socket
 
 import pytest
 import uvloop
@@ -23,6 +22,7 @@ from distributary.event import http
 from distributary.policy import Reply
 from distributary.testing import check_transport, fake_sink, scripted_transport
 from distributary.testing.check_transport import Behaviour
+from distributary.testing.servers import Cut, free_port
 
 pytestmark = pytest.mark.slow
 
@@ -35,15 +35,19 @@ def replying(status):
 
 
 class HttpRig:
-    """The HTTP transport and a sink on loopback for each behaviour."""
+    """The HTTP transport and a sink on loopback for each behaviour; two of them behind wires."""
 
-    def __init__(self, mode):
+    ordered = False  # requests of their own
+    acknowledged = True
+
+    def __init__(self, formats):
         clock = SystemClock()
         connector = Connector(
             AddressRule(loopback_allowed=True), CachingResolver(SystemResolver(), clock)
         )
         self.transport = HttpTransport(connector, clock, asyncio.get_running_loop())
-        self._mode = mode
+        self.formats = formats
+        self._cuts = {}
         self._sinks = {
             Behaviour.ACCEPT: fake_sink.FakeSink(),
             Behaviour.REJECT: fake_sink.FakeSink(
@@ -66,16 +70,28 @@ class HttpRig:
     async def open(self, stack):
         for sink in self._sinks.values():
             await stack.enter_async_context(sink)
+        for behaviour in (Behaviour.ACCEPT, Behaviour.HANG):
+            self._cuts[behaviour] = stack.enter_context(Cut(self._sinks[behaviour].port))
         stack.push_async_callback(self.transport.close)
 
-    def destination(self, behaviour):
+    def destination(self, behaviour, format="binary"):
         if behaviour is Behaviour.REFUSE:
-            with socket.socket() as unused:
-                unused.bind(("127.0.0.1", 0))
-                uri = f"http://127.0.0.1:{unused.getsockname()[1]}/"
+            port = free_port()
         else:
-            uri = self._sinks[behaviour].uri("/in?x=1")
-        return Destination(uri, format=self._mode)
+            port = self._cuts.get(behaviour, self._sinks[behaviour]).port
+        return Destination(f"http://127.0.0.1:{port}/in?x=1", format=format)
+
+    async def interrupt(self):
+        for cut in self._cuts.values():
+            await asyncio.to_thread(cut.reset)
+
+    async def leave(self):
+        for cut in self._cuts.values():
+            await asyncio.to_thread(cut.close_door)
+
+    async def come_back(self):
+        for cut in self._cuts.values():
+            await asyncio.to_thread(cut.open_door)
 
     def arrived(self):
         return [
@@ -86,13 +102,13 @@ class HttpRig:
         ]
 
 
-def http_rig(mode):
-    """Makes rigs of the HTTP transport in that content mode."""
+def http_rig(*formats):
+    """Makes rigs of the HTTP transport that use the first of these content modes."""
 
     @contextlib.asynccontextmanager
     async def make():
         async with contextlib.AsyncExitStack() as stack:
-            rig = HttpRig(mode)
+            rig = HttpRig(formats)
             await rig.open(stack)
             yield rig
 
@@ -102,16 +118,33 @@ def http_rig(mode):
 class ScriptedRig:
     """The scripted transport; the behaviour stands in the URI."""
 
+    formats = ("binary",)
+    ordered = True
+    acknowledged = True
+
     def __init__(self):
+        self._away = False
         self.transport = scripted_transport.ScriptedTransport(
             LoopTimers(asyncio.get_running_loop()), self._step
         )
 
-    def destination(self, behaviour):
-        return Destination(f"scripted:{behaviour.value}")
+    def destination(self, behaviour, format="binary"):
+        return Destination(f"scripted:{behaviour.value}", format=format)
+
+    async def interrupt(self):
+        self.transport.break_attempts(TransportError("reset", "cut"))
+
+    async def leave(self):
+        await self.interrupt()
+        self._away = True
+
+    async def come_back(self):
+        self._away = False
 
     def _step(self, _event, destination):
         step = scripted_transport.Step
+        if self._away:
+            return step(TransportError("refused", "nobody there"), taken=False)
         return {
             "accept": step(),
             "reject": step(Reply(400, None, None, b"no")),
@@ -135,26 +168,44 @@ async def scripted_rig():
 
 
 class CoroutineRig:
-    """The adapter around a client of five lines."""
+    """The adapter around a client of a few lines."""
+
+    formats = ("binary",)
+    ordered = True
+    acknowledged = True
 
     def __init__(self):
         self.transport = from_coroutine(self._send, self._close)
         self._arrived = []
+        self._away = False
+        self._cut = asyncio.Event()
 
-    def destination(self, behaviour):
+    def destination(self, behaviour, format="binary"):
         if "reply" in behaviour.value:
             return None  # such a client gets nothing back but a yes or no
-        return Destination(f"memory:{behaviour.value}")
+        return Destination(f"memory:{behaviour.value}", format=format)
+
+    async def interrupt(self):
+        self._cut.set()
+        self._cut = asyncio.Event()
+
+    async def leave(self):
+        self._away = True
+        await self.interrupt()
+
+    async def come_back(self):
+        self._away = False
 
     async def _send(self, event, destination):
         behaviour = destination.uri.partition(":")[2]
-        if behaviour == "refuse":
+        if behaviour == "refuse" or self._away:
             raise TransportError("refused", "nobody there")
         self._arrived.append(event)
         if behaviour == "reset":
             raise TransportError("reset", "cut")
         if behaviour in ("hang", "trickle"):
-            await asyncio.Event().wait()
+            await self._cut.wait()
+            raise TransportError("reset", "cut")
         return Reply(204 if behaviour == "accept" else 400, None, None, b"")
 
     async def _close(self):
@@ -171,8 +222,8 @@ async def coroutine_rig():
 
 
 RIGS = {
-    "http-binary": http_rig("binary"),
-    "http-structured": http_rig("structured"),
+    "http-binary": http_rig("binary", "structured"),
+    "http-structured": http_rig("structured", "binary"),
     "scripted": scripted_rig,
     "coroutine": coroutine_rig,
 }
@@ -223,7 +274,7 @@ def test_the_suite_finds_a_transport_that_answers_twice():
         asyncio.get_running_loop().set_exception_handler(
             lambda _, context: errors.append(context["exception"])
         )
-        await check_transport.delivers_an_event_once_and_unchanged(make)
+        await check_transport.CHECKS[0](make)
         return errors
 
     assert [str(error) for error in asyncio.run(run())] == ["done was called twice"]

@@ -1,6 +1,7 @@
 """The API description and the code agree on what a subscription is; the code is the truth."""
 
 import copy
+import dataclasses
 import re
 from typing import Any
 
@@ -14,28 +15,48 @@ from distributary.control import rules
 from distributary.errors import ResourceError
 from distributary.resource import SinkRule, api_subscription
 
-RULES = rules(SinkRule(local_allowed=True))
+# Whatever is installed here: AMQP is judged in any case.
+RULES = dataclasses.replace(rules(SinkRule(local_allowed=True)), protocols_absent={})
+
+AUTHORITY = """-----BEGIN CERTIFICATE-----
+MIIBiDCCAS+gAwIBAgIUJqRoiAnzQaaRQbozO3ywnA7Yp/AwCgYIKoZIzj0EAwIw
+GTEXMBUGA1UEAwwOdGVzdCBhdXRob3JpdHkwIBcNMjYxMTIxMTUzODExWhgPMjEy
+NjEwMjgxNTM4MTFaMBkxFzAVBgNVBAMMDnRlc3QgYXV0aG9yaXR5MFkwEwYHKoZI
+zj0CAQYIKoZIzj0DAQcDQgAEmtHrE6x9yv+yi6uN8HDP25ySRwu8fJ0+Iehw9dAF
+K+bFcYD8xiiT4IV8MCLubev1Kfq/otwnHo1EM+v+xOerSqNTMFEwHQYDVR0OBBYE
+FKgW6XI5GPrAf7xmtADRPtBeKMU4MB8GA1UdIwQYMBaAFKgW6XI5GPrAf7xmtADR
+PtBeKMU4MA8GA1UdEwEB/wQFMAMBAf8wCgYIKoZIzj0EAwIDRwAwRAIfAaNT5hac
+Q5pEBu7Wz5DNQGGL3FC0xxEPdfr2x34IoAIhAI5XYuuMvMADzJTFHV0pGeAlHu/G
+qO722HlOp7lKpU0L
+-----END CERTIFICATE-----
+"""
 
 # What only the code can tell: code of the fault, and where it may stand.
 BEYOND = {
     "blocked-address": r".*(sink|deadLetterSink|refreshTokenEndpoint)",
     "character": r"\$\.(types\[0\]|config\.type|source)",
-    "conflict": r".*(format|headers.*|ink[cC]redential)",
+    "conflict": r".*(format|headers.*|ink[cC]redential|address|topicname)",
     "duplicate": r".*\.headers.*",
     "duration": r".*\.(backoffDelay|backoffMax|timeout)",
-    "missing": r"\$\.sink[cC]redential\..*",
+    "missing": r"\$\.sink[cC]redential\..*|.*\.(address|topicname)",
     "nested": r".*deadLetterSink",
+    "not-applicable": r".*\.cacerts",
     "not-boolean": r".*\.sql",
     "syntax": r".*\.sql",
     "time": r".*(start|expires|[tT]oken[eE]xpires[uU]tc)",
     "too-deep": r"\$\.filters?.*",
-    "too-long": r".*(headers|secret|identifier)",
+    "text": r".*(sink|deadLetterSink)",
+    "too-long": r".*(headers|properties.*|secret|identifier|address|topicname|linkname)",
     "too-many": r"\$\.filters?.*",
-    "type": r".*\.(retry|maxevents)",
+    "type": r".*\.(retry|maxevents|qos|expiry)",
     "unicode": r"\$.*",
     "unknown-function": r".*\.sql",
     "uri": r".*(source|sink|deadLetterSink|refresh[tT]oken[eE]ndpoint)",
-    "value": r".*\.(backoffDelay|backoffMax|timeout|expires)",
+    "unsupported": r".*\.protocol",
+    "value": (
+        r".*(backoffDelay|backoffMax|timeout|expires|cacerts|sink|deadLetterSink|identifier"
+        r"|linkproperties\.big)"
+    ),
 }
 
 
@@ -94,6 +115,20 @@ uris = st.sampled_from(
         "",
     ]
 )
+broker_uris = st.sampled_from(
+    [
+        *("mqtt://h", "MQTTS://h:1883/", "wss://h/mqtt?a=b", "ws://h"),
+        *("amqp://h", "amqps://[::1]:5671/a%20b", "amqp://h//exchange/x", "amqp://h/%ff"),
+        *("kafka://h1:9092,h2,[::1]/orders", "kafka+ssl://h/", "kafka://h"),
+        *("nats://h:4222", "tls://h/"),
+        # and what is none
+        *("mqtt://h/x", "mqtt://h?x", "mqtt://u@h", "mqtt://h,g", "mqtt://h#f", "ws://h#f"),
+        *("amqp://h/a?b", "amqp://h/%0a", "amqp://", "kafka://h,", "kafka://h/a/b", "kafka://h/.."),
+        *("kafka://h?x", "kafka://h/%41", "nats://h/x", "tls://h:0", "kafka://10.0.0.1,127.1"),
+        "kafka://" + ",".join(["h"] * 33),
+    ]
+)
+any_uris = uris | broker_uris
 durations = st.sampled_from(
     [
         *("PT1S", "PT0,2S", "PT1H30M", "P1D", "P2W", "P1DT2H3M4.5S", "PT1M0.5S", "PT700S", "PT0S"),
@@ -139,8 +174,44 @@ DELIVERY = {
 HTTP = {
     "headers": headers,
     "method": st.sampled_from(["POST", "PUT", "PATCH", "post", "GET"]),
-    "format": formats,
 }
+small_maps = st.dictionaries(
+    st.sampled_from(["a", "big", "tenant", "id", "a b", "", "é", "a\x01", "\ufffe"]),
+    st.sampled_from(["v", "", "é", "a\x00", 1, 1.5, True, None, 2**63, [], "x" * 9000]),
+    max_size=3,
+)
+MQTT = {
+    "topicname": st.sampled_from(
+        ["a", "a/b", "/", "é", "a+", "#", "", "$SYS", "$SYS/a", "$SYSa", "a\x00", "é" * 40_000]
+    ),
+    "qos": st.sampled_from([0, 1, 2, 3, -1, 1.0, True, "1"]),
+    "retain": st.sampled_from([True, False, 1]),
+    "expiry": st.sampled_from([0, 1, 2**32 - 1, 2**32, 1.0, True]),
+    "userproperties": small_maps,
+}
+AMQP = {
+    "address": st.sampled_from(["a b", "/a b", "orders", "é" * 900, "a\n", ""]),
+    "linkname": st.sampled_from(["l", "é" * 200, "a\x7f", ""]),
+    "sendersettlementmode": st.sampled_from(["settled", "unsettled", "mixed", True]),
+    "linkproperties": small_maps,
+}
+KAFKA = {
+    "topicname": st.sampled_from(["orders", "a.b_c-D9", ".", "..", "...", "a b", "x" * 250, ""]),
+    "partitionkeyextractor": st.sampled_from(["partitionkey", "data", "a-b", "", "x" * 257]),
+    "clientid": st.sampled_from(["me", "a b", " a", "é", ""]),
+    "acks": st.sampled_from(["all", "-1", "1", "0", "2", 1]),
+}
+NATS = {
+    "subject": st.sampled_from(
+        ["a", "a.b", "é.b", ".", "a.", "a..b", "a.*", "a.>", "a b", "$JS", "$SYS.a", "$KV.a", ""]
+    ),
+    "jetstream": st.sampled_from([True, False, 1]),
+}
+cacerts = st.sampled_from(
+    [AUTHORITY, f"text\n{AUTHORITY}", AUTHORITY * 2, "-----BEGIN CERTIFICATE-----", "x", ""]
+)
+SHARED = {"format": formats, "cacerts": cacerts}
+OWN = {"HTTP": HTTP, "MQTT3": MQTT, "MQTT5": MQTT, "AMQP": AMQP, "KAFKA": KAFKA, "NATS": NATS}
 CONFIG = {
     "interval": st.sampled_from([0, 0.99, 1, 1.5, 31_536_000, 31_536_001, True]),
     "data": anything,
@@ -152,15 +223,18 @@ CONFIG = {
 
 
 def settings_of(dead_letter: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """``protocolsettings`` with such a dead letter sink."""
-    return members(**HTTP, delivery=members(**DELIVERY, deadLetterSink=dead_letter))
+    """``protocolsettings`` of some protocol, with such a dead letter sink."""
+    delivery = members(**DELIVERY, deadLetterSink=dead_letter)
+    return st.one_of(
+        *(members(**own, **SHARED, delivery=delivery) for own in [HTTP, HTTP, *OWN.values()])
+    )
 
 
-dead_letters = uris | st.fixed_dictionaries(
-    {"sink": uris},
+dead_letters = any_uris | st.fixed_dictionaries(
+    {"sink": any_uris},
     optional={
-        "protocol": st.sampled_from(["HTTP", "http", "NATS"]),
-        "protocolsettings": settings_of(uris),
+        "protocol": st.sampled_from([*OWN, "http"]),
+        "protocolsettings": settings_of(any_uris),
         "sinkCredential": st.just({}),
     },
 )
@@ -231,13 +305,13 @@ credentials = st.sampled_from(GOOD_CREDENTIALS) | st.fixed_dictionaries(
     | {name.lower(): values for name, values in CREDENTIAL_MEMBERS.items()},
 )
 
-PROTOCOLS = st.sampled_from(["HTTP", "HTTP", "HTTP", "http", "KAFKA"])
+PROTOCOLS = st.sampled_from(["HTTP", "HTTP", "HTTP", "http", *OWN])
 SELECTION = {
     "source": words | st.sampled_from(["/sensors/é", "a%20b", "urn:x"]),
     "types": st.lists(words, max_size=3),
 }
 proposals = st.fixed_dictionaries(
-    {"sink": uris, "protocol": PROTOCOLS},
+    {"sink": any_uris, "protocol": PROTOCOLS},
     optional={
         "id": anything,
         **SELECTION,
@@ -251,10 +325,11 @@ proposals = st.fixed_dictionaries(
 )
 
 BY_NAME = (
-    {"sink": uris, "protocol": PROTOCOLS, "filters": st.lists(filters, max_size=2)}
+    {"sink": any_uris, "protocol": PROTOCOLS, "filters": st.lists(filters, max_size=2)}
     | {"filter": filters | basics, "deadLetterSink": dead_letters, "dialect": words}
     | {"property": words, "value": words, "sinkCredential": credentials}
-    | (SELECTION | DELIVERY | HTTP | CONFIG | CREDENTIAL_MEMBERS)
+    | (SELECTION | DELIVERY | HTTP | CONFIG | CREDENTIAL_MEMBERS | SHARED)
+    | (MQTT | AMQP | NATS | KAFKA | {"topicname": MQTT["topicname"] | KAFKA["topicname"]})
     | {name.lower(): values for name, values in CREDENTIAL_MEMBERS.items()}
 )
 """Member -> what may be tried for it, good and bad."""
@@ -308,6 +383,74 @@ GOOD = [
         {"sink": "https://e.com/", "protocol": "HTTP", "sinkCredential": credential}
         for credential in GOOD_CREDENTIALS
     ),
+    {
+        "sink": "mqtts://h/",
+        "protocol": "MQTT5",
+        "protocolsettings": {
+            "topicname": "a/b",
+            "qos": 2,
+            "retain": True,
+            "expiry": 60,
+            "userproperties": {"tenant": "é"},
+            "format": "json",
+            "cacerts": AUTHORITY,
+            "delivery": {"deadLetterSink": "mqtt://127.0.0.1:1883"},
+        },
+        "sinkCredential": GOOD_CREDENTIALS[0],
+    },
+    {
+        "sink": "wss://h/mqtt?a=b",
+        "protocol": "MQTT3",
+        "protocolsettings": {
+            "topicname": "a",
+            "qos": 0,
+            "format": "structured",
+            "delivery": {
+                "deadLetterSink": {
+                    "sink": "kafka://h1,h2",
+                    "protocol": "KAFKA",
+                    "protocolsettings": {"topicname": "dead"},
+                }
+            },
+        },
+    },
+    {
+        "sink": "amqps://h/a%20b",
+        "protocol": "AMQP",
+        "protocolsettings": {
+            "address": "a b",
+            "linkname": "l",
+            "sendersettlementmode": "settled",
+            "linkproperties": {"a": "b", "c": 1, "d": 1.5, "e": True},
+            "delivery": {
+                "deadLetterSink": {
+                    "sink": "nats://h",
+                    "protocol": "NATS",
+                    "protocolsettings": {"subject": "dead"},
+                }
+            },
+        },
+    },
+    {
+        "sink": "kafka://h1:9092,[::1],h3/orders",
+        "protocol": "KAFKA",
+        "protocolsettings": {
+            "partitionkeyextractor": "partitionkey",
+            "clientid": "me",
+            "acks": "1",
+            "delivery": {
+                "deadLetterSink": {
+                    "sink": "kafka+ssl://h/dead",
+                    "protocolsettings": {"cacerts": AUTHORITY},
+                }
+            },
+        },
+    },
+    {
+        "sink": "nats://h:4222",
+        "protocol": "NATS",
+        "protocolsettings": {"subject": "orders.eu", "jetstream": True, "cacerts": AUTHORITY},
+    },
 ]
 
 

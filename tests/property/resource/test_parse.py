@@ -37,13 +37,21 @@ MEMBERS = [
     "id", "source", "types", "config", "filters", "filter", "sink", "protocol",
     "protocolsettings", "sinkCredential",
 ]  # fmt: skip
-SETTINGS = ["headers", "method", "format", "delivery", "x"]
+SETTINGS = [
+    *sorted({name for row in api_subscription.PROTOCOL_SETTINGS.values() for name in row.names}),
+    *api_subscription.SHARED_SETTINGS,
+    "x",
+]
 DELIVERY = [
     "retry", "backoffPolicy", "backoffDelay", "backoffMax", "timeout", "rateLimit",
     "deadLetterSink", "format", "x",
 ]  # fmt: skip
 words = st.sampled_from(
-    ["HTTP", "POST", "linear", "structured", "PT1S", "http://e.com/", "http://127.0.0.1", "exact"]
+    [
+        *("POST", "linear", "structured", "PT1S", "http://e.com/", "http://127.0.0.1", "exact"),
+        *("mqtt://h", "amqp://h/%ff", "kafka://h,g/t", "nats://h", "all"),
+        *api_subscription.PROTOCOLS,
+    ]
 )
 
 

@@ -33,6 +33,24 @@ GOOD = {
     },
     "dead letters to a URI": SINK
     | {"protocolsettings": {"delivery": {"deadLetterSink": "http://127.0.0.1:9/dead"}}},
+    "MQTT": {
+        "sink": "mqtts://e.com",
+        "protocol": "MQTT5",
+        "protocolsettings": {"topicname": "a/b", "userproperties": {"k": "v"}},
+    },
+    "Kafka, dead letters elsewhere": {
+        "sink": "kafka://h1,h2/orders",
+        "protocol": "KAFKA",
+        "protocolsettings": {
+            "delivery": {
+                "deadLetterSink": {
+                    "sink": "nats://e.com",
+                    "protocol": "NATS",
+                    "protocolsettings": {"subject": "dead"},
+                }
+            }
+        },
+    },
     "dead letters to a sink": SINK
     | {"protocolsettings": {"delivery": {"deadLetterSink": {"sink": "http://e.com/"}}}},
 }
@@ -45,6 +63,13 @@ BAD = {
     "unknown member": SINK | {"filtres": []},
     "unknown config key": SINK | {"config": {"intervall": 5}},
     "unknown setting": SINK | {"protocolsettings": {"qos": 1}},
+    "MQTT without a topic": {"sink": "mqtt://e.com", "protocol": "MQTT5"},
+    "NATS with a wildcard": {
+        "sink": "nats://e.com",
+        "protocol": "NATS",
+        "protocolsettings": {"subject": "a.>"},
+    },
+    "a sink of another protocol": SINK | {"protocol": "KAFKA"},
     "both filter and filters": SINK | {"filter": {"exact": {"type": "a"}}, "filters": []},
     "empty filter": SINK | {"filter": {}},
     "empty types": SINK | {"types": []},
@@ -127,7 +152,7 @@ def test_secrets_are_write_only(api):
     plain = schemas["SinkCredential"]["anyOf"][0]["properties"]
     assert plain["secret"]["writeOnly"]
     assert "writeOnly" not in plain["identifier"]
-    shown = schemas["Subscription"]["properties"]["sinkCredential"]["properties"]
+    shown = schemas["ShownSinkCredential"]["properties"]
     assert set(shown).isdisjoint({"secret", "accessToken", "refreshToken"})
     created = api.put("mine", **GOOD["credential"])
     assert created.status == 201

@@ -142,7 +142,7 @@ def test_query_without_results_is_an_empty_list(api):
 
 def test_query_without_limit_streams_everything(api, monkeypatch):
     """However many there are, memory holds one page."""
-    monkeypatch.setattr("distributary.api._subscriptions._STREAM_PAGE", 2)
+    monkeypatch.setattr("distributary.api._operations._STREAM_PAGE", 2)
     for n in range(5):
         api.put(f"s{n}")
     answer = api.request("GET", "/subscriptions")
@@ -154,7 +154,7 @@ def test_query_without_limit_streams_everything(api, monkeypatch):
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4])
 def test_a_stream_is_json_at_every_page_boundary(api, monkeypatch, count):
     """No comma too many or too few."""
-    monkeypatch.setattr("distributary.api._subscriptions._STREAM_PAGE", 2)
+    monkeypatch.setattr("distributary.api._operations._STREAM_PAGE", 2)
     for n in range(count):
         api.put(f"s{n}")
     assert len(api.request("GET", "/subscriptions").json()) == count

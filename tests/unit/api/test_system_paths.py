@@ -5,11 +5,11 @@ import re
 import pytest
 
 from distributary.api import build_openapi
-from distributary.control import PAGE_MAX
+from distributary.control import PAGE_MAX, PROTOCOLS_ABSENT
 from distributary.errors import CATALOGUE
 from distributary.filter import DIALECTS
 from distributary.ingest import SeenNames
-from distributary.resource.api_subscription import CONFIG_KEYS
+from distributary.resource.api_subscription import CONFIG_KEYS, PROTOCOLS
 
 PATHS = {
     "/": "GET, HEAD, OPTIONS",
@@ -61,8 +61,11 @@ def test_the_description_says_what_the_server_can_do(api):
     """Protocols and settings, dialects, config keys, credential types, what was seen."""
     api.seen = SeenNames(types=("b", "a"), sources=("/s",), sources_truncated=True)
     body = api.request("GET", "/").json()
+    assert set(body["protocols"]) == set(PROTOCOLS) - set(PROTOCOLS_ABSENT)
     settings = body["protocols"]["HTTP"]["settings"]["properties"]
-    assert {"headers", "method", "format", "delivery"} == set(settings)
+    assert {"headers", "method", "format", "cacerts", "delivery"} == set(settings)
+    assert body["protocols"]["KAFKA"]["sinkschemes"] == ["kafka", "kafka+ssl"]
+    assert body["protocols"]["KAFKA"]["settings"]["properties"]["acks"]["default"] == "all"
     assert {"exact", "prefix", "suffix", "all", "any", "not"} <= set(body["dialects"])
     assert body["dialects"] == list(DIALECTS)
     assert body["subscriptionconfig"]["interval"]["type"] == "number"

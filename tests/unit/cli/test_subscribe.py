@@ -1,5 +1,7 @@
 import pytest
 
+from distributary.api import Description
+from distributary.api._description import describe
 from distributary.cli import _subscribe
 from distributary.cli._subscribe import Wish
 
@@ -70,6 +72,74 @@ def test_every_flag_has_its_member() -> None:
             },
         },
     }
+
+
+def test_settings_of_each_protocol_have_flags(tmp_path) -> None:
+    """The places by names of their own, all others as they are called in the API."""
+    certificates = tmp_path / "ca.pem"
+    certificates.write_text("PEM")
+    wish = Wish(
+        sink="mqtts://e.com",
+        protocol="MQTT5",
+        topic="1",
+        settings=("qos=2", "retain=true", 'userproperties={"a": "b"}', "expiry=x"),
+        cacerts=str(certificates),
+        dead_letter_sink='{"sink": "nats://e.com", "protocol": "NATS"}',
+    )
+    assert _subscribe.body_of(wish) == {
+        "sink": "mqtts://e.com",
+        "protocol": "MQTT5",
+        "protocolsettings": {
+            "topicname": "1",
+            "cacerts": "PEM",
+            "qos": 2,
+            "retain": True,
+            "userproperties": {"a": "b"},
+            "expiry": "x",
+            "delivery": {"deadLetterSink": {"sink": "nats://e.com", "protocol": "NATS"}},
+        },
+    }
+    for flag, setting in (("address", "address"), ("nats_subject", "subject")):
+        body = _subscribe.body_of(Wish(sink=SINK, **{flag: "x"}))
+        assert body["protocolsettings"] == {setting: "x"}
+
+
+def test_a_setting_that_is_text_is_not_read_as_json() -> None:
+    """Or acks=1 would be a number."""
+    wish = Wish(sink="kafka://e.com", protocol="KAFKA", settings=("acks=1", "topicname=true"))
+    assert _subscribe.body_of(wish)["protocolsettings"] == {"acks": "1", "topicname": "true"}
+
+
+def test_the_settings_that_are_text_are_those_of_the_service_description() -> None:
+    """A new one must not be read as JSON by chance."""
+    described = {
+        name
+        for row in describe(Description())["protocols"].values()
+        for name, schema in row["settings"]["properties"].items()
+        if isinstance(schema.get("enum", [schema.get("type")])[0], str)
+        and schema.get("type", "string") == "string"
+    }
+    assert described - {"format", "cacerts"} == _subscribe.TEXT_SETTINGS
+
+
+@pytest.mark.parametrize(
+    ("wish", "named"),
+    [
+        (Wish(sink=SINK, settings=("qos",)), "'qos'"),
+        (Wish(sink=SINK, settings=("qos=1", "qos=2")), "qos: it is said twice"),
+        (Wish(sink=SINK, topic="a", settings=("topicname=a",)), "topicname: it is said twice"),
+        (Wish(sink=SINK, settings=("format=binary",)), "say it with --format"),
+        (Wish(sink=SINK, settings=("delivery={}",)), "say it with --retry"),
+        (Wish(sink=SINK, cacerts="/nowhere/ca.pem"), "--cacerts: cannot read /nowhere/ca.pem"),
+        (Wish(sink=SINK, dead_letter_sink="{"), "--dead-letter-sink '{' is not JSON"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_setting_that_cannot_be_read_is_named(wish: Wish, named: str) -> None:
+    """Before anything is sent."""
+    with pytest.raises(ValueError) as caught:
+        _subscribe.body_of(wish)
+    assert named in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,10 @@ from distributary.control import (
 )
 from distributary.control._stored import Delete, Put
 from distributary.deliver import Destination
+from distributary.pipeline import _targets
 from distributary.pipeline._targets import DirectoryTargets
-from distributary.resource import SinkRule, api_subscription
+from distributary.resource import MqttSettings, SinkRule, api_subscription
+from distributary.testing.servers import Authority
 
 SINK = "http://127.0.0.1:9/"
 REFRESH = {
@@ -234,3 +236,50 @@ def test_a_route_whose_settings_cannot_be_read_fails_alone(world):
     put_route(world, backoff_policy="cubic")
     assert "damaged" in world.targets.get("r").sink.unusable
     assert world.targets.get("u-a").sink.unusable is None
+
+
+def test_settings_of_a_broker_reach_the_destination(world):
+    """Typed; what HTTP has alone stays as it was."""
+    settings = {
+        "topicname": "t",
+        "qos": 2,
+        "format": "structured",
+        "delivery": {"retry": 1, "deadLetterSink": {"sink": SINK, "protocol": "HTTP"}},
+    }
+    world.put(sink="mqtt://127.0.0.1:9", protocol="MQTT5", protocolsettings=settings)
+    target = world.targets.get("u-a")
+    assert (target.sink.uri, target.sink.protocol) == ("mqtt://127.0.0.1:9", "MQTT5")
+    assert target.sink.settings == MqttSettings("t", qos=2)
+    assert (target.sink.format, target.sink.policy.retry) == ("structured", 1)
+    assert target.sink.lane == "mqtt://127.0.0.1:9 t"
+    assert target.sink.unusable is None
+    assert (target.dead_letter.uri, target.dead_letter.settings) == (SINK, None)
+    assert target.dead_letter.method == b"POST"
+
+
+def test_certificates_reach_the_destination(world, tmp_path):
+    """And that of the dead letter sink that shares the settings."""
+    pem = Authority(tmp_path / "authority").ca_certs
+    settings = {"cacerts": pem, "delivery": {"deadLetterSink": "https://127.0.0.1:8/"}}
+    world.put(sink="https://127.0.0.1:9/", protocolsettings=settings)
+    target = world.targets.get("u-a")
+    assert target.sink.ca_certs.strip() == pem.strip()
+    assert target.dead_letter.ca_certs == target.sink.ca_certs
+
+
+def test_a_protocol_that_is_not_installed_any_more_makes_a_sink_unusable(world, monkeypatch):
+    """A subscription that was made with it is kept, and told from those that can be served."""
+    world.put(sink="nats://127.0.0.1:9", protocol="NATS", protocolsettings={"subject": "s"})
+    monkeypatch.setattr(_targets, "PROTOCOLS_ABSENT", {"NATS": "needs an extra"})
+    assert world.targets.get("u-a").sink.unusable == "needs an extra"
+    fields = {"route": "u-a", "reason": "needs an extra"}
+    assert world.reports == [("subscription-unusable", fields)]
+
+
+def test_a_dead_letter_sink_of_such_a_protocol_is_unusable_alone(world, monkeypatch):
+    """Events that its sink takes are delivered."""
+    dead = {"sink": "nats://127.0.0.1:9", "protocol": "NATS", "protocolsettings": {"subject": "s"}}
+    world.put(protocolsettings={"delivery": {"deadLetterSink": dead}})
+    monkeypatch.setattr(_targets, "PROTOCOLS_ABSENT", {"NATS": "needs an extra"})
+    target = world.targets.get("u-a")
+    assert (target.sink.unusable, target.dead_letter.unusable) == (None, "needs an extra")

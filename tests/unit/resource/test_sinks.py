@@ -5,7 +5,8 @@ import pytest
 from distributary.errors import ResourceError
 from distributary.filter import check
 from distributary.policy import parse_duration_s
-from distributary.resource import Rules, SinkRule, api_subscription
+from distributary.resource import Faults, Rules, SinkRule, api_subscription
+from distributary.resource._uri import check_sink
 
 PUBLIC = SinkRule(local_allowed=False)
 LOCAL = SinkRule(local_allowed=True)
@@ -100,6 +101,104 @@ def test_a_good_sink_is_kept_as_it_stands(sink):
 def test_a_bad_sink_is_refused(sink, rule):
     """Whatever the operator allows, these are no addresses to send to."""
     assert "uri" in parse_sink(sink, rule)
+
+
+GOOD_BROKERS = [
+    ("MQTT3", "mqtt://example.com"),
+    ("MQTT5", "MQTTS://example.com:1883/"),
+    ("MQTT5", "wss://example.com/mqtt?token=x"),
+    ("AMQP", "amqps://[2606:2800:220:1:248:1893:25c8:1946]/a%2Fb"),
+    ("AMQP", "amqp://example.com//exchange/x"),
+    ("KAFKA", "kafka://example.com"),
+    ("KAFKA", "kafka://a.example.com:1,93.184.216.34,[2606:2800::1]:9092/orders"),
+    ("KAFKA", "kafka+ssl://" + ",".join(["example.com"] * 32)),
+    ("NATS", "tls://example.com/"),
+]
+
+BAD_BROKERS = [
+    ("HTTP", "kafka://example.com"),
+    ("MQTT5", "http://example.com"),
+    ("MQTT5", "mqtt://example.com/topic"),
+    ("MQTT5", "mqtt://example.com?x"),
+    ("MQTT5", "mqtt://me:secret@example.com"),
+    ("MQTT5", "mqtt://example.com#x"),
+    ("MQTT5", "mqtt://a.example.com,b.example.com"),
+    ("MQTT5", "mqtt:example.com"),
+    ("AMQP", "amqp:///queue"),
+    ("AMQP", "amqp://example.com/queue?x"),
+    ("AMQP", "amqp://127.1/queue"),
+    ("KAFKA", "kafka://"),
+    ("KAFKA", "kafka://a.example.com,"),
+    ("KAFKA", "kafka://me@a.example.com,b.example.com"),
+    ("KAFKA", "kafka://a.example.com,b.example.com:0"),
+    ("KAFKA", "kafka://a.example.com, b.example.com"),
+    ("KAFKA", "kafka://" + ",".join(["example.com"] * 33)),
+    ("NATS", "nats://example.com/subject"),
+    ("NATS", "nats://example.com:x"),
+]
+
+
+def broker_faults(protocol: str, sink: str, rule: SinkRule) -> list[str]:
+    """Codes of the faults of *sink* by itself."""
+    faults = Faults()
+    check_sink(faults, "$.sink", sink, protocol, rule)
+    return [fault.code for fault in faults.found]
+
+
+@pytest.mark.parametrize(("protocol", "sink"), GOOD_BROKERS)
+def test_a_good_broker_is_kept_as_it_stands(protocol, sink):
+    """Each protocol has its schemes; the path is one where it means something."""
+    found = check_sink(Faults(), "$.sink", sink, protocol, PUBLIC)
+    assert found is not None
+    assert found.text == sink
+    assert found.scheme == sink.partition(":")[0].lower()
+
+
+@pytest.mark.parametrize(("protocol", "sink"), BAD_BROKERS)
+def test_a_bad_broker_is_refused(protocol, sink):
+    """Nothing that one parser could read otherwise than another."""
+    assert set(broker_faults(protocol, sink, LOCAL)) == {"uri"}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "sink", "place"),
+    [
+        ("AMQP", "amqp://e.com/a%20b%2Fc", "a b/c"),
+        ("AMQP", "amqp://e.com//x", "/x"),
+        ("AMQP", "amqp://e.com/", None),
+        ("AMQP", "wss://e.com/tunnel", None),
+        ("KAFKA", "kafka://a,b/orders", "orders"),
+        ("KAFKA", "kafka://a,b", None),
+        ("HTTP", "http://e.com/x", None),
+    ],
+)
+def test_a_path_names_a_place_at_some_brokers(protocol, sink, place):
+    """AMQP addresses are percent-encoded there."""
+    found = check_sink(Faults(), "$.sink", sink, protocol, PUBLIC)
+    assert found is not None
+    assert found.place == place
+
+
+@pytest.mark.parametrize(
+    ("protocol", "sink", "code"),
+    [
+        ("AMQP", "amqp://e.com/%ff", "text"),
+        ("AMQP", "amqp://e.com/a%00", "value"),
+        ("KAFKA", "kafka://e.com/a%20b", "value"),
+        ("KAFKA", "kafka://e.com/a/b", "value"),
+    ],
+)
+def test_a_path_that_names_no_place_is_refused(protocol, sink, code):
+    """No address has control characters, no topic a slash."""
+    assert broker_faults(protocol, sink, PUBLIC) == [code]
+
+
+def test_the_rule_holds_for_every_host_of_a_cluster():
+    """One that is private among public ones is enough."""
+    sink = "kafka://example.com,10.0.0.1:9092,[::1]/t"
+    assert broker_faults("KAFKA", sink, PUBLIC) == ["blocked-address"] * 2
+    assert broker_faults("KAFKA", sink, LOCAL) == []
+    assert broker_faults("KAFKA", "kafka://e.com,169.254.169.254/t", LOCAL) == ["blocked-address"]
 
 
 LOCAL_ONES = [

@@ -1,5 +1,7 @@
 """Every kind of fault is found, named and placed; all of them at once."""
 
+import dataclasses
+
 import pytest
 
 from distributary.errors import ResourceError
@@ -31,7 +33,6 @@ CASES = {
     "protocol not text": ({"protocol": ["HTTP"]}, ("$.protocol", "type")),
     "protocol in lower case": ({"protocol": "http"}, ("$.protocol", "unknown")),
     "protocol unknown": ({"protocol": "SMTP"}, ("$.protocol", "unknown")),
-    "protocol not supported": ({"protocol": "MQTT5"}, ("$.protocol", "unsupported")),
     "source not text": ({"source": 1}, ("$.source", "type")),
     "source null": ({"source": None}, ("$.source", "type")),
     "source empty": ({"source": ""}, ("$.source", "empty")),
@@ -106,10 +107,15 @@ CASES = {
         delivery(deadLetterSink={"sink": "http://e.com", "x": 1}),
         (f"{D}.deadLetterSink.x", "unknown"),
     ),
-    "dead letter object, protocol": (
-        delivery(deadLetterSink={"sink": "http://e.com", "protocol": "KAFKA"}),
-        (f"{D}.deadLetterSink.protocol", "unsupported"),
+    "dead letter object, protocol unknown": (
+        delivery(deadLetterSink={"sink": "http://e.com", "protocol": "kafka"}),
+        (f"{D}.deadLetterSink.protocol", "unknown"),
     ),
+    "dead letter object, a sink of another protocol": (
+        delivery(deadLetterSink={"sink": "kafka://e.com/t"}),
+        (f"{D}.deadLetterSink.sink", "uri"),
+    ),
+    "setting of another protocol": (settings(qos=1), (f"{S}.qos", "not-applicable")),
     "dead letter object, credential": (
         delivery(deadLetterSink={"sink": "http://e.com", "sinkCredential": {}}),
         (f"{D}.deadLetterSink.sinkCredential", "unsupported"),
@@ -162,7 +168,7 @@ def test_the_limits_themselves_are_allowed(parse):
             },
         },
     )
-    assert len(spec.http.headers) == 100
+    assert len(spec.settings.headers) == 100
 
 
 def test_every_fault_comes_at_once(faults_of):
@@ -207,10 +213,13 @@ def test_a_hint_names_the_member_that_was_meant(parse):
         parse(filtres=[])
 
 
-def test_a_protocol_that_is_not_supported_yet_says_so(parse):
-    """Known names are told apart from nonsense."""
-    with pytest.raises(ResourceError, match="KAFKA is not supported yet; supported: HTTP"):
-        parse(protocol="KAFKA")
+def test_a_protocol_that_is_not_installed_says_what_it_needs(rules):
+    """It is told apart from nonsense, and nothing else is said: its settings need not fit."""
+    lacking = dataclasses.replace(rules, protocols_absent={"AMQP": "needs the extra x[amqp]"})
+    body = {"sink": "x://e.com", "protocol": "AMQP", "protocolsettings": {"anything": 1}}
+    with pytest.raises(ResourceError, match=r"needs the extra x\[amqp\]") as caught:
+        api_subscription.parse(body, lacking)
+    assert [(f.path, f.code) for f in caught.value.faults] == [("$.protocol", "unsupported")]
 
 
 @pytest.mark.parametrize(

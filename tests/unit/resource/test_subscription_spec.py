@@ -4,7 +4,13 @@ import dataclasses
 
 import pytest
 
-from distributary.resource import Rules, SinkRule, SubscriptionSpec, api_subscription
+from distributary.resource import (
+    HttpSettings,
+    Rules,
+    SinkRule,
+    SubscriptionSpec,
+    api_subscription,
+)
 
 DEFAULTS = {
     "retry": 10,
@@ -52,9 +58,8 @@ def test_typed_values_follow_the_realized_object(parse):
     )
     assert (spec.source, spec.types) == ("/s", ("a", "b"))
     assert spec.filters == ({"exact": {"subject": "x"}},)
-    assert spec.http.method == "PUT"
-    assert spec.http.headers == (("X-One", "1"),)
-    assert spec.http.format == "structured"
+    assert spec.settings == HttpSettings("PUT", (("X-One", "1"),))
+    assert (spec.format, spec.ca_certs) == ("structured", None)
     assert spec.delivery == api_subscription.DeliverySpec(
         retry=0,
         backoff_policy="linear",
@@ -77,7 +82,7 @@ def test_a_dead_letter_uri_shares_protocol_and_settings(parse):
     dead_letter = spec.delivery.dead_letter
     assert dead_letter is not None
     assert dead_letter.sink == "https://example.com/dead"
-    assert dead_letter.http == spec.http
+    assert dead_letter.settings == spec.settings
     assert dead_letter.delivery == dataclasses.replace(spec.delivery, dead_letter=None)
     shown = spec.to_json()["protocolsettings"]["delivery"]["deadLetterSink"]
     assert shown == "https://example.com/dead"
@@ -99,7 +104,7 @@ def test_a_dead_letter_object_has_settings_of_its_own(parse):
     )
     dead_letter = spec.delivery.dead_letter
     assert dead_letter is not None
-    assert dead_letter.http.method == "PATCH"
+    assert dead_letter.settings == HttpSettings("PATCH", ())
     assert dead_letter.delivery.retry == 10
     shown = spec.to_json()["protocolsettings"]["delivery"]["deadLetterSink"]
     assert shown["protocolsettings"]["delivery"] == DEFAULTS
@@ -111,7 +116,7 @@ def test_format_is_read_where_either_world_writes_it(parse, where, said, meant):
     """Knative has it in its DeliverySpec and calls structured json; it is shown in one place."""
     settings = {"format": said} if where == "settings" else {"delivery": {"format": said}}
     spec = parse(protocolsettings=settings)
-    assert spec.http.format == meant
+    assert spec.format == meant
     shown = spec.to_json()["protocolsettings"]
     assert shown["format"] == meant
     assert "format" not in shown["delivery"]

@@ -2,9 +2,10 @@
 
 Shape (``_shape``), defaults (``_defaults``), validation (``_parse`` and what it calls). The
 three revisions of the specification that are accepted on input are known to ``_revisions``
-alone; behind it there is only the newest.
+alone; behind it there is only the newest. Each delivery protocol has a module of settings.
 """
 
+from distributary.resource.api_subscription._certificates import CA_CERTS_CHARS_MAX
 from distributary.resource.api_subscription._config import (
     CONFIG_KEYS,
     EVENTS_COUNT_MAX,
@@ -32,50 +33,74 @@ from distributary.resource.api_subscription._delivery import (
     RETRY_MAX,
     TIMEOUT_S_MAX,
 )
+from distributary.resource.api_subscription._maps import ENTRIES_BYTES_MAX, ENTRIES_MAX
 from distributary.resource.api_subscription._parse import (
     TYPE_CHARS_MAX,
     TYPES_MAX,
     parse,
 )
-from distributary.resource.api_subscription._settings import (
-    HEADERS_BYTES_MAX,
-    HEADERS_MAX,
-    HTTP_SETTINGS,
-    OWN_HEADERS,
+from distributary.resource.api_subscription._protocols import (
+    PROTOCOL_SETTINGS,
+    SHARED_SETTINGS,
+)
+from distributary.resource.api_subscription._restore import restore
+from distributary.resource.api_subscription._settings_amqp import (
+    LINK_NAME_BYTES_MAX,
+    PROPERTY_NAME,
+    SETTLEMENT_MODES,
+)
+from distributary.resource.api_subscription._settings_http import OWN_HEADERS
+from distributary.resource.api_subscription._settings_kafka import (
+    ACKS,
+    CLIENT_ID,
+    CLIENT_ID_CHARS_MAX,
+)
+from distributary.resource.api_subscription._settings_mqtt import (
+    EXPIRY_S_MAX,
+    OWN_PROPERTIES,
+    QOS_MAX,
 )
 from distributary.resource.api_subscription._shape import (
     HTTP_METHODS,
     PROTOCOLS,
-    PROTOCOLS_SUPPORTED,
     ConfigSpec,
     DeadLetterSpec,
     DeliverySpec,
     HttpSettings,
     SubscriptionSpec,
-    restore,
 )
 
 __all__ = [
+    "ACKS",
     "BACKOFF_POLICIES",
     "BACKOFF_S_MAX",
+    "CA_CERTS_CHARS_MAX",
+    "CLIENT_ID",
+    "CLIENT_ID_CHARS_MAX",
     "CONFIG_KEYS",
     "CREDENTIAL_MEMBERS",
     "CREDENTIAL_SHAPE",
     "DELIVERY_SETTINGS",
+    "ENTRIES_BYTES_MAX",
+    "ENTRIES_MAX",
     "EVENTS_COUNT_MAX",
-    "HEADERS_BYTES_MAX",
-    "HEADERS_MAX",
+    "EXPIRY_S_MAX",
     "HTTP_METHODS",
-    "HTTP_SETTINGS",
     "IDENTIFIER_BYTES_MAX",
     "INTERVAL_S_MAX",
     "INTERVAL_S_MIN",
+    "LINK_NAME_BYTES_MAX",
     "OWN_HEADERS",
+    "OWN_PROPERTIES",
+    "PROPERTY_NAME",
     "PROTOCOLS",
-    "PROTOCOLS_SUPPORTED",
+    "PROTOCOL_SETTINGS",
+    "QOS_MAX",
     "RATE_PER_S_MAX",
     "RETRY_MAX",
     "SECRET_BYTES_MAX",
+    "SETTLEMENT_MODES",
+    "SHARED_SETTINGS",
     "TIMEOUT_S_MAX",
     "TIMER_TYPE",
     "TOKEN_CHARS_MAX",

@@ -17,9 +17,11 @@ from distributary.resource._credential import (
     CredentialType,
 )
 from distributary.resource._faults import Faults, one_of
+from distributary.resource._places import CONTROL
 from distributary.resource._sinks import SinkRule
 from distributary.resource._times import parse_time_ms
 from distributary.resource._uri import check_http_sink
+from distributary.resource.api_subscription._shape import PROTOCOLS
 
 CREDENTIAL_MEMBERS: Final = ("sinkCredential", "sinkcredential")
 """Names of the member that holds a credential: the reference's, and the later spelling."""
@@ -50,12 +52,14 @@ CREDENTIAL_SHAPE: Final[dict[CredentialType, dict[str, bool]]] = {
 }
 """For each kind its members beside ``credentialType``, and whether they are required."""
 
+_COLON_PROTOCOLS: Final = tuple(name for name in PROTOCOLS if name != "HTTP")
+"""Protocols that give an account name and its password a place of their own each."""
+
 _NAMES: Final = {"credentialtype": "credentialType"} | {
     name.lower(): name for members in CREDENTIAL_SHAPE.values() for name in members
 }
 _TOKEN: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 _TOKEN_TYPE: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class ReadCredential(NamedTuple):
@@ -108,7 +112,8 @@ def read_credential(
     written = faults.object_at(path, body[names[0]])
     if written is None:
         return None
-    return _Reader(faults, path, written, rule).read(kept=kept)
+    colon_allowed = body.get("protocol") in _COLON_PROTOCOLS
+    return _Reader(faults, path, written, rule, colon_allowed=colon_allowed).read(kept=kept)
 
 
 def credential_faults(faults: Faults, path: str, type_: CredentialType) -> None:
@@ -125,15 +130,23 @@ class _Reader:
         path: Where it stands.
         written: The object.
         rule: See ``read_credential``.
+        colon_allowed: Whether the identifier may have a colon.
     """
 
     def __init__(
-        self, faults: Faults, path: str, written: Mapping[str, Any], rule: SinkRule
+        self,
+        faults: Faults,
+        path: str,
+        written: Mapping[str, Any],
+        rule: SinkRule,
+        *,
+        colon_allowed: bool,
     ) -> None:
         self._faults = faults
         self._path = path
         self._written = written
         self._rule = rule
+        self._colon_allowed = colon_allowed
         self._spelling: dict[str, str] = {}
 
     def read(self, *, kept: bool) -> ReadCredential | None:
@@ -221,36 +234,30 @@ class _Reader:
     def _checked(self, name: str) -> str | None:
         path, value = self._at(name), self._value(name)
         if name == "identifier":
-            return self._plain_text(path, value, IDENTIFIER_BYTES_MAX, colon_allowed=False)
+            return self._identifier(path, value)
         if name == "secret":
-            return self._plain_text(path, value, SECRET_BYTES_MAX, colon_allowed=True)
+            return self._plain_text(path, value, SECRET_BYTES_MAX)
         if name == "accessTokenType":
             return self._token_type(path, value)
         if name == "refreshTokenEndpoint":
             return self._endpoint(path, value)
         return self._token(path, value)
 
-    def _plain_text(
-        self, path: str, value: object, bytes_max: int, *, colon_allowed: bool
-    ) -> str | None:
-        """Half of what Basic authentication joins by a colon (RFC 7617, section 2)."""
-        text = self._faults.text_at(path, value, bytes_max)
-        if text is None:
-            return None
-        try:
-            size = len(text.encode())
-        except UnicodeEncodeError:
-            self._faults.add(path, "text", "a lone surrogate is no character")
-            return None
-        if size > bytes_max:
-            self._faults.add(path, "too-long", f"at most {bytes_max} bytes of UTF-8")
-        elif _CONTROL.search(text):
-            self._faults.add(path, "value", "control characters cannot stand in a credential")
-        elif ":" in text and not colon_allowed:
+    def _identifier(self, path: str, value: object) -> str | None:
+        text = self._plain_text(path, value, IDENTIFIER_BYTES_MAX)
+        if text is not None and ":" in text and not self._colon_allowed:
+            # Basic authentication joins both by a colon.
             self._faults.add(path, "value", "an identifier has no colon (RFC 7617)")
-        else:
-            return text
-        return None
+            return None
+        return text
+
+    def _plain_text(self, path: str, value: object, bytes_max: int) -> str | None:
+        """Half of an account: no control characters, for NUL separates the two in SASL PLAIN."""
+        text = self._faults.utf8_at(path, value, bytes_max)
+        if text is not None and CONTROL.search(text):
+            self._faults.add(path, "value", "control characters cannot stand in a credential")
+            return None
+        return text
 
     def _token_type(self, path: str, value: object) -> str | None:
         text = self._faults.text_at(path, value, TOKEN_TYPE_CHARS_MAX)

@@ -8,16 +8,17 @@ import msgspec
 
 from distributary.resource._faults import Faults, member
 from distributary.resource._rules import Rules
-from distributary.resource._uri import check_http_sink, check_reference
+from distributary.resource._uri import check_reference
 from distributary.resource.api_subscription._config import check_timer, read_config
 from distributary.resource.api_subscription._credentials import (
     CREDENTIAL_MEMBERS,
     ReadCredential,
     read_credential,
 )
+from distributary.resource.api_subscription._restore import restore
 from distributary.resource.api_subscription._revisions import read_filters
-from distributary.resource.api_subscription._settings import check_protocol, realize_settings
-from distributary.resource.api_subscription._shape import SubscriptionSpec, restore
+from distributary.resource.api_subscription._settings import check_protocol, realize_target
+from distributary.resource.api_subscription._shape import SubscriptionSpec
 
 TYPES_MAX: Final = 1000
 """Types of one subscription; beyond that a prefix filter says it better."""
@@ -94,23 +95,12 @@ def _realize(
 def _target(
     faults: Faults, body: Mapping[str, Any], rules: Rules, read: ReadCredential | None
 ) -> dict[str, Any]:
-    sink: object = None
     protocol: str | None = None
     if "protocol" in body:
-        protocol = check_protocol(faults, "$.protocol", body["protocol"])
+        protocol = check_protocol(faults, "$.protocol", body["protocol"], rules)
     else:
         faults.add("$.protocol", "missing", "a subscription names its delivery protocol")
-    if "sink" not in body:
-        faults.add("$.sink", "missing", "a subscription has a sink")
-    elif protocol is None:  # the protocol decides which URIs fit
-        sink = check_reference(faults, "$.sink", body["sink"])
-    else:
-        sink = check_http_sink(faults, "$.sink", body["sink"], rules.sinks)
-    settings: object = body.get("protocolsettings", {})
-    if protocol is None:  # likewise for the settings
-        settings = faults.object_at("$.protocolsettings", settings) or {}
-    else:
-        settings = realize_settings(faults, "$.protocolsettings", settings, rules)
+    sink, settings = realize_target(faults, "$", body, protocol, rules)
     credential = {} if read is None else {"sinkCredential": read.realized}
     return {"sink": sink, **credential, "protocol": protocol, "protocolsettings": settings}
 

@@ -1,195 +1,154 @@
-"""``protocolsettings`` of an HTTP delivery: checked, and realized with every default."""
+"""``protocolsettings``: what every protocol has, and the dead letter sink with its own.
 
-import re
-from collections.abc import Mapping
+Called by ``_parse``. What a protocol has alone is in ``_settings_<protocol>``.
+"""
+
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from distributary.resource._faults import Faults, member, one_of
 from distributary.resource._rules import Rules
-from distributary.resource._uri import check_http_sink
-from distributary.resource.api_subscription import _defaults
+from distributary.resource._uri import SinkUri, check_reference, check_sink
+from distributary.resource.api_subscription._certificates import realize_certificates
 from distributary.resource.api_subscription._credentials import (
     CREDENTIAL_MEMBERS,
     refuse_credentials,
 )
 from distributary.resource.api_subscription._delivery import realize_delivery
-from distributary.resource.api_subscription._shape import (
-    HTTP_METHODS,
-    PROTOCOLS,
-    PROTOCOLS_SUPPORTED,
-)
+from distributary.resource.api_subscription._protocols import PROTOCOL_SETTINGS, SHARED_SETTINGS
+from distributary.resource.api_subscription._shape import PROTOCOLS
 
-HEADERS_MAX: Final = 100
-"""Custom header fields. Common servers refuse a request with more than 100."""
-
-HEADERS_BYTES_MAX: Final = 8 * 1024
-"""All custom header fields together, names and values; common servers allow 8 KiB for all."""
-
-HTTP_SETTINGS: Final = ("headers", "method", "format", "delivery")
-
-_FORMATS: Final = {"binary": "binary", "structured": "structured", "json": "structured"}
+FORMATS: Final = {"binary": "binary", "structured": "structured", "json": "structured"}
 """Accepted names of content modes; ``json`` is Knative's name for structured."""
 
 _DEAD_LETTER_MEMBERS: Final = ("sink", "protocol", "protocolsettings")
 
-_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_FIELD_VALUE = re.compile(r"([\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?)?")
 
-OWN_HEADERS: Final = frozenset(
-    {
-        # Hop by hop, or the framing of the message (RFC 9110, 7.6.1; RFC 9112, 6): the client
-        # that sends writes them, and a second copy is how requests are smuggled.
-        "connection",
-        "content-length",
-        "expect",
-        "host",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        # The event's own.
-        "content-type",
-        "content-encoding",
-    }
-)
-"""Header names, in lower case, that a delivery writes itself; and all that begin with ``ce-``."""
-
-
-def realize_settings(
-    faults: Faults, path: str, value: object, rules: Rules, *, dead_letter_allowed: bool = True
-) -> dict[str, Any]:
-    """The settings with every default; only of use while *faults* stays as it was.
-
-    Args:
-        faults: Takes what is wrong.
-        path: Where *value* stands.
-        value: What the client wrote, ``{}`` where it wrote nothing.
-        rules: What to check against.
-        dead_letter_allowed: False inside a dead letter sink: letters stop there.
-    """
-    settings = faults.object_at(path, value)
-    if settings is None:
-        return {}
-    faults.unknown_members(path, settings, HTTP_SETTINGS)
-    wanted = settings.get("delivery", {})
-    delivery = realize_delivery(faults, f"{path}.delivery", wanted, rules.duration_s)
-    if isinstance(wanted, dict) and "deadLetterSink" in wanted:
-        where = f"{path}.delivery.deadLetterSink"
-        if dead_letter_allowed:
-            target = _dead_letter(faults, where, wanted["deadLetterSink"], rules)
-            delivery["deadLetterSink"] = target
-        else:
-            faults.add(where, "nested", "a dead letter sink has no dead letter sink of its own")
-    return {
-        "headers": _headers(faults, f"{path}.headers", settings.get("headers", {})),
-        "method": _method(faults, f"{path}.method", settings.get("method", _defaults.METHOD)),
-        "format": _format(faults, path, settings),
-        "delivery": delivery,
-    }
-
-
-def check_protocol(faults: Faults, path: str, value: object) -> str | None:
+def check_protocol(faults: Faults, path: str, value: object, rules: Rules) -> str | None:
     """*value* where events can be sent by that protocol; else None, and a fault."""
-    if value in PROTOCOLS_SUPPORTED:
-        return str(value)
     if not isinstance(value, str):
         faults.wrong_type(path, "a string", value)
+    elif value in rules.protocols_absent:
+        faults.add(path, "unsupported", rules.protocols_absent[value])
     elif value in PROTOCOLS:
-        known = one_of(PROTOCOLS_SUPPORTED)
-        message = f"delivery by {value} is not supported yet; supported: {known}"
-        faults.add(path, "unsupported", message)
+        return value
     else:
         hint = f"; did you mean {value.upper()}?" if value.upper() in PROTOCOLS else ""
         faults.add(path, "unknown", f"expected one of {one_of(PROTOCOLS)}{hint}")
     return None
 
 
-def _dead_letter(faults: Faults, path: str, value: object, rules: Rules) -> object:
-    if isinstance(value, str):
-        return check_http_sink(faults, path, value, rules.sinks)
+def realize_target(
+    faults: Faults,
+    path: str,
+    holder: Mapping[str, Any],
+    protocol: str | None,
+    rules: Rules,
+    *,
+    dead_letter_allowed: bool = True,
+) -> tuple[object, dict[str, Any]]:
+    """``sink`` and ``protocolsettings`` of a subscription or of a dead letter sink.
+
+    Args:
+        faults: Takes what is wrong.
+        path: Where *holder* stands.
+        holder: The object that both stand in.
+        protocol: The protocol; None where it is faulty: it decides which sinks and settings fit,
+            so that little can be said of them.
+        rules: What to check against.
+        dead_letter_allowed: False inside a dead letter sink: letters stop there.
+
+    Returns:
+        The URI and the settings with every default; only of use while *faults* stays as it was.
+    """
+    sink: SinkUri | None = None
+    if "sink" not in holder:
+        faults.add(f"{path}.sink", "missing", "a sink is required")
+    elif protocol is None:
+        check_reference(faults, f"{path}.sink", holder["sink"])
+    else:
+        sink = check_sink(faults, f"{path}.sink", holder["sink"], protocol, rules.sinks)
+    where = f"{path}.protocolsettings"
+    written = faults.object_at(where, holder.get("protocolsettings", {}))
+    if protocol is None or written is None:
+        return None, {}
+    settings = _realize(faults, where, written, protocol, sink)
+    wanted = written.get("delivery", {})
+    delivery = realize_delivery(faults, f"{where}.delivery", wanted, rules.duration_s)
+    settings["delivery"] = delivery
+    if isinstance(wanted, dict) and "deadLetterSink" in wanted:
+        inner = f"{where}.delivery.deadLetterSink"
+        if dead_letter_allowed:
+            target = _dead_letter(faults, inner, wanted["deadLetterSink"], protocol, rules)
+            delivery["deadLetterSink"] = target
+        else:
+            faults.add(inner, "nested", "a dead letter sink has no dead letter sink of its own")
+    return None if sink is None else sink.text, settings
+
+
+def _realize(
+    faults: Faults, path: str, written: Mapping[str, Any], protocol: str, sink: SinkUri | None
+) -> dict[str, Any]:
+    own = PROTOCOL_SETTINGS[protocol]
+    _check_names(faults, path, written, protocol)
+    realized = own.realize(faults, path, written, sink)
+    realized["format"] = _format(faults, path, written, protocol)
+    if "cacerts" in written:
+        realized["cacerts"] = realize_certificates(faults, f"{path}.cacerts", written["cacerts"])
+        if sink is not None and not sink.tls_possible:
+            message = f"there is no TLS with the scheme {sink.scheme}"
+            faults.add(f"{path}.cacerts", "not-applicable", message)
+    return realized
+
+
+def _check_names(faults: Faults, path: str, written: Mapping[str, Any], protocol: str) -> None:
+    """Note members that this protocol does not have; another's are told from misspelt ones."""
+    known = (*PROTOCOL_SETTINGS[protocol].names, *SHARED_SETTINGS)
+    unknown = {}
+    for name, value in written.items():
+        others = [each for each, row in PROTOCOL_SETTINGS.items() if name in row.names]
+        if name in known or not others:
+            unknown[name] = value
+        else:
+            message = f"does not apply to {protocol}: a setting of {one_of(others)}"
+            faults.add(member(path, name), "not-applicable", message)
+    faults.unknown_members(path, unknown, known)
+
+
+def _dead_letter(faults: Faults, path: str, value: object, protocol: str, rules: Rules) -> object:
+    if isinstance(value, str):  # the same protocol and settings
+        sink = check_sink(faults, path, value, protocol, rules.sinks)
+        return None if sink is None else sink.text
     if not isinstance(value, dict):
         faults.wrong_type(path, "a URI or an object with a sink", value)
         return None
     refuse_credentials(faults, path, value)
     faults.unknown_members(path, value, (*_DEAD_LETTER_MEMBERS, *CREDENTIAL_MEMBERS))
-    sink = None
-    if "sink" in value:
-        sink = check_http_sink(faults, f"{path}.sink", value["sink"], rules.sinks)
-    else:
-        faults.add(f"{path}.sink", "missing", "a dead letter sink has a sink")
-    # Only HTTP subscriptions exist, so the protocol of the subscription is HTTP.
-    protocol = check_protocol(faults, f"{path}.protocol", value.get("protocol", "HTTP"))
-    wanted = value.get("protocolsettings", {})
-    where = f"{path}.protocolsettings"
-    settings = realize_settings(faults, where, wanted, rules, dead_letter_allowed=False)
-    return {"sink": sink, "protocol": protocol, "protocolsettings": settings}
+    own = check_protocol(faults, f"{path}.protocol", value.get("protocol", protocol), rules)
+    uri, settings = realize_target(faults, path, value, own, rules, dead_letter_allowed=False)
+    return {"sink": uri, "protocol": own, "protocolsettings": settings}
 
 
-def _method(faults: Faults, path: str, value: object) -> str:
-    if not isinstance(value, str):
-        faults.wrong_type(path, "a string", value)
-    elif value not in HTTP_METHODS:
-        hint = f"; did you mean {value.upper()}?" if value.upper() in HTTP_METHODS else ""
-        faults.add(path, "value", f"expected one of {one_of(HTTP_METHODS)}{hint}")
-    return str(value)
-
-
-def _format(faults: Faults, path: str, settings: Mapping[str, Any]) -> str:
+def _format(faults: Faults, path: str, written: Mapping[str, Any], protocol: str) -> str:
     """The content mode; read from ``delivery`` too, where Knative's DeliverySpec has it."""
+    formats = PROTOCOL_SETTINGS[protocol].formats
     found = {}
-    delivery = settings.get("delivery")
-    for where, holder in ((path, settings), (f"{path}.delivery", delivery)):
-        if not isinstance(holder, Mapping) or "format" not in holder:
-            continue
-        value = holder["format"]
-        if isinstance(value, str) and value in _FORMATS:
-            found[where] = _FORMATS[value]
-        elif isinstance(value, str):
-            faults.add(f"{where}.format", "value", f"expected one of {one_of(_FORMATS)}")
-        else:
+    for where, value in _formats_in(path, written):
+        if not isinstance(value, str):
             faults.wrong_type(f"{where}.format", "a string", value)
+        elif value not in FORMATS:
+            faults.add(f"{where}.format", "value", f"expected one of {one_of(FORMATS)}")
+        elif FORMATS[value] not in formats:
+            message = f"the binding of {protocol} has no {value} mode, only {one_of(formats)}"
+            faults.add(f"{where}.format", "value", message)
+        else:
+            found[where] = FORMATS[value]
     if len(set(found.values())) > 1:
         faults.add(f"{path}.delivery.format", "conflict", f"differs from {path}.format")
-    return next(iter(found.values()), _defaults.FORMAT)
+    return next(iter(found.values()), formats[0])
 
 
-def _headers(faults: Faults, path: str, value: object) -> dict[str, str]:
-    headers = faults.object_at(path, value)
-    if headers is None:
-        return {}
-    if len(headers) > HEADERS_MAX:
-        faults.add(path, "too-many", f"at most {HEADERS_MAX} headers")
-        return {}
-    if sum(len(n) + len(v) for n, v in headers.items() if isinstance(v, str)) > HEADERS_BYTES_MAX:
-        faults.add(path, "too-long", f"at most {HEADERS_BYTES_MAX} bytes of headers")
-        return {}
-    seen: set[str] = set()
-    for name, text in headers.items():
-        where = member(path, name)
-        _check_header(faults, where, name, text)
-        if name.lower() in seen:
-            faults.add(where, "duplicate", "header names differ in more than their case")
-        seen.add(name.lower())
-    return dict(headers)
-
-
-def _check_header(faults: Faults, path: str, name: str, value: object) -> None:
-    """Notes what is wrong with one header; no message repeats its value (it may be a token)."""
-    lower = name.lower()
-    if not _TOKEN.fullmatch(name):
-        faults.add(path, "value", "a header name is a token of RFC 9110, without spaces or colons")
-    elif lower in OWN_HEADERS or lower.startswith("ce-"):
-        faults.add(path, "reserved", "this header is written by the delivery itself")
-    if not isinstance(value, str):
-        faults.wrong_type(path, "a string", value)
-    elif not _FIELD_VALUE.fullmatch(value):
-        faults.add(
-            path,
-            "value",
-            "a header value is printable ASCII without line breaks, and neither begins nor ends"
-            " with a space",
-        )
+def _formats_in(path: str, written: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    for where, holder in ((path, written), (f"{path}.delivery", written.get("delivery"))):
+        if isinstance(holder, Mapping) and "format" in holder:
+            yield where, holder["format"]

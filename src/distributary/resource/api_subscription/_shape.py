@@ -1,19 +1,16 @@
 """The shape of a subscription of the CloudEvents Subscriptions API, checked and complete."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import msgspec
 
+from distributary.resource._broker_settings import BrokerSettings
 from distributary.resource._credential import Credential
-from distributary.resource._times import parse_time_ms
 
 PROTOCOLS: Final = ("AMQP", "MQTT3", "MQTT5", "HTTP", "KAFKA", "NATS")
 """The delivery protocols with a CloudEvents binding; compared case-sensitively (decision 20)."""
-
-PROTOCOLS_SUPPORTED: Final = ("HTTP",)
-"""Those of them that events can be sent by."""
 
 HTTP_METHODS: Final = ("POST", "PUT", "PATCH")
 """Methods that carry a body to a resource. GET and DELETE give a body no meaning, and the
@@ -36,12 +33,10 @@ class HttpSettings:
         method: One of ``HTTP_METHODS``.
         headers: Custom header fields, in the order of the subscription. May hold credentials,
             so they are left out of the ``repr``.
-        format: Content mode: ``binary`` or ``structured`` (JSON).
     """
 
     method: str
     headers: tuple[tuple[str, str], ...] = field(repr=False)
-    format: EventFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +68,18 @@ class DeadLetterSpec:
 
     Attributes:
         sink: Absolute URI.
-        protocol: One of ``PROTOCOLS_SUPPORTED``.
-        http: How to send.
+        protocol: One of ``PROTOCOLS``.
+        settings: How to send: those of the protocol.
+        format: Content mode: ``binary`` or ``structured`` (JSON).
+        ca_certs: PEM of certificates that it is trusted by, besides the system's; None: none.
         delivery: How often and how long.
     """
 
     sink: str
     protocol: str
-    http: HttpSettings
+    settings: HttpSettings | BrokerSettings
+    format: EventFormat
+    ca_certs: str | None = field(repr=False)
     delivery: DeliverySpec
 
 
@@ -117,8 +116,10 @@ class SubscriptionSpec:
         types: Any-of match on ``type``; empty: any.
         filters: Filter expressions, all of which must hold; empty: every event passes.
         sink: Absolute URI.
-        protocol: One of ``PROTOCOLS_SUPPORTED``.
-        http: How events are sent.
+        protocol: One of ``PROTOCOLS``.
+        settings: How events are sent: those of the protocol.
+        format: Content mode: ``binary`` or ``structured`` (JSON).
+        ca_certs: PEM of certificates that the sink is trusted by, besides the system's; None: none.
         delivery: How often and how long.
         config: Timer, beginning and end.
         credential: What ``parse`` read; what the store knows is kept elsewhere, sealed, and is
@@ -132,7 +133,9 @@ class SubscriptionSpec:
     filters: tuple[dict[str, Any], ...]
     sink: str
     protocol: str
-    http: HttpSettings
+    settings: HttpSettings | BrokerSettings
+    format: EventFormat
+    ca_certs: str | None = field(repr=False)
     delivery: DeliverySpec
     realized: bytes = field(repr=False)
     config: ConfigSpec = ConfigSpec()
@@ -142,82 +145,3 @@ class SubscriptionSpec:
         """The realized object without its ``id``, as values of its own."""
         value: dict[str, Any] = msgspec.json.decode(self.realized)
         return value
-
-
-def restore(realized: bytes, duration_s: ReadDuration) -> SubscriptionSpec:
-    """The spec whose ``realized`` is *realized*. It was checked before it was stored.
-
-    Raises:
-        ValueError: *realized* is not such an object (damage, or a newer version wrote it).
-    """
-    try:
-        value = msgspec.json.decode(realized)
-        settings = value["protocolsettings"]
-        http = _http(settings)
-        return SubscriptionSpec(
-            source=value.get("source"),
-            types=tuple(value.get("types", ())),
-            filters=tuple(value["filters"]),
-            sink=value["sink"],
-            protocol=value["protocol"],
-            http=http,
-            delivery=_delivery(settings["delivery"], value["protocol"], http, duration_s),
-            realized=realized,
-            config=_config(value.get("config", {})),
-        )
-    except (msgspec.MsgspecError, LookupError, TypeError, AttributeError) as error:
-        raise ValueError(f"not a realized subscription: {error}") from error
-
-
-def _config(value: Mapping[str, Any]) -> ConfigSpec:
-    if not value:
-        return ConfigSpec()
-    expires = value.get("expires")
-    return ConfigSpec(
-        interval_s=value.get("interval"),
-        timer_data=msgspec.json.encode(value["data"]) if "data" in value else None,
-        timer_type=value.get("type"),
-        begin_ms=_begin_ms(value.get("start", LATEST)),
-        expires_ms=None if expires is None else parse_time_ms(expires),
-        events_max=value.get("maxevents"),
-    )
-
-
-def _begin_ms(start: str) -> int | None:
-    if start == LATEST:
-        return None
-    return 0 if start == EARLIEST else max(0, parse_time_ms(start))
-
-
-def _http(settings: Mapping[str, Any]) -> HttpSettings:
-    headers = tuple(settings["headers"].items())
-    return HttpSettings(settings["method"], headers, settings["format"])
-
-
-def _delivery(
-    value: Mapping[str, Any], protocol: str, http: HttpSettings, duration_s: ReadDuration
-) -> DeliverySpec:
-    plain = _delivery_alone(value, duration_s, None)
-    target = value.get("deadLetterSink")
-    if target is None:
-        return plain
-    if isinstance(target, str):  # the same protocol and settings, but no dead letters of its own
-        return _delivery_alone(value, duration_s, DeadLetterSpec(target, protocol, http, plain))
-    settings = target["protocolsettings"]
-    own = _delivery_alone(settings["delivery"], duration_s, None)
-    dead_letter = DeadLetterSpec(target["sink"], target["protocol"], _http(settings), own)
-    return _delivery_alone(value, duration_s, dead_letter)
-
-
-def _delivery_alone(
-    value: Mapping[str, Any], duration_s: ReadDuration, dead_letter: DeadLetterSpec | None
-) -> DeliverySpec:
-    return DeliverySpec(
-        retry=value["retry"],
-        backoff_policy=value["backoffPolicy"],
-        backoff_delay_s=duration_s(value["backoffDelay"]),
-        backoff_max_s=duration_s(value["backoffMax"]),
-        timeout_s=duration_s(value["timeout"]),
-        rate_limit_per_s=value.get("rateLimit"),
-        dead_letter=dead_letter,
-    )

@@ -11,7 +11,7 @@ from distributary.testing.servers._base import (
     ServerNotHadError,
     free_port,
 )
-from distributary.testing.servers._cut import Cut
+from distributary.testing.servers._cut import Cut, CutRig
 from distributary.testing.servers._tls import Authority, Certificate
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "BrokerServer",
     "Certificate",
     "Cut",
+    "CutRig",
     "ServerNotHadError",
     "free_port",
 ]

@@ -146,7 +146,13 @@ class BrokerServer(abc.ABC):
                 process.wait(STOP_S_MAX)
             except subprocess.TimeoutExpired:
                 continue
-            return
+            break
+        # Its children may outlive it for a moment: who starts it again must not meet them.
+        deadline_s = time.monotonic() + STOP_S_MAX
+        while any(map(_listens, (self.port, self.tls_port))) and time.monotonic() < deadline_s:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            time.sleep(0.02)
 
     def __enter__(self) -> Self:
         """Start it."""

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import socket
+import struct
 import threading
 from collections.abc import Callable, Coroutine
 from types import TracebackType
@@ -69,7 +71,10 @@ class Cut:
 
     async def _open_door(self) -> None:
         if self._server is None:
-            self._server = await asyncio.start_server(self._relay, "127.0.0.1", self.port)
+            # The backlog is for checks that open hundreds of connections at once.
+            self._server = await asyncio.start_server(
+                self._relay, "127.0.0.1", self.port, backlog=1024
+            )
 
     async def _close_door(self) -> None:
         server, self._server = self._server, None
@@ -79,6 +84,10 @@ class Cut:
 
     async def _reset(self) -> None:
         for writer in list(self._writers):
+            opened = writer.get_extra_info("socket")
+            if opened.fileno() < 0:
+                continue  # it has ended by itself
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             writer.transport.abort()
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -145,3 +154,25 @@ async def _pump(
             raise ConnectionResetError
         writer.write(block)
         await writer.drain()
+
+
+class CutRig:
+    """What a rig of ``check_transport`` does with the wire between its transport and its server.
+
+    Attributes:
+        cut: The wire.
+    """
+
+    cut: Cut
+
+    async def interrupt(self) -> None:
+        """Cut every connection; new ones are taken."""
+        await asyncio.to_thread(self.cut.reset)
+
+    async def leave(self) -> None:
+        """Cut every connection; new ones are refused."""
+        await asyncio.to_thread(self.cut.close_door)
+
+    async def come_back(self) -> None:
+        """Take connections again."""
+        await asyncio.to_thread(self.cut.open_door)

@@ -1,0 +1,193 @@
+"""What travels over a connection: links, deliveries that came, and how things end.
+
+Called by whoever handles an ``Engine``. Hides proton's links and deliveries: none of their
+pointers lives longer here than in proton.
+"""
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from distributary.amqp._core import Core
+    from distributary.amqp._engine import Engine
+
+CONDITION_CHARS_MAX: Final = 1_024
+"""Characters kept of what a peer says about an error."""
+
+
+class State(Enum):
+    """What the receiver of a delivery says about it."""
+
+    ACCEPTED = 0x24
+    REJECTED = 0x25
+    RELEASED = 0x26
+    MODIFIED = 0x27
+    NONE = 0
+    """It settled the delivery and said nothing."""
+
+
+class Outcome(NamedTuple):
+    """What became of a delivery.
+
+    Attributes:
+        state: What the receiver says.
+        condition: Error of ``REJECTED``, such as ``amqp:not-allowed``; empty: none given.
+        text: What it adds for people.
+        failed: Of ``MODIFIED``: the delivery counts as a failed one.
+        undeliverable: Of ``MODIFIED``: not to be given to this link again.
+    """
+
+    state: State
+    condition: str = ""
+    text: str = ""
+    failed: bool = False
+    undeliverable: bool = False
+
+
+class Ended(NamedTuple):
+    """How a link or a connection ended.
+
+    Attributes:
+        cause: ``peer``: it said so, with *condition* where it gave one. ``login``: it did not
+            let us in; *condition* is ``sasl-auth`` or another of the ``sasl-`` codes. ``lost``:
+            the connection broke. ``silent``: nothing came within the idle time-out.
+            ``protocol``: what came was no AMQP. ``local``: this end closed it.
+        condition: Error condition, such as ``amqp:connection:forced``; empty: none.
+        text: For people; never a secret of ours.
+    """
+
+    cause: Literal["peer", "login", "lost", "silent", "protocol", "local"]
+    condition: str = ""
+    text: str = ""
+
+
+class Link:
+    """One link. Made by ``Engine.open_sender``, ``open_receiver``, or by the peer.
+
+    Attributes:
+        engine: The connection that it belongs to.
+        name: As the one who opened it called it.
+        sending: Whether this end sends.
+        ours: Whether this end opened it.
+        address: The node at the server that it is for: target of what the client sends, source
+            of what it receives. None: the client named none (with ``dynamic``: asks for one).
+        dynamic: The client asks the server to make an address.
+        peer_settles_first: A receiver whose peer sends everything settled.
+        ended: How it ended; None: it has not.
+        unsettled: Tokens of what was sent here and has no outcome, in order.
+        context: Whatever whoever handles the link keeps with it.
+    """
+
+    __slots__ = (
+        "_core",
+        "_pointer",
+        "address",
+        "context",
+        "dynamic",
+        "ended",
+        "engine",
+        "name",
+        "ours",
+        "partial",
+        "peer_settles_first",
+        "sending",
+        "unsettled",
+    )
+
+    def __init__(
+        self, engine: "Engine", core: "Core", pointer: Any, name: str, *, sending: bool
+    ) -> None:
+        self.engine = engine
+        self._core = core
+        self.name = name
+        self.sending = sending
+        self.ours = False
+        self.address: str | None = None
+        self.dynamic = False
+        self.peer_settles_first = False
+        self.ended: Ended | None = None
+        self.unsettled: dict[Any, object] = {}
+        self.context: Any = None
+        self.partial: list[bytes] = []
+        self._pointer = pointer
+
+    @property
+    def credit(self) -> int:
+        """Messages that may be sent (of a sender), or that the peer may still send."""
+        return 0 if self.ended is not None else self._core.credit_of(self._pointer)
+
+    @property
+    def unwritten_bytes(self) -> int:
+        """Bytes that were sent here and still wait for the peer's window, or for the socket."""
+        return 0 if self.ended is not None else self._core.outgoing_bytes_of(self._pointer)
+
+    @property
+    def message_bytes_max(self) -> int:
+        """Largest message that the peer takes; 0: it gave no limit."""
+        return 0 if self.ended is not None else self._core.message_limit_of(self._pointer)
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        """Properties that the peer gave the link."""
+        return {} if self.ended is not None else self._core.properties_of(self._pointer)
+
+    def accept(self, address: str | None = None) -> None:
+        """Agree to a link that the peer opened (in ``Handler.link_opened``, or later).
+
+        Args:
+            address: What to call the node; needed where the link is ``dynamic``. None: as asked.
+        """
+        if self.ended is None:
+            self._core.accept_link(self, self._pointer, address)
+
+    def close(self, condition: str = "", text: str = "") -> None:
+        """End it; with *condition*: as an error. Also refuses one that was not accepted."""
+        if self.ended is None:
+            self._core.close_link(self, self._pointer, condition, text)
+
+    def grant(self, count: int) -> None:
+        """Let the peer send *count* messages more."""
+        if self.ended is None:
+            self._core.grant(self._pointer, count)
+
+    def send(self, payload: bytes, token: object, *, settled: bool = False) -> None:
+        """Send one message; only where there is ``credit``.
+
+        Args:
+            payload: See ``encode_message``.
+            token: Comes back with its outcome (``Handler.settled``).
+            settled: Ask for no outcome; see ``Handler.written``.
+        """
+        assert self.ended is None, "the link has ended"
+        self._core.send(self, self._pointer, payload, token, settled=settled)
+
+
+class Incoming:
+    """A message that came, until it is settled.
+
+    Attributes:
+        link: Where it came.
+        payload: See ``decode_message``.
+        settled: Whether its sender wants no outcome.
+    """
+
+    __slots__ = ("_core", "_pointer", "link", "payload", "settled")
+
+    def __init__(
+        self, link: Link, core: "Core", pointer: Any, payload: bytes, *, settled: bool
+    ) -> None:
+        self._core = core
+        self.link = link
+        self.payload = payload
+        self.settled = settled
+        self._pointer = pointer
+
+    def settle(self, outcome: Outcome) -> None:
+        """Say what became of it. Once; where the link has ended meanwhile, nobody hears it."""
+        pointer, self._pointer = self._pointer, None
+        if pointer is not None and self.link.ended is None:
+            self._core.settle(pointer, outcome)
+
+
+ACCEPTED: Final = Outcome(State.ACCEPTED)
+RELEASED: Final = Outcome(State.RELEASED)

@@ -1,0 +1,74 @@
+"""Proton's C functions, and what goes into and comes out of its structures.
+
+Called by ``_core``. Hides when proton is imported, and that what peers name may be any bytes.
+"""
+
+import functools
+import importlib
+import importlib.util
+from collections.abc import Mapping
+from typing import Any, Final
+
+from distributary.amqp import _values
+from distributary.amqp._link import CONDITION_CHARS_MAX, Ended
+from distributary.amqp._values import AmqpError, Symbol
+
+AVAILABLE: Final = importlib.util.find_spec("cproton") is not None
+"""Whether proton is installed: it needs a C compiler, so it is an extra (``distributary[amqp]``)."""
+
+
+@functools.cache
+def library() -> Any:
+    """Proton's C functions; imported when the first connection is made, for memory's sake."""
+    return importlib.import_module("cproton")
+
+
+def symbol_map(properties: Mapping[str, Any] | None) -> bytes:
+    """*properties* as an AMQP map with symbols as keys; empty: there are none.
+
+    Raises:
+        AmqpError: A name or a value cannot be said in AMQP.
+    """
+    if not properties:
+        return b""
+    return _values.encode({Symbol(name): value for name, value in properties.items()})
+
+
+def read_map(structure: Any) -> dict[str, Any]:
+    """What a peer wrote into *structure*; what is no map that we can read is none."""
+    c = library()
+    size = 0 if structure == c.ffi.NULL else c.pn_data_encoded_size(structure)
+    if size <= 0:
+        return {}
+    raw = bytes(c.pn_data_encode(structure, size)[1])
+    try:
+        found, _ = _values.decode(raw)
+    except AmqpError:  # what proton takes and we do not, such as a key that stands twice
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def text(read: Any, structure: Any) -> str | None:
+    """What *read* reads as text from *structure*; bytes that are no UTF-8 are none."""
+    try:
+        found: str | None = read(structure)
+    except UnicodeDecodeError:
+        return None
+    return found
+
+
+def say(condition: Any, name: str, description: str) -> None:
+    """Give a reason."""
+    c = library()
+    c.pn_condition_set_name(condition, name)
+    c.pn_condition_set_description(condition, description[:CONDITION_CHARS_MAX])
+
+
+def said(condition: Any) -> Ended:
+    """What the peer gave as a reason."""
+    c = library()
+    if not c.pn_condition_is_set(condition):
+        return Ended("peer")
+    name = text(c.pn_condition_get_name, condition) or ""
+    description = text(c.pn_condition_get_description, condition) or ""
+    return Ended("peer", name[:CONDITION_CHARS_MAX], description[:CONDITION_CHARS_MAX])

@@ -1,0 +1,52 @@
+"""What a ``KafkaError`` comes to: an answer of the cluster, or that there was none."""
+
+from typing import Any, Final
+
+from distributary.errors import TransportError
+from distributary.policy import Acknowledgement, Answer
+from distributary.policy.acknowledgements import TEXT_CHARS_MAX
+
+ACCEPTED: Final = Acknowledgement("KAFKA", "NO_ERROR")
+
+_ANSWERS: Final = {
+    "_UNKNOWN_TOPIC": "UNKNOWN_TOPIC_OR_PART",
+    "_UNKNOWN_PARTITION": "UNKNOWN_TOPIC_OR_PART",
+    "_AUTHENTICATION": "SASL_AUTHENTICATION_FAILED",
+    "_ISR_INSUFF": "NOT_ENOUGH_REPLICAS",
+    "_FENCED": "PRODUCER_FENCED",
+}
+"""What librdkafka concludes by itself from what brokers said -> the code that says the same."""
+
+_REASONS: Final = {
+    "_MSG_TIMED_OUT": "timeout",
+    "_TIMED_OUT": "timeout",
+    "_TIMED_OUT_QUEUE": "timeout",
+    "_TRANSPORT": "reset",
+    "_ALL_BROKERS_DOWN": "reset",
+    "_DESTROY": "closed",
+    "_DESTROY_BROKER": "closed",
+    "_PURGE_QUEUE": "closed",
+    "_PURGE_INFLIGHT": "closed",
+    "_RESOLVE": "dns",
+    "_SSL": "tls",
+}
+"""Codes of librdkafka itself that mean that no answer came -> the reason. The others are faults
+in the conversation: ``protocol``."""
+
+
+def answer_of(error: Any, *, dialling: bool = False) -> Answer:
+    """The answer that *error*, a ``KafkaError``, stands for.
+
+    Args:
+        error: Of a delivery report or of a connection; codes of librdkafka begin with ``_``.
+        dialling: There was no connection yet: one that breaks was refused.
+    """
+    name = error.name()
+    text = error.str()[:TEXT_CHARS_MAX]
+    code = _ANSWERS.get(name, name)
+    if not code.startswith("_"):
+        return Acknowledgement("KAFKA", code, text)
+    reason = _REASONS.get(code, "protocol")
+    if dialling and reason == "reset":
+        reason = "refused"
+    return TransportError(reason, f"Kafka: {text}")

@@ -1,0 +1,87 @@
+"""The transport: sessions for each broker, and the answers of logins."""
+
+import asyncio
+import secrets
+from collections.abc import Hashable
+from typing import Final
+
+from distributary.clock import Clock
+from distributary.deliver._broker import BrokerTransport
+from distributary.deliver._connector import Connector
+from distributary.deliver._destination import Destination
+from distributary.deliver._session import Lost, Session
+from distributary.deliver._transport import Transport
+from distributary.deliver.transports.mqtt._login import (
+    VERSIONS,
+    checked,
+    login_names,
+    open_connection,
+)
+from distributary.deliver.transports.mqtt._session import MqttSession
+from distributary.mqtt import REASON, Connack, Login, Version
+from distributary.policy import Acknowledgement, Answer
+from distributary.policy.acknowledgements import TEXT_CHARS_MAX
+
+PACKET_BYTES_MAX: Final = 128 * 1024
+"""Largest packet that we take here: a broker answers with acknowledgements, whose reasons have
+65,535 bytes at most."""
+
+CAREFUL_MAX: Final = 1_024
+"""Brokers of which is remembered that the next connection is to be careful; the oldest goes."""
+
+
+def make(connector: Connector, clock: Clock, loop: asyncio.AbstractEventLoop) -> Transport:
+    """The transport of ``MQTT3`` and ``MQTT5``; the destination says which.
+
+    Args:
+        connector: Dials.
+        clock: For deadlines.
+        loop: Runs it.
+    """
+    opener = _Opener(connector)
+    return BrokerTransport(opener.open, opener.key_of, clock, loop)
+
+
+class _Opener:
+    """Opens sessions, and remembers which must be careful (``MqttSession.ended``)."""
+
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
+        self._careful: dict[Hashable, None] = {}
+
+    def key_of(self, destination: Destination) -> Hashable:
+        """What of *destination* belongs to its connection; see ``BrokerTransport``."""
+        endpoint = self._connector.endpoint_of(destination)
+        user, password = login_names(destination.credential, VERSIONS[destination.protocol])
+        return destination.protocol, endpoint, user, password
+
+    async def open(self, destination: Destination, lost: Lost) -> Session | Answer:
+        """Connect and log in; see ``Opener``."""
+        key = self.key_of(destination)
+        protocol = destination.protocol
+        version = VERSIONS[protocol]
+        user, password = login_names(destination.credential, version)
+        # A name of our own: two connections of one name would end each other for ever.
+        name = f"distributary{secrets.token_hex(5)}"
+        login = checked(Login(version, name, user, password, packet_bytes_max=PACKET_BYTES_MAX))
+        session = MqttSession(protocol, login, lost, lambda careful: self._note(key, careful))
+        endpoint = self._connector.endpoint_of(destination)
+        connack = await open_connection(self._connector, endpoint, session.connection)
+        if connack.code:
+            await session.close()
+            return _refused(protocol, version, connack)
+        session.accept(connack, careful=key in self._careful)
+        return session
+
+    def _note(self, key: Hashable, careful: bool) -> None:
+        self._careful.pop(key, None)
+        if careful:
+            if len(self._careful) >= CAREFUL_MAX:
+                del self._careful[next(iter(self._careful))]
+            self._careful[key] = None
+
+
+def _refused(protocol: str, version: Version, connack: Connack) -> Acknowledgement:
+    number = f"0x{connack.code:02X}" if version is Version.V5 else str(connack.code)
+    text = connack.properties.texts.get(REASON, "")[:TEXT_CHARS_MAX]
+    return Acknowledgement(protocol, f"CONNACK {number}", text)

@@ -1,0 +1,362 @@
+"""One connection to a NATS server: nats-py with a socket of ours below and our messages beside.
+
+Called by ``_session`` and, through this package, by the NATS consumer. nats-py does the login, the
+parsing and the keepalive. Hides from it who dials (the connector), when TLS begins, and what would
+cost a task and a future for each message: frames are written by us, and messages of our own
+subscriptions are taken as they come off the wire.
+
+nats-py has no public place for two of these things; see ``_Client``.
+"""
+
+import asyncio
+import json
+import ssl
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from nats import errors
+from nats.aio.client import Client
+from nats.aio.transport import Transport
+
+from distributary.deliver._connector import Connector
+from distributary.deliver._destination import Destination
+from distributary.deliver._endpoint import Endpoint
+from distributary.deliver.transports.nats import _answers
+from distributary.deliver.transports.nats._connection import FIRST_SID, Connection, Listener
+from distributary.errors import TransportError
+from distributary.policy import Acknowledgement, Answer, Decision, acknowledgement_rule
+from distributary.resource import Credential
+
+PING_S: Final = 10
+"""Seconds between PINGs; one that is not answered when the next is due ends the connection, so
+that a half-open wire is found within two."""
+
+STEP_S_MAX: Final = 10
+"""Longest time for each step of the handshake, seconds; who waits for all of it gives up sooner."""
+
+NAME: Final = "distributary"
+"""What the server's monitoring calls the connection."""
+
+LINE_BYTES_MAX: Final = 64 * 1024
+"""Of a line of the handshake: INFO has some 500 bytes, and more in a cluster of many servers."""
+
+_INFO_TYPES: Final[dict[str, type]] = {
+    "auth_required": bool,
+    "headers": bool,
+    "max_payload": int,
+    "tls_available": bool,
+    "tls_required": bool,
+    "version": str,
+}
+"""What is read of INFO; the rest, other servers to dial among it, is not passed on."""
+
+
+class _Wire(asyncio.Protocol, Transport):
+    """The bytes of one connection: what asyncio calls a protocol and nats-py a transport.
+
+    Args:
+        endpoint: Where it goes.
+        context: Makes the context for TLS.
+
+    Attributes:
+        info: What the server said of itself; None: nothing yet.
+    """
+
+    def __init__(self, endpoint: Endpoint, context: Callable[[], ssl.SSLContext]) -> None:
+        self._endpoint = endpoint
+        self._context = context
+        self._loop = asyncio.get_running_loop()
+        self._below: asyncio.Transport | None = None
+        self._arrived = bytearray()
+        self._ended = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._frames: list[bytes] = []
+        self.info: dict[str, Any] | None = None
+
+    # -- what asyncio calls -----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connector has dialled."""
+        self._below = cast("asyncio.Transport", transport)  # uvloop's does not say so
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have arrived."""
+        self._arrived += data
+        self._wake()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """Nothing more arrives."""
+        self._ended = True
+        self._wake()
+
+    def _wake(self) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    # -- what leaves --------------------------------------------------------------------------------
+
+    def send(self, frame: bytes) -> None:
+        """Write *frame* at the end of this turn of the loop, with all others of the turn."""
+        if not self._frames:
+            self._loop.call_soon(self._send_frames)
+        self._frames.append(frame)
+
+    def _send_frames(self) -> None:
+        frames, self._frames = self._frames, []
+        if frames:
+            self._write(b"".join(frames))
+
+    def _write(self, text: bytes) -> None:
+        if self._below is not None and not self._below.is_closing():
+            self._below.write(text)
+
+    def write(self, payload: bytes) -> None:
+        """Write at once, behind all frames that wait."""
+        self._send_frames()
+        self._write(payload)
+
+    def writelines(self, payload: list[bytes]) -> None:
+        """Write at once, behind all frames that wait."""
+        self.write(b"".join(payload))
+
+    async def drain(self) -> None:
+        """Nothing is waited for: what may be on its way is bounded by whoever sends."""
+
+    # -- what arrives -------------------------------------------------------------------------------
+
+    async def read(self, buffer_size: int) -> bytes:  # noqa: ARG002 - nats-py's interface
+        """What has arrived; empty at the end."""
+        while not self._arrived and not self._ended:
+            await self._more()
+        arrived = bytes(self._arrived)
+        self._arrived.clear()
+        return arrived
+
+    async def _more(self) -> None:
+        self._waiter = self._loop.create_future()
+        await self._waiter
+
+    async def readline(self) -> bytes:
+        """One line of the handshake. Behind INFO comes TLS, where either side asks for it.
+
+        Raises:
+            TransportError: ``tls``, or ``protocol`` for what is no such line.
+        """
+        while (end := self._arrived.find(b"\n") + 1) == 0:
+            if len(self._arrived) > LINE_BYTES_MAX:
+                raise TransportError("protocol", "The server's first line has no end")
+            if self._ended:
+                return b""
+            await self._more()
+        line = bytes(self._arrived[:end])
+        del self._arrived[:end]
+        if self.info is not None:
+            return line
+        self.info = _info(line)
+        required = self.info.pop("tls_required", False)
+        if self._endpoint.tls and not (required or self.info.get("tls_available", False)):
+            raise TransportError("tls", "The server offers no TLS")
+        if self._endpoint.tls or required:
+            await self._begin_tls()
+        return b"INFO " + json.dumps(self.info).encode() + b"\r\n"
+
+    async def _begin_tls(self) -> None:
+        assert self._below is not None
+        self._arrived.clear()  # what comes before TLS is not to be trusted
+        host = self._endpoint.host.rstrip(".")
+        try:
+            upgraded = await self._loop.start_tls(
+                self._below, self, self._context(), server_hostname=host
+            )
+        except OSError as error:  # ssl.SSLError and its certificate errors are among them
+            raise TransportError("tls", f"No TLS with {host}: {error}") from error
+        self._below = cast("asyncio.Transport", upgraded)
+
+    # -- the end ------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Write what waits and close; what the other end does not take at once is let go."""
+        self._send_frames()
+        if self._below is not None:
+            self._below.close()
+            if self._below.get_write_buffer_size():
+                self._below.abort()  # nobody reads there: it would never be closed
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._below is not None:
+            self._below.abort()
+
+    async def wait_closed(self) -> None:
+        """Nothing is waited for."""
+
+    def at_eof(self) -> bool:
+        """Whether everything has been read."""
+        return self._ended and not self._arrived
+
+    # -- what nats-py would do itself ---------------------------------------------------------------
+
+    async def connect(self, uri: object, buffer_size: int, connect_timeout: int) -> None:
+        """Nothing is left to do: the connector has dialled."""
+
+    async def connect_tls(
+        self, uri: object, ssl_context: ssl.SSLContext, buffer_size: int, connect_timeout: int
+    ) -> None:
+        """Never called: TLS has begun when nats-py reads INFO, which no longer asks for it."""
+        raise AssertionError(f"{uri} {ssl_context} {buffer_size} {connect_timeout}")
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class _Client(Client):
+    """nats-py's client over a wire of ours, with a short way for our messages.
+
+    The one place that touches what nats-py keeps private: ``_transport`` (it makes one itself
+    only where none is there) and ``_process_msg`` (called by its parser for each message).
+    ``tests/brokers/nats/test_client_library.py`` fails where a new version changes them.
+    """
+
+    def __init__(self, wire: _Wire, listener: Listener) -> None:
+        super().__init__()
+        self._transport = wire
+        self._listener = listener
+
+    async def _process_msg(
+        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes
+    ) -> None:
+        if sid > FIRST_SID:
+            self._listener.taken(sid, subject, reply, headers or b"", data)
+        else:
+            await super()._process_msg(sid, subject, reply, data, headers)
+
+    async def flushed(self, timeout_s: int) -> bool:
+        """Whether the server has read everything that was sent so far."""
+        try:
+            await self.flush(timeout_s)
+        except errors.Error:
+            return False
+        return self.is_connected
+
+
+async def connect(
+    connector: Connector, destination: Destination, listener: Listener
+) -> Connection | Acknowledgement:
+    """Connect and log in as *destination* says.
+
+    Returns:
+        The connection, or what the server answered to the login.
+
+    Raises:
+        TransportError: There is no connection.
+    """
+    endpoint = connector.endpoint_of(destination)
+    wire = _Wire(endpoint, lambda: connector.tls_context(endpoint.ca_certs))
+    dialled = await connector.dial(endpoint)
+    try:
+        await asyncio.get_running_loop().create_connection(lambda: wire, sock=dialled)
+    except BaseException:
+        dialled.close()
+        raise
+    try:
+        return await _login(wire, listener, destination.credential)
+    except BaseException:
+        wire.abort()
+        raise
+
+
+async def _login(
+    wire: _Wire, listener: Listener, credential: Credential | None
+) -> Connection | Acknowledgement:
+    client = _Client(wire, listener)
+    connected = False
+
+    async def failed(error: Exception) -> None:
+        text = str(error)
+        if connected and "permissions violation" in text:
+            listener.denied(text)
+
+    async def closed() -> None:
+        if connected:
+            listener.lost(_why_lost(client.last_error))
+
+    try:
+        await client.connect(
+            "nats://dialled-by-the-connector",
+            name=NAME,
+            allow_reconnect=False,
+            connect_timeout=STEP_S_MAX,
+            ping_interval=PING_S,
+            max_outstanding_pings=1,
+            error_cb=failed,
+            closed_cb=closed,
+            **_credential_options(credential),
+        )
+    except TimeoutError as error:
+        raise TransportError("timeout", "The server did not finish the handshake") from error
+    except OSError as error:
+        raise TransportError("reset", f"The connection ended in the handshake: {error}") from error
+    except errors.Error as error:
+        wire.abort()
+        return _refusal(error)
+    if not client.is_connected:
+        raise TransportError("protocol", "The server ended the handshake without an answer")
+    connected = True
+    assert wire.info is not None
+    headers = wire.info.get("headers", False)
+    return Connection(client, wire.send, client.max_payload, headers=headers)
+
+
+def _credential_options(credential: Credential | None) -> dict[str, Any]:
+    if credential is None:
+        return {}
+    if credential.type == "PLAIN":
+        return {"user": credential.identifier or "", "password": credential.secret or ""}
+    return {"token": credential.access_token}
+
+
+def _refusal(error: errors.Error) -> Acknowledgement:
+    """What a server said instead of a yes to the login.
+
+    Raises:
+        TransportError: It said nothing that can be understood: those words are nats-py's own.
+    """
+    said = str(error).removeprefix("nats: ").strip()
+    if not said.startswith("'"):
+        raise TransportError("protocol", f"The server does not speak NATS: {said}") from error
+    return _answers.of_error(said)
+
+
+def _why_lost(error: Exception | None) -> Answer:
+    """The answer for what was in flight when the connection ended."""
+    if isinstance(error, errors.AuthorizationError):
+        return _answers.of_error("Authorization Violation")
+    if isinstance(error, errors.ProtocolError):
+        return TransportError("protocol", "The server said what is not NATS")
+    if type(error) is errors.Error:
+        said = _answers.of_error(str(error))
+        if acknowledgement_rule(said).decision is not Decision.DEAD_LETTER:
+            return said
+        # It is about one message; the others must not go down with it.
+        return TransportError("reset", f"The server ended the connection: {said.text}")
+    return TransportError("reset", f"The connection ended: {error or 'closed by the server'}")
+
+
+def _info(line: bytes) -> dict[str, Any]:
+    """What INFO says of the server, as far as it is used.
+
+    Raises:
+        TransportError: ``protocol``: *line* is no such line.
+        errors.Error: It is a refusal.
+    """
+    operation, _, text = line.partition(b" ")
+    if operation == b"-ERR":
+        raise errors.Error(f"nats: {text.decode('latin-1')}")  # as nats-py does further on
+    try:
+        info = json.loads(text) if operation.upper() == b"INFO" else None
+    except ValueError:
+        info = None
+    if not isinstance(info, dict):
+        raise TransportError("protocol", "The server does not begin with INFO")
+    return {name: info[name] for name, kind in _INFO_TYPES.items() if type(info.get(name)) is kind}

@@ -1,0 +1,66 @@
+"""Messages that were published and have no answer yet, by packet identifier."""
+
+from typing import Final, Generic, TypeVar
+
+_PACKET_ID_MAX: Final = 65_535
+
+Token = TypeVar("Token")
+
+
+class InFlight(Generic[Token]):
+    """What waits for which packet of the broker.
+
+    Attributes:
+        acked: QoS 1, until PUBACK.
+        received: QoS 2, until PUBREC.
+        released: QoS 2, until PUBCOMP.
+        unflushed: QoS 0, until it is written.
+        written: QoS 0, until the network has taken it.
+    """
+
+    __slots__ = ("_last_id", "acked", "received", "released", "unflushed", "written")
+
+    def __init__(self) -> None:
+        self.acked: dict[int, Token] = {}
+        self.received: dict[int, Token] = {}
+        self.released: dict[int, Token] = {}
+        self.unflushed: list[Token] = []
+        self.written: list[Token] = []
+        self._last_id = 0
+
+    def __len__(self) -> int:
+        qos_0 = len(self.unflushed) + len(self.written)
+        return qos_0 + len(self.acked) + len(self.received) + len(self.released)
+
+    def add(self, qos: int, token: Token) -> bytes:
+        """Keep *token*; the packet identifier as it stands in the message, none at QoS 0."""
+        if qos == 0:
+            self.unflushed.append(token)
+            return b""
+        number = self.free_id()
+        (self.acked if qos == 1 else self.received)[number] = token
+        return number.to_bytes(2, "big")
+
+    def free_id(self) -> int:
+        """A packet identifier that nothing waits for: 1 to 65,535, the next one where it is."""
+        number = self._last_id
+        while True:
+            number = number % _PACKET_ID_MAX + 1
+            if not (number in self.acked or number in self.received or number in self.released):
+                self._last_id = number
+                return number
+
+    def flush(self) -> None:
+        """What was unflushed has been written."""
+        self.written += self.unflushed
+        self.unflushed.clear()
+
+    def take_written(self) -> list[Token]:
+        """What the network has taken by now."""
+        written, self.written = self.written, []
+        return written
+
+    def clear(self) -> None:
+        """Forget everything."""
+        for tokens in (self.acked, self.received, self.released, self.unflushed, self.written):
+            tokens.clear()

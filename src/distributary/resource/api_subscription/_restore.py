@@ -1,0 +1,121 @@
+"""From the realized object, as the store keeps it, back to a spec."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from distributary.resource._broker_settings import AmqpSettings, BrokerSettings, KafkaSettings
+from distributary.resource._times import parse_time_ms
+from distributary.resource._uri import place_in
+from distributary.resource.api_subscription._protocols import PROTOCOL_SETTINGS
+from distributary.resource.api_subscription._shape import (
+    EARLIEST,
+    LATEST,
+    ConfigSpec,
+    DeadLetterSpec,
+    DeliverySpec,
+    HttpSettings,
+    ReadDuration,
+    SubscriptionSpec,
+)
+
+
+def restore(realized: bytes, duration_s: ReadDuration) -> SubscriptionSpec:
+    """The spec whose ``realized`` is *realized*. It was checked before it was stored.
+
+    Raises:
+        ValueError: *realized* is not such an object (damage, or a newer version wrote it).
+    """
+    try:
+        value = msgspec.json.decode(realized)
+        settings = value["protocolsettings"]
+        protocol = value["protocol"]
+        sent = PROTOCOL_SETTINGS[protocol].restore(settings)
+        return SubscriptionSpec(
+            source=value.get("source"),
+            types=tuple(value.get("types", ())),
+            filters=tuple(value["filters"]),
+            sink=value["sink"],
+            protocol=protocol,
+            settings=sent,
+            format=settings["format"],
+            ca_certs=settings.get("cacerts"),
+            delivery=_delivery(settings, protocol, sent, duration_s),
+            realized=realized,
+            config=_config(value.get("config", {})),
+        )
+    except (msgspec.MsgspecError, LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a realized subscription: {error}") from error
+
+
+def _config(value: Mapping[str, Any]) -> ConfigSpec:
+    if not value:
+        return ConfigSpec()
+    expires = value.get("expires")
+    return ConfigSpec(
+        interval_s=value.get("interval"),
+        timer_data=msgspec.json.encode(value["data"]) if "data" in value else None,
+        timer_type=value.get("type"),
+        begin_ms=_begin_ms(value.get("start", LATEST)),
+        expires_ms=None if expires is None else parse_time_ms(expires),
+        events_max=value.get("maxevents"),
+    )
+
+
+def _begin_ms(start: str) -> int | None:
+    if start == LATEST:
+        return None
+    return 0 if start == EARLIEST else max(0, parse_time_ms(start))
+
+
+def _delivery(
+    settings: Mapping[str, Any],
+    protocol: str,
+    sent: HttpSettings | BrokerSettings,
+    duration_s: ReadDuration,
+) -> DeliverySpec:
+    value = settings["delivery"]
+    plain = _delivery_alone(value, duration_s)
+    target = value.get("deadLetterSink")
+    if target is None:
+        return plain
+    if isinstance(target, str):  # the same protocol and settings, but no dead letters of its own
+        moved = _at(sent, place_in(protocol, target))
+        certificates = settings.get("cacerts")
+        letters = DeadLetterSpec(target, protocol, moved, settings["format"], certificates, plain)
+        return dataclasses.replace(plain, dead_letter=letters)
+    own = target["protocolsettings"]
+    letters = DeadLetterSpec(
+        target["sink"],
+        target["protocol"],
+        PROTOCOL_SETTINGS[target["protocol"]].restore(own),
+        own["format"],
+        own.get("cacerts"),
+        _delivery_alone(own["delivery"], duration_s),
+    )
+    return dataclasses.replace(plain, dead_letter=letters)
+
+
+def _at(
+    settings: HttpSettings | BrokerSettings, place: str | None
+) -> HttpSettings | BrokerSettings:
+    """The same settings for the place that another URI names, where it names one."""
+    if place is not None and isinstance(settings, AmqpSettings):
+        return dataclasses.replace(settings, address=place)
+    if place is not None and isinstance(settings, KafkaSettings):
+        return dataclasses.replace(settings, topicname=place)
+    return settings
+
+
+def _delivery_alone(value: Mapping[str, Any], duration_s: ReadDuration) -> DeliverySpec:
+    return DeliverySpec(
+        retry=value["retry"],
+        backoff_policy=value["backoffPolicy"],
+        backoff_delay_s=duration_s(value["backoffDelay"]),
+        backoff_max_s=duration_s(value["backoffMax"]),
+        timeout_s=duration_s(value["timeout"]),
+        rate_limit_per_s=value.get("rateLimit"),
+        dead_letter=None,
+    )

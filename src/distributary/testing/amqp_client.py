@@ -1,0 +1,252 @@
+"""Asks the Subscriptions API over AMQP, in this process and without a socket.
+
+For tests: a client and a server of AMQP that are joined by memory. All of AMQP is there (login,
+links, credit, frames); what is not there is the network.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from distributary.amqp import (
+    AmqpMessage,
+    Ended,
+    Engine,
+    Incoming,
+    Link,
+    Outcome,
+    State,
+    decode_message,
+    encode_message,
+)
+
+__all__ = ["AmqpAnswer", "AmqpClient", "MemoryWire", "join"]
+
+ANSWER_S_MAX: Final = 30.0
+"""Longest wait for one answer: longer means that it never comes."""
+
+
+class AmqpAnswer(NamedTuple):
+    """What was answered.
+
+    Attributes:
+        status: The word, such as ``ok``.
+        code: The number that HTTP would say.
+        properties: All application properties.
+        message: The whole message.
+    """
+
+    status: str
+    code: int
+    properties: dict[str, Any]
+    message: AmqpMessage
+
+    def json(self) -> Any:
+        """The JSON value of the body."""
+        assert isinstance(self.message.body, bytes)
+        return msgspec.json.decode(self.message.body)
+
+
+class MemoryWire(asyncio.Transport):
+    """One end of a connection in memory; what is written arrives in a later turn of the loop.
+
+    Attributes:
+        held: While True the bytes stay here, and the writer is told that the socket is full.
+        peer: The other end.
+    """
+
+    def __init__(self, owner: asyncio.Protocol) -> None:
+        super().__init__()
+        self.held = False
+        self._owner = owner
+        self.peer: MemoryWire | None = None
+        self._kept: list[bytes] = []
+        self._loop = asyncio.get_running_loop()
+        self._gone = False
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """There is one limit: what is held."""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send *data*."""
+        if self._gone:
+            return
+        if self.held:
+            self._kept.append(bytes(data))
+            self._owner.pause_writing()
+        elif self.peer is not None:
+            self._loop.call_soon(self.peer.arrive, bytes(data))
+
+    def release(self) -> None:
+        """Hold no longer."""
+        self.held = False
+        kept, self._kept = self._kept, []
+        for data in kept:
+            self.write(data)
+        self._owner.resume_writing()
+
+    def arrive(self, data: bytes) -> None:
+        """Bytes of the other end."""
+        if not self._gone:
+            self._owner.data_received(data)
+
+    def close(self) -> None:
+        """End the connection after what was written."""
+        if self.peer is not None:
+            self._loop.call_soon(self.peer.lose)
+        self._loop.call_soon(self.lose)
+
+    def abort(self) -> None:
+        """End the connection."""
+        self.close()
+
+    def lose(self) -> None:
+        """The connection is over at this end."""
+        if not self._gone:
+            self._gone = True
+            self._owner.connection_lost(None)
+
+
+def join(client: asyncio.Protocol, server: asyncio.Protocol) -> tuple[MemoryWire, MemoryWire]:
+    """Connect the two; the wires of *client* and *server*."""
+    wires = MemoryWire(client), MemoryWire(server)
+    wires[0].peer, wires[1].peer = wires[1], wires[0]
+    server.connection_made(wires[1])
+    client.connection_made(wires[0])
+    return wires
+
+
+class AmqpClient:
+    """A client with one link to ask by and one, dynamic, for answers (an ``amqp.Handler``).
+
+    Requests may be made side by side; the first one waits for the links. A request that is
+    rejected raises ``RejectedError``.
+
+    Args:
+        address: Node that requests go to.
+        credit: Answers that may come at once; they are taken and the credit is given again.
+    """
+
+    def __init__(self, address: str = "subscriptions", *, credit: int = 10) -> None:
+        self.engine = Engine(self, host="sut.example")
+        self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        self._address = address
+        self._credit = credit
+        self._asking: Link | None = None
+        self._answers: Link | None = None
+        self._refused: Ended | None = None
+        self._unsent: list[tuple[bytes, int]] = []
+        self._pending: dict[int, asyncio.Future[AmqpMessage]] = {}
+        self._numbers = itertools.count(1)
+
+    async def ask(self, operation: str, body: Any = None, **properties: Any) -> AmqpAnswer:
+        """Ask with *body* (bytes; anything else as JSON) and application properties.
+
+        Raises:
+            RejectedError: The request was rejected.
+            ConnectionError: The connection ended.
+        """
+        raw = (
+            body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
+        )
+        said = {"operation": operation, **properties}
+        return await self.send(
+            lambda number: AmqpMessage(
+                raw,
+                said,
+                content_type="application/json",
+                message_id=number,
+                reply_to=self.reply_to,
+            )
+        )
+
+    @property
+    def reply_to(self) -> str | None:
+        """Address of the link for answers; None: it is not open yet."""
+        return None if self._answers is None else self._answers.address
+
+    async def send(self, make: Callable[[int], AmqpMessage]) -> AmqpAnswer:
+        """Send the message that *make* makes of a number; the answer with that correlation."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(ANSWER_S_MAX):
+            while self._asking is None or self.reply_to is None:
+                ended = self.ended.result() if self.ended.done() else self._refused
+                if ended is not None:
+                    raise ConnectionError(str(ended))
+                await asyncio.sleep(0)
+            number = next(self._numbers)
+            self._pending[number] = answer = loop.create_future()
+            self._unsent.append((encode_message(make(number)), number))
+            self._send_on()
+            message = await answer
+        said = dict(message.application_properties)
+        return AmqpAnswer(said["status"], said["statuscode"], said, message)
+
+    # -- what the engine calls ----------------------------------------------------------------
+
+    def opened(self, engine: Engine) -> None:
+        """See ``amqp.Handler``."""
+        engine.open_receiver(None, "answers").grant(self._credit)
+        engine.open_sender(self._address, "requests")
+
+    def link_opened(self, link: Link) -> None:
+        """See ``amqp.Handler``."""
+        if link.sending:
+            self._asking = link
+        else:
+            self._answers = link
+
+    def credited(self, _link: Link) -> None:
+        """See ``amqp.Handler``."""
+        self._send_on()
+
+    def received(self, link: Link, incoming: Incoming) -> None:
+        """See ``amqp.Handler``."""
+        message = decode_message(incoming.payload)
+        assert isinstance(message.correlation_id, int)
+        self._pending.pop(message.correlation_id).set_result(message)
+        link.grant(1)
+
+    def settled(self, _link: Link, token: object, outcome: Outcome) -> None:
+        """See ``amqp.Handler``."""
+        assert isinstance(token, int)
+        if outcome.state is not State.ACCEPTED:
+            self._fail(RejectedError(outcome), token)
+
+    def written(self, link: Link) -> None:
+        """See ``amqp.Handler``."""
+
+    def link_closed(self, link: Link) -> None:
+        """See ``amqp.Handler``."""
+        assert link.ended is not None
+        self._refused = link.ended
+        for number in tuple(self._pending):
+            self._fail(ConnectionError(str(link.ended)), number)
+
+    def closed(self, ended: Ended) -> None:
+        """See ``amqp.Handler``."""
+        self.ended.set_result(ended)
+        for number in tuple(self._pending):
+            self._fail(ConnectionError(str(ended)), number)
+
+    def _fail(self, error: Exception, number: int) -> None:
+        answer = self._pending.pop(number, None)
+        if answer is not None and not answer.done():
+            answer.set_exception(error)
+
+    def _send_on(self) -> None:
+        link = self._asking
+        while link is not None and self._unsent and link.credit > 0:
+            payload, number = self._unsent.pop(0)
+            link.send(payload, number)
+
+
+class RejectedError(Exception):
+    """A request was not accepted; ``outcome`` says why."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+        super().__init__(f"{outcome.condition}: {outcome.text}")

@@ -1,0 +1,69 @@
+"""The suite that every transport passes: what ``deliver.Transport`` promises, as checks.
+
+Called by ``tests/contract`` and ``tests/brokers`` for every transport here, and by whoever writes
+another::
+
+    @pytest.mark.parametrize("check", check_transport.CHECKS, ids=lambda c: c.__name__)
+    def test_my_transport(check):
+        asyncio.run(check(make_rig))
+
+A rig is a transport with a far side that can be told how to behave (``Rig``).
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+from distributary.testing.check_transport import (
+    _connections,
+    _delivery,
+    _end,
+    _failures,
+    _replies,
+)
+from distributary.testing.check_transport._rig import (
+    Answers,
+    Behaviour,
+    Format,
+    Make,
+    Rig,
+    a_reply,
+    an_event,
+)
+
+__all__ = [
+    "CHECKS",
+    "Answers",
+    "Behaviour",
+    "Check",
+    "Format",
+    "Make",
+    "Rig",
+    "a_reply",
+    "an_event",
+    "check_transport",
+]
+
+Check: TypeAlias = Callable[[Make], Awaitable[None]]
+"""Takes what makes rigs; raises ``AssertionError`` where a promise is broken."""
+
+CHECKS: Final[tuple[Check, ...]] = (
+    *_delivery.CHECKS,
+    *_replies.CHECKS,
+    *_failures.CHECKS,
+    *_connections.CHECKS,
+    *_end.CHECKS,
+)
+"""Every check; each raises ``AssertionError`` where a promise is broken."""
+
+
+async def check_transport(make: Make) -> None:
+    """Run every check, each on rigs of its own.
+
+    Args:
+        make: Makes a rig.
+
+    Raises:
+        AssertionError: The transport breaks a promise.
+    """
+    for check in CHECKS:
+        await check(make)

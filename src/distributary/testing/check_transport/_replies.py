@@ -1,0 +1,69 @@
+"""Checks of events that come back in an answer; protocols without such answers have no sinks."""
+
+import dataclasses
+from typing import Final
+
+from distributary.policy import Reply
+from distributary.testing.check_transport._rig import (
+    TIMEOUT_S,
+    Answers,
+    Behaviour,
+    Make,
+    Rig,
+    a_reply,
+    an_event,
+    sink,
+)
+
+
+async def _replied(rig: Rig, behaviour: Behaviour, *, wants_reply: bool) -> Reply | None:
+    """The answer of a sink that answers with an event; None: this rig has no such sink."""
+    destination = sink(rig, behaviour)
+    if destination is None:
+        return None
+    answers = Answers()
+    destination = dataclasses.replace(destination, wants_reply=wants_reply)
+    answers.send(rig, an_event(), destination, TIMEOUT_S)
+    (answer,) = await answers.wait()
+    assert isinstance(answer, Reply)
+    assert 200 <= answer.status < 300
+    return answer
+
+
+async def brings_a_reply_that_is_wanted(make: Make) -> None:
+    """An event in the answer comes back whole, time after time."""
+    async with make() as rig:
+        for _ in range(3):
+            answer = await _replied(rig, Behaviour.REPLY, wants_reply=True)
+            assert answer is None or answer.event == a_reply()
+            assert answer is None or answer.event_fault is None
+
+
+async def brings_no_reply_that_nobody_wants(make: Make) -> None:
+    """Whether before or after one that is wanted, at the same sink."""
+    async with make() as rig:
+        for wanted in (False, True, False):
+            answer = await _replied(rig, Behaviour.REPLY, wants_reply=wanted)
+            assert answer is None or (answer.event is not None) == wanted
+
+
+async def brings_no_reply_before_the_work_is_done(make: Make) -> None:
+    """What comes with a 202 is never a reply, even where it is an event (decision 14)."""
+    async with make() as rig:
+        answer = await _replied(rig, Behaviour.REPLY_LATER, wants_reply=True)
+        assert answer is None or (answer.event is None and answer.event_fault is None)
+
+
+async def tells_of_a_reply_that_is_no_event(make: Make) -> None:
+    """The delivery stands, and why its reply cannot be read is said."""
+    async with make() as rig:
+        answer = await _replied(rig, Behaviour.BAD_REPLY, wants_reply=True)
+        assert answer is None or (answer.event is None and answer.event_fault)
+
+
+CHECKS: Final = (
+    brings_a_reply_that_is_wanted,
+    brings_no_reply_that_nobody_wants,
+    brings_no_reply_before_the_work_is_done,
+    tells_of_a_reply_that_is_no_event,
+)

@@ -1,0 +1,198 @@
+"""What the checks are made of: the rig, the ways a far side behaves, and collected answers."""
+
+import asyncio
+import enum
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Final, Literal, Protocol, TypeAlias
+
+from distributary.deliver import Answer, Destination, Transport
+from distributary.event import Event
+
+TIMEOUT_S: Final = 5.0
+"""Timeout of attempts that are expected to be answered."""
+
+DEADLINE_S: Final = 0.3
+"""Timeout of attempts that are expected to run out of time."""
+
+MANY: Final = 200
+"""Attempts under way at once."""
+
+ARRIVAL_S_MAX: Final = 5.0
+"""Longest time from an acknowledgement until the witness at the far side has the event: brokers
+acknowledge first and pass on later."""
+
+SECOND_COPY_S: Final = 0.05
+"""How long the checks look for what must not come: a second answer, a second copy."""
+
+Format: TypeAlias = Literal["binary", "structured"]
+"""Content modes of an event; ``Destination.format``."""
+
+
+class Behaviour(enum.Enum):
+    """What the far side does with what comes."""
+
+    ACCEPT = "accept"
+    """Takes the event and says so."""
+    REJECT = "reject"
+    """Says no."""
+    REFUSE = "refuse"
+    """Takes no connection."""
+    RESET = "reset"
+    """Breaks the connection instead of an answer."""
+    HANG = "hang"
+    """Takes the event and says nothing."""
+    TRICKLE = "trickle"
+    """Answers too slowly to be done in time, but never stops."""
+    REPLY = "reply"
+    """Takes the event and answers with another, ``a_reply()``."""
+    REPLY_LATER = "reply-later"
+    """The same, but says that it is not done with the event: 202 in HTTP."""
+    BAD_REPLY = "bad-reply"
+    """Takes the event and answers with what says that it is an event, and is none."""
+
+
+class Rig(Protocol):
+    """A transport and its far side.
+
+    Attributes:
+        transport: What is checked; made for this rig, closed by the check or by the rig.
+        formats: The content modes that this protocol has. The first one is used by every check
+            that is not about modes.
+        ordered: Events to one destination arrive in the order of ``send``, as on one connection.
+            False: several connections, or requests of their own.
+        acknowledged: The far side says that it has an event. False: success means "written and
+            flushed" (MQTT QoS 0, AMQP settled, Kafka acks=0, core NATS), so that a broken
+            connection loses what was on its way.
+    """
+
+    transport: Transport
+    formats: Sequence[Format]
+    ordered: bool
+    acknowledged: bool
+
+    def destination(self, behaviour: Behaviour, format: Format = "binary") -> Destination | None:  # noqa: A002 - named as the field that it sets
+        """A sink that behaves like this; None: such a sink cannot be had by this protocol."""
+        ...
+
+    def arrived(self) -> Sequence[Event]:
+        """Every event that the far side took so far, in the order in which it took them."""
+        ...
+
+    async def interrupt(self) -> None:
+        """Cut every connection between the transport and the far side; new ones are taken."""
+        ...
+
+    async def leave(self) -> None:
+        """The same, and new ones are refused, until ``come_back``."""
+        ...
+
+    async def come_back(self) -> None:
+        """Take connections again."""
+        ...
+
+
+Make = Callable[[], AbstractAsyncContextManager[Rig]]
+"""Makes a fresh rig for each check."""
+
+
+class Answers:
+    """Collects answers; fails the check at a second one to the same attempt."""
+
+    def __init__(self) -> None:
+        self.by_attempt: dict[int, Answer] = {}
+        self._started = 0
+        self._arrived = asyncio.Event()
+        self._inside = False
+
+    @property
+    def all_in(self) -> bool:
+        """Whether every attempt has its answer."""
+        return len(self.by_attempt) == self._started
+
+    def send(self, rig: Rig, event: Event, destination: Destination, timeout_s: float) -> None:
+        """Start an attempt whose answer is collected here."""
+        number = self._started
+        self._started += 1
+
+        def done(answer: Answer) -> None:
+            assert not self._inside, "done was called from inside send"
+            assert number not in self.by_attempt, "done was called twice"
+            self.by_attempt[number] = answer
+            self._arrived.set()
+
+        self._inside = True
+        rig.transport.send(event, destination, timeout_s, done)
+        self._inside = False
+
+    async def wait(self, within_s: float = 2 * TIMEOUT_S) -> list[Answer]:
+        """Every answer, once all are in, and a moment later (for second answers)."""
+        async with asyncio.timeout(within_s):
+            while not self.all_in:
+                self._arrived.clear()
+                await self._arrived.wait()
+        await asyncio.sleep(SECOND_COPY_S)
+        return [self.by_attempt[number] for number in sorted(self.by_attempt)]
+
+
+def an_event(number: int = 0, data: bytes = b'{"n": 1}') -> Event:
+    """An event that differs from others by *number*."""
+    attributes: dict[str, str | int | bool] = {
+        "specversion": "1.0",
+        "id": f"check-{number}",
+        "source": "/check",
+        "type": "com.example.check",
+        "datacontenttype": "application/json",
+        "subject": 'quote " percent % é',
+    }
+    return Event(attributes, data)
+
+
+def a_reply() -> Event:
+    """The event that a sink of ``REPLY`` answers with."""
+    attributes: dict[str, str | int | bool] = {
+        "specversion": "1.0",
+        "id": "reply",
+        "source": "/sink",
+        "type": "com.example.reply",
+        "datacontenttype": "application/json",
+    }
+    return Event(attributes, b'{"re": 1}')
+
+
+def sink(rig: Rig, behaviour: Behaviour) -> Destination | None:
+    """A destination in the mode that the rig names first; None: there is no such sink."""
+    return rig.destination(behaviour, rig.formats[0])
+
+
+def accepting(rig: Rig, format: Format | None = None) -> Destination:  # noqa: A002 - as above
+    """The destination that takes events, which every rig has."""
+    destination = rig.destination(Behaviour.ACCEPT, format or rig.formats[0])
+    assert destination is not None, "every rig has a far side that accepts"
+    return destination
+
+
+async def one(rig: Rig, behaviour: Behaviour, timeout_s: float = TIMEOUT_S) -> Answer | None:
+    """The answer to one event; None: this rig has no such sink."""
+    destination = sink(rig, behaviour)
+    if destination is None:
+        return None
+    answers = Answers()
+    answers.send(rig, an_event(), destination, timeout_s)
+    return (await answers.wait())[0]
+
+
+async def arrived(rig: Rig, count: int) -> list[Event]:
+    """What the far side has, once it is *count* events, or more, or time is up."""
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + ARRIVAL_S_MAX
+    # What a rig's far side is, and on which thread it runs, is its own business: nobody can wake us.
+    while len(rig.arrived()) < count and loop.time() < until_s:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(SECOND_COPY_S)
+    return list(rig.arrived())
+
+
+def numbers(events: Sequence[Event]) -> list[int]:
+    """The numbers of events that ``an_event`` made."""
+    return [int(str(event.attributes["id"]).removeprefix("check-")) for event in events]

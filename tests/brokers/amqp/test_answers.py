@@ -1,0 +1,258 @@
+"""Every row of AMQP's table, said by a peer; and what a broker cannot be made to say."""
+
+import asyncio
+
+import pytest
+
+from distributary.amqp import Outcome, State
+from distributary.errors import TransportError
+from distributary.policy import ACKNOWLEDGEMENT_RULES, Acknowledgement, acknowledgement_rule
+from distributary.resource import Credential
+from distributary.testing import fake_amqp
+from distributary.testing.check_transport import an_event
+from distributary.testing.fake_amqp import FakeAmqp, FakeLogin
+
+RULES = ACKNOWLEDGEMENT_RULES["AMQP"]
+SASL = {"sasl-auth": 1, "sasl-sys": 2, "sasl-sys-perm": 3, "sasl-sys-temp": 4}
+
+
+def _outcome(code):
+    """The outcome that a row is about; None: it is about something else."""
+    word, _, condition = code.partition(" ")
+    if code == "rejected other":
+        return Outcome(State.REJECTED, "vendor:whim", "no")
+    if word == "rejected":
+        return Outcome(State.REJECTED, condition, "no" if condition else "")
+    return {
+        "accepted": Outcome(State.ACCEPTED),
+        "released": Outcome(State.RELEASED),
+        "settled": Outcome(State.NONE),
+        "modified": Outcome(State.MODIFIED, failed=True, undeliverable=bool(condition)),
+    }.get(word)
+
+
+def _peer(code):
+    """A peer that says what the row *code* is about."""
+    outcome = _outcome(code)
+    word, _, condition = code.partition(" ")
+    if outcome is not None:
+        return FakeAmqp(fake_amqp.answers(outcome))
+    if word == "link":
+        return FakeAmqp(on_link=lambda link: link.close(condition or "vendor:whim", "no"))
+    if word == "connection":
+        return FakeAmqp(on_link=lambda link: link.engine.close(condition or "vendor:whim", "no"))
+    if word == "sasl-mechanism":
+        return FakeLogin(("KERBEROS_V4",))
+    return FakeLogin(("ANONYMOUS",), SASL[word])
+
+
+@pytest.mark.parametrize("code", [rule.code for rule in RULES if rule.code != "other"])
+def test_each_row_is_what_its_answer_becomes(run, way, code):
+    """The peer says it, the attempt is answered with the row's code, once."""
+
+    async def scenario():
+        async with _peer(code) as peer, way() as here:
+            answer = await here.send(here.to(peer.port))
+        assert isinstance(answer, Acknowledgement), answer
+        assert answer.code == code
+        assert acknowledgement_rule(answer).code == code
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("code", ["link amqp:not-allowed", "connection amqp:connection:forced"])
+def test_an_end_in_the_middle_answers_all_under_way_and_the_next_is_taken(run, way, code):
+    """The link, or the connection, ends with messages under way; the next attempt opens another."""
+    where, _, condition = code.partition(" ")
+    seen = []
+
+    def end(link, incoming):
+        seen.append(incoming)
+        if len(seen) == 3:
+            (link if where == "link" else link.engine).close(condition, "no")
+        elif len(seen) > 3:
+            fake_amqp.accepts(link, incoming)
+
+    async def scenario():
+        async with FakeAmqp(end) as peer, way() as here:
+            target = here.to(peer.port)
+            answers = await asyncio.gather(*[here.start(target) for _ in range(3)])
+            assert {answer.code for answer in answers} == {code}
+            assert (await here.send(target)).code == "accepted"
+
+    run(scenario())
+
+
+def test_a_link_that_ends_for_one_message_condemns_no_other(run, way):
+    """Which of several is too large is not said: all may be made again."""
+
+    def end(link, incoming):
+        del incoming
+        link.close("amqp:link:message-size-exceeded", "one of them")
+
+    async def scenario():
+        async with FakeAmqp(end) as peer, way() as here:
+            target = here.to(peer.port)
+            answers = await asyncio.gather(*[here.start(target) for _ in range(3)])
+        assert all(isinstance(answer, TransportError) for answer in answers)
+        assert {answer.reason for answer in answers} == {"reset"}
+
+    run(scenario())
+
+
+def test_a_message_that_the_link_does_not_take_is_not_sent(run, way):
+    """The peer's limit is known: the event is a dead letter, the link goes on."""
+
+    async def scenario():
+        async with FakeAmqp() as peer, way() as here:
+            target = here.to(peer.port)
+            answer = await here.send(target, an_event(data=bytes(9 * 1024 * 1024)))
+            assert answer.code == "link amqp:link:message-size-exceeded"
+            assert not peer.messages
+            assert (await here.send(target)).code == "accepted"
+
+    run(scenario())
+
+
+def test_what_has_no_credit_waits_and_delays_no_other(run, way):
+    """A link without credit: attempts end in time, others go through, later ones arrive in order."""
+
+    def grudging(link):
+        link.accept()
+        if link.address != "tight":
+            link.grant(100)
+
+    async def scenario():
+        async with FakeAmqp(on_link=grudging) as peer, way() as here:
+            tight, free = here.to(peer.port, "tight"), here.to(peer.port, "free")
+            late = here.start(tight, an_event(0), timeout_s=0.3)
+            waiting = [here.start(tight, an_event(number)) for number in (1, 2, 3)]
+            assert (await here.send(free)).code == "accepted"
+            answer = await late
+            assert isinstance(answer, TransportError)
+            assert answer.reason == "timeout"
+            assert len(peer.engines) == 1, "nobody else's connection was ended for it"
+            (link,) = [link for link in peer.links if link.address == "tight"]
+            link.grant(10)
+            assert {answer.code for answer in await asyncio.gather(*waiting)} == {"accepted"}
+            ids = [m.application_properties["cloudEvents:id"] for m in peer.messages[1:]]
+            assert ids == ["check-1", "check-2", "check-3"]
+
+    run(scenario())
+
+
+def test_settled_is_delivered_when_it_is_written(run, way, until):
+    """A peer that says nothing about messages is no obstacle."""
+
+    async def scenario():
+        async with FakeAmqp(fake_amqp.hangs) as peer, way() as here:
+            target = here.to(peer.port, settled=True)
+            answers = await asyncio.gather(*[here.start(target) for _ in range(50)])
+            assert {answer.code for answer in answers} == {"accepted"}
+            await until(lambda: len(peer.messages) == 50)
+            assert peer.links[0].peer_settles_first
+
+    run(scenario())
+
+
+def test_the_peer_sees_every_setting(run, way):
+    """Address, name of the link, its properties, settlement, host and durability."""
+    properties = (("tenant", "blue"), ("level", 7), ("ratio", 0.5), ("yes", True))
+
+    async def scenario():
+        async with FakeAmqp() as peer, way() as here:
+            target = here.to(peer.port, "a/b?c", linkname="my link", linkproperties=properties)
+            assert (await here.send(target)).code == "accepted"
+            (link,) = peer.links
+            assert (link.address, link.name) == ("a/b?c", "my link")
+            assert link.properties == dict(properties)
+            assert not link.peer_settles_first
+            assert peer.messages[0].durable
+
+    run(scenario())
+
+
+def test_a_link_without_a_name_gets_a_random_one(run, way):
+    """Two links of two subscriptions never have the same."""
+
+    async def scenario():
+        async with FakeAmqp() as peer, way() as here:
+            await here.send(here.to(peer.port, "a"))
+            await here.send(here.to(peer.port, "b"))
+            assert len({link.name for link in peer.links}) == 2
+            assert len(peer.engines) == 1
+
+    run(scenario())
+
+
+TOKEN = Credential("ACCESSTOKEN", "me", access_token="t0k", access_token_type="Bearer")
+
+
+@pytest.mark.parametrize(
+    ("offered", "credential", "said"),
+    [
+        (("PLAIN", "ANONYMOUS"), None, ("ANONYMOUS", b"distributary")),
+        (("ANONYMOUS", "PLAIN"), Credential("PLAIN", "u", "p:w"), ("PLAIN", b"\0u\0p:w")),
+        (("PLAIN", "XOAUTH2"), TOKEN, ("XOAUTH2", b"user=me\x01auth=Bearer t0k\x01\x01")),
+        (("PLAIN",), TOKEN, ("PLAIN", b"\0me\0t0k")),
+        (
+            ("XOAUTH2", "OAUTHBEARER"),
+            TOKEN,
+            ("OAUTHBEARER", b"n,a=me,\x01host=127.0.0.1\x01auth=Bearer t0k\x01\x01"),
+        ),
+    ],
+    ids=["anonymous", "plain", "xoauth2", "token-as-password", "oauthbearer"],
+)
+def test_logs_in_by_the_best_way_that_the_peer_offers(run, way, offered, credential, said):
+    """And never by one that says less about who we are."""
+
+    async def scenario():
+        async with FakeLogin(offered) as peer, way() as here:
+            answer = await here.send(here.to(peer.port, credential=credential))
+            assert answer.code == "sasl-auth"
+            assert peer.said == [said]
+            assert "t0k" not in repr(answer)
+
+    run(scenario())
+
+
+def test_a_token_that_is_challenged_is_refused_and_nothing_waits(run, way):
+    """The peer explains itself before the outcome: the client says nothing more, and hears it."""
+
+    async def scenario():
+        async with FakeLogin(("OAUTHBEARER",), 1, b'{"status":"401"}') as peer, way() as here:
+            answer = await here.send(here.to(peer.port, credential=TOKEN))
+            assert answer.code == "sasl-auth"
+            assert peer.said[1] == ("", b"")
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"AMQP\x00\x00\x09\x01",
+        b"AMQP\x03\x01\x00\x00\x00\x00\x00\x00\x02\x01\x00\x00",
+        b"AMQP\x03\x01\x00\x00\xff\xff\xff\xff\x02\x01\x00\x00",
+        b"AMQP\x03\x01\x00\x00\x00\x00\x00\x09\x02\x01\x00\x00\x45",
+    ],
+    ids=["http", "amqp-0-9", "empty-frame", "endless-frame", "no-performative"],
+)
+def test_a_peer_that_speaks_no_amqp_is_told_apart(run, way, garbage):
+    """Nothing hangs, nothing is sent, and the reason is said."""
+
+    async def scenario():
+        async def talk(reader, writer):
+            writer.write(garbage)
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(talk, "127.0.0.1", 0)
+        async with server, way() as here:
+            port = server.sockets[0].getsockname()[1]
+            answer = await here.send(here.to(port))
+        assert isinstance(answer, TransportError)
+        assert answer.reason == "protocol"
+
+    run(scenario())

@@ -1,0 +1,120 @@
+"""The transport passes the shipped suite over RabbitMQ and Artemis, in every mode."""
+
+import asyncio
+import contextlib
+import uuid
+
+import pytest
+import uvloop
+
+from distributary.amqp import Outcome, State
+from distributary.clock import SystemClock
+from distributary.deliver import (
+    AddressRule,
+    CachingResolver,
+    Connector,
+    Destination,
+    SystemResolver,
+)
+from distributary.deliver.transports.amqp import make
+from distributary.resource import AmqpSettings, Credential
+from distributary.testing import check_transport, fake_amqp
+from distributary.testing.amqp_witness import AmqpWitness
+from distributary.testing.check_transport import Behaviour
+from distributary.testing.fake_amqp import FakeAmqp
+from distributary.testing.servers import PASSWORD, USER, Cut, free_port
+
+pytestmark = pytest.mark.slow
+
+
+class AmqpRig:
+    """The transport, a broker behind a wire, a witness, and peers that misbehave."""
+
+    ordered = True
+
+    def __init__(self, server, address, formats, settled, scheme):
+        clock = SystemClock()
+        connector = Connector(
+            AddressRule(loopback_allowed=True), CachingResolver(SystemResolver(), clock)
+        )
+        self.transport = make(connector, clock, asyncio.get_running_loop())
+        self.formats = formats
+        self.acknowledged = not settled
+        self._scheme = scheme
+        self._server = server
+        self._address = address.format(uuid.uuid4().hex)
+        rejects = fake_amqp.answers(Outcome(State.REJECTED, "amqp:not-allowed"))
+        self._fakes = {
+            Behaviour.HANG: FakeAmqp(fake_amqp.hangs),
+            Behaviour.TRICKLE: FakeAmqp(fake_amqp.trickles),
+            Behaviour.RESET: FakeAmqp(fake_amqp.resets),
+            Behaviour.REJECT: FakeAmqp(rejects),
+        }
+
+    async def open(self, stack):
+        for fake in self._fakes.values():
+            await stack.enter_async_context(fake)
+        self._cut = stack.enter_context(Cut(self._server.port))
+        self._witness = await stack.enter_async_context(
+            AmqpWitness(self._server.port, self._address)
+        )
+        stack.push_async_callback(self.transport.close)
+
+    def destination(self, behaviour, format="binary"):
+        scheme, credential = "amqp", None
+        if behaviour is Behaviour.ACCEPT:
+            port, scheme = self._cut.port, self._scheme
+            credential = Credential("PLAIN", USER, PASSWORD)
+        elif behaviour is Behaviour.REFUSE:
+            port = free_port()
+        elif behaviour in self._fakes and self.acknowledged:
+            port = self._fakes[behaviour].port
+        else:
+            return None
+        return Destination(
+            f"{scheme}://127.0.0.1:{port}",
+            protocol="AMQP",
+            format=format,
+            credential=credential,
+            settings=AmqpSettings(self._address, settled=not self.acknowledged),
+        )
+
+    def arrived(self):
+        return self._witness.events()
+
+    async def interrupt(self):
+        await asyncio.to_thread(self._cut.reset)
+        for fake in self._fakes.values():
+            fake.reset()
+
+    async def leave(self):
+        await asyncio.to_thread(self._cut.close_door)
+
+    async def come_back(self):
+        await asyncio.to_thread(self._cut.open_door)
+
+
+KINDS = {
+    "rabbitmq": ("rabbitmq", "/queue/{}", ("binary", "structured"), False, "amqp"),
+    "rabbitmq-structured": ("rabbitmq", "/queue/{}", ("structured", "binary"), False, "amqp"),
+    "rabbitmq-settled": ("rabbitmq", "/queue/{}", ("binary",), True, "amqp"),
+    "artemis": ("artemis", "{}", ("binary", "structured"), False, "amqp"),
+    "artemis-websocket": ("artemis", "{}", ("structured",), False, "ws"),
+}
+
+
+@pytest.mark.parametrize("check", check_transport.CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("kind", KINDS)
+def test_keeps_every_promise_of_a_transport(request, kind, check):
+    """See the check's own docstring."""
+    server, *how = KINDS[kind]
+    server = request.getfixturevalue(server)
+
+    @contextlib.asynccontextmanager
+    async def make_rig():
+        async with contextlib.AsyncExitStack() as stack:
+            rig = AmqpRig(server, *how)
+            await rig.open(stack)
+            yield rig
+
+    uvloop.run(check(make_rig))

@@ -1,0 +1,118 @@
+"""The transport keeps what every transport promises, at a real broker."""
+
+import asyncio
+import contextlib
+import itertools
+import threading
+
+import pytest
+
+from distributary.clock import SystemClock
+from distributary.deliver import AddressRule, Connector, Destination, SystemResolver
+from distributary.deliver.transports import kafka as transport
+from distributary.event import kafka as binding
+from distributary.resource import Credential, KafkaSettings
+from distributary.testing import check_transport
+from distributary.testing.check_transport import Behaviour
+from distributary.testing.servers import PASSWORD, USER, Cut, free_port
+from distributary.testing.servers.kafka import FORBIDDEN
+from distributary.testing.servers.kafka_relay import KafkaRelay
+
+_numbers = itertools.count()
+
+
+class Rig:
+    """A broker behind a wire that can be cut, and behind another that holds answers back."""
+
+    def __init__(self, kafka, acks: str, formats: tuple[str, ...]) -> None:
+        self.formats = formats
+        self.ordered = True
+        self.acknowledged = acks != "0"
+        self._kafka = kafka
+        self._acks = acks
+        self._topic = f"contract-{next(_numbers)}"
+        self._away = free_port()
+        connector = Connector(AddressRule(loopback_allowed=True), SystemResolver())
+        self.transport = transport.make(connector, SystemClock(), asyncio.get_running_loop())
+        self._cut = Cut(kafka.relayed_port)
+        self._cut.port = kafka.relay_port
+        self._relay = KafkaRelay(kafka.watched_port, kafka.watch_port)
+        self._relay.holding = True
+        self._events: list = []
+        self._stop = threading.Event()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+
+    def destination(self, behaviour, format="binary"):
+        """A destination of that behaviour; Kafka answers with no events, and trickles nothing."""
+        port = {
+            Behaviour.ACCEPT: self._kafka.relay_port,
+            Behaviour.REJECT: self._kafka.relay_port,
+            Behaviour.REFUSE: self._away,
+            Behaviour.HANG: self._kafka.watch_port,
+        }.get(behaviour)
+        if port is None or (self._acks == "0" and behaviour in {Behaviour.HANG, Behaviour.REJECT}):
+            return None
+        topic = FORBIDDEN if behaviour is Behaviour.REJECT else self._topic
+        return Destination(
+            f"kafka://127.0.0.1:{port}",
+            protocol="KAFKA",
+            credential=Credential("PLAIN", identifier=USER, secret=PASSWORD),
+            format=format,
+            settings=KafkaSettings(topic, acks=self._acks),
+        )
+
+    def arrived(self):
+        """What a consumer of the topic has read so far."""
+        return list(self._events)
+
+    async def interrupt(self):
+        """Reset the connections."""
+        await asyncio.to_thread(self._cut.reset)
+        await asyncio.to_thread(self._relay.reset)
+
+    async def leave(self):
+        """Reset the connections, and take none."""
+        await asyncio.to_thread(self._cut.close_door)
+
+    async def come_back(self):
+        """Take connections again."""
+        await asyncio.to_thread(self._cut.open_door)
+
+    def _read(self) -> None:
+        from confluent_kafka import Consumer, TopicPartition
+
+        consumer = Consumer(
+            self._kafka.client()
+            | {"group.id": "contract", "enable.auto.commit": False, "fetch.wait.max.ms": 20}
+        )
+        consumer.assign([TopicPartition(self._topic, 0, 0)])
+        while not self._stop.is_set():
+            record = consumer.poll(0.05)
+            if record is not None and record.error() is None:
+                self._events.append(binding.decode(record.headers() or [], record.value()))
+        consumer.close()
+
+    @contextlib.asynccontextmanager
+    async def opened(self):
+        """Topic, wires and reader, and their end."""
+        await asyncio.to_thread(
+            self._kafka.create_topic, self._topic, max_message_bytes=str(2 * 1024 * 1024)
+        )
+        with self._cut, self._relay:
+            self._reader.start()
+            try:
+                yield self
+            finally:
+                await self.transport.close()
+                self._stop.set()
+                await asyncio.to_thread(self._reader.join, 10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", check_transport.CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("acks", ["all", "0"])
+def test_contract(kafka, acks, check):
+    """Every check of the suite, for each setting of acks; both content modes in one of them."""
+    formats = ("binary", "structured") if acks == "all" else ("structured", "binary")
+
+    asyncio.run(check(lambda: Rig(kafka, acks, formats).opened()))

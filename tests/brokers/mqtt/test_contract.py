@@ -1,0 +1,116 @@
+"""The transport passes the shipped suite over Mosquitto: both versions, every mode and QoS."""
+
+import asyncio
+import contextlib
+import uuid
+
+import pytest
+import uvloop
+
+from distributary.clock import SystemClock
+from distributary.deliver import (
+    AddressRule,
+    CachingResolver,
+    Connector,
+    Destination,
+    SystemResolver,
+)
+from distributary.deliver.transports.mqtt import make
+from distributary.resource import Credential, MqttSettings
+from distributary.testing import check_transport, fake_mqtt
+from distributary.testing.check_transport import Behaviour
+from distributary.testing.fake_mqtt import FakeMqtt
+from distributary.testing.mqtt_witness import MqttWitness
+from distributary.testing.servers import PASSWORD, USER, Cut, free_port
+from distributary.testing.servers.mosquitto import FORBIDDEN
+
+
+class MqttRig:
+    """The transport, Mosquitto behind a wire, a witness, and brokers that misbehave."""
+
+    ordered = True
+
+    def __init__(self, server, protocol, formats, qos):
+        clock = SystemClock()
+        resolver = CachingResolver(SystemResolver(), clock)
+        connector = Connector(AddressRule(loopback_allowed=True), resolver)
+        self.transport = make(connector, clock, asyncio.get_running_loop())
+        self.formats = formats
+        self.acknowledged = qos > 0
+        self._protocol = protocol
+        self._qos = qos
+        self._version = 5 if protocol == "MQTT5" else 3
+        self._server = server
+        self._topic = f"contract/{uuid.uuid4().hex}"
+        self._fakes = {
+            Behaviour.HANG: FakeMqtt(fake_mqtt.logs_in(self._version, lambda _: b"")),
+            Behaviour.TRICKLE: FakeMqtt(
+                fake_mqtt.logs_in(self._version, lambda _: b""), trickle=True
+            ),
+            Behaviour.RESET: FakeMqtt(fake_mqtt.logs_in(self._version, lambda _: None)),
+        }
+
+    async def open(self, stack):
+        for fake in self._fakes.values():
+            await stack.enter_async_context(fake)
+        self._cut = stack.enter_context(Cut(self._server.port))
+        witness = MqttWitness(self._server.port, self._topic, version=self._version)
+        self._witness = stack.enter_context(witness)
+        stack.push_async_callback(self.transport.close)
+
+    def destination(self, behaviour, format="binary"):
+        topic = self._topic
+        if behaviour is Behaviour.ACCEPT:
+            port = self._cut.port
+        elif behaviour is Behaviour.REFUSE:
+            port = free_port()
+        elif behaviour in self._fakes and self.acknowledged:
+            port = self._fakes[behaviour].port
+        elif behaviour is Behaviour.REJECT and self.acknowledged and self._version == 5:
+            port, topic = self._cut.port, FORBIDDEN
+        else:
+            return None
+        return Destination(
+            f"mqtt://127.0.0.1:{port}",
+            protocol=self._protocol,
+            format=format,
+            credential=Credential("PLAIN", USER, PASSWORD),
+            settings=MqttSettings(topic, self._qos),
+        )
+
+    def arrived(self):
+        return self._witness.events()
+
+    async def interrupt(self):
+        await asyncio.to_thread(self._cut.reset)
+        for fake in self._fakes.values():
+            fake.reset()
+
+    async def leave(self):
+        await asyncio.to_thread(self._cut.close_door)
+
+    async def come_back(self):
+        await asyncio.to_thread(self._cut.open_door)
+
+
+KINDS = {
+    "mqtt5-binary": ("MQTT5", ("binary", "structured"), 1),
+    "mqtt5-structured-qos2": ("MQTT5", ("structured", "binary"), 2),
+    "mqtt5-qos0": ("MQTT5", ("binary",), 0),
+    "mqtt3": ("MQTT3", ("structured",), 1),
+}
+
+
+@pytest.mark.parametrize("check", check_transport.CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("kind", KINDS)
+def test_keeps_every_promise_of_a_transport(mosquitto, kind, check):
+    """See the check's own docstring."""
+
+    @contextlib.asynccontextmanager
+    async def make_rig():
+        async with contextlib.AsyncExitStack() as stack:
+            rig = MqttRig(mosquitto, *KINDS[kind])
+            await rig.open(stack)
+            yield rig
+
+    uvloop.run(check(make_rig))

@@ -1,0 +1,121 @@
+"""What the tests of NATS share: a transport, destinations, attempts, streams."""
+
+import asyncio
+import contextlib
+import uuid
+
+import pytest
+import uvloop
+
+from distributary.clock import SystemClock
+from distributary.deliver import (
+    AddressRule,
+    CachingResolver,
+    Connector,
+    Destination,
+    SystemResolver,
+)
+from distributary.deliver.transports.nats import make
+from distributary.policy import delivered
+from distributary.resource import Credential, NatsSettings
+from distributary.testing.check_transport import an_event
+from distributary.testing.servers import PASSWORD, USER
+
+
+def pytest_collection_modifyitems(items):
+    """Every test here waits for a server."""
+    for item in items:
+        if "tests/brokers/nats" in str(item.path):
+            item.add_marker(pytest.mark.slow)
+
+
+class Way:
+    """A transport and short words for what the tests do with it."""
+
+    def __init__(self, transport):
+        self.transport = transport
+        self.credential = Credential("PLAIN", USER, PASSWORD)
+
+    def to(self, port, subject, *, jetstream=None, uri=None, **more):
+        """A destination; *more* are fields of ``Destination``."""
+        more.setdefault("credential", self.credential)
+        return Destination(
+            uri or f"nats://127.0.0.1:{port}",
+            protocol="NATS",
+            settings=NatsSettings(subject, jetstream),
+            **more,
+        )
+
+    async def send(self, destination, event=None, timeout_s=5.0):
+        """The answer to one attempt."""
+        answer = asyncio.get_running_loop().create_future()
+        self.transport.send(event or an_event(), destination, timeout_s, answer.set_result)
+        return await answer
+
+    async def send_all(self, destination, count, timeout_s=10.0):
+        """The answers to *count* attempts that are made at once."""
+        events = [an_event(number) for number in range(count)]
+        return await asyncio.gather(*[self.send(destination, event, timeout_s) for event in events])
+
+    async def delivers_again(self, destination):
+        """Try until an event goes through, for ten seconds."""
+        answer = None
+        for _ in range(200):
+            answer = await self.send(destination, an_event(99_999))
+            if delivered(answer):
+                return
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"nothing is delivered any more: {answer}")
+
+
+def a_connector():
+    """With the rule for a server on loopback."""
+    rule = AddressRule(loopback_allowed=True)
+    return Connector(rule, CachingResolver(SystemResolver(), SystemClock()))
+
+
+@contextlib.asynccontextmanager
+async def _way():
+    transport = make(a_connector(), SystemClock(), asyncio.get_running_loop())
+    try:
+        yield Way(transport)
+    finally:
+        await transport.close()
+
+
+@pytest.fixture
+def way():
+    """Opens a ``Way``, inside the loop of a test."""
+    return _way
+
+
+@pytest.fixture
+def connector():
+    """Makes a connector, inside the loop of a test."""
+    return a_connector
+
+
+@pytest.fixture
+def name():
+    """A word that no other test uses: for streams, subjects and sources."""
+    return f"t{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def run():
+    """Runs a coroutine on the loop that the product uses."""
+    return uvloop.run
+
+
+async def _until(condition, within_s=8.0):
+    loop = asyncio.get_running_loop()
+    end_s = loop.time() + within_s
+    while not condition():
+        assert loop.time() < end_s, "it did not come to pass"
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def until():
+    """Waits for a condition."""
+    return _until

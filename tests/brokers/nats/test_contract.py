@@ -1,0 +1,148 @@
+"""The transport passes the shipped suite over nats-server: JetStream and core, both modes."""
+
+import asyncio
+import contextlib
+import uuid
+
+import pytest
+import uvloop
+
+from distributary.clock import SystemClock
+from distributary.deliver import (
+    AddressRule,
+    CachingResolver,
+    Connector,
+    Destination,
+    SystemResolver,
+)
+from distributary.deliver.transports import nats as transport
+from distributary.event import nats
+from distributary.resource import Credential, NatsSettings
+from distributary.testing import check_transport
+from distributary.testing.check_transport import Behaviour
+from distributary.testing.fake_nats import FakeNats
+from distributary.testing.servers import PASSWORD, USER, Cut, free_port
+
+LOGIN = Credential("PLAIN", USER, PASSWORD)
+
+
+class Witness:
+    """Subscribes natively and collects what arrives, byte for byte."""
+
+    def __init__(self):
+        self.events = []
+
+    def taken(self, _sid, _subject, _reply, headers, payload):
+        self.events.append(nats.decode(headers, payload))
+
+    def denied(self, text):
+        raise AssertionError(text)
+
+    def lost(self, answer):
+        pass
+
+
+class NatsRig:
+    """The transport, nats-server behind a wire, a witness, and servers that misbehave."""
+
+    ordered = True
+
+    def __init__(self, server, formats, jetstream):
+        clock = SystemClock()
+        resolver = CachingResolver(SystemResolver(), clock)
+        self._connector = Connector(AddressRule(loopback_allowed=True), resolver)
+        loop = asyncio.get_running_loop()
+        self.transport = transport.make(self._connector, clock, loop)
+        self.formats = formats
+        self.acknowledged = jetstream is not False
+        self._jetstream = jetstream
+        self._server = server
+        self._subject = f"check.{uuid.uuid4().hex}"
+        self._witness = Witness()
+        silent = self._silent
+        self._fakes = {
+            Behaviour.HANG: FakeNats(silent, pongs_max=1),
+            Behaviour.TRICKLE: FakeNats(silent, pongs_max=1, trickle=b"+OK\r\n"),
+            Behaviour.RESET: FakeNats(lambda _: None),
+        }
+
+    @staticmethod
+    def _silent(_message):
+        return b""
+
+    async def open(self, stack):
+        for fake in self._fakes.values():
+            await stack.enter_async_context(fake)
+        self._cut = stack.enter_context(Cut(self._server.port))
+        here = self._to(self._server.port, self._subject)
+        connection = await transport.connect(self._connector, here, self._witness)
+        stack.push_async_callback(connection.close)
+        connection.subscribe(self._subject)
+        assert await connection.flush(5)
+        stack.push_async_callback(self.transport.close)
+
+    def destination(self, behaviour, format="binary"):
+        subject = self._subject
+        if behaviour is Behaviour.REFUSE:
+            port = free_port()
+        elif behaviour in self._fakes:
+            port = self._fakes[behaviour].port
+        elif "reply" in behaviour.value:
+            return None
+        else:
+            port = self._cut.port
+            if behaviour is Behaviour.REJECT:
+                subject = "forbidden.check"
+        return self._to(port, subject, format)
+
+    def _to(self, port, subject, format="binary"):
+        return Destination(
+            f"nats://127.0.0.1:{port}",
+            protocol="NATS",
+            format=format,
+            credential=LOGIN,
+            settings=NatsSettings(subject, self._jetstream),
+        )
+
+    def arrived(self):
+        return self._witness.events
+
+    async def interrupt(self):
+        await asyncio.to_thread(self._cut.reset)
+        for fake in self._fakes.values():
+            fake.reset()
+
+    async def leave(self):
+        await asyncio.to_thread(self._cut.close_door)
+
+    async def come_back(self):
+        await asyncio.to_thread(self._cut.open_door)
+
+
+KINDS = {
+    "jetstream-binary": (("binary", "structured"), True),
+    "jetstream-structured": (("structured", "binary"), None),
+    "core": (("binary", "structured"), False),
+}
+
+
+@pytest.fixture(scope="session")
+def checked(nats_server):
+    """The server, with a stream for what the checks send."""
+    uvloop.run(nats_server.create_stream("CHECK", "check.>", "forbidden.check"))
+    return nats_server
+
+
+@pytest.mark.parametrize("check", check_transport.CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("kind", KINDS)
+def test_keeps_every_promise_of_a_transport(checked, kind, check):
+    """See the check's own docstring."""
+
+    @contextlib.asynccontextmanager
+    async def make_rig():
+        async with contextlib.AsyncExitStack() as stack:
+            rig = NatsRig(checked, *KINDS[kind])
+            await rig.open(stack)
+            yield rig
+
+    uvloop.run(check(make_rig))

@@ -1,0 +1,59 @@
+"""Three kills of each broker under load; ``make soak`` makes twenty."""
+
+import os
+
+import pytest
+
+from distributary.testing.broker_kills import BrokerKillReport, run_broker_kills
+from distributary.testing.servers.fixtures import not_run
+
+pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
+
+KILLS = 3
+SEED = int(os.environ.get("KILLS_SEED", "20"))
+"""Decides about the moments; the variable ``KILLS_SEED`` repeats those of a failure."""
+
+BROKERS = ("mosquitto", "nats", "rabbitmq", "artemis", "kafka")
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> BrokerKillReport:
+    """One server, all brokers that can be had, and what each of them holds at the end."""
+    found = run_broker_kills(tmp_path_factory.mktemp("kills"), KILLS, SEED, BROKERS)
+    print(f"\nseed {found.seed}: {found.acked} events, {found.took_s:.0f} s")
+    for kill in found.kills:
+        print(
+            f"{kill.broker:<10} in flight {kill.in_flight:>4}  away {kill.away_s:6.2f} s"
+            f"  reconnected after {kill.reconnected_s:5.2f} s"
+        )
+    return found
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_nothing_that_was_accepted_is_lost(report: BrokerKillReport, broker: str) -> None:
+    """Every event is at the broker, whole; twice only what was in flight at a kill."""
+    if broker in report.not_had:
+        not_run(broker, report.not_had[broker])
+    verdict = report.verdicts[broker]
+    print(f"{broker}: {verdict.routes[broker]}, {report.copies(broker)} copies")
+    assert verdict.passed, f"{verdict.counts}, seed {report.seed}: {verdict.examples[:5]}"
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_every_kill_was_survived(report: BrokerKillReport, broker: str) -> None:
+    """The run was a run: so many kills, and the server connected again after each."""
+    if broker in report.not_had:
+        not_run(broker, report.not_had[broker])
+    assert sum(kill.broker == broker for kill in report.kills) == KILLS
+
+
+def test_the_run_was_a_run(report: BrokerKillReport) -> None:
+    """Events flowed, some were in flight at kills, and all came to their end."""
+    assert report.acked > 1_000
+    assert any(kill.in_flight for kill in report.kills)
+    assert report.settled
+
+
+def test_the_server_stops_in_good_order(report: BrokerKillReport) -> None:
+    """After all that, SIGTERM still ends it with exit code 0."""
+    assert report.stop_code == 0

@@ -1,0 +1,174 @@
+"""Sources in a whole server: killed while they read, they lose nothing; what is no event, goes."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distributary.cli._behaviour import Behaviour
+from distributary.testing.running_server import RunningServer, clean_environ, wait_until
+from distributary.testing.servers import PASSWORD, USER
+from distributary.testing.servers.fixtures import authority, nats_server
+from distributary.testing.traffic import Traffic
+
+__all__ = ["authority", "nats_server"]
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.crash]
+
+ARRIVE_S_MAX = 60.0
+"""Longest wait for an event: a server may have to start again meanwhile."""
+
+EVENTS = 6_000
+"""So many that a kill in the middle meets some under way at every stage."""
+
+
+class World:
+    """A server that reads ``orders.>`` of a NATS server, and its sink."""
+
+    def __init__(self, folder: Path, broker: Any, traffic: Traffic) -> None:
+        self.broker = broker
+        self.sink = traffic.sinks["sink"]
+        self.toml = folder / "distributary.toml"
+        self.toml.write_text(
+            f"""
+            [[sources]]
+            name = "orders"
+            protocol = "NATS"
+            uri = "nats://127.0.0.1:{broker.port}"
+            subject = "orders.>"
+            identifier = "{USER}"
+            secret_file = "{folder / "password"}"
+            """
+        )
+        (folder / "password").write_text(PASSWORD + "\n")
+        flags = ["--config", str(self.toml)]
+        self.server = RunningServer(folder / "data", flags=flags, environ=clean_environ())
+
+    def publish(self, names: range, *, prefix: str = "e") -> None:
+        """Put an event for each name into the stream; returns when the stream has them."""
+
+        async def all_of_them() -> None:
+            client = await self.broker.client()
+            jetstream = client.jetstream()
+            for first in range(names.start, names.stop, 500):
+                some = range(first, min(first + 500, names.stop))
+                sent = [self._publish(jetstream, f"{prefix}{number}") for number in some]
+                await asyncio.gather(*sent)
+            await client.close()
+
+        asyncio.run(all_of_them())
+
+    @staticmethod
+    async def _publish(jetstream: Any, name: str) -> None:
+        said = {"specversion": "1.0", "id": name, "source": "/orders", "type": "order.made"}
+        headers = {f"ce-{key}": value for key, value in said.items()}
+        await jetstream.publish("orders.a", b"data", headers=headers)
+
+    def publish_raw(self, payload: bytes) -> None:
+        """Put something into the stream."""
+
+        async def one() -> None:
+            client = await self.broker.client()
+            await client.jetstream().publish("orders.raw", payload)
+            await client.close()
+
+        asyncio.run(one())
+
+    def missing(self, count: int, prefix: str = "e") -> set[str]:
+        """Of the first *count* events, those that the sink does not have."""
+        return {f"{prefix}{number}" for number in range(count)} - self.sink.taken.keys()
+
+    def count(self, result: str) -> float:
+        """A counter of the source."""
+        name = f'source_messages_total{{result="{result}",source="orders"}}'
+        return self.server.metrics().get(name, 0)
+
+    def source_process(self) -> int:
+        """Its process id."""
+        module = "distributary.app.source_process"
+        (pid,) = [process.pid for process in self.server.tree() if module in process.cmdline()]
+        return pid
+
+
+@pytest.fixture(scope="module")
+def world(
+    tmp_path_factory: pytest.TempPathFactory,
+    nats_server: Any,
+) -> Iterator[World]:
+    """A stream, a server that reads it, a sink that takes everything."""
+    folder = tmp_path_factory.mktemp("sources")
+    asyncio.run(nats_server.create_stream("ORDERS", "orders.>"))
+    with Traffic(folder, {"sink": Behaviour()}) as traffic:
+        world = World(folder, nats_server, traffic)
+        with world.server as server:
+            server.subscribe(world.sink.url, source="/orders")
+            yield world
+
+
+def _comes(holds: Callable[[], bool], what: str) -> None:
+    wait_until(holds, ARRIVE_S_MAX, what)
+
+
+def test_messages_that_are_no_events_are_counted_and_gone(world: World) -> None:
+    """The stream does not give them again, and what comes behind them is read."""
+    for payload in (b"\x00\xff", b"", b'{"specversion": "1.0"}'):
+        world.publish_raw(payload)
+    world.publish(range(1), prefix="behind")
+    _comes(lambda: not world.missing(1, "behind"), "the event behind them")
+    _comes(lambda: world.count("refused") == 3, "they are counted")
+    _comes(lambda: "source-refused" in world.server.log_tail(), "they are told")
+
+
+def test_a_killed_process_of_the_sources_takes_nothing_along(world: World) -> None:
+    """It is started again, reads on, and loses nothing; the server stays ready."""
+    world.publish(range(EVENTS), prefix="p")
+    world.publish(range(EVENTS), prefix="q")
+    pid = world.source_process()
+    taken = world.count("taken")
+    os.kill(pid, signal.SIGKILL)
+    assert world.server.request("GET", "/readyz").status == 200
+    _comes(lambda: not (world.missing(EVENTS, "p") | world.missing(EVENTS, "q")), "all of them")
+    assert world.source_process() != pid
+    assert world.server.metrics()['process_restarts_total{process="sources"}'] == 1
+    assert world.count("taken") >= taken
+
+
+def test_a_killed_server_goes_on_where_the_broker_knows_it_was(world: World) -> None:
+    """Every process at once, by kill -9, while the source reads: all events arrive in the end."""
+    world.publish(range(EVENTS))
+    world.publish(range(EVENTS, 2 * EVENTS))
+    begun = len(world.sink.taken)
+    _comes(lambda: len(world.sink.taken) > begun, "the first of them")
+    world.server.kill_all()
+    world.server.start()
+    world.server.wait_ready()
+    _comes(lambda: not world.missing(2 * EVENTS), "all of them")
+
+
+def test_a_broker_that_goes_away_is_found_again(world: World) -> None:
+    """The server stays ready meanwhile, and the metrics show it."""
+    gauge = 'source_reading{source="orders"}'
+    _comes(lambda: world.server.metrics().get(gauge) == 1, "it reads")
+    world.broker.kill()
+    _comes(lambda: world.server.metrics().get(gauge) == 0, "it is missed")
+    assert world.server.request("GET", "/readyz").status == 200
+    world.broker.start()
+    world.publish(range(1), prefix="back")
+    _comes(lambda: not world.missing(1, "back"), "it is read again")
+
+
+def test_a_server_whose_sources_cannot_be_used_does_not_start(world: World, tmp_path: Path) -> None:
+    """All faults in one message, no secret in it."""
+    file = tmp_path / "distributary.toml"
+    file.write_text(world.toml.read_text().replace("orders.>", "orders..x") + "secret = 'canary'\n")
+    server = RunningServer(tmp_path / "data", flags=["--config", str(file)])
+    server.start()
+    assert server.wait(30.0) == 2
+    said = server.log_tail()
+    assert "sources[0].subject (configuration file)" in said
+    assert "sources[0].secret (configuration file)" in said
+    assert "canary" not in said
