@@ -8,6 +8,7 @@ import cesql
 import churn
 import knative
 import matching
+import protocols
 from _rig import Rig
 from distributary.testing.running_server import Role, wait_until
 
@@ -193,5 +194,7 @@ GROUPS = {
     "ten-triggers": knative.ten_triggers,
     "watchers": knative.watchers,
     "resource-kills": knative.resource_kills,
+    "protocols": protocols.measure,
+    "one-down": protocols.one_down,
 }
 PROFILED = {"accept", "one", "ten", "none", "bad"}

@@ -1,6 +1,6 @@
-"""The long run: 100 kills under load, then ten minutes at 1,000 events/s with flat memory.
+"""The long run: kills under load, of the server and of brokers, then minutes with flat memory.
 
-    python benchmarks/run.py --soak [--kills 100] [--minutes 10] [--seed N]
+    python benchmarks/run.py --soak [--kills 100] [--broker-kills 20] [--minutes 10] [--seed N]
 
 Prints a table of verdicts; exit code 1 where one of them is bad. Repeat a run with its seed.
 """
@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from _rig import Rig
+from distributary.testing.broker_kills import run_broker_kills
 from distributary.testing.kills import run_kills
 
 SAMPLE_S = 10.0
@@ -28,12 +29,15 @@ a byte per event would stay below at 600,000 events (a leaked event alone is 1 K
 def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--broker-kills", type=int, default=20, help="of each broker")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     options = parser.parse_args(arguments)
     verdicts = []
     if options.kills:
         verdicts += _kills(options.kills, options.seed)
+    if options.broker_kills:
+        verdicts += _broker_kills(options.broker_kills, options.seed)
     if options.minutes:
         verdicts += _memory(options.minutes)
     table = Table("what", "figure", "verdict", title=f"soak, seed {options.seed}")
@@ -61,6 +65,20 @@ def _kills(count, seed):
         ("longest until delivering again (20 s)", f"{delivering:.2f} s", delivering <= 20.0),
         ("exit code of the stop", str(report.stop_code), report.stop_code == 0),
     ]
+
+
+def _broker_kills(count, seed):
+    with tempfile.TemporaryDirectory(prefix="distributary-soak-") as folder:
+        report = run_broker_kills(Path(folder), count, seed)
+    verdicts = [(f"{name}: NOT RUN", why, True) for name, why in report.not_had.items()]
+    for name, verdict in report.verdicts.items():
+        kills = [kill for kill in report.kills if kill.broker == name]
+        longest = max(kill.reconnected_s for kill in kills)
+        good = verdict.passed and longest <= 10.0 and len(kills) == count
+        copies = report.copies(name)
+        figure = f"{verdict.counts or 'none lost'}, {copies} copies, reconnected in {longest:.2f} s"
+        verdicts.append((f"{name}: {count} kills, {report.acked:,} events", figure, good))
+    return [*verdicts, ("exit code of the stop", str(report.stop_code), report.stop_code == 0)]
 
 
 def _memory(minutes):

@@ -32,15 +32,7 @@ from distributary.amqp._core import (
 )
 from distributary.amqp._engine import IDLE_S, Engine
 from distributary.amqp._handler import Handler
-from distributary.amqp._link import (
-    ACCEPTED,
-    RELEASED,
-    Ended,
-    Incoming,
-    Link,
-    Outcome,
-    State,
-)
+from distributary.amqp._link import Incoming, Link
 from distributary.amqp._login import Login
 from distributary.amqp._message import (
     AmqpMessage,
@@ -49,6 +41,7 @@ from distributary.amqp._message import (
     decode_message,
     encode_message,
 )
+from distributary.amqp._outcomes import ACCEPTED, RELEASED, Ended, Outcome, State
 from distributary.amqp._proton import AVAILABLE
 from distributary.amqp._values import AmqpError
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from distributary.amqp import _proton
-from distributary.amqp._link import Ended, Incoming, Link, Outcome, State
+from distributary.amqp._link import Incoming, Link
+from distributary.amqp._outcomes import Ended, Outcome, State
 
 if TYPE_CHECKING:
     from distributary.amqp._engine import Engine
@@ -46,6 +47,7 @@ class Core:
     Attributes:
         ended: How the connection ended; None: it has not.
         closing: Whether this end has closed it, or agreed to its end.
+        wake: Called when there may be something to write.
         freed: Whether proton's memory is given back.
     """
 
@@ -65,7 +67,7 @@ class Core:
         self._unwritten: dict[Any, Link] = {}
         self._engine = engine
         self._handler = engine.handler
-        self._wake = wake
+        self.wake = wake
         self._server = server
         self._message_bytes_max = message_bytes_max
         self._links: dict[Any, Link] = {}
@@ -136,7 +138,7 @@ class Core:
         if not self._unwritten:
             return
         for pointer, link in list(self._unwritten.items()):
-            if self.outgoing_bytes_of(pointer) == 0:
+            if link.unwritten_bytes == 0:
                 self._unwritten.pop(pointer, None)
                 self._handler.written(link)
 
@@ -153,7 +155,7 @@ class Core:
         if condition:
             _proton.say(self._c.pn_connection_condition(self._connection), condition, text)
         self._c.pn_connection_close(self._connection)
-        self._wake()
+        self.wake()
 
     def end(self, ended: Ended) -> None:
         """Tell, once, that the connection is over."""
@@ -196,14 +198,10 @@ class Core:
         settled: bool = False,
         properties: dict[str, Any] | None = None,
     ) -> Link:
-        """Open a link that we send on, on a session of its own.
-
-        Raises:
-            AmqpError: A property cannot be said in AMQP.
-        """
+        """See ``Engine.open_sender``."""
         c = self._c
         encoded = _proton.symbol_map(properties)
-        session, pointer = self._new_link(c.pn_sender, name)
+        pointer = self._new_link(c.pn_sender, name)
         c.pn_terminus_set_type(c.pn_link_target(pointer), c.PN_TARGET)
         c.pn_terminus_set_address(c.pn_link_target(pointer), address)
         # RabbitMQ makes the queue of the address durable if this is said, and transient otherwise.
@@ -211,7 +209,7 @@ class Core:
         c.pn_terminus_set_type(c.pn_link_source(pointer), c.PN_SOURCE)
         c.pn_terminus_set_address(c.pn_link_source(pointer), name)
         c.pn_link_set_snd_settle_mode(pointer, c.PN_SND_SETTLED if settled else c.PN_SND_UNSETTLED)
-        return self._opened_here(pointer, session, address, encoded, sending=True)
+        return self._opened_here(pointer, address, encoded, sending=True)
 
     def open_receiver(
         self,
@@ -221,20 +219,10 @@ class Core:
         copy: bool = False,
         properties: dict[str, Any] | None = None,
     ) -> Link:
-        """Open a link that we receive on; ``grant`` it credit.
-
-        Args:
-            address: None: a dynamic one, which is in ``link.address`` once it is opened.
-            name: Name of the link.
-            copy: Distribution mode ``copy`` instead of what the node does by itself.
-            properties: Of the link.
-
-        Raises:
-            AmqpError: A property cannot be said in AMQP.
-        """
+        """See ``Engine.open_receiver``."""
         c = self._c
         encoded = _proton.symbol_map(properties)
-        session, pointer = self._new_link(c.pn_receiver, name)
+        pointer = self._new_link(c.pn_receiver, name)
         source = c.pn_link_source(pointer)
         c.pn_terminus_set_type(source, c.PN_SOURCE)
         if address is None:
@@ -246,7 +234,7 @@ class Core:
         c.pn_terminus_set_type(c.pn_link_target(pointer), c.PN_TARGET)
         c.pn_terminus_set_address(c.pn_link_target(pointer), name)
         c.pn_link_set_rcv_settle_mode(pointer, c.PN_RCV_FIRST)
-        return self._opened_here(pointer, session, address, encoded, sending=False)
+        return self._opened_here(pointer, address, encoded, sending=False)
 
     def send(
         self, link: Link, pointer: Any, payload: bytes, token: object, *, settled: bool
@@ -262,42 +250,7 @@ class Core:
             link.unsettled[delivery] = token
         c.pn_link_advance(pointer)
         self._unwritten[pointer] = link
-        self._wake()
-
-    def settle(self, pointer: Any, outcome: Outcome) -> None:
-        """See ``Incoming.settle``."""
-        c = self._c
-        state = outcome.state
-        if state is State.REJECTED and outcome.condition:
-            local = c.pn_disposition_condition(c.pn_delivery_local(pointer))
-            _proton.say(local, outcome.condition, outcome.text)
-        elif state is State.MODIFIED:
-            local = c.pn_delivery_local(pointer)
-            c.pn_disposition_set_failed(local, outcome.failed)
-            c.pn_disposition_set_undeliverable(local, outcome.undeliverable)
-        if state is not State.NONE:
-            c.pn_delivery_update(pointer, state.value)
-        c.pn_delivery_settle(pointer)
-        self._wake()
-
-    def credit_of(self, pointer: Any) -> int:
-        """See ``Link.credit``."""
-        credit: int = self._c.pn_link_credit(pointer)
-        return credit
-
-    def outgoing_bytes_of(self, pointer: Any) -> int:
-        """See ``Link.unwritten_bytes``; each link of ours has a session of its own."""
-        count: int = self._c.pn_session_outgoing_bytes(self._c.pn_link_session(pointer))
-        return count
-
-    def message_limit_of(self, pointer: Any) -> int:
-        """See ``Link.message_bytes_max``."""
-        limit: int = self._c.pn_link_remote_max_message_size(pointer)
-        return limit
-
-    def properties_of(self, pointer: Any) -> dict[str, Any]:
-        """See ``Link.properties``."""
-        return _proton.read_map(self._c.pn_link_remote_properties(pointer))
+        self.wake()
 
     def accept_link(self, link: Link, pointer: Any, address: str | None) -> None:
         """See ``Link.accept``."""
@@ -310,7 +263,7 @@ class Core:
             link.address = address
         c.pn_link_set_max_message_size(pointer, self._message_bytes_max)
         c.pn_link_open(pointer)
-        self._wake()
+        self.wake()
 
     def close_link(self, link: Link, pointer: Any, condition: str, text: str) -> None:
         """See ``Link.close``."""
@@ -327,12 +280,7 @@ class Core:
         self._forget(pointer, Ended("local", condition, text))
         if link.ours:
             c.pn_session_close(c.pn_link_session(pointer))
-        self._wake()
-
-    def grant(self, pointer: Any, count: int) -> None:
-        """See ``Link.grant``."""
-        self._c.pn_link_flow(pointer, count)
-        self._wake()
+        self.wake()
 
     # -- proton's events ----------------------------------------------------------------------
 
@@ -373,13 +321,12 @@ class Core:
 
     def _on_error(self, _event: Any) -> None:
         c = self._c
-        said = _proton.said(c.pn_transport_condition(self._transport))
-        cause = "silent" if "idle-timeout" in said.text else "protocol"
+        text = _proton.said(c.pn_transport_condition(self._transport)).text
         if self.closing:
             self.end(CLOSED_BY_US)
-        else:
-            self.closing = True
-            self.end(Ended("silent" if cause == "silent" else "protocol", "", said.text))
+            return
+        self.closing = True
+        self.end(Ended("silent" if "idle-timeout" in text else "protocol", "", text))
 
     def _on_session_open(self, event: Any) -> None:
         session = self._c.pn_event_session(event)
@@ -459,7 +406,7 @@ class Core:
             return
         outcome = _ACCEPTED if state == _ACCEPTED_CODE else self._outcome(delivery, state)
         c.pn_delivery_settle(delivery)
-        self._wake()
+        self.wake()
         self._handler.settled(link, token, outcome)
 
     def _outcome(self, delivery: Any, state: int) -> Outcome:
@@ -483,9 +430,7 @@ class Core:
             c.pn_delivery_settle(delivery)
             return
         if not c.pn_delivery_readable(delivery):
-            if c.pn_delivery_settled(delivery) and not c.pn_delivery_partial(delivery):
-                return  # the sender has forgotten it; it goes when it is settled here
-            return
+            return  # its sender has forgotten it; it goes when it is settled here
         size = c.pn_delivery_pending(delivery)
         if size:
             link.partial.append(bytes(c.pn_link_recv(pointer, size)[1]))
@@ -505,17 +450,16 @@ class Core:
 
     # -- within -------------------------------------------------------------------------------
 
-    def _new_link(self, make: Any, name: str) -> tuple[Any, Any]:
+    def _new_link(self, make: Any, name: str) -> Any:
         c = self._c
         session = c.pn_session(self._connection)
         c.pn_session_set_incoming_capacity(session, SESSION_BYTES_MAX)
         c.pn_session_open(session)
-        return session, make(session, name)
+        return make(session, name)
 
     def _opened_here(
-        self, pointer: Any, session: Any, address: str | None, encoded: bytes, *, sending: bool
+        self, pointer: Any, address: str | None, encoded: bytes, *, sending: bool
     ) -> Link:
-        del session
         c = self._c
         if encoded:
             c.pn_data_decode(c.pn_link_properties(pointer), encoded)
@@ -524,7 +468,7 @@ class Core:
         link.ours = True
         link.address = address
         c.pn_link_open(pointer)
-        self._wake()
+        self.wake()
         return link
 
     def _link(self, pointer: Any, *, sending: bool) -> Link:

@@ -11,8 +11,9 @@ from typing import Any, Final, cast
 
 from distributary.amqp._core import CLOSED_BY_US, MESSAGE_BYTES_MAX, Core
 from distributary.amqp._handler import Handler
-from distributary.amqp._link import Ended, Link
+from distributary.amqp._link import Link
 from distributary.amqp._login import HEADER, Handshake, Login, LoginRefusedError
+from distributary.amqp._outcomes import Ended
 from distributary.amqp._values import AmqpError
 
 IDLE_S: Final = 20.0

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Protocol
 
-from distributary.amqp._link import Ended, Incoming, Link, Outcome
+from distributary.amqp._link import Incoming, Link
+from distributary.amqp._outcomes import Ended, Outcome
 
 if TYPE_CHECKING:
     from distributary.amqp._engine import Engine

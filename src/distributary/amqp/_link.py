@@ -1,64 +1,17 @@
-"""What travels over a connection: links, deliveries that came, and how things end.
+"""What travels over a connection: links, and deliveries that came.
 
 Called by whoever handles an ``Engine``. Hides proton's links and deliveries: none of their
 pointers lives longer here than in proton.
 """
 
-from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from distributary.amqp import _proton
+from distributary.amqp._outcomes import Ended, Outcome, State
 
 if TYPE_CHECKING:
     from distributary.amqp._core import Core
     from distributary.amqp._engine import Engine
-
-CONDITION_CHARS_MAX: Final = 1_024
-"""Characters kept of what a peer says about an error."""
-
-
-class State(Enum):
-    """What the receiver of a delivery says about it."""
-
-    ACCEPTED = 0x24
-    REJECTED = 0x25
-    RELEASED = 0x26
-    MODIFIED = 0x27
-    NONE = 0
-    """It settled the delivery and said nothing."""
-
-
-class Outcome(NamedTuple):
-    """What became of a delivery.
-
-    Attributes:
-        state: What the receiver says.
-        condition: Error of ``REJECTED``, such as ``amqp:not-allowed``; empty: none given.
-        text: What it adds for people.
-        failed: Of ``MODIFIED``: the delivery counts as a failed one.
-        undeliverable: Of ``MODIFIED``: not to be given to this link again.
-    """
-
-    state: State
-    condition: str = ""
-    text: str = ""
-    failed: bool = False
-    undeliverable: bool = False
-
-
-class Ended(NamedTuple):
-    """How a link or a connection ended.
-
-    Attributes:
-        cause: ``peer``: it said so, with *condition* where it gave one. ``login``: it did not
-            let us in; *condition* is ``sasl-auth`` or another of the ``sasl-`` codes. ``lost``:
-            the connection broke. ``silent``: nothing came within the idle time-out.
-            ``protocol``: what came was no AMQP. ``local``: this end closed it.
-        condition: Error condition, such as ``amqp:connection:forced``; empty: none.
-        text: For people; never a secret of ours.
-    """
-
-    cause: Literal["peer", "login", "lost", "silent", "protocol", "local"]
-    condition: str = ""
-    text: str = ""
 
 
 class Link:
@@ -79,6 +32,7 @@ class Link:
     """
 
     __slots__ = (
+        "_c",
         "_core",
         "_pointer",
         "address",
@@ -99,6 +53,7 @@ class Link:
     ) -> None:
         self.engine = engine
         self._core = core
+        self._c = _proton.library()
         self.name = name
         self.sending = sending
         self.ours = False
@@ -114,22 +69,31 @@ class Link:
     @property
     def credit(self) -> int:
         """Messages that may be sent (of a sender), or that the peer may still send."""
-        return 0 if self.ended is not None else self._core.credit_of(self._pointer)
+        return 0 if self.ended is not None else int(self._c.pn_link_credit(self._pointer))
 
     @property
     def unwritten_bytes(self) -> int:
         """Bytes that were sent here and still wait for the peer's window, or for the socket."""
-        return 0 if self.ended is not None else self._core.outgoing_bytes_of(self._pointer)
+        if self.ended is not None:
+            return 0
+        # Each link of ours has a session of its own.
+        return int(self._c.pn_session_outgoing_bytes(self._c.pn_link_session(self._pointer)))
 
     @property
     def message_bytes_max(self) -> int:
         """Largest message that the peer takes; 0: it gave no limit."""
-        return 0 if self.ended is not None else self._core.message_limit_of(self._pointer)
+        return (
+            0
+            if self.ended is not None
+            else int(self._c.pn_link_remote_max_message_size(self._pointer))
+        )
 
     @property
     def properties(self) -> dict[str, Any]:
         """Properties that the peer gave the link."""
-        return {} if self.ended is not None else self._core.properties_of(self._pointer)
+        if self.ended is not None:
+            return {}
+        return _proton.read_map(self._c.pn_link_remote_properties(self._pointer))
 
     def accept(self, address: str | None = None) -> None:
         """Agree to a link that the peer opened (in ``Handler.link_opened``, or later).
@@ -148,7 +112,8 @@ class Link:
     def grant(self, count: int) -> None:
         """Let the peer send *count* messages more."""
         if self.ended is None:
-            self._core.grant(self._pointer, count)
+            self._c.pn_link_flow(self._pointer, count)
+            self._core.wake()
 
     def send(self, payload: bytes, token: object, *, settled: bool = False) -> None:
         """Send one message; only where there is ``credit``.
@@ -186,8 +151,20 @@ class Incoming:
         """Say what became of it. Once; where the link has ended meanwhile, nobody hears it."""
         pointer, self._pointer = self._pointer, None
         if pointer is not None and self.link.ended is None:
-            self._core.settle(pointer, outcome)
+            _settle(pointer, outcome)
+            self._core.wake()
 
 
-ACCEPTED: Final = Outcome(State.ACCEPTED)
-RELEASED: Final = Outcome(State.RELEASED)
+def _settle(pointer: Any, outcome: Outcome) -> None:
+    c = _proton.library()
+    state = outcome.state
+    if state is State.REJECTED and outcome.condition:
+        condition = c.pn_disposition_condition(c.pn_delivery_local(pointer))
+        _proton.say(condition, outcome.condition, outcome.text)
+    elif state is State.MODIFIED:
+        local = c.pn_delivery_local(pointer)
+        c.pn_disposition_set_failed(local, outcome.failed)
+        c.pn_disposition_set_undeliverable(local, outcome.undeliverable)
+    if state is not State.NONE:
+        c.pn_delivery_update(pointer, state.value)
+    c.pn_delivery_settle(pointer)

@@ -151,8 +151,8 @@ def decode_message(raw: bytes) -> AmqpMessage:
     """The message that the payload *raw* of a transfer is.
 
     Several data sections are joined; a message without any body, which some clients write where
-    they mean an empty one, has the body None. Annotations, the footer, and fields that ``AmqpMessage``
-    does not have are read and left.
+    they mean an empty one, has the body None. Annotations, the footer, and fields that
+    ``AmqpMessage`` does not have are read and left.
 
     Raises:
         AmqpError: It is none.

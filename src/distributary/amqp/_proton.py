@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from distributary.amqp import _values
-from distributary.amqp._link import CONDITION_CHARS_MAX, Ended
+from distributary.amqp._outcomes import CONDITION_CHARS_MAX, Ended
 from distributary.amqp._values import AmqpError, Symbol
 
 AVAILABLE: Final = importlib.util.find_spec("cproton") is not None
-"""Whether proton is installed: it needs a C compiler, so it is an extra (``distributary[amqp]``)."""
+"""Whether proton is installed: it needs a C compiler, so it is an extra (``amqp``)."""
 
 
 @functools.cache

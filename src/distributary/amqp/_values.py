@@ -1,6 +1,7 @@
 """AMQP 1.0 values and bytes: the type system of part 1 of the standard, both ways.
 
-Called by ``_message``, ``_login`` and ``_engine``. Pure, and the only place that knows format codes.
+Called by ``_message``, ``_login`` and ``_proton``. Pure, and the only place that knows format
+codes.
 
 The promise of the decoder: any bytes give a value or an ``AmqpError``, nothing else, in time and
 memory in proportion to the bytes.

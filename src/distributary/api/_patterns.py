@@ -53,6 +53,9 @@ _PORT: Final = (
 )
 
 _AUTHORITY: Final = rf"(?:{_NAME}|{_IPV4}|\[{_ipv6()}\])(?::{_PORT})?"
+# Brokers' hosts, by their characters: the exact pattern, many times over, is too much for those who
+# make test data of it.
+_BROKER: Final = r"(?:[A-Za-z0-9_][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?"
 _REST: Final = rf"(?:[/?](?:{_URI_CHAR}|{_PERCENT})*)?"
 _PATH: Final = rf"(?:/(?:{_URI_CHAR.replace('?', '')}|{_PERCENT})*)?"
 _TOPIC: Final = f"(?:/[A-Za-z0-9._-]{{0,{KAFKA_TOPIC_CHARS_MAX}}})?"
@@ -66,11 +69,12 @@ def sink_uri(protocol: str) -> str:
     """
     requests = [each for each in SINK_PORTS[protocol] if each in REQUEST_SCHEMES]
     others = [each for each in SINK_PORTS[protocol] if each not in REQUEST_SCHEMES]
-    forms = [f"(?:{'|'.join(map(_any_case, requests))})://{_AUTHORITY}{_REST}"] if requests else []
+    host = _BROKER if others else _AUTHORITY
+    forms = [f"(?:{'|'.join(map(_any_case, requests))})://{host}{_REST}"] if requests else []
     if others:
-        hosts, rest = _AUTHORITY, "/?"
+        hosts, rest = host, "/?"
         if protocol == "KAFKA":
-            hosts, rest = f"{_AUTHORITY}(?:,{_AUTHORITY}){{0,{KAFKA_HOSTS_MAX - 1}}}", _TOPIC
+            hosts, rest = f"{host}(?:,{host}){{0,{KAFKA_HOSTS_MAX - 1}}}", _TOPIC
         elif others[0] in PLACE_SCHEMES:
             rest = _PATH
         forms.append(f"(?:{'|'.join(map(_any_case, others))})://{hosts}{rest}")

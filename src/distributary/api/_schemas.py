@@ -142,7 +142,7 @@ def _of_each(name: str, **more: Any) -> Schema:
     mapping = {each: ref(name)["$ref"] for each, name in names.items()}
     return {
         "type": "object",
-        "oneOf": [ref(each) for each in names.values()],
+        "anyOf": [ref(each) for each in names.values()],
         "discriminator": {"propertyName": "protocol", "mapping": mapping},
         **more,
     }

@@ -12,7 +12,7 @@ BACKLOG: Final = 128
 """Connections that the kernel keeps while the loop is busy."""
 
 
-def listen(host: str, port: int | None) -> socket.socket | None:
+def listen_for_amqp(host: str, port: int | None) -> socket.socket | None:
     """A socket bound for clients that speak AMQP; None where *port* is: nobody asked for it.
 
     Raises:
@@ -43,7 +43,7 @@ class AmqpApi:
 
     Args:
         subscriptions: Does what is asked.
-        listener: Of ``listen``; None: there is no such API. Belongs to this from now on.
+        listener: Of ``listen_for_amqp``; None: there is no such API. Belongs to this from now on.
 
     Attributes:
         url: Where it listens, such as ``amqp://127.0.0.1:5672``; None: nowhere.

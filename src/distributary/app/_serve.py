@@ -16,7 +16,7 @@ import socket
 import sys
 import time
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 import msgspec
 import structlog
@@ -28,6 +28,7 @@ from rich.table import Table
 
 from distributary import __version__
 from distributary.api import Description, create_app
+from distributary.app._amqp import AmqpApi, listen_for_amqp
 from distributary.app._children import Child
 from distributary.app._due import Due
 from distributary.app._health import Health
@@ -35,6 +36,8 @@ from distributary.app._knative import Knative
 from distributary.app._logging import Lines, configure
 from distributary.app._renewal import Renewal
 from distributary.app._route_wire import RouteAppendClient
+from distributary.app._sources import STOP_S as SOURCES_STOP_S
+from distributary.app._sources import check_sources, sources_child
 from distributary.app.ingest_process import IngestStart
 from distributary.app.pipeline_process import PipelineStart
 from distributary.clock import SystemClock
@@ -47,6 +50,7 @@ from distributary.meter import Meter
 from distributary.pipeline import Places, SessionSettings
 from distributary.resource import SinkRule
 from distributary.settings import CREDENTIAL_KEY_VARIABLE, Settings
+from distributary.source import secret_variables
 from distributary.spark import find_java, java_environment
 
 INGEST_STOP_S = 8.0
@@ -97,6 +101,7 @@ class Server:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        check_sources(settings)
         _raise_file_limit()
         data_dir = settings.data_dir.absolute()
         self._places = Places(data_dir)
@@ -115,6 +120,7 @@ class Server:
             self._keys().check()
             self._store = Store(store_url(self._places.state_db), sealer=Sealer(self._keys()))
             self._socket = _listen(settings.host, settings.port)
+            self._amqp_socket = listen_for_amqp(settings.host, settings.amqp_port)
         except BaseException:
             self._lock.close()
             raise
@@ -129,6 +135,8 @@ class Server:
     def release(self) -> None:
         """Let the port and the folder go."""
         self._socket.close()
+        if self._amqp_socket is not None:
+            self._amqp_socket.close()
         self._lock.close()
 
     async def run(self) -> int:
@@ -162,45 +170,39 @@ class Server:
             meter=meter,
         )
         await knative.open()
+        amqp_api = AmqpApi(subscriptions, self._amqp_socket)
         ingest, pipeline = self._children()
+        sources = self._sources()
+        children = (ingest, pipeline) if sources is None else (ingest, pipeline, sources)
         health = Health(
             self._places,
             self._partitions,
             self._clock,
             behind=subscriptions.behind,
-            restarts=lambda: {child.role: child.restarts for child in (ingest, pipeline)},
+            restarts=lambda: {child.role: child.restarts for child in children},
         )
         health.forget()
         self._health = health
         description = Description(lambda: load_seen(self._places.seen))
         application = create_app(subscriptions, health, description, knative.api)
         api = _api(application, self._places.control_socket)
-        serving = asyncio.create_task(api.serve())
-        ingest.start()
-        pipeline.start()
-        await subscriptions.start()
-        await knative.start()
-        gc.freeze()  # what stood at the start is never garbage
-        due.start()
-        renewal.start()
-        self._banner()
+        running = _Running(
+            subscriptions, routes, due, renewal, knative, amqp_api, ingest, pipeline, sources, api
+        )
+        await self._run_until_asked(running, health)
+        self._log.info("stopped")
+        return 0
+
+    async def _run_until_asked(self, running: "_Running", health: Health) -> None:
+        serving = asyncio.create_task(running.api.serve())
+        await running.start()
+        self._banner(running.amqp.url)
         announcing = asyncio.create_task(self._announce(health))
         await self._stopping.wait()
         self._log.info("stopping", drain_s=self._settings.drain_s)
         announcing.cancel()
-        await due.stop()
-        await renewal.stop()
-        await asyncio.to_thread(ingest.stop, INGEST_STOP_S)
-        await asyncio.to_thread(pipeline.stop, self._settings.drain_s + 10.0)
-        api.should_exit = True
-        await knative.end_watches()
-        await serving
-        await knative.close()
-        await subscriptions.close()
-        routes.close()
+        await running.stop(self._settings.drain_s, serving)
         self._store.close()
-        self._log.info("stopped")
-        return 0
 
     def _on_signal(self) -> None:
         if self._stopping.is_set():
@@ -251,7 +253,7 @@ class Server:
                 "ingest",
                 _program("distributary.app.ingest_process", ingest),
                 line=self._lines.write,
-                withheld=(CREDENTIAL_KEY_VARIABLE,),
+                withheld=(CREDENTIAL_KEY_VARIABLE, *secret_variables(settings.sources)),
                 pass_fds=(self._socket.fileno(),),
             ),
             Child(
@@ -259,8 +261,18 @@ class Server:
                 _program("distributary.app.pipeline_process", pipeline),
                 line=self._lines.write,
                 environ=self._java,
+                withheld=secret_variables(settings.sources),
                 ended=lambda _code: self._pipeline_ended(),
             ),
+        )
+
+    def _sources(self) -> Child | None:
+        return sources_child(
+            self._settings,
+            self._places,
+            self._reached(),
+            loopback_only=_is_loopback(self.address[0]),
+            line=self._lines.write,
         )
 
     def _keys(self) -> Keys:
@@ -272,27 +284,35 @@ class Server:
             local_allowed=_is_loopback(self.address[0]), allowed=self._settings.allow_sinks
         )
 
+    def _reached(self) -> str:
+        """``host:port`` by which this machine reaches its own port."""
+        host, port = self.address
+        address = ipaddress.ip_address(host)
+        loopback = "127.0.0.1" if address.version == 4 else "::1"
+        reached = loopback if address.is_unspecified else host
+        return _base(reached, port).removeprefix("http://")
+
     def _site(self) -> Site:
         host, port = self.address
         address = ipaddress.ip_address(host)
         every = address.is_unspecified
         public = self._settings.public_url or _base(socket.gethostname() if every else host, port)
-        loopback = "127.0.0.1" if address.version == 4 else "::1"
-        reached = loopback if every else host
+        reached = f"http://{self._reached()}"
         names = ("localhost", "127.0.0.1", "::1") if every or address.is_loopback else ()
         return Site(
             public,
-            _base(reached, port).removeprefix("http://"),
+            self._reached(),
             self._sink_rule(),
-            tuple(_base(name, port) for name in (reached, *names)),
+            (reached, *(_base(name, port) for name in names)),
         )
 
-    def _banner(self) -> None:
+    def _banner(self, amqp_url: str | None) -> None:
         base = _base(*self.address)
         table = Table.grid(padding=(0, 2))
         for name, value in (
             ("publish", f"POST {base}/events"),
             ("subscribe", f"POST {base}/subscriptions"),
+            *([("by AMQP", f"{amqp_url}/subscriptions")] if amqp_url else []),
             ("kubectl", f"distributary kubeconfig --server {base} > kubeconfig"),
             ("look", f"{base}/readyz   {base}/metrics   {base}/docs"),
             ("data", str(self._places.root)),
@@ -312,6 +332,50 @@ class Server:
         while not health.ready()[0]:  # noqa: ASYNC110 - boards of other processes, no event here
             await asyncio.sleep(0.1)
         self._log.info("ready", seconds=round(time.monotonic() - self._began_s, 1))
+
+
+class _Running(NamedTuple):
+    """What runs between a start and a stop, and the order of both."""
+
+    subscriptions: Subscriptions
+    routes: RouteAppendClient
+    due: Due
+    renewal: Renewal
+    knative: Knative
+    amqp: AmqpApi
+    ingest: Child
+    pipeline: Child
+    sources: Child | None
+    api: uvicorn.Server
+
+    async def start(self) -> None:
+        """Start; sources last: what they bring must find a receiver."""
+        self.ingest.start()
+        self.pipeline.start()
+        await self.subscriptions.start()
+        await self.amqp.start()
+        await self.knative.start()
+        if self.sources is not None:
+            self.sources.start()
+        gc.freeze()  # what stood at the start is never garbage
+        self.due.start()
+        self.renewal.start()
+
+    async def stop(self, drain_s: float, serving: asyncio.Task[None]) -> None:
+        """Stop: who brings events first, the API last, so that it can be asked how it goes."""
+        await self.due.stop()
+        await self.renewal.stop()
+        if self.sources is not None:
+            await asyncio.to_thread(self.sources.stop, SOURCES_STOP_S)
+        await asyncio.to_thread(self.ingest.stop, INGEST_STOP_S)
+        await asyncio.to_thread(self.pipeline.stop, drain_s + 10.0)
+        self.api.should_exit = True
+        await self.knative.end_watches()
+        await serving
+        await self.knative.close()
+        await self.amqp.close()
+        await self.subscriptions.close()
+        self.routes.close()
 
 
 class _LineLoggers:

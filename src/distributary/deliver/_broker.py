@@ -77,7 +77,14 @@ class BrokerTransport:
         self._sweep: asyncio.TimerHandle | None = None
         self._closed = False
 
-    def send(self, event: Event, destination: Destination, timeout_s: float, done: Done) -> None:
+    def send(
+        self,
+        event: Event,
+        destination: Destination,
+        timeout_s: float,
+        done: Done,
+        identity: str = "",
+    ) -> None:
         """Start one attempt; see ``Transport``."""
         if self._closed:
             closed = TransportError("closed", "The transport is closed")
@@ -93,7 +100,8 @@ class BrokerTransport:
         except TransportError as error:  # its URI cannot be used
             self._loop.call_soon(done, error)
             return
-        flight = Flight(event, destination, self._clock.monotonic_s() + timeout_s, done, link)
+        due_s = self._clock.monotonic_s() + timeout_s
+        flight = Flight(event, destination, due_s, done, link, identity=identity)
         self._wheel.watch(flight)
         link.take(flight)
 

@@ -42,19 +42,38 @@ class Flight:
     Attributes:
         event: What to send.
         destination: Where, and how.
+        identity: Names the delivery; see ``Transport.send``. Empty: it has none.
         due_s: When the attempt ends, answered or not; monotonic.
         sent_s: When it was handed to its session; 0.0 while it waits.
         answered: Whether it has its answer: a session that finds it so need not send it.
         slot: A note of the wheel that watches ``due_s``.
     """
 
-    __slots__ = ("_done", "_keeper", "answered", "destination", "due_s", "event", "sent_s", "slot")
+    __slots__ = (
+        "_done",
+        "_keeper",
+        "answered",
+        "destination",
+        "due_s",
+        "event",
+        "identity",
+        "sent_s",
+        "slot",
+    )
 
     def __init__(
-        self, event: Event, destination: Destination, due_s: float, done: Done, keeper: Keeper
+        self,
+        event: Event,
+        destination: Destination,
+        due_s: float,
+        done: Done,
+        keeper: Keeper,
+        *,
+        identity: str = "",
     ) -> None:
         self.event = event
         self.destination = destination
+        self.identity = identity
         self.due_s = due_s
         self.sent_s = 0.0
         self.answered = False

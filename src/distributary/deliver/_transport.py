@@ -32,7 +32,14 @@ class Transport(Protocol):
     ``testing.check_transport`` holds every implementation to these words.
     """
 
-    def send(self, event: Event, destination: Destination, timeout_s: float, done: Done) -> None:
+    def send(
+        self,
+        event: Event,
+        destination: Destination,
+        timeout_s: float,
+        done: Done,
+        identity: str = "",
+    ) -> None:
         """Start one attempt.
 
         Args:
@@ -44,6 +51,8 @@ class Transport(Protocol):
                 whichever is more, however slowly the sink trickles.
             done: Called exactly once, on the loop, never from inside this call. The transport
                 makes no second attempt by itself.
+            identity: Names the delivery: equal in each of its attempts, and in those of no other.
+                For protocols that know a message which they have had before; empty: it has none.
         """
         ...
 
@@ -74,7 +83,14 @@ class CoroutineTransport:
         self._tasks: set[asyncio.Task[Answer]] = set()
         self._closed = False
 
-    def send(self, event: Event, destination: Destination, timeout_s: float, done: Done) -> None:
+    def send(
+        self,
+        event: Event,
+        destination: Destination,
+        timeout_s: float,
+        done: Done,
+        identity: str = "",  # noqa: ARG002 - the port's; a client that wants it is no coroutine
+    ) -> None:
         """Start one attempt as a task of the running loop."""
         loop = asyncio.get_running_loop()
         if self._closed:

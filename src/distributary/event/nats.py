@@ -73,10 +73,13 @@ def encode_binary(event: Event) -> tuple[bytes, bytes]:
         values = [canonical(value) for value in attributes.values()]
         if not _plain("".join(values)):
             values = [percent_encode(value) for value in values]
-        lines = [_line_start(name) + value for name, value in zip(attributes, values, strict=True)]
+        lines = [
+            f"{_line_start(name)}{value}\r\n"
+            for name, value in zip(attributes, values, strict=True)
+        ]
     except (UnicodeEncodeError, TypeError, ValueError) as error:
         refuse(_faults(attributes) or [Fault("$", "type", str(error))])
-    return ("\r\n".join(lines) + "\r\n").encode("ascii"), event.data or b""
+    return "".join(lines).encode("ascii"), event.data or b""
 
 
 def encode_structured(event: Event) -> tuple[bytes, bytes]:

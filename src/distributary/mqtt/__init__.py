@@ -4,7 +4,7 @@ Called by the MQTT transport and the MQTT source. Hides packets, properties, pac
 the login, keepalive, and the difference between the two versions.
 
 Our own and not a client library, because the publish path is hot (docs/decisions): one event costs
-a fifth of what it costs there, the errors of QoS 2 are heard, and nothing here blocks, locks or
+a tenth of what it costs there, the errors of QoS 2 are heard, and nothing here blocks, locks or
 sends again by itself. The tests have a client library as the witness at the other end.
 
 Source:

@@ -51,7 +51,8 @@ class AmqpWitness:
         login = Login(USER, PASSWORD)
         self._engine = Engine(self, login=login, host="localhost", container="witness")
         loop = asyncio.get_running_loop()
-        await loop.create_connection(lambda: self._engine, "127.0.0.1", self._port)
+        engine = self._engine
+        await loop.create_connection(lambda: engine, "127.0.0.1", self._port)
         async with asyncio.timeout(OPEN_S_MAX):
             await self._reads
         return self

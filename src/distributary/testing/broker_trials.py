@@ -7,9 +7,9 @@ events travel in structured mode, so that what they find is read without our own
 import abc
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Literal, Self
 
 from distributary.event import Event, json_format
 from distributary.testing.mqtt_witness import MqttWitness
@@ -36,7 +36,8 @@ class Trial(abc.ABC):
     """A broker, a place and a witness; a context manager, started and prepared inside it.
 
     Args:
-        authority: Signs its certificate.
+        server: The broker.
+        cut: The wire; None: one to its plain listener.
 
     Attributes:
         protocol: Delivery protocol.
@@ -49,19 +50,18 @@ class Trial(abc.ABC):
     server: BrokerServer
     cut: Cut
 
-    def __init__(self, server: BrokerServer) -> None:
+    def __init__(self, server: BrokerServer, cut: Cut | None = None) -> None:
         self.server = server
-        self.cut = Cut(server.port)
+        self.cut = cut or Cut(server.port)
 
     @property
     def name(self) -> str:
         """Of the broker."""
         return self.server.name
 
-    @property
     @abc.abstractmethod
-    def sink(self) -> str:
-        """The URI of the broker behind the wire."""
+    def uri(self, port: int) -> str:
+        """The URI of the broker at *port*: its own, or that of the wire."""
 
     @property
     @abc.abstractmethod
@@ -78,17 +78,25 @@ class Trial(abc.ABC):
     def events(self) -> list[Event]:
         """Every event that reached the place, copies included, when no more are to come."""
 
-    def subscription(self, delivery: dict[str, Any]) -> dict[str, Any]:
-        """The subscription whose sink is the place."""
+    def subscription(
+        self,
+        delivery: dict[str, Any],
+        *,
+        format_: Literal["binary", "structured"] = "structured",
+        direct: bool = False,
+    ) -> dict[str, Any]:
+        """The subscription whose sink is the place.
+
+        Args:
+            delivery: Retries and waits.
+            format_: Content mode; ``events`` reads structured ones alone.
+            direct: Go past the wire.
+        """
         return {
-            "sink": self.sink,
+            "sink": self.uri(self.server.port if direct else self.cut.port),
             "protocol": self.protocol,
             "sinkcredential": LOGIN,
-            "protocolsettings": {
-                **self.settings,
-                "format": "structured",
-                "delivery": delivery,
-            },
+            "protocolsettings": {**self.settings, "format": format_, "delivery": delivery},
         }
 
     def restart(self) -> None:
@@ -132,10 +140,9 @@ class MqttTrial(Trial):
         super().__init__(Mosquitto(authority))
         self._witnesses: list[MqttWitness] = []
 
-    @property
-    def sink(self) -> str:
+    def uri(self, port: int) -> str:
         """See ``Trial``."""
-        return f"mqtt://127.0.0.1:{self.cut.port}"
+        return f"mqtt://127.0.0.1:{port}"
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -174,10 +181,9 @@ class NatsTrial(Trial):
     def __init__(self, authority: Authority) -> None:
         super().__init__(NatsServer(authority))
 
-    @property
-    def sink(self) -> str:
+    def uri(self, port: int) -> str:
         """See ``Trial``."""
-        return f"nats://127.0.0.1:{self.cut.port}"
+        return f"nats://127.0.0.1:{port}"
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -202,15 +208,13 @@ class KafkaTrial(Trial):
 
     def __init__(self, authority: Authority) -> None:
         server = Kafka(authority)
-        super().__init__(server)
-        # The address that its clients are told must be that of the wire.
-        self.cut = Cut(server.relayed_port)
-        self.cut.port = server.relay_port
+        cut = Cut(server.relayed_port)
+        cut.port = server.relay_port  # the address that its clients are told
+        super().__init__(server, cut)
 
-    @property
-    def sink(self) -> str:
+    def uri(self, port: int) -> str:
         """See ``Trial``."""
-        return f"kafka://127.0.0.1:{self.cut.port}"
+        return f"kafka://127.0.0.1:{port}"
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -248,10 +252,9 @@ class AmqpTrial(Trial):
 
     protocol = "AMQP"
 
-    @property
-    def sink(self) -> str:
+    def uri(self, port: int) -> str:
         """See ``Trial``."""
-        return f"amqp://127.0.0.1:{self.cut.port}"
+        return f"amqp://127.0.0.1:{port}"
 
     @property
     @abc.abstractmethod
@@ -311,7 +314,7 @@ class RabbitTrial(AmqpTrial):
         from proton import Link, Terminus  # noqa: PLC0415 - as above
         from proton.reactor import SenderOption  # noqa: PLC0415 - as above
 
-        class Durable(SenderOption):  # type: ignore[misc]  # proton ships no type information
+        class Durable(SenderOption):
             def apply(self, link: Link) -> None:
                 link.target.durability = Terminus.DELIVERIES
                 link.target.expiry_policy = Terminus.EXPIRE_NEVER
@@ -335,7 +338,7 @@ class ArtemisTrial(AmqpTrial):
         return PLACE
 
 
-TRIALS: Final = {
+TRIALS: Final[dict[str, Callable[[Authority], Trial]]] = {
     "mosquitto": MqttTrial,
     "nats": NatsTrial,
     "kafka": KafkaTrial,

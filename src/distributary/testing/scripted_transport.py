@@ -42,6 +42,7 @@ class ScriptedTransport:
 
     Attributes:
         arrived: Every (event, destination) that a sink took, in order.
+        identities: What each attempt was named, in order.
         under_way: Attempts that have no answer yet.
     """
 
@@ -51,14 +52,23 @@ class ScriptedTransport:
         self._attempts: dict[_Scripted, None] = {}
         self._closed = False
         self.arrived: list[tuple[Event, Destination]] = []
+        self.identities: list[str] = []
 
     @property
     def under_way(self) -> int:
         """Attempts that have no answer yet."""
         return len(self._attempts)
 
-    def send(self, event: Event, destination: Destination, timeout_s: float, done: Done) -> None:
+    def send(
+        self,
+        event: Event,
+        destination: Destination,
+        timeout_s: float,
+        done: Done,
+        identity: str = "",
+    ) -> None:
         """Start one attempt; see ``deliver.Transport``."""
+        self.identities.append(identity)
         attempt = _Scripted(self._attempts, done)
         self._attempts[attempt] = None
         if self._closed:

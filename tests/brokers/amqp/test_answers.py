@@ -115,7 +115,7 @@ def test_a_message_that_the_link_does_not_take_is_not_sent(run, way):
 
 
 def test_what_has_no_credit_waits_and_delays_no_other(run, way):
-    """A link without credit: attempts end in time, others go through, later ones arrive in order."""
+    """A link without credit: attempts end in time, others go through, order is kept."""
 
     def grudging(link):
         link.accept()

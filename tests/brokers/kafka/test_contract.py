@@ -6,6 +6,7 @@ import itertools
 import threading
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from distributary.clock import SystemClock
 from distributary.deliver import AddressRule, Connector, Destination, SystemResolver
@@ -79,8 +80,6 @@ class Rig:
         await asyncio.to_thread(self._cut.open_door)
 
     def _read(self) -> None:
-        from confluent_kafka import Consumer, TopicPartition
-
         consumer = Consumer(
             self._kafka.client()
             | {"group.id": "contract", "enable.auto.commit": False, "fetch.wait.max.ms": 20}

@@ -6,11 +6,12 @@ import time
 from base64 import urlsafe_b64encode
 
 import pytest
+from confluent_kafka import KafkaError
 
 from distributary.errors import TransportError
-from distributary.event import Event
 from distributary.policy import Acknowledgement, delivered
-from distributary.policy.acknowledgements import acknowledgement_rule, kafka as table
+from distributary.policy.acknowledgements import acknowledgement_rule
+from distributary.policy.acknowledgements import kafka as table
 from distributary.resource import Credential
 from distributary.testing.servers import USER, Cut, free_port
 from distributary.testing.servers.kafka import FORBIDDEN
@@ -48,15 +49,13 @@ def codes(answers) -> list[str]:
 class TestRecords:
     """What is in the topic afterwards."""
 
-    def test_binary_mode_has_a_header_for_each_attribute(
-        self, deliver, destination, records, topic, make_event
-    ):
+    def test_binary_mode_has_a_header_for_each_attribute(self, lab):
         """And the data as they are, under the data's own content type."""
-        event = make_event(b"\x00\xff\r\n", subject="größe", datacontenttype="image/png", n=5)
+        event = lab.event(b"\x00\xff\r\n", subject="größe", datacontenttype="image/png", n=5)
 
-        assert codes(deliver(destination(), event)) == ["NO_ERROR"]
+        assert codes(lab.deliver(lab.destination(), event)) == ["NO_ERROR"]
 
-        (record,) = records(topic)
+        (record,) = lab.records(lab.topic)
         assert dict(record.headers) == {
             "ce_specversion": b"1.0",
             "ce_id": b"1",
@@ -68,104 +67,87 @@ class TestRecords:
         }
         assert (record.key, record.value) == (None, b"\x00\xff\r\n")
 
-    def test_no_data_is_no_value_and_empty_data_an_empty_one(
-        self, deliver, destination, records, topic, make_event
-    ):
+    def test_no_data_is_no_value_and_empty_data_an_empty_one(self, lab):
         """A record without a value deletes its key in a compacted topic."""
-        deliver(destination(), make_event(None), make_event(b""))
+        lab.deliver(lab.destination(), lab.event(None), lab.event(b""))
 
-        assert [record.value for record in records(topic)] == [None, b""]
+        assert [record.value for record in lab.records(lab.topic)] == [None, b""]
 
-    def test_structured_mode_has_one_header_and_the_event_as_json(
-        self, deliver, destination, records, topic, make_event
-    ):
+    def test_structured_mode_has_one_header_and_the_event_as_json(self, lab):
         """With a key all the same, where one is asked for."""
-        deliver(destination(mode="structured", partitionkeyextractor="type"), make_event())
+        lab.deliver(lab.destination(mode="structured", partitionkeyextractor="type"), lab.event())
 
-        (record,) = records(topic)
-        assert record.headers == [
-            ("content-type", b"application/cloudevents+json; charset=utf-8")
-        ]
+        (record,) = lab.records(lab.topic)
+        assert record.headers == [("content-type", b"application/cloudevents+json; charset=utf-8")]
         assert json.loads(record.value)["type"] == "com.example.test"
         assert record.key == b"com.example.test"
 
     @pytest.mark.clause("subscriptions-api.settings.kafka.partitionkeyextractor")
-    def test_the_key_is_the_attribute_that_the_setting_names(
-        self, deliver, destination, records, topic, make_event
-    ):
+    def test_the_key_is_the_attribute_that_the_setting_names(self, lab):
         """Its canonical string; without the attribute there is no key; the attribute stays."""
-        events = [make_event(partitionkey="käse"), make_event(partitionkey=True), make_event()]
+        events = [lab.event(partitionkey="käse"), lab.event(partitionkey=True), lab.event()]
 
-        deliver(destination(partitionkeyextractor="partitionkey"), *events)
+        lab.deliver(lab.destination(partitionkeyextractor="partitionkey"), *events)
 
-        found = records(topic)
+        found = lab.records(lab.topic)
         assert [record.key for record in found] == ["käse".encode(), b"true", None]
         assert dict(found[0].headers)["ce_partitionkey"] == "käse".encode()
 
-    def test_keys_choose_the_partition_as_the_java_client_does(
-        self, kafka, deliver, destination, records, make_event
-    ):
+    def test_keys_choose_the_partition_as_the_java_client_does(self, lab):
         """Murmur2: values of Kafka's own tests, so that equal keys of other writers meet ours."""
-        kafka.create_topic("keys", partitions=7)
+        lab.kafka.create_topic("keys", partitions=7)
         hashes = {
             "21": -973932308,
             "foobar": -790332482,
             "a-little-bit-long-string": -985981536,
         }
 
-        events = [make_event(subject=key) for key in hashes]
-        deliver(destination("keys", partitionkeyextractor="subject"), *events)
+        events = [lab.event(subject=key) for key in hashes]
+        lab.deliver(lab.destination("keys", partitionkeyextractor="subject"), *events)
 
-        seen = {record.key.decode(): record.partition for record in records("keys")}
+        seen = {record.key.decode(): record.partition for record in lab.records("keys")}
         assert seen == {key: (value & 0x7FFFFFFF) % 7 for key, value in hashes.items()}
 
     @pytest.mark.clause("subscriptions-api.settings.kafka.topicname")
-    def test_the_topic_is_that_of_the_setting(
-        self, deliver, destination, records, topic, kafka, make_event
-    ):
+    def test_the_topic_is_that_of_the_setting(self, lab):
         """The URI names servers."""
-        uri = f"kafka://127.0.0.1:{kafka.port}"
+        uri = f"kafka://127.0.0.1:{lab.kafka.port}"
 
-        assert codes(deliver(destination(uri=uri), make_event())) == ["NO_ERROR"]
+        assert codes(lab.deliver(lab.destination(uri=uri), lab.event())) == ["NO_ERROR"]
 
-        assert len(records(topic)) == 1
+        assert len(lab.records(lab.topic)) == 1
 
 
 class TestSettings:
     """What else a subscription says."""
 
     @pytest.mark.clause("subscriptions-api.settings.kafka.clientid")
-    def test_the_client_id_is_that_of_the_setting(
-        self, kafka, relay, deliver, destination, make_event
-    ):
+    @pytest.mark.clause("subscriptions-api.settings.kafka.others")
+    def test_the_client_id_is_that_of_the_setting(self, lab, relay):
         """Quotas and logs of the cluster go by it; without one it is the product's name."""
-        deliver(destination(port=kafka.watch_port), make_event())
-        deliver(destination(port=kafka.watch_port, clientid="orders-out"), make_event())
+        lab.deliver(lab.destination(port=lab.kafka.watch_port), lab.event())
+        lab.deliver(lab.destination(port=lab.kafka.watch_port, clientid="orders-out"), lab.event())
 
         assert relay.clients == {"distributary", "orders-out"}
 
     @pytest.mark.clause("subscriptions-api.settings.kafka.acks")
     @pytest.mark.parametrize(("acks", "answered"), [("all", 1), ("1", 1), ("0", 0)])
-    def test_acks_are_asked_for(
-        self, kafka, relay, deliver, destination, records, topic, make_event, acks, answered
-    ):
+    def test_acks_are_asked_for(self, lab, relay, acks, answered):
         """With 0 the broker never answers, and the event is delivered once it is written."""
-        answers = deliver(destination(port=kafka.watch_port, acks=acks), make_event())
+        answers = lab.deliver(lab.destination(port=lab.kafka.watch_port, acks=acks), lab.event())
 
         assert codes(answers) == ["NO_ERROR"]
         assert relay.produced == answered
         until_s = time.monotonic() + 5.0
-        while not records(topic) and time.monotonic() < until_s:
+        while not lab.records(lab.topic) and time.monotonic() < until_s:
             pass  # nobody said that it is there yet
-        assert len(records(topic)) == 1
+        assert len(lab.records(lab.topic)) == 1
 
-    def test_one_of_several_servers_is_enough(
-        self, kafka, deliver, destination, make_event, topic
-    ):
+    def test_one_of_several_servers_is_enough(self, lab):
         """Those that nobody listens at, or that have no address, are passed over."""
-        hosts = f"127.0.0.1:{free_port()},nowhere.invalid:9092,127.0.0.1:{kafka.port}"
+        hosts = f"127.0.0.1:{free_port()},nowhere.invalid:9092,127.0.0.1:{lab.kafka.port}"
 
-        answers = deliver(destination(uri=f"kafka://{hosts}/{topic}"), make_event())
+        answers = lab.deliver(lab.destination(uri=f"kafka://{hosts}/{lab.topic}"), lab.event())
 
         assert codes(answers) == ["NO_ERROR"]
 
@@ -173,32 +155,32 @@ class TestSettings:
 class TestLogin:
     """Who is let in, and by what."""
 
-    def test_a_wrong_password_is_refused_and_tried_again(self, deliver, destination, make_event):
+    def test_a_wrong_password_is_refused_and_tried_again(self, lab):
         """The event was never judged; the password is not told."""
         wrong = Credential("PLAIN", identifier=USER, secret="open sesame")
 
-        (answer,) = deliver(destination(credential=wrong), make_event())
+        (answer,) = lab.deliver(lab.destination(credential=wrong), lab.event())
 
         assert codes([answer]) == ["SASL_AUTHENTICATION_FAILED"]
         assert "sesame" not in answer.text
         assert acknowledgement_rule(answer).decision.name == "RETRY"
 
-    def test_nobody_is_let_in_without_a_credential(self, deliver, destination, make_event):
+    def test_nobody_is_let_in_without_a_credential(self, lab):
         """The broker ends the connection without a word."""
-        (answer,) = deliver(destination(credential=None), make_event())
+        (answer,) = lab.deliver(lab.destination(credential=None), lab.event())
 
         assert isinstance(answer, TransportError)
         assert answer.retryable
 
-    def test_a_token_is_shown(self, deliver, destination, make_event):
+    def test_a_token_is_shown(self, lab):
         """As OAUTHBEARER; here one that nobody has signed."""
-        answers = deliver(destination(credential=token(expires_in_s=300)), make_event())
+        answers = lab.deliver(lab.destination(credential=token(expires_in_s=300)), lab.event())
 
         assert codes(answers) == ["NO_ERROR"]
 
-    def test_a_token_that_the_broker_refuses(self, deliver, destination, make_event):
+    def test_a_token_that_the_broker_refuses(self, lab):
         """Is a refusal to be let in, as a wrong password."""
-        (answer,) = deliver(destination(credential=token(expires_in_s=-300)), make_event())
+        (answer,) = lab.deliver(lab.destination(credential=token(expires_in_s=-300)), lab.event())
 
         assert codes([answer]) == ["SASL_AUTHENTICATION_FAILED"]
 
@@ -206,45 +188,43 @@ class TestLogin:
 class TestTls:
     """Certificates and names are verified."""
 
-    def test_a_sink_with_an_authority_of_its_own(
-        self, kafka, authority, deliver, destination, topic, make_event
-    ):
+    def test_a_sink_with_an_authority_of_its_own(self, lab, authority):
         """Trusted besides the system's."""
-        uri = f"kafka+ssl://localhost:{kafka.tls_port}/{topic}"
+        uri = f"kafka+ssl://localhost:{lab.kafka.tls_port}/{lab.topic}"
 
-        answers = deliver(destination(uri=uri, ca_certs=authority.ca_certs), make_event())
+        answers = lab.deliver(lab.destination(uri=uri, ca_certs=authority.ca_certs), lab.event())
 
         assert codes(answers) == ["NO_ERROR"]
 
-    def test_an_authority_that_nobody_trusts(self, kafka, deliver, destination, make_event):
+    def test_an_authority_that_nobody_trusts(self, lab):
         """No event leaves."""
-        uri = f"kafka+ssl://localhost:{kafka.tls_port}"
+        uri = f"kafka+ssl://localhost:{lab.kafka.tls_port}"
 
-        assert codes(deliver(destination(uri=uri), make_event())) == ["tls"]
+        assert codes(lab.deliver(lab.destination(uri=uri), lab.event())) == ["tls"]
 
-    def test_a_certificate_for_another_name(
-        self, kafka, authority, deliver, destination, make_event
-    ):
+    def test_a_certificate_for_another_name(self, lab, authority):
         """``127.1`` is the same machine by a name that its certificate does not hold."""
-        uri = f"kafka+ssl://127.1:{kafka.tls_port}"
+        uri = f"kafka+ssl://127.1:{lab.kafka.tls_port}"
 
-        answers = deliver(destination(uri=uri, ca_certs=authority.ca_certs), make_event())
+        answers = lab.deliver(lab.destination(uri=uri, ca_certs=authority.ca_certs), lab.event())
 
         assert codes(answers) == ["tls"]
 
-    def test_certificates_that_are_none(self, kafka, deliver, destination, make_event):
+    def test_certificates_that_are_none(self, lab):
         """Are told before anybody is dialled."""
-        uri = f"kafka+ssl://localhost:{kafka.tls_port}"
+        uri = f"kafka+ssl://localhost:{lab.kafka.tls_port}"
 
-        assert codes(deliver(destination(uri=uri, ca_certs="rubbish"), make_event())) == ["tls"]
+        assert codes(lab.deliver(lab.destination(uri=uri, ca_certs="rubbish"), lab.event())) == [
+            "tls"
+        ]
 
 
 class TestAddresses:
     """Nothing goes where nothing must be dialled."""
 
-    def test_a_broker_that_says_it_is_elsewhere(self, kafka, deliver, destination, make_event):
+    def test_a_broker_that_says_it_is_elsewhere(self, lab):
         """Where brokers say that they are is checked before anything is sent."""
-        (answer,) = deliver(destination(port=kafka.lying_port), make_event())
+        (answer,) = lab.deliver(lab.destination(port=lab.kafka.lying_port), lab.event())
 
         assert isinstance(answer, TransportError)
         assert answer.reason == "blocked-address"
@@ -254,26 +234,24 @@ class TestAddresses:
 class TestRefusals:
     """What the cluster does not take."""
 
-    def test_a_topic_that_is_forbidden(self, deliver, destination, make_event):
+    def test_a_topic_that_is_forbidden(self, lab):
         """A dead letter: the account will not be allowed by waiting."""
-        (answer,) = deliver(destination(FORBIDDEN), make_event())
+        (answer,) = lab.deliver(lab.destination(FORBIDDEN), lab.event())
 
         assert codes([answer]) == ["TOPIC_AUTHORIZATION_FAILED"]
         assert acknowledgement_rule(answer).decision.name == "DEAD_LETTER"
 
-    def test_a_topic_that_is_not_there_is_found_once_it_is(
-        self, kafka, opened, send, destination, make_event
-    ):
+    def test_a_topic_that_is_not_there_is_found_once_it_is(self, lab):
         """It is never made by writing to it, and needs no new connection when somebody has."""
 
         async def run():
-            async with opened() as made:
-                target = destination("later")
-                first = await send(made, target, make_event())
+            async with lab.opened() as made:
+                target = lab.destination("later")
+                first = await lab.send(made, target, lab.event())
                 assert codes(first) == ["UNKNOWN_TOPIC_OR_PART"]
-                await asyncio.to_thread(kafka.create_topic, "later")
+                await asyncio.to_thread(lab.kafka.create_topic, "later")
                 for _ in range(20):
-                    (answer,) = await send(made, target, make_event())
+                    (answer,) = await lab.send(made, target, lab.event())
                     if delivered(answer):
                         return
                     await asyncio.sleep(0.5)
@@ -281,102 +259,93 @@ class TestRefusals:
 
         asyncio.run(run())
 
-    def test_a_record_that_is_too_large(self, kafka, deliver, destination, make_event):
+    def test_a_record_that_is_too_large(self, lab):
         """The broker says so, not the client; others of the same moment are not harmed."""
-        kafka.create_topic("small", max_message_bytes="100000")
-        large, small = make_event(b"x" * 200_000), make_event(b"x" * 1_000)
+        lab.kafka.create_topic("small", max_message_bytes="100000")
+        large, small = lab.event(b"x" * 200_000), lab.event(b"x" * 1_000)
 
-        answers = deliver(destination("small"), small, large, small)
+        answers = lab.deliver(lab.destination("small"), small, large, small)
 
         assert codes(answers) == ["NO_ERROR", "MSG_SIZE_TOO_LARGE", "NO_ERROR"]
 
-    def test_records_that_are_too_large_together(self, kafka, deliver, destination, make_event):
+    def test_records_that_are_too_large_together(self, lab):
         """May each be taken alone: they are tried again."""
-        kafka.create_topic("tiny", max_message_bytes="2000")
+        lab.kafka.create_topic("tiny", max_message_bytes="2000")
 
-        answers = deliver(destination("tiny"), *[make_event(b"x" * 500)] * 50)
+        answers = lab.deliver(lab.destination("tiny"), *[lab.event(b"x" * 500)] * 50)
 
         assert "RECORD_LIST_TOO_LARGE" in codes(answers)
         assert "MSG_SIZE_TOO_LARGE" not in codes(answers)
 
-    def test_every_row_of_the_table(self, kafka, relay, opened, send, destination, make_event):
+    def test_every_row_of_the_table(self, lab, relay):
         """Each code in an answer of the broker comes to its row; one that has none, to ``other``."""
-        from confluent_kafka import KafkaError
-
         wanted = {rule.code: getattr(KafkaError, rule.code, None) for rule in table.RULES}
         wanted = {n: c for n, c in wanted.items() if n not in REPEATED_UNTIL_TIME_IS_UP | {"other"}}
         wanted |= {"other-known": KafkaError.GROUP_ID_NOT_FOUND, "other-new": 999}
         relay.codes = {f"row-{name}": code for name, code in wanted.items()}
-        kafka.create_topics(list(relay.codes))
-        large = make_event(b"x" * 100_000)
+        lab.kafka.create_topics(list(relay.codes))
+        large = lab.event(b"x" * 100_000)
 
         async def run():
             found = {}
-            async with opened() as made:
+            async with lab.opened() as made:
                 for name in wanted:
-                    event = make_event() if name == "RECORD_LIST_TOO_LARGE" else large
-                    target = destination(f"row-{name}", port=kafka.watch_port, acks="1")
-                    (found[name],) = await send(made, target, event)
+                    event = lab.event() if name == "RECORD_LIST_TOO_LARGE" else large
+                    target = lab.destination(f"row-{name}", port=lab.kafka.watch_port, acks="1")
+                    (found[name],) = await lab.send(made, target, event)
             return found
 
         found = asyncio.run(run())
         rows = {name: acknowledgement_rule(answer).code for name, answer in found.items()}
         assert rows == {name: name.partition("-")[0] for name in wanted}
 
-    def test_a_partition_that_moves_is_followed(
-        self, kafka, relay, opened, send, destination, make_event
-    ):
+    def test_a_partition_that_moves_is_followed(self, lab, relay):
         """The client repeats what was written nowhere, as long as there is time for it."""
-        from confluent_kafka import KafkaError
-
         names = sorted(REPEATED_UNTIL_TIME_IS_UP)
         relay.codes = {f"moved-{name}": getattr(KafkaError, name) for name in names}
-        kafka.create_topics(list(relay.codes))
+        lab.kafka.create_topics(list(relay.codes))
         targets = [
-            destination(f"moved-{name}", port=kafka.watch_port, clientid=name) for name in names
+            lab.destination(f"moved-{name}", port=lab.kafka.watch_port, clientid=name)
+            for name in names
         ]
 
         async def run():
-            async with opened() as made:
+            async with lab.opened() as made:
                 late = await asyncio.gather(
-                    *(send(made, target, make_event(), timeout_s=2.0) for target in targets)
+                    *(lab.send(made, target, lab.event(), timeout_s=2.0) for target in targets)
                 )
                 assert [codes(each) for each in late] == [["timeout"]] * len(names)
                 relay.codes.clear()
                 after = await asyncio.gather(
-                    *(send(made, target, make_event()) for target in targets)
+                    *(lab.send(made, target, lab.event()) for target in targets)
                 )
                 assert [codes(each) for each in after] == [["NO_ERROR"]] * len(names)
 
         asyncio.run(run())
 
-    def test_what_is_repeated_inside_an_attempt_is_not_doubled(
-        self, kafka, relay, deliver, destination, records, topic, make_event
-    ):
+    def test_what_is_repeated_inside_an_attempt_is_not_doubled(self, lab, relay):
         """The broker took it, and its answer says otherwise: the number of the record helps."""
-        relay.codes[topic] = 19  # NOT_ENOUGH_REPLICAS
+        relay.codes[lab.topic] = 19  # NOT_ENOUGH_REPLICAS
 
-        answers = deliver(destination(port=kafka.watch_port), make_event())
+        answers = lab.deliver(lab.destination(port=lab.kafka.watch_port), lab.event())
 
         assert codes(answers) == ["NOT_ENOUGH_REPLICAS"]
         assert relay.produced == 4
-        assert len(records(topic)) == 1
+        assert len(lab.records(lab.topic)) == 1
 
-    def test_a_producer_that_is_finished_is_replaced(
-        self, kafka, relay, opened, send, destination, topic, make_event
-    ):
+    def test_a_producer_that_is_finished_is_replaced(self, lab, relay):
         """An error after which the client takes nothing more ends its connection, not ours."""
 
         async def run():
-            async with opened() as made:
-                target = destination(port=kafka.watch_port)
-                assert codes(await send(made, target, make_event())) == ["NO_ERROR"]
-                relay.codes[topic] = 47  # INVALID_PRODUCER_EPOCH
-                (answer,) = await send(made, target, make_event())
+            async with lab.opened() as made:
+                target = lab.destination(port=lab.kafka.watch_port)
+                assert codes(await lab.send(made, target, lab.event())) == ["NO_ERROR"]
+                relay.codes[lab.topic] = 47  # INVALID_PRODUCER_EPOCH
+                (answer,) = await lab.send(made, target, lab.event())
                 assert not delivered(answer)
                 relay.codes.clear()
                 for _ in range(10):
-                    (answer,) = await send(made, target, make_event())
+                    (answer,) = await lab.send(made, target, lab.event())
                     if delivered(answer):
                         return
                 raise AssertionError(answer)
@@ -387,69 +356,65 @@ class TestRefusals:
 class TestMuch:
     """More than there is room for."""
 
-    def test_more_bytes_than_the_client_holds(
-        self, deliver, destination, records, topic, make_event
-    ):
+    def test_more_bytes_than_the_client_holds(self, lab):
         """They wait here; none is lost, and their order stays."""
         data = b"x" * 1_000_000
-        events = [make_event(data, id=f"{number}") for number in range(80)]
+        events = [lab.event(data, id=f"{number}") for number in range(80)]
 
-        answers = deliver(destination(), *events, timeout_s=30.0)
+        answers = lab.deliver(lab.destination(), *events, timeout_s=30.0)
 
         assert set(codes(answers)) == {"NO_ERROR"}
-        ids = [dict(record.headers)["ce_id"] for record in records(topic)]
+        ids = [dict(record.headers)["ce_id"] for record in lab.records(lab.topic)]
         assert ids == [b"%d" % number for number in range(80)]
 
 
 class TestBreaks:
     """Brokers that go, fall silent, and come back."""
 
-    def test_a_broker_that_is_killed_is_found_again(
-        self, kafka, opened, send, destination, records, topic, make_event
-    ):
+    def test_a_broker_that_is_killed_is_found_again(self, lab):
         """What was acknowledged is there; what was not is told so at once, and can be sent again."""
 
         async def run():
-            async with opened() as made:
-                target = destination()
-                assert codes(await send(made, target, make_event(id="before"))) == ["NO_ERROR"]
-                await asyncio.to_thread(kafka.kill)
-                (answer,) = await send(made, target, make_event(), timeout_s=30.0)
+            async with lab.opened() as made:
+                target = lab.destination()
+                assert codes(await lab.send(made, target, lab.event(id="before"))) == ["NO_ERROR"]
+                await asyncio.to_thread(lab.kafka.kill)
+                (answer,) = await lab.send(made, target, lab.event(), timeout_s=30.0)
                 assert isinstance(answer, TransportError)
                 assert answer.reason in {"reset", "refused"}
-                await asyncio.to_thread(kafka.start)
+                await asyncio.to_thread(lab.kafka.start)
                 for _ in range(40):
-                    (answer,) = await send(made, target, make_event(id="after"))
+                    (answer,) = await lab.send(made, target, lab.event(id="after"))
                     if delivered(answer):
                         return
                     await asyncio.sleep(0.1)
                 raise AssertionError(answer)
 
         asyncio.run(run())
-        ids = [dict(record.headers)["ce_id"] for record in records(topic)]
+        ids = [dict(record.headers)["ce_id"] for record in lab.records(lab.topic)]
         assert ids == [b"before", b"after"]
 
-    def test_a_wire_that_falls_silent(self, kafka, opened, send, destination, topic, make_event):
+    def test_a_wire_that_falls_silent(self, lab):
         """The attempt ends in time, and the next one takes a new connection."""
 
         async def run():
-            async with opened() as made:
-                target = destination(port=kafka.relay_port)
-                assert codes(await send(made, target, make_event())) == ["NO_ERROR"]
+            async with lab.opened() as made:
+                target = lab.destination(port=lab.kafka.relay_port)
+                assert codes(await lab.send(made, target, lab.event())) == ["NO_ERROR"]
                 cut.silence()
-                answers = await send(made, target, make_event(), timeout_s=1.5)
+                answers = await lab.send(made, target, lab.event(), timeout_s=1.5)
                 assert codes(answers) == ["timeout"]
                 cut.reset()
                 cut.restore()
                 for _ in range(40):
-                    (answer,) = await send(made, target, make_event())
+                    (answer,) = await lab.send(made, target, lab.event())
                     if delivered(answer):
                         return
                     await asyncio.sleep(0.1)
                 raise AssertionError(answer)
 
-        cut = Cut(kafka.relayed_port)
-        cut.port = kafka.relay_port
+        cut = Cut(lab.kafka.relayed_port)
+        cut.port = lab.kafka.relay_port
         with cut:
             asyncio.run(run())
 

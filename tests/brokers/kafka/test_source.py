@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 
 import pytest
+from confluent_kafka import Producer
 
 from distributary.clock import SystemClock
 from distributary.errors import TransportError
@@ -15,6 +16,12 @@ from distributary.testing.servers import PASSWORD, USER
 pytestmark = pytest.mark.slow
 
 CREDENTIAL = Credential("PLAIN", identifier=USER, secret=PASSWORD)
+
+
+@pytest.fixture
+def topic(lab):
+    """A topic of its own."""
+    return lab.topic
 
 
 @pytest.fixture
@@ -33,8 +40,6 @@ def write(kafka):
     """Writes records to a topic with the bare client: (headers, value)."""
 
     def run(name, *records):
-        from confluent_kafka import Producer
-
         producer = Producer(kafka.client())
         for headers, value in records:
             producer.produce(name, value, headers=headers, partition=0)
@@ -185,10 +190,9 @@ def test_no_more_is_taken_than_may_be_unsettled(spec, write, reading, topic):
     assert asyncio.run(run()) == list(range(50))
 
 
-def test_two_members_share_a_topic(kafka, spec, write, reading, connector):
+def test_two_members_share_a_topic(kafka, spec, reading):
     """A partition that goes to another member is committed first: nothing settled comes again."""
     kafka.create_topic("shared", partitions=2)
-    from confluent_kafka import Producer
 
     def produce(numbers):
         producer = Producer(kafka.client())
@@ -224,8 +228,9 @@ def test_a_group_that_is_new_begins_where_it_is_told(spec, write, reading, topic
 
     async def run():
         early, late = Taken(), Taken()
-        async with reading(spec(name="early"), early), reading(
-            spec(group="late", offsetreset="latest"), late
+        async with (
+            reading(spec(name="early"), early),
+            reading(spec(group="late", offsetreset="latest"), late),
         ):
             await early.count(3)
             number = 3

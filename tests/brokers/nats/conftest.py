@@ -46,10 +46,11 @@ class Way:
             **more,
         )
 
-    async def send(self, destination, event=None, timeout_s=5.0):
+    async def send(self, destination, event=None, timeout_s=5.0, identity=""):
         """The answer to one attempt."""
         answer = asyncio.get_running_loop().create_future()
-        self.transport.send(event or an_event(), destination, timeout_s, answer.set_result)
+        event = event or an_event()
+        self.transport.send(event, destination, timeout_s, answer.set_result, identity)
         return await answer
 
     async def send_all(self, destination, count, timeout_s=10.0):

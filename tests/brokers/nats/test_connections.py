@@ -12,7 +12,7 @@ from distributary.deliver import (
     Destination,
     SystemResolver,
 )
-from distributary.deliver.transports.nats import make
+from distributary.deliver.transports.nats import _wire, make
 from distributary.errors import TransportError
 from distributary.policy import delivered
 from distributary.resource import Credential, NatsSettings
@@ -77,6 +77,27 @@ def test_tls_is_had_where_either_side_asks_for_it(way, run, authority, scheme, t
                 trusting = here.to(0, "orders.x", uri=uri, ca_certs=authority.ca_certs)
                 answers = await here.send_all(trusting, 50)
                 assert {answer.code for answer in answers} == {"flushed"}
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("tls", ["offered", "required"])
+@pytest.mark.parametrize("scheme", ["ws", "wss"])
+def test_a_server_is_reached_by_websocket(way, run, authority, scheme, tls):
+    """TLS belongs to the tunnel there, whatever the other listener asks for."""
+
+    async def scenario():
+        with NatsServer(authority, tls=tls, ws_tls=scheme == "wss") as server:
+            async with way() as here:
+                uri = f"{scheme}://localhost:{server.ws_port}/"
+                to = here.to(0, "orders.x", uri=uri, ca_certs=authority.ca_certs)
+                large = an_event(data=b'"' + b"x" * 300_000 + b'"')
+                answers = await here.send_all(to, 50)
+                answers.append(await here.send(to, large))
+                assert {answer.code for answer in answers} == {"flushed"}
+                here.credential = None
+                refused = await here.send(here.to(0, "x", uri=uri, ca_certs=authority.ca_certs))
+                assert refused.code == "authorization-violation"
 
     run(scenario())
 
@@ -265,5 +286,19 @@ def test_the_address_rule_holds(run, nats_server):
         transport.send(an_event(), destination, 5.0, answer.set_result)
         assert (await answer).reason == "blocked-address"
         await transport.close()
+
+    run(scenario())
+
+
+def test_a_wire_that_is_half_open_is_found_by_pings(way, run, until, monkeypatch):
+    """One PING that is not answered when the next is due ends the connection."""
+    monkeypatch.setattr(_wire, "PING_S", 0.1)
+
+    async def scenario():
+        async with FakeNats(pongs_max=1) as server, way() as here:
+            assert (await here.send(here.to(server.port, "a.b"))).code == "stored"
+            assert here.transport.sessions == 1
+            await until(lambda: here.transport.sessions == 0)
+            assert (await here.send(here.to(server.port, "a.b"))).code == "stored"
 
     run(scenario())

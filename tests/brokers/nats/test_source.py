@@ -19,8 +19,9 @@ from distributary.testing.servers.nats import NARROW_USER, NatsServer
 class Reader:
     """Runs a consumer and keeps what it hands over."""
 
-    def __init__(self, connector):
-        self._connector = connector
+    def __init__(self, connector, until):
+        self.connector = connector
+        self.until = until
         self.messages = []
         self.settle_with = None
 
@@ -35,7 +36,7 @@ class Reader:
             credential=Credential("PLAIN", user, PASSWORD),
             options=more,
         )
-        consumer = nats.make(spec, self._connector(), SystemClock())
+        consumer = nats.make(spec, self.connector(), SystemClock())
         run = asyncio.ensure_future(consumer.run(self._take, unsettled_max))
         try:
             yield run
@@ -54,9 +55,9 @@ class Reader:
 
 
 @pytest.fixture
-def reader(connector):
+def reader(connector, until):
     """A reader with nothing read yet."""
-    return Reader(connector)
+    return Reader(connector, until)
 
 
 async def published(server, subject, *payloads, headers=None):
@@ -74,6 +75,15 @@ def as_json(number):
     return json.dumps(event | {"data": {"n": number}}).encode()
 
 
+async def have_consumer(server, stream, durable_name="reader", **settings):
+    """Make a durable consumer, as an operator would."""
+    client = await server.client()
+    await client.jetstream().add_consumer(
+        stream, durable_name=durable_name, ack_policy="explicit", **settings
+    )
+    await client.close()
+
+
 async def state_of(server, stream, durable="reader"):
     """What the server knows of a consumer."""
     client = await server.client()
@@ -82,14 +92,14 @@ async def state_of(server, stream, durable="reader"):
     return info
 
 
-def test_reads_a_stream_and_acknowledges_what_the_log_has(run, nats_server, name, reader, until):
+def test_reads_a_stream_and_acknowledges_what_the_log_has(run, nats_server, name, reader):
     """In order, from the beginning; the server forgets a message once it is taken."""
 
     async def scenario():
         await nats_server.create_stream(name, f"{name}.>")
         await published(nats_server, f"{name}.a", *[as_json(number) for number in range(20)])
         async with reader.reading(nats_server, f"{name}.*"):
-            await until(lambda: len(reader.messages) == 20)
+            await reader.until(lambda: len(reader.messages) == 20)
             assert reader.ids == [str(number) for number in range(20)]
             assert reader.messages[2].where == f"{name}@3"
             assert reader.messages[2].event.data == b'{"n": 2}'
@@ -104,7 +114,7 @@ def test_reads_a_stream_and_acknowledges_what_the_log_has(run, nats_server, name
     run(scenario())
 
 
-def test_what_the_transport_delivers_a_source_reads(way, run, nats_server, name, reader, until):
+def test_what_the_transport_delivers_a_source_reads(way, run, nats_server, name, reader):
     """Binary and structured, unchanged."""
 
     async def scenario():
@@ -113,47 +123,46 @@ def test_what_the_transport_delivers_a_source_reads(way, run, nats_server, name,
             for number, mode in enumerate(["binary", "structured"]):
                 destination = here.to(nats_server.port, name, format=mode)
                 assert (await here.send(destination, an_event(number))).code == "stored"
-            await until(lambda: len(reader.messages) == 2)
+            await reader.until(lambda: len(reader.messages) == 2)
             assert [each.event for each in reader.messages] == [an_event(0), an_event(1)]
 
     run(scenario())
 
 
-def test_what_is_not_settled_is_given_to_the_next_run(run, nats_server, name, reader, until):
+def test_what_is_not_settled_is_given_to_the_next_run(run, nats_server, name, reader):
     """Nothing is lost when a run ends with messages in hand."""
 
     async def scenario():
         await nats_server.create_stream(name, name)
+        await have_consumer(nats_server, name, ack_wait=1)
         await published(nats_server, name, *[as_json(number) for number in range(5)])
         async with reader.reading(nats_server, name):
-            await until(lambda: len(reader.messages) == 5)
+            await reader.until(lambda: len(reader.messages) == 5)
             reader.messages[0].settle(Settlement.TAKEN)
             late = reader.messages[1]
         late.settle(Settlement.TAKEN)  # too late, and harmless
         reader.messages.clear()
         async with reader.reading(nats_server, name):
-            await until(lambda: len(reader.messages) == 4)
+            await reader.until(lambda: len(reader.messages) == 4)
             assert sorted(reader.ids) == ["1", "2", "3", "4"]
 
     run(scenario())
 
 
-def test_what_is_refused_is_not_given_again_and_what_is_released_is(
-    run, nats_server, name, reader, until
-):
+def test_what_is_refused_is_not_given_again_and_what_is_released_is(run, nats_server, name, reader):
     """+TERM and -NAK."""
 
     async def scenario():
         await nats_server.create_stream(name, name)
         await published(nats_server, name, b"no event", as_json(1))
         async with reader.reading(nats_server, name):
-            await until(lambda: len(reader.messages) == 2)
+            await reader.until(lambda: len(reader.messages) == 2)
             bad, good = reader.messages
             assert bad.event is None
             assert bad.fault is not None
             bad.settle(Settlement.REFUSED)
             good.settle(Settlement.RELEASED)
-            await until(lambda: len(reader.messages) == 3)
+            await reader.until(lambda: len(reader.messages) == 3)
             assert reader.messages[2].event.attributes["id"] == "1"
             reader.messages[2].settle(Settlement.TAKEN)
             await asyncio.sleep(0.1)
@@ -163,7 +172,7 @@ def test_what_is_refused_is_not_given_again_and_what_is_released_is(
     run(scenario())
 
 
-def test_no_more_is_taken_than_may_be_unsettled(run, nats_server, name, reader, until):
+def test_no_more_is_taken_than_may_be_unsettled(run, nats_server, name, reader):
     """Reading goes on as messages are settled."""
 
     async def scenario():
@@ -173,7 +182,7 @@ def test_no_more_is_taken_than_may_be_unsettled(run, nats_server, name, reader, 
             settled = 0
             while settled < 50:
                 expected = min(settled + 1, 50)
-                await until(lambda expected=expected: len(reader.messages) >= expected)
+                await reader.until(lambda expected=expected: len(reader.messages) >= expected)
                 assert len(reader.messages) <= settled + 8
                 reader.messages[settled].settle(Settlement.TAKEN)
                 settled += 1
@@ -182,7 +191,7 @@ def test_no_more_is_taken_than_may_be_unsettled(run, nats_server, name, reader, 
     run(scenario())
 
 
-def test_one_at_a_time(run, nats_server, name, reader, until):
+def test_one_at_a_time(run, nats_server, name, reader):
     """The smallest limit works too."""
 
     async def scenario():
@@ -190,63 +199,55 @@ def test_one_at_a_time(run, nats_server, name, reader, until):
         await published(nats_server, name, *[as_json(number) for number in range(3)])
         reader.settle_with = Settlement.TAKEN
         async with reader.reading(nats_server, name, unsettled_max=1):
-            await until(lambda: len(reader.messages) == 3)
+            await reader.until(lambda: len(reader.messages) == 3)
 
     run(scenario())
 
 
-def test_a_message_that_is_worked_on_is_not_given_again(run, nats_server, name, reader, until):
+def test_a_message_that_is_worked_on_is_not_given_again(run, nats_server, name, reader):
     """Word of it is sent before the server loses patience, however the operator set that."""
 
     async def scenario():
         await nats_server.create_stream(name, name)
-        client = await nats_server.client()
-        await client.jetstream().add_consumer(
-            name, durable_name="patient", ack_policy="explicit", ack_wait=0.6
-        )
+        await have_consumer(nats_server, name, durable_name="patient", ack_wait=0.6)
         await published(nats_server, name, as_json(1))
         async with reader.reading(nats_server, name, durable="patient", stream=name):
-            await until(lambda: len(reader.messages) == 1)
+            await reader.until(lambda: len(reader.messages) == 1)
             await asyncio.sleep(1.5)
             assert len(reader.messages) == 1
             reader.messages[0].settle(Settlement.TAKEN)
             await asyncio.sleep(0.1)
             state = await state_of(nats_server, name, "patient")
             assert (state.num_redelivered, state.num_ack_pending) == (0, 0)
-        await client.close()
 
     run(scenario())
 
 
-def test_a_server_that_is_killed_while_a_source_reads_loses_nothing(
-    run, authority, name, reader, until
-):
+def test_a_server_that_is_killed_while_a_source_reads_loses_nothing(run, authority, name, reader):
     """The run ends with an error; the next one reads the rest, and what was in hand."""
 
     async def scenario():
         with NatsServer(authority) as server:
             await server.create_stream(name, name)
-            client = await server.client()
-            await client.jetstream().add_consumer(
-                name, durable_name="reader", ack_policy="explicit", ack_wait=1
-            )
-            await client.close()
+            await have_consumer(server, name, ack_wait=1)
             await published(server, name, *[as_json(number) for number in range(500)])
             reader.settle_with = Settlement.TAKEN
             async with reader.reading(server, name, unsettled_max=50) as running:
-                await until(lambda: len(reader.messages) >= 50)
+                await reader.until(lambda: len(reader.messages) >= 50)
                 server.kill()
                 with pytest.raises(TransportError) as error:
                     await running
                 assert error.value.reason == "reset"
             await asyncio.to_thread(server.start)
             async with reader.reading(server, name, unsettled_max=50):
-                await until(lambda: set(reader.ids) == {str(number) for number in range(500)})
+                await reader.until(
+                    lambda: set(reader.ids) == {str(number) for number in range(500)}
+                )
 
     run(scenario())
 
 
-def test_a_wire_that_is_cut_ends_the_run(run, nats_server, name, reader, until):
+def test_a_wire_that_is_cut_ends_the_run(run, nats_server, name, reader):
     """Whoever runs it pauses and runs it again."""
 
     async def scenario():
@@ -254,7 +255,7 @@ def test_a_wire_that_is_cut_ends_the_run(run, nats_server, name, reader, until):
         await published(nats_server, name, as_json(1))
         with Cut(nats_server.port) as wire:
             async with reader.reading(nats_server, name, port=wire.port) as running:
-                await until(lambda: reader.messages)
+                await reader.until(lambda: reader.messages)
                 await asyncio.to_thread(wire.reset)
                 with pytest.raises(TransportError, match="ended"):
                     await running
@@ -263,12 +264,12 @@ def test_a_wire_that_is_cut_ends_the_run(run, nats_server, name, reader, until):
 
 
 def test_core_subjects_are_read_and_shared_by_the_name_of_the_source(
-    run, nats_server, name, reader, connector, until
+    run, nats_server, name, reader
 ):
     """Two servers with the same source get each message once between them."""
 
     async def scenario():
-        second = Reader(connector)
+        second = Reader(reader.connector, reader.until)
         reader.settle_with = second.settle_with = Settlement.TAKEN
         async with (
             reader.reading(nats_server, f"{name}.>"),
@@ -276,7 +277,7 @@ def test_core_subjects_are_read_and_shared_by_the_name_of_the_source(
         ):
             await asyncio.sleep(0.3)
             await published(nats_server, f"{name}.a", *[as_json(n) for n in range(100)])
-            await until(lambda: len(reader.messages) + len(second.messages) == 100)
+            await reader.until(lambda: len(reader.messages) + len(second.messages) == 100)
             await asyncio.sleep(0.1)
             assert sorted(map(int, reader.ids + second.ids)) == list(range(100))
             assert reader.messages[0].where == f"{name}.a"
@@ -284,14 +285,14 @@ def test_core_subjects_are_read_and_shared_by_the_name_of_the_source(
     run(scenario())
 
 
-def test_core_reading_pauses_when_nothing_is_settled(run, nats_server, name, reader, until):
+def test_core_reading_pauses_when_nothing_is_settled(run, nats_server, name, reader):
     """What had come already is handed over as there is room, what comes later is gone."""
 
     async def scenario():
         async with reader.reading(nats_server, name, unsettled_max=4):
             await asyncio.sleep(0.3)
             await published(nats_server, name, *[as_json(number) for number in range(10)])
-            await until(lambda: len(reader.messages) == 4)
+            await reader.until(lambda: len(reader.messages) == 4)
             await published(nats_server, name, as_json(10))
             await asyncio.sleep(0.1)
             assert len(reader.messages) == 4
@@ -300,7 +301,7 @@ def test_core_reading_pauses_when_nothing_is_settled(run, nats_server, name, rea
                 message.settle(Settlement.TAKEN)
             await asyncio.sleep(0.1)
             await published(nats_server, name, as_json(11))
-            await until(lambda: "11" in reader.ids)
+            await reader.until(lambda: "11" in reader.ids)
             assert "10" not in reader.ids
 
     run(scenario())
@@ -347,11 +348,7 @@ def test_a_stream_or_a_consumer_that_cannot_be_read_is_told(run, nats_server, na
         async with reader.reading(nats_server, f"{name}.*") as running:
             with pytest.raises(TransportError, match="2 streams hold"):
                 await raised(running)
-        client = await nats_server.client()
-        await client.jetstream().add_consumer(
-            f"{name}1", durable_name="pushed", deliver_subject="x", ack_policy="explicit"
-        )
-        await client.close()
+        await have_consumer(nats_server, f"{name}1", durable_name="pushed", deliver_subject="x")
         async with reader.reading(nats_server, f"{name}.1", durable="pushed") as running:
             with pytest.raises(TransportError, match="must be a pull consumer"):
                 await raised(running)
@@ -359,7 +356,7 @@ def test_a_stream_or_a_consumer_that_cannot_be_read_is_told(run, nats_server, na
     run(scenario())
 
 
-def test_a_consumer_that_is_deleted_ends_the_run(run, nats_server, name, reader, until):
+def test_a_consumer_that_is_deleted_ends_the_run(run, nats_server, name, reader):
     """The next run makes it anew."""
 
     async def scenario():
@@ -367,7 +364,7 @@ def test_a_consumer_that_is_deleted_ends_the_run(run, nats_server, name, reader,
         await published(nats_server, name, as_json(1))
         client = await nats_server.client()
         async with reader.reading(nats_server, name) as running:
-            await until(lambda: reader.messages)
+            await reader.until(lambda: reader.messages)
             await client.jetstream().delete_consumer(name, "reader")
             with pytest.raises(TransportError, match="Consumer Deleted"):
                 await raised(running)

@@ -2,7 +2,9 @@
 
 import copy
 import dataclasses
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,18 +20,8 @@ from distributary.resource import SinkRule, api_subscription
 # Whatever is installed here: AMQP is judged in any case.
 RULES = dataclasses.replace(rules(SinkRule(local_allowed=True)), protocols_absent={})
 
-AUTHORITY = """-----BEGIN CERTIFICATE-----
-MIIBiDCCAS+gAwIBAgIUJqRoiAnzQaaRQbozO3ywnA7Yp/AwCgYIKoZIzj0EAwIw
-GTEXMBUGA1UEAwwOdGVzdCBhdXRob3JpdHkwIBcNMjYxMTIxMTUzODExWhgPMjEy
-NjEwMjgxNTM4MTFaMBkxFzAVBgNVBAMMDnRlc3QgYXV0aG9yaXR5MFkwEwYHKoZI
-zj0CAQYIKoZIzj0DAQcDQgAEmtHrE6x9yv+yi6uN8HDP25ySRwu8fJ0+Iehw9dAF
-K+bFcYD8xiiT4IV8MCLubev1Kfq/otwnHo1EM+v+xOerSqNTMFEwHQYDVR0OBBYE
-FKgW6XI5GPrAf7xmtADRPtBeKMU4MB8GA1UdIwQYMBaAFKgW6XI5GPrAf7xmtADR
-PtBeKMU4MA8GA1UdEwEB/wQFMAMBAf8wCgYIKoZIzj0EAwIDRwAwRAIfAaNT5hac
-Q5pEBu7Wz5DNQGGL3FC0xxEPdfr2x34IoAIhAI5XYuuMvMADzJTFHV0pGeAlHu/G
-qO722HlOp7lKpU0L
------END CERTIFICATE-----
-"""
+PROPOSALS = (Path(__file__).parent / "good_proposals.json").read_text("utf-8")
+"""Good ones of every protocol, and of every revision."""
 
 # What only the code can tell: code of the fault, and where it may stand.
 BEYOND = {
@@ -207,6 +199,11 @@ NATS = {
     ),
     "jetstream": st.sampled_from([True, False, 1]),
 }
+AUTHORITY = next(
+    good["protocolsettings"]["cacerts"]
+    for good in json.loads(PROPOSALS)
+    if "cacerts" in good.get("protocolsettings", {})
+)
 cacerts = st.sampled_from(
     [AUTHORITY, f"text\n{AUTHORITY}", AUTHORITY * 2, "-----BEGIN CERTIFICATE-----", "x", ""]
 )
@@ -334,124 +331,14 @@ BY_NAME = (
 )
 """Member -> what may be tried for it, good and bad."""
 
-# Good ones, each rule of which a mutation may break.
 GOOD = [
-    {"sink": "https://e.com/sink", "protocol": "HTTP"},
-    {
-        "sink": "http://127.0.0.1:9/",
-        "protocol": "HTTP",
-        "source": "/s",
-        "types": ["a", "b"],
-        "config": {"interval": 5, "data": {"x": [1]}, "type": "t", "start": "earliest"},
-        "filters": [{"all": [{"exact": {"type": "a"}}, {"not": {"prefix": {"source": "/x"}}}]}],
-        "protocolsettings": {
-            "headers": {"x-a": "b"},
-            "method": "PUT",
-            "format": "json",
-            "delivery": {
-                "retry": 3,
-                "backoffPolicy": "linear",
-                "backoffDelay": "PT1S",
-                "backoffMax": "PT9S",
-                "timeout": "PT2S",
-                "rateLimit": 0.5,
-                "format": "structured",
-                "deadLetterSink": "https://e.com/dead",
-            },
-        },
-    },
-    {
-        "sink": "http://127.0.0.1:9/",
-        "protocol": "HTTP",
-        "filter": {
-            "dialect": "basic",
-            "filters": [{"type": "exact", "property": "type", "value": "a"}],
-        },
-        "config": {"expires": "2126-01-31T12:00:00Z", "maxevents": 3},
-        "protocolsettings": {
-            "delivery": {
-                "deadLetterSink": {
-                    "sink": "https://e.com/dead",
-                    "protocol": "HTTP",
-                    "protocolsettings": {"delivery": {"timeout": "PT3S"}},
-                }
-            }
-        },
-    },
-    {"sink": "https://e.com/", "protocol": "HTTP", "filter": {"suffix": {"type": ".a"}}},
+    *json.loads(PROPOSALS),
     *(
         {"sink": "https://e.com/", "protocol": "HTTP", "sinkCredential": credential}
         for credential in GOOD_CREDENTIALS
     ),
-    {
-        "sink": "mqtts://h/",
-        "protocol": "MQTT5",
-        "protocolsettings": {
-            "topicname": "a/b",
-            "qos": 2,
-            "retain": True,
-            "expiry": 60,
-            "userproperties": {"tenant": "é"},
-            "format": "json",
-            "cacerts": AUTHORITY,
-            "delivery": {"deadLetterSink": "mqtt://127.0.0.1:1883"},
-        },
-        "sinkCredential": GOOD_CREDENTIALS[0],
-    },
-    {
-        "sink": "wss://h/mqtt?a=b",
-        "protocol": "MQTT3",
-        "protocolsettings": {
-            "topicname": "a",
-            "qos": 0,
-            "format": "structured",
-            "delivery": {
-                "deadLetterSink": {
-                    "sink": "kafka://h1,h2",
-                    "protocol": "KAFKA",
-                    "protocolsettings": {"topicname": "dead"},
-                }
-            },
-        },
-    },
-    {
-        "sink": "amqps://h/a%20b",
-        "protocol": "AMQP",
-        "protocolsettings": {
-            "address": "a b",
-            "linkname": "l",
-            "sendersettlementmode": "settled",
-            "linkproperties": {"a": "b", "c": 1, "d": 1.5, "e": True},
-            "delivery": {
-                "deadLetterSink": {
-                    "sink": "nats://h",
-                    "protocol": "NATS",
-                    "protocolsettings": {"subject": "dead"},
-                }
-            },
-        },
-    },
-    {
-        "sink": "kafka://h1:9092,[::1],h3/orders",
-        "protocol": "KAFKA",
-        "protocolsettings": {
-            "partitionkeyextractor": "partitionkey",
-            "clientid": "me",
-            "acks": "1",
-            "delivery": {
-                "deadLetterSink": {
-                    "sink": "kafka+ssl://h/dead",
-                    "protocolsettings": {"cacerts": AUTHORITY},
-                }
-            },
-        },
-    },
-    {
-        "sink": "nats://h:4222",
-        "protocol": "NATS",
-        "protocolsettings": {"subject": "orders.eu", "jetstream": True, "cacerts": AUTHORITY},
-    },
 ]
+"""Good ones, each rule of which a mutation may break."""
 
 
 def places(value: object) -> list[tuple[Any, Any]]:

@@ -8,7 +8,6 @@ log does not have is read again, and what comes after it twice.
 import asyncio
 import contextlib
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ from distributary.errors import EventError, Fault, TransportError
 from distributary.event import kafka
 from distributary.policy import Answer, Reply
 from distributary.source._port import Consumer, Message, Settlement, SourceSpec
+from distributary.source.consumers._kafka_partition import Partition
 
 SESSION_MS: Final = 6_000
 """A member that is silent for so long has left the group, and its partitions go to others: the
@@ -69,7 +69,7 @@ class _KafkaConsumer:
         refusal = await client.connect(spec.place, loop)
         if refusal is not None:
             raise _error(refusal)
-        reading = _Reading(client, spec.place, take, unsettled_max, loop, self._clock)
+        reading = _Reading(client, spec.place, take, unsettled_max, self._clock)
         try:
             await reading.ended
         finally:
@@ -92,40 +92,6 @@ def _settings(spec: SourceSpec) -> dict[str, Any]:
     }
 
 
-class Partition:
-    """What was taken of one partition, while it is ours.
-
-    Attributes:
-        number: Of the partition.
-        done: The offset to commit: everything before it is settled; None: nothing was.
-        unsettled: Messages taken and not settled.
-        ours: False once it was given to another member; what is settled later counts no more.
-    """
-
-    __slots__ = ("_settled", "_taken", "done", "number", "ours", "unsettled")
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.done: int | None = None
-        self.unsettled = 0
-        self.ours = True
-        self._taken: deque[int] = deque()
-        self._settled: set[int] = set()
-
-    def take(self, offset: int) -> None:
-        """Take note of a message; offsets only grow, and may leave some out."""
-        self._taken.append(offset)
-        self.unsettled += 1
-
-    def settle(self, offset: int) -> None:
-        """The message at *offset*, taken before, is done with."""
-        self.unsettled -= 1
-        self._settled.add(offset)
-        while self._taken and self._taken[0] in self._settled:
-            self.done = self._taken.popleft() + 1
-            self._settled.remove(self.done - 1)
-
-
 class _Reading:
     """One consumer, polled on a thread of its own.
 
@@ -139,9 +105,9 @@ class _Reading:
         topic: str,
         take: Callable[[Message], None],
         unsettled_max: int,
-        loop: asyncio.AbstractEventLoop,
         clock: Clock,
     ) -> None:
+        loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[None] = loop.create_future()
         self._client = client
         self._consumer = client.handle

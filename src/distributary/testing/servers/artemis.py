@@ -46,7 +46,7 @@ class Artemis(BrokerServer):
         java = shutil.which("java")
         if java is None:
             raise ServerNotHadError("Java is not installed: sudo apt-get install default-jre")
-        home = _home()
+        home = fetch()
         self._write_configuration()
         folder = self.folder
         return [
@@ -74,9 +74,10 @@ class Artemis(BrokerServer):
         store = etc / "server.pem"
         parts = (self.certificate.key, self.certificate.certificate)
         store.write_text("".join(part.read_text() for part in parts))
+        keys = f"sslEnabled=true;keyStoreType=PEM;keyStorePath={store}"
         (etc / "bootstrap.xml").write_text(_BOOTSTRAP.format(etc=etc))
         (etc / "broker.xml").write_text(
-            _BROKER.format(folder=self.folder, port=self.port, tls_port=self.tls_port, store=store)
+            _BROKER.format(folder=self.folder, port=self.port, tls_port=self.tls_port, keys=keys)
         )
         (etc / "management.xml").write_text(_MANAGEMENT)
         (etc / "login.config").write_text(_LOGIN)
@@ -85,7 +86,7 @@ class Artemis(BrokerServer):
         (etc / "log4j2.properties").write_text(_LOG)
 
 
-def _home() -> Path:
+def fetch() -> Path:
     """The unpacked archive, in the user's cache.
 
     Raises:
@@ -138,7 +139,7 @@ _BROKER: Final = """<?xml version="1.0"?>
     <large-messages-directory>{folder}/data/large</large-messages-directory>
     <acceptors>
       <acceptor name="plain">tcp://127.0.0.1:{port}?protocols=AMQP;amqpCredits=1000</acceptor>
-      <acceptor name="tls">tcp://127.0.0.1:{tls_port}?protocols=AMQP;sslEnabled=true;keyStoreType=PEM;keyStorePath={store}</acceptor>
+      <acceptor name="tls">tcp://127.0.0.1:{tls_port}?protocols=AMQP;{keys}</acceptor>
     </acceptors>
     <security-settings>
       <security-setting match="#">

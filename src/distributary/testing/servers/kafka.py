@@ -1,5 +1,6 @@
 """Apache Kafka in KRaft mode, one node: broker and controller in one process, from its jars."""
 
+import importlib
 import os
 import subprocess
 from collections.abc import Sequence
@@ -192,17 +193,14 @@ class Kafka(BrokerServer):
 
     def create_topics(self, names: Sequence[str], partitions: int = 1, **config: str) -> None:
         """Make several topics that are alike; see ``create_topic``."""
-        from confluent_kafka.admin import NewTopic  # noqa: PLC0415 - only where Kafka is wanted
-
         settings = {key.replace("_", "."): value for key, value in config.items()}
-        topics = [NewTopic(name, partitions, 1, config=settings) for name in names]
+        topics = [_library().NewTopic(name, partitions, 1, config=settings) for name in names]
         admin = self._admin()  # ends its requests when it is forgotten
         for made in admin.create_topics(topics).values():
             made.result(_ANSWER_S_MAX)
 
     def _forbid(self) -> None:
-        from confluent_kafka import admin  # noqa: PLC0415 - only where Kafka is wanted
-
+        admin = _library()
         self.create_topic(FORBIDDEN)
         kind, pattern = admin.ResourceType.TOPIC, admin.ResourcePatternType.LITERAL
         see, write = admin.AclOperation.DESCRIBE, admin.AclOperation.WRITE
@@ -215,7 +213,10 @@ class Kafka(BrokerServer):
         for made in client.create_acls(rules).values():
             made.result(_ANSWER_S_MAX)
 
-    def _admin(self) -> Any:  # its module ships no type information
-        from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - only where Kafka is wanted
+    def _admin(self) -> Any:
+        return _library().AdminClient(self.client(user=_ADMIN, password=_ADMIN_PASSWORD))
 
-        return AdminClient(self.client(user=_ADMIN, password=_ADMIN_PASSWORD))
+
+def _library() -> Any:
+    """The part of the client that administers; it ships no complete type information."""
+    return importlib.import_module("confluent_kafka.admin")

@@ -43,9 +43,10 @@ class NatsServer(BrokerServer):
         certificate: Instead of its own.
         max_payload: Bytes of the largest message, headers included.
         jetstream: Whether it has JetStream.
+        ws_tls: Whether the WebSocket listener speaks TLS.
 
     Attributes:
-        ws_port: Listener for the protocol in WebSocket frames, without TLS.
+        ws_port: Listener for the protocol in WebSocket frames.
     """
 
     name = "nats"
@@ -59,6 +60,7 @@ class NatsServer(BrokerServer):
         certificate: Certificate | None = None,
         max_payload: int = 2 * 1024 * 1024,
         jetstream: bool = True,
+        ws_tls: bool = False,
     ) -> None:
         super().__init__(authority)
         self.certificate = certificate or self.certificate
@@ -68,6 +70,7 @@ class NatsServer(BrokerServer):
         self._token = token
         self._max_payload = max_payload
         self._jetstream = jetstream
+        self._ws_tls = ws_tls
 
     def command(self) -> list[str]:
         """What to run; the configuration is written anew at each start."""
@@ -84,18 +87,22 @@ class NatsServer(BrokerServer):
             "listen": f"127.0.0.1:{self.port}",
             "server_name": "test",
             "max_payload": self._max_payload,
-            "websocket": {"listen": f"127.0.0.1:{self.ws_port}", "no_tls": True},
+            "websocket": {"listen": f"127.0.0.1:{self.ws_port}"}
+            | ({"tls": self._files()} if self._ws_tls else {"no_tls": True}),
             "authorization": self._authorization(),
         }
         if self._jetstream:
             configuration["jetstream"] = {"store_dir": str(self.folder / "jetstream")}
         if self._tls != "none":
-            configuration["tls"] = {
-                "cert_file": str(self.certificate.certificate),
-                "key_file": str(self.certificate.key),
-            }
+            configuration["tls"] = self._files()
             configuration["allow_non_tls"] = self._tls == "offered"
         return configuration
+
+    def _files(self) -> dict[str, str]:
+        return {
+            "cert_file": str(self.certificate.certificate),
+            "key_file": str(self.certificate.key),
+        }
 
     def _authorization(self) -> dict[str, Any]:
         if self._token is not None:

@@ -41,7 +41,7 @@ class RabbitMq(BrokerServer):
         self._node_port = free_port()
 
     def command(self) -> list[str]:
-        """See ``BrokerServer``; the name server of Erlang runs beside the node, and ends with it."""
+        """See ``BrokerServer``; Erlang's name server runs beside the node, and ends with it."""
         program = next((each for each in map(_starter, FOLDERS) if each.exists()), None)
         names = shutil.which("epmd")
         if program is None or names is None:

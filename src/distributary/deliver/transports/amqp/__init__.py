@@ -1,8 +1,8 @@
 """AMQP 1.0: events to the addresses of a broker, each with its outcome.
 
-Called by ``pipeline`` (``make``) and by the AMQP consumer (``connect``). Hides links, credit, logins
-and what of an answer is about one event. The protocol itself is ``distributary.amqp``'s, which
-imports proton when the first connection is opened.
+Called by ``pipeline`` (``make``) and by the AMQP consumer (``connect``). Hides links, credit,
+logins, and what of an answer is about one event. The protocol itself is ``distributary.amqp``'s,
+which imports proton when the first connection is opened.
 """
 
 import asyncio

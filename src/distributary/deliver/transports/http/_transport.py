@@ -123,7 +123,14 @@ class HttpTransport:
         self._closed = False
         self.connections: set[Connection] = set()
 
-    def send(self, event: Event, destination: Destination, timeout_s: float, done: Done) -> None:
+    def send(
+        self,
+        event: Event,
+        destination: Destination,
+        timeout_s: float,
+        done: Done,
+        identity: str = "",  # noqa: ARG002 - the port's; HTTP has no place for it
+    ) -> None:
         """Start one attempt; see ``Transport``."""
         try:
             target = self._targets.get(destination) or self._aim(destination)

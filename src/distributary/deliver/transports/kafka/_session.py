@@ -77,9 +77,7 @@ class Opener:
         loop: Runs everything.
     """
 
-    def __init__(
-        self, connector: Connector, clock: Clock, loop: asyncio.AbstractEventLoop
-    ) -> None:
+    def __init__(self, connector: Connector, clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
         self._connector = connector
         self._clock = clock
         self._loop = loop
@@ -131,7 +129,7 @@ def _patience_s(destination: Destination) -> int:
 
     Rounded, so that subscriptions with different timeouts share few connections.
     """
-    return 2 ** math.ceil(math.log2(max(1.0, destination.policy.timeout_s)))
+    return 1 << max(0, math.ceil(math.log2(destination.policy.timeout_s)))
 
 
 def _cluster_of(destination: Destination) -> Cluster:

@@ -5,7 +5,6 @@ from typing import Final, TypeVar
 from distributary import mqtt
 from distributary.deliver._connector import Connector
 from distributary.deliver._endpoint import Endpoint
-from distributary.deliver._tunnel import open_tunnel
 from distributary.errors import TransportError
 from distributary.mqtt import Connack, Connection, Version
 from distributary.resource import Credential
@@ -49,6 +48,9 @@ async def open_connection(
     """
     try:
         if endpoint.scheme in _TUNNELLED:
+            # Here, since it costs 3 MB that few brokers need.
+            from distributary.deliver._tunnel import open_tunnel  # noqa: PLC0415
+
             await open_tunnel(connector, endpoint, _SUBPROTOCOL, lambda: connection)
         else:
             await connector.open(endpoint, lambda: connection)

@@ -13,7 +13,6 @@ answer: a subscriber of core NATS would take it and say nothing.
 """
 
 import asyncio
-import hashlib
 import json
 import re
 from typing import Final
@@ -46,9 +45,6 @@ SUBJECTS_MAX: Final = 10_000
 
 FLUSH_S_MAX: Final = 10
 """Longest time for the answer to a PING: attempts have deadlines of their own."""
-
-ID_BYTES: Final = 16
-"""Of a message id: two messages of one stream with equal ids by chance are not to be expected."""
 
 _LOOK_UP: Final = "$JS.API.STREAM.NAMES"
 _SUBJECT: Final = re.compile(r"[^\s\x00-\x20*>]+")
@@ -103,7 +99,7 @@ class NatsSession:
         """Use *connection*."""
         self._connection = connection
 
-    # -- publishing -----------------------------------------------------------------------------
+    # -- publishing ---------------------------------------------------------------------------
 
     def publish(self, flight: Flight) -> None:
         """See ``Session``."""
@@ -139,11 +135,8 @@ class NatsSession:
         fields, payload = encoded
         self._number += 1
         token = b"%d" % self._number
-        if fields:
-            identity = hashlib.blake2b(fields, digest_size=ID_BYTES)
-            identity.update(subject.encode())
-            identity.update(payload)
-            fields += b"Nats-Msg-Id: " + identity.hexdigest().encode() + b"\r\n"
+        if fields and flight.identity:
+            fields += b"Nats-Msg-Id: " + flight.identity.encode() + b"\r\n"
         size = self._write(subject.encode() + b" " + self._inbox + token, fields, payload)
         self._flying[token] = flight, size
         self._count(size)
@@ -168,7 +161,8 @@ class NatsSession:
                 flight.answer(_answers.NO_HEADERS)
                 return None
             fields = b""  # JSON stands for itself
-        if len(fields) + len(payload) + _HEADER_BYTES > self._connection.message_bytes_max:
+        size = len(fields) + len(payload) + _HEADER_BYTES + len(flight.identity)
+        if size > self._connection.message_bytes_max:
             flight.answer(_answers.too_large(self._connection.message_bytes_max))
             return None
         if not _SUBJECT.fullmatch(subject):
@@ -192,7 +186,7 @@ class NatsSession:
         self._flying_bytes += size
         self.window = WINDOW if self._flying_bytes < FLYING_BYTES_MAX else 1
 
-    # -- core NATS: one PING for many -------------------------------------------------------------
+    # -- core NATS: one PING for many ---------------------------------------------------------
 
     async def _flush(self) -> None:
         assert self._connection is not None
@@ -206,7 +200,7 @@ class NatsSession:
                 flight.answer(answer)
         self._flusher = None
 
-    # -- who holds a subject ----------------------------------------------------------------------
+    # -- who holds a subject ------------------------------------------------------------------
 
     def _ask(self, subject: str, now_s: float) -> _Holder:
         assert self._connection is not None
@@ -262,7 +256,7 @@ class NatsSession:
             text = f"Cannot encode: {error}"
             flight.answer(TransportError("protocol", text, retryable=False))
 
-    # -- what the server says -----------------------------------------------------------------------
+    # -- what the server says -----------------------------------------------------------------
 
     def taken(
         self, _sid: int, subject: bytes, _reply: bytes, headers: bytes, payload: bytes
@@ -346,7 +340,7 @@ class NatsSession:
             self._count(-flying[1])
             flying[0].answer(answer)
 
-    # -- the end --------------------------------------------------------------------------------------
+    # -- the end ------------------------------------------------------------------------------
 
     def lost(self, answer: Answer) -> None:
         """The connection has ended; see ``Listener``."""
@@ -373,8 +367,8 @@ def _subject(flight: Flight) -> str:
 
 _NOT_FLUSHED: Final = TransportError("timeout", "The server did not answer a PING")
 
-_HEADER_BYTES: Final = len(nats.VERSION_LINE) + len(b"Nats-Msg-Id: \r\n\r\n") + 2 * ID_BYTES
-"""What is added to the header lines of an event."""
+_HEADER_BYTES: Final = len(nats.VERSION_LINE) + len(b"Nats-Msg-Id: \r\n\r\n")
+"""What is added to the header lines of an event, beside the name of its delivery."""
 
 
 async def open_session(

@@ -21,6 +21,7 @@ from nats.aio.transport import Transport
 from distributary.deliver._connector import Connector
 from distributary.deliver._destination import Destination
 from distributary.deliver._endpoint import Endpoint
+from distributary.deliver._tunnel import TUNNEL_SCHEMES, open_tunnel
 from distributary.deliver.transports.nats import _answers
 from distributary.deliver.transports.nats._connection import FIRST_SID, Connection, Listener
 from distributary.errors import TransportError
@@ -73,7 +74,7 @@ class _Wire(asyncio.Protocol, Transport):
         self._frames: list[bytes] = []
         self.info: dict[str, Any] | None = None
 
-    # -- what asyncio calls -----------------------------------------------------------------------
+    # -- what asyncio calls -------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connector has dialled."""
@@ -94,7 +95,7 @@ class _Wire(asyncio.Protocol, Transport):
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
-    # -- what leaves --------------------------------------------------------------------------------
+    # -- what leaves --------------------------------------------------------------------------
 
     def send(self, frame: bytes) -> None:
         """Write *frame* at the end of this turn of the loop, with all others of the turn."""
@@ -123,7 +124,7 @@ class _Wire(asyncio.Protocol, Transport):
     async def drain(self) -> None:
         """Nothing is waited for: what may be on its way is bounded by whoever sends."""
 
-    # -- what arrives -------------------------------------------------------------------------------
+    # -- what arrives -------------------------------------------------------------------------
 
     async def read(self, buffer_size: int) -> bytes:  # noqa: ARG002 - nats-py's interface
         """What has arrived; empty at the end."""
@@ -155,10 +156,12 @@ class _Wire(asyncio.Protocol, Transport):
             return line
         self.info = _info(line)
         required = self.info.pop("tls_required", False)
-        if self._endpoint.tls and not (required or self.info.get("tls_available", False)):
-            raise TransportError("tls", "The server offers no TLS")
-        if self._endpoint.tls or required:
-            await self._begin_tls()
+        offered = required or self.info.get("tls_available", False)
+        if self._endpoint.scheme not in TUNNEL_SCHEMES:  # there TLS is outside, or nowhere
+            if self._endpoint.tls and not offered:
+                raise TransportError("tls", "The server offers no TLS")
+            if self._endpoint.tls or required:
+                await self._begin_tls()
         return b"INFO " + json.dumps(self.info).encode() + b"\r\n"
 
     async def _begin_tls(self) -> None:
@@ -173,7 +176,7 @@ class _Wire(asyncio.Protocol, Transport):
             raise TransportError("tls", f"No TLS with {host}: {error}") from error
         self._below = cast("asyncio.Transport", upgraded)
 
-    # -- the end ------------------------------------------------------------------------------------
+    # -- the end ------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Write what waits and close; what the other end does not take at once is let go."""
@@ -195,7 +198,7 @@ class _Wire(asyncio.Protocol, Transport):
         """Whether everything has been read."""
         return self._ended and not self._arrived
 
-    # -- what nats-py would do itself ---------------------------------------------------------------
+    # -- what nats-py would do itself ---------------------------------------------------------
 
     async def connect(self, uri: object, buffer_size: int, connect_timeout: int) -> None:
         """Nothing is left to do: the connector has dialled."""
@@ -253,12 +256,15 @@ async def connect(
     """
     endpoint = connector.endpoint_of(destination)
     wire = _Wire(endpoint, lambda: connector.tls_context(endpoint.ca_certs))
-    dialled = await connector.dial(endpoint)
-    try:
-        await asyncio.get_running_loop().create_connection(lambda: wire, sock=dialled)
-    except BaseException:
-        dialled.close()
-        raise
+    if endpoint.scheme in TUNNEL_SCHEMES:
+        await open_tunnel(connector, endpoint, None, lambda: wire)
+    else:
+        dialled = await connector.dial(endpoint)
+        try:
+            await asyncio.get_running_loop().create_connection(lambda: wire, sock=dialled)
+        except BaseException:
+            dialled.close()
+            raise
     try:
         return await _login(wire, listener, destination.credential)
     except BaseException:

@@ -39,7 +39,7 @@ class CoreReading:
             TransportError: Why it has ended.
         """
         self._subscribe()
-        await self._talk.ended
+        await self._talk.wait()
 
     def _subscribe(self) -> None:
         self._sid = self._talk.subscribe(self._spec.place, self._came, self._spec.name)

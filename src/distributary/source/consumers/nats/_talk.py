@@ -29,14 +29,10 @@ Take: TypeAlias = Callable[[str, str, bytes, bytes], None]
 
 
 class Talk:
-    """A connection and what goes over it; its listener.
-
-    Attributes:
-        ended: Done with the error when the connection has ended.
-    """
+    """A connection and what goes over it; its listener."""
 
     def __init__(self) -> None:
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._over = False
         self._connection: Connection | None = None
         self._inbox = ""
@@ -54,15 +50,26 @@ class Talk:
         """Nothing more is taken or sent; what is not settled the server gives again."""
         self._connection = None
         self._over = True
-        if self.ended.done():
-            self.ended.exception()  # it was raised already, or the run was cancelled
+        if self._ended.done():
+            self._ended.exception()  # it was raised already, or the run was cancelled
+
+    async def wait(self, timeout_s: float | None = None) -> None:
+        """Wait until the connection ends, or *timeout_s* is over.
+
+        Raises:
+            TransportError: Why it has ended.
+        """
+        # Not awaited by itself: whoever cancels the run would cancel it too.
+        await asyncio.wait([self._ended], timeout=timeout_s)
+        if self._ended.done():
+            self._ended.result()
 
     def fail(self, error: TransportError) -> None:
         """End the run with *error*; the first one counts."""
-        if not self.ended.done() and not self._over:
-            self.ended.set_exception(error)
+        if not self._ended.done() and not self._over:
+            self._ended.set_exception(error)
 
-    # -- what is sent ---------------------------------------------------------------------------
+    # -- what is sent -------------------------------------------------------------------------
 
     def publish(self, subject: str, payload: bytes, reply: str = "") -> None:
         """Send a message; nothing where the run has ended."""
@@ -87,7 +94,7 @@ class Talk:
         assert self._connection is not None
         return self._connection.new_inbox()
 
-    # -- JetStream's API ------------------------------------------------------------------------
+    # -- JetStream's API ----------------------------------------------------------------------
 
     async def stream_of(self, subject: str) -> str:
         """The stream that holds *subject*; empty: none does.
@@ -116,11 +123,11 @@ class Talk:
         body = b"" if request is None else json.dumps(request).encode()
         self.publish(f"$JS.API.{what}", body, f"{self._inbox}.{token}")
         await asyncio.wait(
-            [answer, self.ended], timeout=ASK_S_MAX, return_when=asyncio.FIRST_COMPLETED
+            [answer, self._ended], timeout=ASK_S_MAX, return_when=asyncio.FIRST_COMPLETED
         )
         del self._answers[token]
-        if self.ended.done():
-            self.ended.result()  # raises
+        if self._ended.done():
+            self._ended.result()  # raises
         if not answer.done():
             raise TransportError("timeout", f"JetStream does not answer {what}")
         headers, payload = answer.result()
@@ -132,7 +139,7 @@ class Talk:
         if answer is not None and not answer.done():
             answer.set_result((headers, payload))
 
-    # -- what comes -------------------------------------------------------------------------------
+    # -- what comes ---------------------------------------------------------------------------
 
     def taken(self, sid: int, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
         """See ``Listener``."""

@@ -1,0 +1,119 @@
+"""Lines of the delivery protocols beside HTTP, each against its real broker on this machine."""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from _rig import HERE, Rig
+from distributary.pipeline import Word
+from distributary.testing.broker_trials import TRIALS
+from distributary.testing.running_server import wait_until
+from distributary.testing.servers import Authority, ServerNotHadError
+
+BROKERS = {"nats": "nats", "mqtt": "mosquitto", "amqp": "rabbitmq", "kafka": "kafka"}
+"""Name in the lines -> broker."""
+
+COUNT = 100_000
+DRAIN_S_MAX = 30.0
+"""A protocol gets so many events, or so long."""
+
+WARM_UP = 5_000
+PATIENT = {"retry": 1000, "backoffDelay": "PT0.1S", "backoffMax": "PT1S"}
+DOWN_S = 60.0
+"""How long one broker is away beside five good sinks."""
+
+
+def measure(scale):
+    """Log to acknowledged delivery by each protocol, and the bare client library beside it."""
+    figures = {}
+    for name, broker in BROKERS.items():
+        try:
+            figures |= _drain(name, broker, int(COUNT * scale))
+        except ServerNotHadError as error:
+            print(f"    ({broker} is NOT MEASURED: {error})", flush=True)
+    return figures
+
+
+def _drain(name, broker, count):
+    with ExitStack() as stack:
+        trial = stack.enter_context(_trial(broker, stack))
+        rig = stack.enter_context(Rig())
+        subscription = trial.subscription(PATIENT, format_="binary", direct=True)
+        rig.server.subscribe(subscription.pop("sink"), **subscription)
+        rig.load("closed", connections=64, count=WARM_UP)
+        rig.settle()
+        before = _done(rig)
+        with rig.stopped_pipeline():
+            rig.load("closed", connections=64, count=count)
+        rate = _delivery_rate(rig, before, count)
+        rig.settle()
+        bare = _bare(trial, count)
+        return {
+            f"{name}_rate": rate,
+            f"{name}_bare": bare,
+            f"{name}_share": 100.0 * rate / bare,
+        }
+
+
+def _trial(broker, stack):
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="distributary-bench-"))
+    return TRIALS[broker](Authority(Path(folder)))
+
+
+def _delivery_rate(rig, before, count):
+    """Deliveries a second, from the first to the last, or until time is up."""
+    wait_until(lambda: _done(rig) > before, DRAIN_S_MAX, "the first delivery", 0.005)
+    first, began_s = _done(rig), time.monotonic()
+    while _done(rig) < before + count and time.monotonic() - began_s < DRAIN_S_MAX:
+        time.sleep(0.02)
+    return (_done(rig) - first) / (time.monotonic() - began_s)
+
+
+def _done(rig):
+    """Records whose outcome is durable: with one subscription, deliveries that were acknowledged."""
+    server = rig.server
+    return sum(server.look(number, Word.WATERMARK) for number in range(server.partition_count()))
+
+
+def _bare(trial, count):
+    command = [sys.executable, str(HERE / "_bare.py"), trial.protocol, str(trial.server.port)]
+    done = subprocess.run([*command, str(count)], check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)["rate"]
+
+
+def one_down(scale):
+    """An HTTP sink's p99 beside four brokers, before and while one more broker is away."""
+    with ExitStack() as stack:
+        good = ("nats", "mosquitto", "rabbitmq", "kafka")
+        trials = [stack.enter_context(_trial(broker, stack)) for broker in good]
+        down = stack.enter_context(_trial("mosquitto", stack))
+        rig = stack.enter_context(Rig())
+        sink = rig.sink()
+        rig.server.subscribe(sink.url)
+        for trial in (*trials, down):
+            subscription = trial.subscription(PATIENT, format_="binary", direct=True)
+            rig.server.subscribe(subscription.pop("sink"), **subscription)
+        _p99s(rig, sink, 5.0)
+        rig.settle()
+        before = _p99s(rig, sink, 20.0 * scale)
+        down.kill()
+        _p99s(rig, sink, 5.0)  # until its lane is full and its route lags
+        during = _p99s(rig, sink, max(DOWN_S * scale - 5.0, 10.0))
+        down.server.start()
+        wait_until(rig.server.settled, 60.0, "the broker that was away has caught up", 0.3)
+        return {
+            "one_down_before": before,
+            "one_down_during": during,
+            "one_down_growth": 100.0 * (during / before - 1.0),
+        }
+
+
+def _p99s(rig, sink, seconds):
+    """Send to arrival, p99 at 200/s, ms."""
+    sink.reset()
+    sent = rig.load("open", connections=64, rate=200, seconds=seconds)
+    return sink.wait_for(sent["count"])["p99_ms"]

@@ -1,0 +1,37 @@
+"""Which offset of a partition may be committed: that of the first message that is not settled."""
+
+from collections import deque
+
+
+class Partition:
+    """What was taken of one partition, while it is ours.
+
+    Attributes:
+        number: Of the partition.
+        done: The offset to commit: everything before it is settled; None: nothing was.
+        unsettled: Messages taken and not settled.
+        ours: False once it was given to another member; what is settled later counts no more.
+    """
+
+    __slots__ = ("_settled", "_taken", "done", "number", "ours", "unsettled")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.done: int | None = None
+        self.unsettled = 0
+        self.ours = True
+        self._taken: deque[int] = deque()
+        self._settled: set[int] = set()
+
+    def take(self, offset: int) -> None:
+        """Take note of a message; offsets only grow, and may leave some out."""
+        self._taken.append(offset)
+        self.unsettled += 1
+
+    def settle(self, offset: int) -> None:
+        """The message at *offset*, taken before, is done with."""
+        self.unsettled -= 1
+        self._settled.add(offset)
+        while self._taken and self._taken[0] in self._settled:
+            self.done = self._taken.popleft() + 1
+            self._settled.remove(self.done - 1)

@@ -1,0 +1,140 @@
+"""Reading events from an address: nothing is forgotten by the broker before it is settled."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from distributary.amqp import AmqpMessage, Outcome, State, encode_message
+from distributary.clock import SystemClock
+from distributary.errors import TransportError
+from distributary.event import amqp as binding
+from distributary.resource import Credential
+from distributary.source import Settlement, SourceSpec
+from distributary.source.consumers.amqp import make
+from distributary.testing.check_transport import an_event
+from distributary.testing.fake_amqp import FakeAmqp, FakeLogin
+from distributary.testing.servers import PASSWORD, USER
+
+LOGIN = Credential("PLAIN", USER, PASSWORD)
+
+
+def _spec(port, place, credential=None):
+    return SourceSpec("reader", "AMQP", f"amqp://127.0.0.1:{port}", place, credential=credential)
+
+
+@contextlib.asynccontextmanager
+async def _reading(consumer, unsettled_max=10):
+    """What a running consumer hands over."""
+    taken = []
+    running = asyncio.ensure_future(consumer.run(taken.append, unsettled_max))
+    try:
+        yield taken
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["rabbitmq", "artemis"])
+def test_what_was_not_settled_comes_again(  # noqa: PLR0917 - fixtures
+    request, run, way, connector, until, address, name
+):
+    """Taken: gone. Released: again at once. Neither: again to the next connection. In order."""
+    server = request.getfixturevalue(name)
+    to, place = address, address
+    if name == "rabbitmq":
+        to, place = f"/queue/{address}", f"/amq/queue/{address}"
+
+    async def scenario():
+        async with way() as here:
+            target = here.to(server.port, to, credential=here.login)
+            for number in range(4):
+                assert (await here.send(target, an_event(number))).code == "accepted"
+        consumer = make(_spec(server.port, place, LOGIN), connector(), SystemClock())
+        async with _reading(consumer) as taken:
+            await until(lambda: len(taken) == 4)
+            assert [message.event for message in taken] == [an_event(n) for n in range(4)]
+            taken[0].settle(Settlement.TAKEN)
+            taken[1].settle(Settlement.RELEASED)
+            await until(lambda: len(taken) == 5)
+            assert taken[4].event == an_event(1)
+        async with _reading(consumer) as again:
+            await until(lambda: len(again) == 3)
+            ids = sorted(message.event.attributes["id"] for message in again)
+            assert ids == ["check-1", "check-2", "check-3"]
+            for message in again:
+                message.settle(Settlement.TAKEN)
+            await asyncio.sleep(0.2)
+        async with _reading(consumer) as empty:
+            await asyncio.sleep(0.3)
+            assert not empty
+
+    run(scenario())
+
+
+def test_settles_as_it_is_told_and_takes_no_more_than_there_is_room_for(run, connector, until):
+    """Credit is what is free; what is no event is handed over with its fault."""
+    kept = []
+
+    async def scenario():
+        async with FakeAmqp(on_link=lambda link: (kept.append(link), link.accept())) as peer:
+            consumer = make(_spec(peer.port, "queue"), connector(), SystemClock())
+            async with _reading(consumer, unsettled_max=3) as taken:
+                await until(lambda: kept and kept[0].credit == 3)
+                (link,) = kept
+                assert (link.address, link.sending) == ("queue", True)
+                link.send(binding.encode_binary(an_event(0)), 0)
+                link.send(b"\x00garbage", 1)
+                link.send(encode_message(AmqpMessage(b"no event")), 2)
+                await until(lambda: len(taken) == 3)
+                assert [message.fault is None for message in taken] == [True, False, False]
+                assert [message.where for message in taken] == ["queue#1", "queue#2", "queue#3"]
+                assert link.credit == 0
+                taken[0].settle(Settlement.TAKEN)
+                taken[1].settle(Settlement.REFUSED)
+                taken[2].settle(Settlement.RELEASED)
+                await until(lambda: link.credit == 3)
+                assert dict(peer.outcomes) == {
+                    0: Outcome(State.ACCEPTED),
+                    1: Outcome(State.REJECTED),
+                    2: Outcome(State.RELEASED),
+                }
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("end", ["link", "connection", "break"])
+def test_an_end_is_an_error_that_says_why(run, connector, end):
+    """The caller pauses and reads again."""
+
+    def on_link(link):
+        if end == "link":
+            link.close("amqp:not-found", "no such queue")
+        elif end == "connection":
+            link.engine.close("amqp:connection:forced", "no such luck")
+        else:
+            link.engine.abort()
+
+    async def scenario():
+        async with FakeAmqp(on_link=on_link) as peer:
+            consumer = make(_spec(peer.port, "queue"), connector(), SystemClock())
+            with pytest.raises(TransportError) as caught:
+                await consumer.run(lambda _: None, 10)
+            assert caught.value.reason == ("reset" if end == "break" else "refused")
+            assert end == "break" or "no such" in str(caught.value)
+
+    run(scenario())
+
+
+def test_a_login_that_is_refused_is_an_error(run, connector):
+    """With the code, without the secret."""
+
+    async def scenario():
+        async with FakeLogin(("PLAIN",)) as peer:
+            consumer = make(_spec(peer.port, "queue", LOGIN), connector(), SystemClock())
+            with pytest.raises(TransportError, match="sasl-auth") as caught:
+                await consumer.run(lambda _: None, 10)
+            assert PASSWORD not in str(caught.value)
+
+    run(scenario())

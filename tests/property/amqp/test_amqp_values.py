@@ -1,0 +1,91 @@
+"""AMQP's values and messages: round trips, and the promise about any bytes."""
+
+import contextlib
+import datetime as dt
+import uuid
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distributary.amqp import AmqpError, AmqpMessage, decode_message, encode_message
+from distributary.amqp._values import Described, Symbol, UInt, ULong, decode, encode
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.integers(0, 2**64 - 1).map(ULong),
+    st.integers(0, 2**32 - 1).map(UInt),
+    st.floats(allow_nan=False),
+    TEXTS,
+    st.text("abc:-", max_size=300).map(Symbol),
+    st.binary(max_size=300),
+    st.uuids(),
+    st.datetimes(timezones=st.just(dt.UTC)).map(lambda d: d.replace(microsecond=0)),
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=5),
+        st.dictionaries(st.text(max_size=5).filter(str.isascii), inner, max_size=5),
+        st.builds(Described, st.integers(0, 255).map(ULong), inner),
+    ),
+    max_leaves=20,
+)
+IDS = st.one_of(
+    st.none(),
+    st.integers(0, 2**64 - 1),
+    st.uuids(),
+    st.binary(max_size=20),
+    st.text("ab", max_size=5),
+)
+
+
+@given(VALUES)
+def test_values_round_trip(value):
+    """With their types."""
+    raw = encode(value)
+    found, end = decode(raw)
+    assert end == len(raw)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@given(
+    st.builds(
+        AmqpMessage,
+        body=st.one_of(st.binary(max_size=400), SCALARS.filter(lambda each: each is not Symbol)),
+        application_properties=st.dictionaries(TEXTS, SCALARS, max_size=5),
+        content_type=st.none() | st.text("a/+;=", min_size=1, max_size=300),
+        message_id=IDS,
+        to=st.none() | TEXTS,
+        subject=st.none() | TEXTS,
+        reply_to=st.none() | TEXTS,
+        correlation_id=IDS,
+        durable=st.booleans(),
+    )
+)
+def test_messages_round_trip(message):
+    """Every field."""
+    assert decode_message(encode_message(message)) == message
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_value_or_an_error(raw):
+    """And so are those that begin as a message does."""
+    with contextlib.suppress(AmqpError):
+        decode(raw)
+    for start in (b"\x00\x53\x74", b"\x00\x53\x73\xc0", b"\x00\x53\x75", b"\x00\x53\x77"):
+        with contextlib.suppress(AmqpError):
+            decode_message(start + raw)
+
+
+@given(st.data())
+def test_a_message_with_a_changed_byte_is_a_message_or_an_error(data):
+    """The bytes of a good one, with one that is another."""
+    message = AmqpMessage(b"data", {"a": 1, "b": [uuid.UUID(int=1)]}, "text/plain", message_id="x")
+    raw = bytearray(encode_message(message))
+    raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(AmqpError):
+        decode_message(bytes(raw))

@@ -1,0 +1,286 @@
+"""Two engines joined by memory: links, credit, outcomes, ends, and hostile bytes."""
+
+import asyncio
+
+import pytest
+
+from distributary.amqp import (
+    ACCEPTED,
+    AVAILABLE,
+    AmqpMessage,
+    Ended,
+    Engine,
+    Outcome,
+    State,
+    encode_message,
+)
+from distributary.testing.amqp_client import join
+from distributary.testing.fake_amqp import FakeAmqp, hangs
+
+pytestmark = pytest.mark.skipif(not AVAILABLE, reason="NOT RUN: amqp: proton is not installed")
+
+PAYLOAD = encode_message(AmqpMessage(b"x" * 100))
+
+
+class Witness(FakeAmqp):
+    """A client's handler that notes what it is told."""
+
+    def __init__(self):
+        super().__init__()
+        self.ended = []
+        self.closed_links = []
+        self.written_links = []
+
+    def link_opened(self, link):
+        self.links.append(link)
+
+    def link_closed(self, link):
+        self.closed_links.append(link)
+
+    def written(self, link):
+        self.written_links.append(link)
+
+    def closed(self, ended):
+        self.ended.append(ended)
+
+
+class Joined:
+    """A client and a server, and turns of the loop."""
+
+    def __init__(self, **peer):
+        self.peer = FakeAmqp(**peer)
+        self.ends = []
+        self.peer.closed = self.ends.append
+        self.here = Witness()
+        self.client = Engine(self.here, host="localhost")
+        self.server = Engine(self.peer, server=True, message_bytes_max=100_000)
+        self.wire, self.far_wire = join(self.client, self.server)
+
+    async def turns(self, count=20):
+        for _ in range(count):
+            await asyncio.sleep(0)
+
+
+def played(scene, **peer):
+    """Play *scene* with a joined pair."""
+
+    async def run():
+        pair = Joined(**peer)
+        await pair.turns()
+        try:
+            await scene(pair)
+        finally:
+            pair.client.abort()
+            pair.server.abort()
+            await pair.turns()
+
+    asyncio.run(run())
+
+
+def test_messages_arrive_once_in_order_with_their_outcomes():
+    """Each token comes back once."""
+
+    async def scene(pair):
+        link = pair.client.open_sender("there", "link")
+        await pair.turns()
+        for number in range(200):
+            link.send(PAYLOAD, number)
+        await pair.turns(60)
+        assert len(pair.peer.messages) == 200
+        assert pair.here.outcomes == [(number, ACCEPTED) for number in range(200)]
+        assert not link.unsettled
+
+    played(scene)
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Outcome(State.REJECTED, "amqp:not-allowed", "é"),
+        Outcome(State.REJECTED),
+        Outcome(State.RELEASED),
+        Outcome(State.MODIFIED, failed=True),
+        Outcome(State.MODIFIED, undeliverable=True),
+        Outcome(State.NONE),
+    ],
+    ids=str,
+)
+def test_every_outcome_is_told_as_it_was_said(outcome):
+    """With its condition and flags."""
+
+    async def scene(pair):
+        pair.client.open_sender("there", "link")
+        await pair.turns()
+        pair.here.links[0].send(PAYLOAD, "token")
+        await pair.turns()
+        assert pair.here.outcomes == [("token", outcome)]
+
+    played(scene, on_message=lambda _, incoming: incoming.settle(outcome))
+
+
+def test_a_receiver_gets_what_its_credit_allows():
+    """Also by an address that the server makes."""
+
+    async def scene(pair):
+        link = pair.client.open_receiver(None, "answers")
+        await pair.turns()
+        assert link.address == "made-here"
+        (far,) = pair.peer.links
+        assert far.dynamic
+        assert far.sending
+        assert far.credit == 0
+        link.grant(2)
+        await pair.turns()
+        assert far.credit == 2
+        far.send(PAYLOAD, 1)
+        far.send(PAYLOAD, 2, settled=True)
+        await pair.turns()
+        assert len(pair.here.messages) == 2
+        assert pair.peer.outcomes == [(1, ACCEPTED)]
+
+    played(scene)
+
+
+def test_a_refused_link_ends_with_its_reason_and_no_other_does():
+    """``link_opened`` is not told of it by a server that refuses as the standard says."""
+
+    async def scene(pair):
+        pair.peer.on_link = lambda link: link.accept() if link.address == "good" else None
+        bad = pair.client.open_sender("bad", "a")
+        good = pair.client.open_sender("good", "b")
+        await pair.turns()
+        pair.peer.links[0].close("amqp:not-found", "no such node")
+        await pair.turns()
+        assert bad.ended == Ended("peer", "amqp:not-found", "no such node")
+        assert pair.here.closed_links == [bad]
+        assert good.ended is None
+        assert bad.credit == 0
+        bad.grant(1)
+        bad.close()
+
+    played(scene)
+
+
+def test_written_is_told_when_the_socket_has_it():
+    """Not before, whatever the peer says or does not say."""
+
+    async def scene(pair):
+        link = pair.client.open_sender("there", "link", settled=True)
+        await pair.turns()
+        pair.here.written_links.clear()
+        pair.wire.held = True
+        link.send(PAYLOAD, None, settled=True)
+        await pair.turns()
+        assert not pair.here.written_links
+        pair.wire.release()
+        await pair.turns()
+        assert pair.here.written_links == [link]
+        assert not pair.here.outcomes
+
+    played(scene, on_message=hangs)
+
+
+def test_a_goodbye_is_answered_and_told_once():
+    """Each side learns how it ended; what is called afterwards does nothing."""
+
+    async def scene(pair):
+        link = pair.client.open_sender("there", "link")
+        await pair.turns()
+        pair.client.close("amqp:connection:forced", "enough")
+        await pair.turns()
+        assert pair.ends == [Ended("peer", "amqp:connection:forced", "enough")]
+        assert [ended.cause for ended in pair.here.ended] == ["local"]
+        assert link.ended is not None
+        link.close()
+        link.grant(1)
+        pair.client.close()
+        pair.client.abort()
+        assert len(pair.here.ended) == 1
+
+    played(scene)
+
+
+def test_a_message_that_was_not_settled_in_time_can_be_settled_late():
+    """After the link, or the connection, is gone nobody hears it, and nothing breaks."""
+    kept = []
+
+    async def scene(pair):
+        link = pair.client.open_sender("there", "link")
+        await pair.turns()
+        link.send(PAYLOAD, 1)
+        link.send(PAYLOAD, 2)
+        await pair.turns()
+        link.close()
+        await pair.turns()
+        kept[0].settle(ACCEPTED)
+        pair.client.abort()
+        await pair.turns()
+        kept[1].settle(ACCEPTED)
+        assert not pair.here.outcomes
+
+    played(scene, on_message=lambda _, incoming: kept.append(incoming))
+
+
+def test_a_message_larger_than_the_limit_ends_its_link():
+    """It is not kept; the connection goes on."""
+
+    async def scene(pair):
+        link = pair.client.open_sender("there", "link")
+        await pair.turns()
+        assert link.message_bytes_max == 100_000
+        link.send(bytes(300_000), 1)
+        await pair.turns(60)
+        assert link.ended == Ended(
+            "peer", "amqp:link:message-size-exceeded", "A message is larger than 100000 bytes"
+        )
+        assert not pair.peer.messages
+        assert pair.client.ended is None
+
+    played(scene)
+
+
+def test_a_connection_that_breaks_is_lost():
+    """And its links with it, without a word to each."""
+
+    async def scene(pair):
+        link = pair.client.open_sender("there", "link")
+        await pair.turns()
+        pair.wire.lose()
+        assert [ended.cause for ended in pair.here.ended] == ["lost"]
+        assert link.ended is not None
+        assert not pair.here.closed_links
+
+    played(scene)
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"AMQP\x00\x01\x00\x00" + b"\xff" * 64,
+        b"AMQP\x00\x01\x00\x00\x00\x00\x00\x08\x02\x00\x00\x00" * 3,
+        b"AMQP\x03\x01\x00\x00\x00\x00\x00\x10\x02\x01\x00\x00\x00\x53\x41\xc0\x03\x01\xa3\x00",
+        b"\x00" * 1_000,
+    ],
+    ids=["http", "frame-too-large", "headers", "sasl", "zeros"],
+)
+def test_a_server_ends_a_connection_that_is_garbage(garbage):
+    """Without a crash, and told once."""
+
+    async def run():
+        ends = []
+        peer = FakeAmqp()
+        peer.closed = ends.append
+        server = Engine(peer, server=True)
+        client = asyncio.Protocol()
+        wires = join(client, server)
+        server.data_received(garbage)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        server.abort()
+        wires[1].lose()
+        assert len(ends) == 1
+        assert ends[0].cause in {"protocol", "local"}
+        server.data_received(b"more")
+
+    asyncio.run(run())
