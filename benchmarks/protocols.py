@@ -74,7 +74,7 @@ def _delivery_rate(rig, before, count):
 
 
 def _done(rig):
-    """Records whose outcome is durable: with one subscription, deliveries that were acknowledged."""
+    """Records whose outcome is durable: with one subscription, acknowledged deliveries."""
     server = rig.server
     return sum(server.look(number, Word.WATERMARK) for number in range(server.partition_count()))
 

@@ -149,7 +149,7 @@ class Link:
         except EventError as error:
             # The log holds checked events only; one that cannot be sent must not stop others.
             refusal = TransportError("protocol", f"Cannot encode: {error}", retryable=False)
-        except Exception as bug:  # noqa: BLE001 - a client's bug must not leave attempts without end
+        except Exception as bug:  # noqa: BLE001 - a bug must not leave attempts open
             refusal = self._bug(bug)
         else:
             return
@@ -223,7 +223,7 @@ class Link:
             return error
         except TimeoutError:
             return TransportError("timeout", f"No connection within {DIAL_S_MAX:g} s")
-        except Exception as bug:  # noqa: BLE001 - a client's bug must not leave attempts without end
+        except Exception as bug:  # noqa: BLE001 - a bug must not leave attempts open
             return self._bug(bug)
         if isinstance(opened, Reply | Acknowledgement | TransportError):
             return opened

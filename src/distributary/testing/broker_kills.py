@@ -191,14 +191,7 @@ class _Scenario:
             connections = trial.cut.connections
             trial.cut.open_door()
             back_s = time.monotonic()
-            reconnected_s = wait_until(
-                lambda trial=trial, connections=connections: (  # type: ignore[misc]  # bound to this round
-                    trial.cut.connections > connections
-                ),
-                RECONNECT_S_MAX,
-                f"{trial.name} is connected again",
-                0.01,
-            )
+            reconnected_s = _until_connected(trial, connections)
             self._report.kills.append(
                 BrokerKill(trial.name, in_flight, back_s - killed_s, reconnected_s)
             )
@@ -237,6 +230,16 @@ class _Scenario:
                 if kill.broker == self._trials[name].name
             ),
         )
+
+
+def _until_connected(trial: Trial, connections: int) -> float:
+    """Wait for a connection beyond *connections*; how long it took, seconds."""
+    return wait_until(
+        lambda: trial.cut.connections > connections,
+        RECONNECT_S_MAX,
+        f"{trial.name} is connected again",
+        0.01,
+    )
 
 
 def _event(number: int) -> Event:

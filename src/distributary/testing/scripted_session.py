@@ -107,7 +107,8 @@ class ScriptedBroker:
 def a_place(host: str = "broker", subject: str = "s", **fields: object) -> Destination:
     """A place at a scripted broker; equal hosts share a connection."""
     uri = f"nats://{host}:4222"
-    return Destination(uri, "NATS", settings=NatsSettings(subject), **fields)  # type: ignore[arg-type]  # any field of it
+    settings = NatsSettings(subject)
+    return Destination(uri, "NATS", settings=settings, **fields)  # type: ignore[arg-type]  # any
 
 
 def an_event(number: int) -> Event:
@@ -193,5 +194,5 @@ def virtual(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
     del ran.__wrapped__
     signature = inspect.signature(test)
     rest = list(signature.parameters.values())[1:]
-    ran.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]  # as inspect reads it
+    ran.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]
     return ran

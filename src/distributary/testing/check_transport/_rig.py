@@ -71,7 +71,11 @@ class Rig(Protocol):
     ordered: bool
     acknowledged: bool
 
-    def destination(self, behaviour: Behaviour, format: Format = "binary") -> Destination | None:  # noqa: A002 - named as the field that it sets
+    def destination(
+        self,
+        behaviour: Behaviour,
+        format: Format = "binary",  # noqa: A002 - named as the field that it sets
+    ) -> Destination | None:
         """A sink that behaves like this; None: such a sink cannot be had by this protocol."""
         ...
 
@@ -186,7 +190,7 @@ async def arrived(rig: Rig, count: int) -> list[Event]:
     """What the far side has, once it is *count* events, or more, or time is up."""
     loop = asyncio.get_running_loop()
     until_s = loop.time() + ARRIVAL_S_MAX
-    # What a rig's far side is, and on which thread it runs, is its own business: nobody can wake us.
+    # What a rig's far side is, and on which thread, is its own business: nobody can wake us.
     while len(rig.arrived()) < count and loop.time() < until_s:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     await asyncio.sleep(SECOND_COPY_S)
