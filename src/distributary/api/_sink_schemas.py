@@ -212,4 +212,4 @@ SINK_SCHEMAS: Final[dict[str, Schema]] = {
     for name, schema in _schemas_of(protocol).items()
 }
 """For each protocol ``<Prefix>Sink``, ``<Prefix>Settings``, ``<Prefix>DeadLetter``,
-``<Prefix>DeadLetterSettings``, and the three last as they are realized (``Realized<Prefix>...``)."""
+``<Prefix>DeadLetterSettings``, the three last as realized too (``Realized<Prefix>...``)."""

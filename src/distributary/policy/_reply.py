@@ -35,5 +35,5 @@ class Reply:
 
 
 Answer: TypeAlias = Reply | Acknowledgement | TransportError
-"""What comes of an attempt: an HTTP sink's reply, a broker's acknowledgement (which may be a no), or
+"""What comes of an attempt: an HTTP sink's reply, a broker's acknowledgement (perhaps a no), or
 why there was neither."""

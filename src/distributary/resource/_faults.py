@@ -89,7 +89,7 @@ class Faults:
         return None
 
     def utf8_at(self, path: str, value: object, bytes_max: int) -> str | None:
-        """*value* where it is a string of 1 to *bytes_max* bytes in UTF-8; else None and a fault."""
+        """*value* where it is text of 1 to *bytes_max* bytes in UTF-8; else None and a fault."""
         text = self.text_at(path, value, bytes_max)
         if text is None:
             return None

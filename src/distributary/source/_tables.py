@@ -1,8 +1,8 @@
 """Tables ``[[sources]]`` of the configuration file, checked: every fault with its place.
 
-Called by ``cli`` at the start (faults beside those of all settings) and by the process that runs the
-sources. Hides where secrets are read from: each process reads them for itself, so that none stands
-in the file, in the arguments of a process or in ``Settings``.
+Called by ``cli`` at the start (faults beside those of all settings) and by the process that runs
+the sources. Hides where secrets are read from: each process reads them for itself, so that none
+stands in the file, in the arguments of a process or in ``Settings``.
 """
 
 import difflib
@@ -185,7 +185,7 @@ class _Reading:
             self.fault(key, wrong)
         return value
 
-    # -- the broker and what is read there ----------------------------------------------------------
+    # -- the broker and what is read there ------------------------------------------------------
 
     def _uri(self, protocol: str) -> SinkUri | None:
         text = self._text("uri")

@@ -80,7 +80,8 @@ class MqttWitness:
             protocol=paho.MQTTv5 if five else paho.MQTTv311,
         )
         if five:
-            self._properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # paho has no types there
+            # paho has no types there
+            self._properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
             if self._keeps:
                 self._properties.SessionExpiryInterval = 3_600
         self._five = five

@@ -278,7 +278,7 @@ class TestRefusals:
         assert "MSG_SIZE_TOO_LARGE" not in codes(answers)
 
     def test_every_row_of_the_table(self, lab, relay):
-        """Each code in an answer of the broker comes to its row; one that has none, to ``other``."""
+        """Each code in an answer comes to its row; one that has none, to ``other``."""
         wanted = {rule.code: getattr(KafkaError, rule.code, None) for rule in table.RULES}
         wanted = {n: c for n, c in wanted.items() if n not in REPEATED_UNTIL_TIME_IS_UP | {"other"}}
         wanted |= {"other-known": KafkaError.GROUP_ID_NOT_FOUND, "other-new": 999}
@@ -372,7 +372,7 @@ class TestBreaks:
     """Brokers that go, fall silent, and come back."""
 
     def test_a_broker_that_is_killed_is_found_again(self, lab):
-        """What was acknowledged is there; what was not is told so at once, and can be sent again."""
+        """What was acknowledged is there; what was not is told so at once."""
 
         async def run():
             async with lab.opened() as made:

@@ -41,9 +41,11 @@ process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller_port}
 listeners=PLAIN://127.0.0.1:{port},TLS://127.0.0.1:{tls_port},RELAYED://127.0.0.1:{relayed_port},\
-WATCHED://127.0.0.1:{watched_port},LYING://127.0.0.1:{lying_port},CONTROLLER://127.0.0.1:{controller_port}
+WATCHED://127.0.0.1:{watched_port},LYING://127.0.0.1:{lying_port},\
+CONTROLLER://127.0.0.1:{controller_port}
 advertised.listeners=PLAIN://127.0.0.1:{port},TLS://localhost:{tls_port},\
-RELAYED://127.0.0.1:{relay_port},WATCHED://127.0.0.1:{watch_port},LYING://{blocked_host}:{lying_port}
+RELAYED://127.0.0.1:{relay_port},WATCHED://127.0.0.1:{watch_port},\
+LYING://{blocked_host}:{lying_port}
 listener.security.protocol.map=PLAIN:SASL_PLAINTEXT,TLS:SASL_SSL,RELAYED:SASL_PLAINTEXT,\
 WATCHED:SASL_PLAINTEXT,LYING:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
 inter.broker.listener.name=PLAIN
