@@ -112,11 +112,18 @@ class NativeMqtt:
 class NativeAmqp:
     """proton's blocking client."""
 
-    place = "/queue/pull-orders"
+    place = "/amq/queue/pull-orders"
 
     def __init__(self, server: BrokerServer) -> None:
         proton = pytest.importorskip("proton", reason="NOT RUN: amqp: python-qpid-proton")
+        from proton.reactor import LinkOption  # noqa: PLC0415
         from proton.utils import BlockingConnection  # noqa: PLC0415
+
+        class Durable(LinkOption):  # type: ignore[misc] # proton has no types
+            """RabbitMQ makes a queue that is kept."""
+
+            def apply(self, link: Any) -> None:
+                link.source.durability = link.target.durability = proton.Terminus.CONFIGURATION
 
         self._proton = proton
         self._connection = BlockingConnection(
@@ -126,8 +133,10 @@ class NativeAmqp:
             allowed_mechs="PLAIN",
             timeout=ARRIVE_S_MAX,
         )
-        self._sender = self._connection.create_sender("/queue/in-orders")
-        self._receiver = self._connection.create_receiver(self.place, credit=10)
+        self._sender = self._connection.create_sender("/queue/in-orders", options=Durable())
+        self._receiver = self._connection.create_receiver(
+            "/queue/pull-orders", credit=10, options=Durable()
+        )
 
     def publish(self, id_: str, type_: str) -> None:
         message = self._proton.Message(DATA, inferred=True, content_type="application/json")
@@ -234,7 +243,7 @@ NATIVES = {"MQTT5": NativeMqtt, "AMQP": NativeAmqp, "NATS": NativeNats, "KAFKA":
 
 SOURCES = {
     "MQTT5": {"topicfilter": NativeMqtt.filter},
-    "AMQP": {"address": "/queue/in-orders"},
+    "AMQP": {"address": "/amq/queue/in-orders"},
     "NATS": {"subject": "in.>"},
     "KAFKA": {"topicname": "in-orders"},
 }

@@ -24,14 +24,15 @@ tells of more. After ``closed`` nothing is called any more, and what is still ca
 messages does nothing (``send`` must not be).
 """
 
-from distributary.amqp._core import (
+from distributary.amqp._engine import IDLE_S, Engine
+from distributary.amqp._handler import Handler
+from distributary.amqp._limits import (
     FRAME_BYTES_MAX,
     MESSAGE_BYTES_MAX,
+    PEER_LINKS_MAX,
     SESSION_BYTES_MAX,
     SESSIONS_MAX,
 )
-from distributary.amqp._engine import IDLE_S, Engine
-from distributary.amqp._handler import Handler
 from distributary.amqp._link import Incoming, Link
 from distributary.amqp._login import Login
 from distributary.amqp._message import (
@@ -51,6 +52,7 @@ __all__ = [
     "FRAME_BYTES_MAX",
     "IDLE_S",
     "MESSAGE_BYTES_MAX",
+    "PEER_LINKS_MAX",
     "RELEASED",
     "SESSIONS_MAX",
     "SESSION_BYTES_MAX",

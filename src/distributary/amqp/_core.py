@@ -9,25 +9,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from distributary.amqp import _proton
+from distributary.amqp._limits import (
+    FRAME_BYTES_MAX,
+    PEER_LINKS_MAX,
+    SESSION_BYTES_MAX,
+    SESSIONS_MAX,
+)
 from distributary.amqp._link import Incoming, Link
-from distributary.amqp._outcomes import Ended, Outcome, State
+from distributary.amqp._outcomes import Ended
 
 if TYPE_CHECKING:
     from distributary.amqp._engine import Engine
-
-FRAME_BYTES_MAX: Final = 64 * 1024
-"""Largest frame that we take: messages of the usual size in one, and what a connection of a
-hostile peer may have us hold unread."""
-
-SESSION_BYTES_MAX: Final = 4 * 1024 * 1024
-"""What a peer may send on one session ahead of our reading, bytes."""
-
-SESSIONS_MAX: Final = 256
-"""Sessions of one connection; each of our links has its own, since many servers end the session of
-a link that they refuse."""
-
-MESSAGE_BYTES_MAX: Final = 2 * 1024 * 1024
-"""Largest message taken: the largest event is 1 MiB by default, and attributes may be as large."""
 
 CLOSED_BY_US: Final = Ended("local", "", "The connection was closed here")
 
@@ -49,6 +41,7 @@ class Core:
         closing: Whether this end has closed it, or agreed to its end.
         wake: Called when there may be something to write.
         freed: Whether proton's memory is given back.
+        opened: Whether the peer has opened it.
     """
 
     def __init__(
@@ -71,8 +64,11 @@ class Core:
         self._server = server
         self._message_bytes_max = message_bytes_max
         self._links: dict[Any, Link] = {}
+        self._peer_links: set[Any] = set()
+        self._sessions = 0  # that have a channel
+        self._sessions_ending = 0  # of those: as soon as the end is written they have none
         self._in_events = False
-        self.freed = False
+        self.freed = self.opened = False
         self._next_tag = 0
         self._c = c = _proton.library()
         self._collector = c.pn_collector()
@@ -112,10 +108,10 @@ class Core:
     # -- bytes and time -----------------------------------------------------------------------
 
     def take(self, raw: bytes) -> None:
-        """Read what the peer says, and call the handler for it."""
+        """Read what the peer says, and call the handler for it; nothing after the end."""
         c = self._c
         view = memoryview(raw)
-        while view and not self.freed:
+        while view and self.ended is None:
             room = c.pn_transport_capacity(self._transport)
             taken = c.pn_transport_push(self._transport, view[:room]) if room > 0 else -1
             if taken < 0:
@@ -128,6 +124,8 @@ class Core:
         c = self._c
         pending = c.pn_transport_pending(self._transport)
         if pending <= 0:
+            self._sessions -= self._sessions_ending
+            self._sessions_ending = 0
             return b"" if pending == 0 else None
         raw: bytes = c.pn_transport_peek(self._transport, pending)[1]
         c.pn_transport_pop(self._transport, pending)
@@ -189,6 +187,11 @@ class Core:
             return 0
         remote: int = self._c.pn_transport_remote_channel_max(self._transport)
         return min(SESSIONS_MAX, remote + 1)
+
+    @property
+    def has_room(self) -> bool:
+        """See ``Engine.has_room``."""
+        return self._sessions < self.links_max
 
     def open_sender(
         self,
@@ -291,7 +294,7 @@ class Core:
         c, collector, on = self._c, self._collector, self._on
         null = c.ffi.NULL
         try:
-            while not self.freed:
+            while self.ended is None:
                 event = c.pn_collector_peek(collector)
                 if event == null:
                     break
@@ -304,10 +307,10 @@ class Core:
             self._in_events = False
 
     def _on_open(self, _event: Any) -> None:
+        self.opened = True
         if self._server:
             self._c.pn_connection_open(self._connection)
-        if self.ended is None:
-            self._handler.opened(self._engine)
+        self._handler.opened(self._engine)
 
     def _on_close(self, _event: Any) -> None:
         c = self._c
@@ -333,6 +336,7 @@ class Core:
         if self._c.pn_session_state(session) & self._c.PN_LOCAL_UNINIT:
             self._c.pn_session_set_incoming_capacity(session, SESSION_BYTES_MAX)
             self._c.pn_session_open(session)
+            self._sessions += 1
 
     def _on_session_close(self, event: Any) -> None:
         c = self._c
@@ -346,8 +350,13 @@ class Core:
         for pointer, link in gone:
             self._forget(pointer, ended)
             self._handler.link_closed(link)
+        # Links that were refused go with their session too.
+        self._peer_links = {
+            pointer for pointer in self._peer_links if c.pn_link_session(pointer) != session
+        }
         c.pn_session_close(session)
         c.pn_session_free(session)
+        self._sessions_ending += 1
 
     def _on_link_open(self, event: Any) -> None:
         c = self._c
@@ -356,6 +365,10 @@ class Core:
         if link is None:
             if not c.pn_link_state(pointer) & c.PN_LOCAL_UNINIT:
                 return  # we have closed it meanwhile
+            self._peer_links.add(pointer)
+            if len(self._peer_links) > PEER_LINKS_MAX:
+                self._engine.abort()
+                return
             link = self._link(pointer, sending=bool(c.pn_link_is_sender(pointer)))
             own = c.pn_link_remote_source if link.sending else c.pn_link_remote_target
         else:
@@ -380,6 +393,7 @@ class Core:
             if link.ours:
                 c.pn_session_close(c.pn_link_session(pointer))
             self._handler.link_closed(link)
+        self._peer_links.discard(pointer)
         c.pn_link_free(pointer)
 
     def _on_flow(self, event: Any) -> None:
@@ -393,66 +407,74 @@ class Core:
         pointer = c.pn_delivery_link(delivery)
         link = self._links.get(pointer)
         if link is None:
+            _proton.drop(pointer, delivery)
             return
         if not link.sending:
             self._on_incoming(link, pointer, delivery)
             return
         state = c.pn_delivery_remote_state(delivery)
-        known = state in _STATES
-        if not known and not c.pn_delivery_settled(delivery):
+        if state not in _proton.STATES and not c.pn_delivery_settled(delivery):
             return
         token = link.unsettled.pop(delivery, None)
         if token is None:
             return
-        outcome = _ACCEPTED if state == _ACCEPTED_CODE else self._outcome(delivery, state)
+        outcome = _proton.outcome(delivery, state)
         c.pn_delivery_settle(delivery)
         self.wake()
         self._handler.settled(link, token, outcome)
-
-    def _outcome(self, delivery: Any, state: int) -> Outcome:
-        c = self._c
-        if state not in _STATES:
-            return Outcome(State.NONE)
-        remote = c.pn_delivery_remote(delivery)
-        if state == State.REJECTED.value:
-            said = _proton.said(c.pn_disposition_condition(remote))
-            return Outcome(State.REJECTED, said.condition, said.text)
-        return Outcome(
-            State(state),
-            failed=bool(c.pn_disposition_is_failed(remote)),
-            undeliverable=bool(c.pn_disposition_is_undeliverable(remote)),
-        )
 
     def _on_incoming(self, link: Link, pointer: Any, delivery: Any) -> None:
         c = self._c
         if c.pn_delivery_aborted(delivery):
             link.partial.clear()
+            link.too_large = False
             c.pn_delivery_settle(delivery)
+            link.grant(1)  # no message has used it
             return
         if not c.pn_delivery_readable(delivery):
             return  # its sender has forgotten it; it goes when it is settled here
         size = c.pn_delivery_pending(delivery)
         if size:
-            link.partial.append(bytes(c.pn_link_recv(pointer, size)[1]))
-        if sum(map(len, link.partial)) > self._message_bytes_max:
+            link.partial += c.pn_link_recv(pointer, size)[1]
+        if len(link.partial) > self._message_bytes_max:
             link.partial.clear()
-            text = f"A message is larger than {self._message_bytes_max} bytes"
-            link.close("amqp:link:message-size-exceeded", text)
-            self._handler.link_closed(link)
-            return
+            link.too_large = True
+            if not link.ours:
+                text = f"A message is larger than {self._message_bytes_max} bytes"
+                self._end_incoming(link, "amqp:link:message-size-exceeded", text)
+                return
         if c.pn_delivery_partial(delivery):
             return
-        payload = b"".join(link.partial)
+        if c.pn_link_credit(pointer) <= 0:  # proton counts, and leaves it at that
+            text = "A message came for which there was no credit"
+            self._end_incoming(link, "amqp:link:transfer-limit-exceeded", text)
+            return
+        incoming = Incoming(
+            link,
+            self,
+            delivery,
+            b"" if link.too_large else bytes(link.partial),
+            settled=bool(c.pn_delivery_settled(delivery)),
+            too_large=link.too_large,
+        )
         link.partial.clear()
+        link.too_large = False
         c.pn_link_advance(pointer)
-        settled = bool(c.pn_delivery_settled(delivery))
-        self._handler.received(link, Incoming(link, self, delivery, payload, settled=settled))
+        self._handler.received(link, incoming)
+
+    def _end_incoming(self, link: Link, condition: str, text: str) -> None:
+        """The peer does not keep to what was agreed."""
+        link.partial.clear()
+        link.close(condition, text)
+        self._handler.link_closed(link)
 
     # -- within -------------------------------------------------------------------------------
 
     def _new_link(self, make: Any, name: str) -> Any:
+        assert self.has_room, "the connection has no room for another link"
         c = self._c
         session = c.pn_session(self._connection)
+        self._sessions += 1
         c.pn_session_set_incoming_capacity(session, SESSION_BYTES_MAX)
         c.pn_session_open(session)
         return make(session, name)
@@ -487,8 +509,3 @@ class Core:
         self._unwritten.pop(pointer, None)
         if link is not None:
             link.ended = ended
-
-
-_STATES: Final = frozenset(state.value for state in State if state is not State.NONE)
-_ACCEPTED_CODE: Final = State.ACCEPTED.value
-_ACCEPTED: Final = Outcome(State.ACCEPTED)

@@ -9,8 +9,9 @@ Everything runs on the thread of one event loop.
 import asyncio
 from typing import Any, Final, cast
 
-from distributary.amqp._core import CLOSED_BY_US, MESSAGE_BYTES_MAX, Core
+from distributary.amqp._core import CLOSED_BY_US, Core
 from distributary.amqp._handler import Handler
+from distributary.amqp._limits import MESSAGE_BYTES_MAX
 from distributary.amqp._link import Link
 from distributary.amqp._login import HEADER, Handshake, Login, LoginRefusedError
 from distributary.amqp._outcomes import Ended
@@ -20,7 +21,15 @@ IDLE_S: Final = 20.0
 """A peer that says nothing for so long is gone. It is asked for a sign of life in half of it."""
 
 TICK_S: Final = 5.0
-"""How often time is told to proton at least: the idle time-out is kept within as much."""
+"""How often time is told to proton at least: the idle time-out is kept within as much. What is left
+of a connection that has ended is cut at the next time."""
+
+OPENING_TICK_S: Final = 0.25
+"""The same until the peer has said its own time-out, which may be a second."""
+
+UNREAD_BYTES_MAX: Final = 64 * 1024
+"""What is taken from a peer that does not read what it is told; more waits in its socket. Each
+byte may make us say and keep some thirty."""
 
 
 class Engine(asyncio.Protocol):
@@ -66,6 +75,7 @@ class Engine(asyncio.Protocol):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tick: asyncio.TimerHandle | None = None
         self._paused = self._flush_due = False
+        self._taken_bytes = 0  # while paused
 
     # -- what whoever handles it calls --------------------------------------------------------
 
@@ -78,6 +88,15 @@ class Engine(asyncio.Protocol):
     def links_max(self) -> int:
         """Links that this end may have open at once, by what both ends say of sessions."""
         return self._core.links_max
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a link may be opened: one that was ended takes room until the peer agrees.
+
+        Must be asked where there may be many: proton ends a connection that has no room without
+        a word, and neither side hears anything from then on.
+        """
+        return self._core.has_room
 
     def open_sender(
         self,
@@ -167,6 +186,10 @@ class Engine(asyncio.Protocol):
             data = self._log_in(self._handshake, data)
         self._core.take(data)
         self._flush()
+        if self._paused and self._wire is not None and self._core.ended is None:
+            self._taken_bytes += len(data)
+            if self._taken_bytes > UNREAD_BYTES_MAX:
+                self._wire.pause_reading()
 
     def _log_in(self, handshake: Handshake, data: bytes) -> bytes:
         assert self._wire is not None
@@ -203,6 +226,9 @@ class Engine(asyncio.Protocol):
     def resume_writing(self) -> None:
         """All is in the socket."""
         self._paused = False
+        taken_bytes, self._taken_bytes = self._taken_bytes, 0
+        if taken_bytes > UNREAD_BYTES_MAX and self._wire is not None:
+            self._wire.resume_reading()
         self._flush()
 
     # -- bytes and time -----------------------------------------------------------------------
@@ -235,10 +261,15 @@ class Engine(asyncio.Protocol):
         core = self._core
         if core.freed:
             return
+        if core.ended is not None and self._wire is not None:
+            self._wire.abort()  # the peer takes its time to hear the last words
+            return
         assert self._loop is not None
         now_s = self._loop.time()
         due_ms = core.tick(int(now_s * 1000))
-        wait_s = TICK_S if due_ms <= 0 else min(TICK_S, max(0.001, due_ms / 1000 - now_s))
+        wait_s = TICK_S if core.opened else OPENING_TICK_S
+        if due_ms > 0:
+            wait_s = min(wait_s, max(0.001, due_ms / 1000 - now_s))
         self._tick = self._loop.call_later(wait_s, self._keep_time)
         self._flush()
 

@@ -45,6 +45,7 @@ class Link:
         "partial",
         "peer_settles_first",
         "sending",
+        "too_large",
         "unsettled",
     )
 
@@ -63,7 +64,8 @@ class Link:
         self.ended: Ended | None = None
         self.unsettled: dict[Any, object] = {}
         self.context: Any = None
-        self.partial: list[bytes] = []
+        self.partial = bytearray()
+        self.too_large = False
         self._pointer = pointer
 
     @property
@@ -134,17 +136,28 @@ class Incoming:
         link: Where it came.
         payload: See ``decode_message``.
         settled: Whether its sender wants no outcome.
+        too_large: It is larger than messages may be here and was not kept: *payload* is empty.
+            By links that this end opened alone: whoever reads settles it and has the next one.
+            Links of the peer are ended by such a message.
     """
 
-    __slots__ = ("_core", "_pointer", "link", "payload", "settled")
+    __slots__ = ("_core", "_pointer", "link", "payload", "settled", "too_large")
 
     def __init__(
-        self, link: Link, core: "Core", pointer: Any, payload: bytes, *, settled: bool
+        self,
+        link: Link,
+        core: "Core",
+        pointer: Any,
+        payload: bytes,
+        *,
+        settled: bool,
+        too_large: bool,
     ) -> None:
         self._core = core
         self.link = link
         self.payload = payload
         self.settled = settled
+        self.too_large = too_large
         self._pointer = pointer
 
     def settle(self, outcome: Outcome) -> None:

@@ -10,11 +10,16 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from distributary.amqp import _values
-from distributary.amqp._outcomes import CONDITION_CHARS_MAX, Ended
+from distributary.amqp._outcomes import ACCEPTED, CONDITION_CHARS_MAX, Ended, Outcome, State
 from distributary.amqp._values import AmqpError, Symbol
 
 AVAILABLE: Final = importlib.util.find_spec("cproton") is not None
 """Whether proton is installed: it needs a C compiler, so it is an extra (``amqp``)."""
+
+STATES: Final = frozenset(state.value for state in State if state is not State.NONE)
+"""Delivery states that say what became of a message."""
+
+_ACCEPTED: Final = State.ACCEPTED.value
 
 
 @functools.cache
@@ -72,3 +77,36 @@ def said(condition: Any) -> Ended:
     name = text(c.pn_condition_get_name, condition) or ""
     description = text(c.pn_condition_get_description, condition) or ""
     return Ended("peer", name[:CONDITION_CHARS_MAX], description[:CONDITION_CHARS_MAX])
+
+
+def outcome(delivery: Any, state: int) -> Outcome:
+    """What the peer says became of *delivery*, whose remote state is *state*."""
+    if state == _ACCEPTED:  # as nearly all are
+        return ACCEPTED
+    c = library()
+    if state not in STATES:
+        return Outcome(State.NONE)
+    remote = c.pn_delivery_remote(delivery)
+    if state == State.REJECTED.value:
+        why = said(c.pn_disposition_condition(remote))
+        return Outcome(State.REJECTED, why.condition, why.text)
+    return Outcome(
+        State(state),
+        failed=bool(c.pn_disposition_is_failed(remote)),
+        undeliverable=bool(c.pn_disposition_is_undeliverable(remote)),
+    )
+
+
+def drop(link: Any, delivery: Any) -> None:
+    """Forget what comes by a *link* that has ended here and that the peer goes on with.
+
+    Otherwise proton keeps it all.
+    """
+    c = library()
+    if not c.pn_link_is_receiver(link) or not c.pn_delivery_readable(delivery):
+        return
+    size = c.pn_delivery_pending(delivery)
+    if size:
+        c.pn_link_recv(link, size)
+    if not c.pn_delivery_partial(delivery):
+        c.pn_delivery_settle(delivery)

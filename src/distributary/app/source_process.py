@@ -67,7 +67,7 @@ class SourcesStart(msgspec.Struct, frozen=True, kw_only=True):
     drain_s: float
 
 
-async def run(start: SourcesStart, specs: tuple[SourceSpec, ...]) -> None:
+async def run(start: SourcesStart, specs: tuple[SourceSpec, ...], meter: Meter) -> None:
     """Run the sources until SIGTERM."""
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
@@ -77,14 +77,13 @@ async def run(start: SourcesStart, specs: tuple[SourceSpec, ...]) -> None:
     rule = AddressRule(parse_networks(start.allow_sinks), loopback_allowed=start.loopback_only)
     connector = Connector(rule, CachingResolver(SystemResolver(), clock))
     transport = HttpTransport(connector, clock, loop)
-    meter = Meter(Places.of(start.data_dir).meter("sources"))
     sources = [
         Source(
             spec,
             make_consumer(spec, connector, clock),
             transport,
             start.base,
-            data_bytes_max=start.event_bytes_max,
+            body_bytes_max=start.event_bytes_max,
             unsettled_max=UNSETTLED_TOTAL_MAX // len(specs),
             meter=meter,
             clock=clock,
@@ -117,10 +116,12 @@ def main(arguments: list[str]) -> int:
     start = msgspec.json.decode(arguments[0], type=SourcesStart)
     configure(start.log_level, role="sources")
     specs, faults = read_tables(start.tables, os.environ)
+    meter = Meter(Places.of(start.data_dir).meter("sources"))
+    meter.save()  # nothing is read, whatever a process before this one was doing at its end
     if faults:
         structlog.get_logger().error("sources-unusable", faults=faults)
         return EXIT_UNUSABLE
-    uvloop.run(run(start, specs))
+    uvloop.run(run(start, specs, meter))
     return 0
 
 

@@ -191,7 +191,7 @@ class Connector:
             context = ssl.create_default_context()
             try:
                 context.load_verify_locations(cadata=ca_certs)
-            except (ssl.SSLError, ValueError) as error:  # ValueError: not ASCII, or empty
+            except (ssl.SSLError, ValueError, TypeError) as error:  # empty; not ASCII
                 raise TransportError("tls", f"The sink's CA certificates: {error}") from error
             if len(self._trusting) >= CONTEXTS_MAX:
                 del self._trusting[next(iter(self._trusting))]

@@ -170,7 +170,8 @@ class Link:
         """The deadline of *flight* has passed."""
         session = self.session
         silent = False
-        if flight in self._flights and session is not None:
+        # One that its session could not send yet (``sent_s`` is 0.0) the broker has not forgotten.
+        if flight.sent_s and flight in self._flights and session is not None:
             self._forgotten.add(flight)
             tried_s = self._clock.monotonic_s() - flight.sent_s
             silent = self._answered_s <= flight.sent_s and tried_s >= SILENT_S_MIN
@@ -266,8 +267,13 @@ class Link:
         session, self.session = self.session, None
         if session is not None:
             self._close(session)
-        flights, self._flights = self._flights, {}
+        flights, self._flights = list(self._flights), {}
         self._forgotten.clear()
+        unsent = [flight for flight in flights if not flight.sent_s]
+        if len(unsent) < len(flights):
+            # What has ended it is not known, but these have not: they wait for the next one.
+            self._waiting.extendleft(reversed(unsent))
+            flights = [flight for flight in flights if flight.sent_s]
         for flight in flights:
             flight.tell(answer)
 

@@ -44,7 +44,8 @@ class Flight:
         destination: Where, and how.
         identity: Names the delivery; see ``Transport.send``. Empty: it has none.
         due_s: When the attempt ends, answered or not; monotonic.
-        sent_s: When it was handed to its session; 0.0 while it waits.
+        sent_s: When it was handed to its session; 0.0 while it waits, in its session too: then
+            it says so, and when its connection ends over others it waits for the next one.
         answered: Whether it has its answer: a session that finds it so need not send it.
         slot: A note of the wheel that watches ``due_s``.
     """

@@ -180,6 +180,12 @@ class _Tunnel(asyncio.Protocol):
         if self._wire is not None:
             self._wire.close()
 
+    @property
+    def is_closing(self) -> bool:
+        """Whether what is written goes nowhere: the server's goodbye comes before its end."""
+        wire = self._wire
+        return wire is None or wire.is_closing() or self._socket.state is not State.OPEN
+
     def abort(self) -> None:
         """End the connection at once."""
         if self._wire is not None:
@@ -213,7 +219,7 @@ class _Stream(asyncio.Transport):
 
     def is_closing(self) -> bool:
         """See ``asyncio.BaseTransport``."""
-        return self._wire.is_closing()
+        return self._tunnel.is_closing
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         """See ``asyncio.BaseTransport``."""

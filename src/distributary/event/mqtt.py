@@ -18,7 +18,7 @@ from distributary.errors import Fault
 from distributary.event import _content, json_format
 from distributary.event._event import AttributeValue, Event, canonical
 from distributary.event._syntax import forbidden_character, is_name
-from distributary.event._validity import refuse, shown, validate
+from distributary.event._validity import RESERVED_NAMES, refuse, shown, validate
 from distributary.event.http import UnsupportedFormatError
 
 __all__ = ["decode", "encode_binary", "encode_structured"]
@@ -142,6 +142,8 @@ def _start(name: str) -> bytes:
     """What stands before the value of the attribute *name*."""
     if name == "datacontenttype":
         return _CONTENT_TYPE
+    if not is_name(name) or name in RESERVED_NAMES:
+        raise ValueError("no attribute can have this name")
     raw = name.encode("ascii")
     return _USER_PROPERTY + len(raw).to_bytes(2, "big") + raw
 

@@ -3,22 +3,16 @@
 Called by the MQTT transport and the MQTT source. Hides packets, properties, packet identifiers,
 the login, keepalive, and the difference between the two versions.
 
-Our own and not a client library, because the publish path is hot (docs/decisions): one event costs
-a tenth of what it costs there, the errors of QoS 2 are heard, and nothing here blocks, locks or
+Our own and not a client library, because the publish path is hot (decision record 0026): one event
+costs a tenth of what it costs there, the errors of QoS 2 are heard, and nothing here blocks, locks or
 sends again by itself. The tests have a client library as the witness at the other end.
 
 Source:
     MQTT Version 5.0 and MQTT Version 3.1.1, OASIS Standards; sections are those of 5.0.
 """
 
-from distributary.mqtt._connection import (
-    WRITTEN,
-    Connection,
-    End,
-    Granted,
-    Listener,
-    TooLargeError,
-)
+from distributary.mqtt._connection import Connection
+from distributary.mqtt._listener import WRITTEN, End, Granted, Listener, TooLargeError
 from distributary.mqtt._packets import (
     FAILURE,
     KEEPALIVE_S,
@@ -36,7 +30,6 @@ from distributary.mqtt._packets import (
 from distributary.mqtt._properties import (
     CONTENT_TYPE,
     MAXIMUM_QOS,
-    REASON,
     RECEIVE_MAXIMUM,
     RETAIN_AVAILABLE,
     Properties,
@@ -48,7 +41,6 @@ __all__ = [
     "KEEPALIVE_S",
     "MAXIMUM_QOS",
     "PACKET_BYTES_MAX",
-    "REASON",
     "RECEIVE_MAXIMUM",
     "RETAIN_AVAILABLE",
     "STRING_BYTES_MAX",

@@ -12,11 +12,12 @@ connection that has ended is the caller's decision.
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Final, Generic, TypeVar, cast
 
 from distributary.errors import TransportError
 from distributary.mqtt import _packets, _properties
 from distributary.mqtt._in_flight import InFlight, Token
+from distributary.mqtt._listener import WRITTEN, End, Granted, Listener, TooLargeError
 from distributary.mqtt._packets import (
     FAILURE,
     PACKET_BYTES_MAX,
@@ -39,67 +40,18 @@ from distributary.mqtt._properties import variable
 _SILENT_TICKS_MAX: Final = 3
 """Halves of the keepalive without a byte from the broker after which it is gone."""
 
-WRITTEN: Final = -1
-"""The code of a message at QoS 0 that was handed to the network; no code of MQTT."""
-
 _BEFORE_LOGIN: Final = frozenset({_packets.CONNACK, _packets.DISCONNECT})
 """What a broker may begin with (3.2, 4.13)."""
+
+HELD_BYTES_MAX: Final = 64 * 1024
+"""Bytes of ours that were written, messages apart, since the network last took everything. Beyond,
+nothing is read until it does so again: a broker that asks for answers and does not read them would
+fill the memory. Answers have four bytes, so this is far from what a window brings about."""
 
 _OVERSIZED_HEAD_BYTES: Final = 2 + STRING_BYTES_MAX + 2
 """Of a message that is too large: its topic and its identifier, so that it can be acknowledged."""
 
-Token_contra = TypeVar("Token_contra", contravariant=True)
 Answer = TypeVar("Answer")
-
-
-class End(NamedTuple):
-    """Why a connection has ended by itself.
-
-    Attributes:
-        reason: As of a ``TransportError``.
-        text: For people.
-        code: Reason code of the broker's DISCONNECT; None: it said none.
-    """
-
-    reason: str
-    text: str
-    code: int | None = None
-
-    def error(self) -> TransportError:
-        """The same as an error."""
-        return TransportError(self.reason, self.text)
-
-
-class Granted(NamedTuple):
-    """The broker's answer to a subscription: section 3.9.3.
-
-    Attributes:
-        code: Granted QoS, or a reason code from 0x80 on: refused.
-        text: What the broker added.
-    """
-
-    code: int
-    text: str
-
-
-class TooLargeError(Exception):
-    """A message is larger than the broker takes; nothing of it was sent."""
-
-
-class Listener(Protocol[Token_contra]):
-    """Who is told what happens on a connection."""
-
-    def settled(self, token: Token_contra, code: int, text: str) -> None:
-        """The message of *token* has its answer: a reason code, or ``WRITTEN``."""
-        ...
-
-    def received(self, publication: Publication) -> None:
-        """A message of a subscription; ``acknowledge`` it."""
-        ...
-
-    def ended(self, end: End) -> None:
-        """The connection has ended by itself, after ``opened`` was awaited."""
-        ...
 
 
 class Connection(asyncio.Protocol, Generic[Token]):
@@ -133,12 +85,14 @@ class Connection(asyncio.Protocol, Generic[Token]):
         self._skip_bytes = 0  # of a message that is too large
         self._out: list[bytes] = []
         self._choked = False
+        self._held_bytes = 0
         self._flying: InFlight[Token] = InFlight()
         self._timer: asyncio.TimerHandle | None = None
         self._tick_s = login.keepalive_s / 2
         self._heard = False
         self._silent_ticks = 0
-        self._reading_paused = False
+        self._owner_pauses = False
+        self._paused = False
         self._takers: dict[int, Callable[[int, bytes], None]] = {
             _packets.CONNACK: self._take_connack,
             PUBLISH: self._take_publish,
@@ -194,7 +148,11 @@ class Connection(asyncio.Protocol, Generic[Token]):
         return (self.end or End("closed", "The connection was closed")).error()
 
     async def close(self) -> None:
-        """Say goodbye and wait until it has gone out; also after the end. May be cancelled."""
+        """Say goodbye and wait until it has gone out; also after the end. May be cancelled.
+
+        Has no deadline: a broker that takes nothing more, or leaves out its part of TLS's goodbye,
+        can hold it up.
+        """
         transport = self._transport
         self._stop()
         if transport is None:
@@ -202,7 +160,7 @@ class Connection(asyncio.Protocol, Generic[Token]):
         try:
             if not transport.is_closing():
                 transport.write(_packets.disconnect())
-                transport.close()
+            transport.close()
             await asyncio.shield(self._gone)
         finally:
             transport.abort()
@@ -247,7 +205,7 @@ class Connection(asyncio.Protocol, Generic[Token]):
             properties: Those of this message, encoded, without their length; MQTT 5 alone, in
                 MQTT 3 they are left out.
             payload: The message.
-            token: Whatever the caller knows it by.
+            token: Whatever the caller knows it by; not None.
 
         Raises:
             TooLargeError: The broker does not take so much, or no packet can hold it.
@@ -260,10 +218,11 @@ class Connection(asyncio.Protocol, Generic[Token]):
             length += len(block)
         if qos:
             length += 2
-        if length + 5 > self.packet_bytes_max:
+        written_length = variable(length)
+        if 1 + len(written_length) + length > self.packet_bytes_max:
             raise TooLargeError(f"the broker takes packets of {self.packet_bytes_max} bytes")
         packet_id = self._flying.add(qos, token)
-        head = b"".join((bytes((first,)), variable(length), topic, packet_id, block))
+        head = b"".join((bytes((first,)), written_length, topic, packet_id, block))
         if not self._out:
             self._loop.call_soon(self._flush)
         self._out += (head, payload)
@@ -272,6 +231,10 @@ class Connection(asyncio.Protocol, Generic[Token]):
         if not self._out:
             self._loop.call_soon(self._flush)
         self._out.append(packet)
+        if self._choked:
+            self._held_bytes += len(packet)
+            if self._held_bytes > HELD_BYTES_MAX:
+                self._read_or_pause()
 
     def _flush(self) -> None:
         if self._closed or self._transport is None or not self._out:
@@ -284,6 +247,8 @@ class Connection(asyncio.Protocol, Generic[Token]):
             self._settle_written()
 
     def _settle_written(self) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return  # it was not taken but dropped, and the end is about to be told
         for token in self._flying.take_written():
             self._listener.settled(token, WRITTEN, "")
 
@@ -294,7 +259,9 @@ class Connection(asyncio.Protocol, Generic[Token]):
     def resume_writing(self) -> None:
         """Everything that was written has gone out; see ``asyncio.Protocol``."""
         self._choked = False
+        self._held_bytes = 0
         if not self._closed:
+            self._read_or_pause()
             self._settle_written()
 
     # -- receiving ----------------------------------------------------------------------------
@@ -307,15 +274,24 @@ class Connection(asyncio.Protocol, Generic[Token]):
 
     def pause_reading(self) -> None:
         """Take nothing from the network until ``resume_reading``."""
-        if self._transport is not None and not self._closed and not self._reading_paused:
-            self._reading_paused = True
-            self._transport.pause_reading()
+        self._owner_pauses = True
+        self._read_or_pause()
 
     def resume_reading(self) -> None:
         """Undo ``pause_reading``."""
-        if self._transport is not None and not self._closed and self._reading_paused:
-            self._reading_paused = False
-            self._transport.resume_reading()
+        self._owner_pauses = False
+        self._read_or_pause()
+
+    def _read_or_pause(self) -> None:
+        if self._transport is None or self._closed:
+            return
+        pauses = self._owner_pauses or self._held_bytes > HELD_BYTES_MAX
+        if pauses != self._paused:
+            self._paused = pauses
+            if pauses:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
 
     # -- the wire -----------------------------------------------------------------------------
 
@@ -326,8 +302,9 @@ class Connection(asyncio.Protocol, Generic[Token]):
             wire.abort()
             return
         # "Choked" then means that anything at all is held back, and QoS 0 can tell when it is not.
-        wire.set_write_buffer_limits(high=0)
-        self._timer = self._loop.call_later(self._tick_s, self._tick)
+        # Not 0: TLS would call an empty buffer full.
+        wire.set_write_buffer_limits(high=1, low=0)
+        self._tick_later()
         wire.write(_packets.connect(self._login))
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -455,21 +432,28 @@ class Connection(asyncio.Protocol, Generic[Token]):
         connack = _packets.read_connack(self._version, body)
         self._logged_in = True
         numbers = connack.properties.numbers
-        self.packet_bytes_max = numbers.get(_properties.MAXIMUM_PACKET_SIZE, PACKET_BYTES_MAX)
+        said_bytes = numbers.get(_properties.MAXIMUM_PACKET_SIZE, PACKET_BYTES_MAX)
+        self.packet_bytes_max = min(said_bytes, PACKET_BYTES_MAX)
         asked_s = numbers.get(_properties.SERVER_KEEPALIVE, 0)
-        if asked_s:
-            self._tick_s = min(self._tick_s, asked_s / 2)
+        if asked_s and asked_s / 2 < self._tick_s:
+            self._tick_s = asked_s / 2
+            self._tick_later()
         _resolve(self._opening, connack)
+
+    def _tick_later(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(self._tick_s, self._tick)
 
     def _tick(self) -> None:
         """Ask whether the broker is there; unless it has been silent for too long."""
-        quiet = not self._heard and not self._reading_paused  # what is not read cannot be heard
+        quiet = not self._heard and not self._owner_pauses  # what is not read cannot be heard
         self._silent_ticks = self._silent_ticks + 1 if quiet else 0
         self._heard = False
         if self._silent_ticks >= _SILENT_TICKS_MAX:
             self._finish(End("reset", "The broker has fallen silent"))
             return
-        self._timer = self._loop.call_later(self._tick_s, self._tick)
+        self._tick_later()
         if self._logged_in:
             self._write(_packets.PINGREQ)
 

@@ -3,6 +3,7 @@
 from typing import Final, Generic, TypeVar
 
 _PACKET_ID_MAX: Final = 65_535
+"""There is no 0 (2.2.1)."""
 
 Token = TypeVar("Token")
 
@@ -42,13 +43,18 @@ class InFlight(Generic[Token]):
         return number.to_bytes(2, "big")
 
     def free_id(self) -> int:
-        """A packet identifier that nothing waits for: 1 to 65,535, the next one where it is."""
+        """A packet identifier that nothing waits for: 1 to 65,535, the next one where it is.
+
+        Raises:
+            RuntimeError: There is none: the caller keeps no window.
+        """
         number = self._last_id
-        while True:
+        for _ in range(_PACKET_ID_MAX):
             number = number % _PACKET_ID_MAX + 1
             if not (number in self.acked or number in self.received or number in self.released):
                 self._last_id = number
                 return number
+        raise RuntimeError("every packet identifier is in use")
 
     def flush(self) -> None:
         """What was unflushed has been written."""

@@ -4,6 +4,7 @@ import enum
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from distributary.errors import Fault
 from distributary.mqtt import _properties
 from distributary.mqtt._properties import (
     STRING_BYTES_MAX,
@@ -49,6 +50,11 @@ SUBACK: Final = 0x90
 PINGRESP: Final = 0xD0
 DISCONNECT: Final = 0xE0
 """First bytes of the packets, with the flags that they must have (2.1.3)."""
+
+_RETAINED_IF_NEW: Final = 0x10
+"""Of the options of a subscription: Retain Handling 1 (3.8.3.1)."""
+
+_TOO_LARGE: Final = Fault("$", "too-large", "the message is larger than what is taken")
 
 PINGREQ: Final = b"\xc0\x00"
 
@@ -128,7 +134,8 @@ class Publication(NamedTuple):
         packet_id: To acknowledge it by; 0 at QoS 0.
         qos: 0, 1 or 2.
         properties: Empty in MQTT 3.
-        payload: None: it was larger than what is taken, and let go.
+        payload: None: it cannot be taken.
+        fault: Why not; None where there is a payload.
     """
 
     topic: str
@@ -136,6 +143,7 @@ class Publication(NamedTuple):
     qos: int
     properties: Properties
     payload: bytes | None
+    fault: Fault | None = None
 
 
 def connect(login: Login) -> bytes:
@@ -192,11 +200,16 @@ def target(
 def subscribe(version: Version, packet_id: int, topic_filter: str, qos: int) -> bytes:
     """SUBSCRIBE with one topic filter (3.8).
 
+    Retained messages come with a new subscription alone, not each time that it is made again
+    (MQTT 5; in MQTT 3 nothing can be said of it).
+
     Raises:
         ValueError: *topic_filter* cannot be written.
     """
-    block = b"\x00" if version is Version.V5 else b""
-    body = packet_id.to_bytes(2, "big") + block + string(topic_filter) + bytes((qos,))
+    five = version is Version.V5
+    options = qos | (_RETAINED_IF_NEW if five else 0)
+    block = b"\x00" if five else b""
+    body = packet_id.to_bytes(2, "big") + block + string(topic_filter) + bytes((options,))
     return b"\x82" + variable(len(body)) + body
 
 
@@ -257,7 +270,7 @@ def read_acknowledgement(version: Version, body: bytes) -> tuple[int, int, str]:
         return packet_id, 0, ""
     code = reader.integer(1)
     properties = reader.properties() if reader.left else Properties()
-    return packet_id, code, properties.texts.get(_properties.REASON, "")
+    return packet_id, code, properties.reason
 
 
 def read_suback(version: Version, body: bytes) -> tuple[int, int, str]:
@@ -265,7 +278,7 @@ def read_suback(version: Version, body: bytes) -> tuple[int, int, str]:
     reader = Reader(body)
     packet_id = reader.integer(2)
     properties = reader.properties() if version is Version.V5 else Properties()
-    return packet_id, reader.integer(1), properties.texts.get(_properties.REASON, "")
+    return packet_id, reader.integer(1), properties.reason
 
 
 def read_disconnect(body: bytes) -> tuple[int, str]:
@@ -273,7 +286,7 @@ def read_disconnect(body: bytes) -> tuple[int, str]:
     reader = Reader(body)
     code = reader.integer(1) if reader.left else 0
     properties = reader.properties() if reader.left else Properties()
-    return code, properties.texts.get(_properties.REASON, "")
+    return code, properties.reason
 
 
 def read_publication(
@@ -281,21 +294,32 @@ def read_publication(
 ) -> Publication:
     """PUBLISH (3.3).
 
+    Its strings are the publisher's, and there are brokers that pass them on unchecked. Faults there
+    are the message's: an error would end the connection, and the same message would come again on
+    the next, for ever.
+
     Args:
         version: Which MQTT is spoken.
         first: First byte of the packet.
         body: Its body.
-        payload_taken: False: *body* is cut off, its payload does not count.
+        payload_taken: False: it is larger than what is taken, and *body* is cut off.
+
+    Raises:
+        PacketError: It could not even be acknowledged.
     """
     qos = first >> 1 & 3
     if qos == 3:
         raise PacketError("there is no QoS 3")
     reader = Reader(body)
-    topic = reader.text()
+    topic = reader.raw(reader.integer(2)).decode(errors="replace")
     packet_id = reader.integer(2) if qos else 0
     if qos and not packet_id:
         raise PacketError("a packet identifier must not be 0")
     if not payload_taken:
-        return Publication(topic, packet_id, qos, Properties(), None)
-    properties = reader.properties() if version is Version.V5 else Properties()
+        return Publication(topic, packet_id, qos, Properties(), None, _TOO_LARGE)
+    try:
+        properties = reader.properties() if version is Version.V5 else Properties()
+    except PacketError as error:
+        fault = Fault("properties", "malformed", str(error))
+        return Publication(topic, packet_id, qos, Properties(), None, fault)
     return Publication(topic, packet_id, qos, properties, reader.rest())

@@ -42,6 +42,13 @@ _TEXTS: Final = frozenset({CONTENT_TYPE, 0x08, 0x12, 0x15, 0x1A, 0x1C, REASON})
 _BINARIES: Final = frozenset({0x09, 0x16})
 _SUBSCRIPTION_ID: Final = 0x0B
 
+PROPERTIES_MAX: Final = 1_024
+"""Properties of one packet: an event has 64 attributes at most. A packet of some megabytes could hold
+millions, which take seconds and hundreds of megabytes to read."""
+
+REASON_CHARS_MAX: Final = 256
+"""Characters of a broker's own words that are kept: for people."""
+
 _NOT_ZERO: Final = frozenset({RECEIVE_MAXIMUM, MAXIMUM_PACKET_SIZE})
 
 
@@ -62,6 +69,11 @@ class Properties:
     numbers: dict[int, int] = field(default_factory=dict)
     texts: dict[int, str] = field(default_factory=dict)
     user: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def reason(self) -> str:
+        """What the broker adds for people, cut at ``REASON_CHARS_MAX``."""
+        return self.texts.get(REASON, "")[:REASON_CHARS_MAX]
 
 
 def string(text: str) -> bytes:
@@ -166,12 +178,17 @@ class Reader:
         """The properties that come next, with their length before them.
 
         Raises:
-            PacketError: One is unknown, stands twice, or is cut off.
+            PacketError: One is unknown, stands twice, or is cut off; or there are more than
+                ``PROPERTIES_MAX``.
         """
         found = Properties()
         inner = Reader(self.raw(self.variable()))
-        while inner.left:
+        for _ in range(PROPERTIES_MAX):
+            if not inner.left:
+                return found
             _read_one(inner, found)
+        if inner.left:
+            raise PacketError(f"more than {PROPERTIES_MAX:,} properties")
         return found
 
 

@@ -16,6 +16,7 @@ from distributary.resource._broker_settings import (
     MqttSettings,
     NatsSettings,
 )
+from distributary.resource._certificates import certificates_in
 from distributary.resource._credential import (
     CREDENTIAL_TYPES,
     SECRET_MEMBERS,
@@ -93,5 +94,6 @@ __all__ = [
     "SubscriptionSpec",
     "api_subscription",
     "broker_uri",
+    "certificates_in",
     "decode_json",
 ]

@@ -41,7 +41,6 @@ _LABEL = r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}"
 _NAME = re.compile(rf"(?=.{{1,253}}\.?$){_LABEL}(\.{_LABEL})*\.?")
 _NUMBER_LABEL = re.compile(r"(?i:[0-9]+|0x[0-9a-f]*)")
 
-
 _ANY_ADDRESS = SinkRule.of(local_allowed=True, allowed=("0.0.0.0/0", "::/0"))
 
 
@@ -57,6 +56,14 @@ class SinkUri(NamedTuple):
     text: str
     scheme: str
     place: str | None
+
+    def agrees_with(self, place: str) -> bool:
+        """Whether its path names *place*, or nothing.
+
+        Addresses of some AMQP brokers begin with a slash, which the path of a URI has anyway.
+        """
+        slashed = place.removeprefix("/") if self.scheme in {"amqp", "amqps"} else place
+        return self.place is None or self.place in {place, slashed}
 
     @property
     def tls_possible(self) -> bool:

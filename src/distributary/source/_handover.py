@@ -7,8 +7,7 @@ callbacks.
 ==================================================  ==============================================
 what comes of a message                             then
 ==================================================  ==============================================
-it is no event, or its data are larger than the     ``REFUSED``
-receiver takes
+it is no event, or larger than the receiver takes   ``REFUSED``
 2xx: the log has the event                          ``TAKEN``
 400, 413, 415, and 431 in structured mode           ``REFUSED``: it would be refused again
 431 in binary mode                                  the same event at once, in structured mode
@@ -25,8 +24,8 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from distributary.deliver import Answer, Destination, TimerHandle, Timers, Transport
-from distributary.errors import Fault, TransportError
-from distributary.event import Event
+from distributary.errors import EventError, Fault, TransportError
+from distributary.event import Event, json_format
 from distributary.policy import Reply
 from distributary.source._port import Message, Settlement
 
@@ -85,7 +84,7 @@ class Handover:
     Args:
         transport: HTTP.
         uri: Where events are published at; on this machine.
-        data_bytes_max: Largest data that the receiver takes.
+        body_bytes_max: Largest body that the receiver takes.
         timers: For pauses.
         watcher: Is told what happens.
     """
@@ -94,12 +93,12 @@ class Handover:
         self,
         transport: Transport,
         uri: str,
-        data_bytes_max: int,
+        body_bytes_max: int,
         timers: Timers,
         watcher: Watcher,
     ) -> None:
         self._transport = transport
-        self._data_bytes_max = data_bytes_max
+        self._body_bytes_max = body_bytes_max
         self._binary = Destination(uri=uri, own=True)
         self._structured = Destination(uri=uri, own=True, format="structured")
         self._timers = timers
@@ -127,12 +126,13 @@ class Handover:
             assert message.fault is not None
             self._refuse(message, _told(message.fault.faults))
             return
-        if event.data is not None and len(event.data) > self._data_bytes_max:
-            # Not sent to be answered 413: the receiver ends the connection of one that goes on
-            # sending too much, perhaps before its answer was read.
-            self._refuse(message, f"data of {len(event.data):,} bytes (event_bytes_max)")
+        structured = _is_misread_in_binary(event) or (
+            _has_types(event) and self._fits(event, structured=True)
+        )
+        if not self._fits(event, structured=structured):
+            self._refuse(message, self._too_large)
             return
-        pending = _Pending(next(self._numbers), self._run, message, event, _needs_json(event))
+        pending = _Pending(next(self._numbers), self._run, message, event, structured)
         heapq.heappush(self._waiting, pending)
         self._pump()
 
@@ -182,13 +182,35 @@ class Handover:
         elif pending.run != self._run:
             return  # the broker gives it again
         elif _too_long_for_headers(answer) and not pending.structured:
-            pending.structured = True
-            heapq.heappush(self._waiting, pending)
+            self._in_json(pending)
         elif _refuses(answer):
             self._refuse(pending.message, _said(answer))
         else:
             heapq.heappush(self._waiting, pending)
             self._wait(answer)
+
+    def _in_json(self, pending: _Pending) -> None:
+        if self._fits(pending.event, structured=True):
+            pending.structured = True
+            heapq.heappush(self._waiting, pending)
+        else:
+            self._refuse(pending.message, self._too_large)
+
+    def _fits(self, event: Event, *, structured: bool) -> bool:
+        """Whether the receiver takes a body of that size.
+
+        Asked before, since it ends the connection of one that goes on sending too much, perhaps
+        before its answer was read.
+        """
+        try:
+            body = json_format.encode(event) if structured else event.data
+        except EventError:  # no event of a decoder; the transport says why it cannot be sent
+            return True
+        return body is None or len(body) <= self._body_bytes_max
+
+    @property
+    def _too_large(self) -> str:
+        return f"larger than {self._body_bytes_max:,} bytes (event_bytes_max)"
 
     def _refuse(self, message: Message, why: str) -> None:
         self._watcher.refused(message, why)
@@ -207,16 +229,17 @@ class Handover:
         self._pause_s = min(2 * self._pause_s, PAUSE_S_MAX)
 
 
-def _needs_json(event: Event) -> bool:
-    """Whether headers would not say all of *event*, or something else.
+def _has_types(event: Event) -> bool:
+    """Whether headers would not say all of *event*: they have strings alone."""
+    return not all(type(value) is str for value in event.attributes.values())
 
-    They have strings alone; and where the data are an event themselves, their content type says
-    structured mode.
+
+def _is_misread_in_binary(event: Event) -> bool:
+    """Whether headers would say something else.
+
+    Where the data are an event themselves, their content type says structured mode.
     """
-    attributes = event.attributes
-    if not all(type(value) is str for value in attributes.values()):
-        return True
-    return str(attributes.get("datacontenttype", "")).lower().startswith(_CLOUDEVENTS)
+    return str(event.attributes.get("datacontenttype", "")).lower().startswith(_CLOUDEVENTS)
 
 
 def _too_long_for_headers(answer: Answer) -> bool:
@@ -227,7 +250,13 @@ def _refuses(answer: Answer) -> bool:
     """Whether the receiver would say the same to the same event again."""
     if isinstance(answer, Reply):
         return answer.status in _REFUSED or answer.status == _HEADERS_TOO_LARGE
-    return isinstance(answer, TransportError) and not answer.retryable
+    assert isinstance(answer, TransportError)
+    return _is_of_the_event(answer)
+
+
+def _is_of_the_event(error: TransportError) -> bool:
+    """Whether it cannot be written; all else is of the receiver, and no reason to drop anything."""
+    return error.reason == "protocol" and not error.retryable
 
 
 def _said(answer: Answer) -> str:
@@ -235,8 +264,8 @@ def _said(answer: Answer) -> str:
     if isinstance(answer, Reply):
         return f"the receiver answered {answer.status}"
     assert isinstance(answer, TransportError)
-    if not answer.retryable:
-        return f"it cannot be sent: {answer.reason}"
+    if _is_of_the_event(answer):
+        return "it cannot be sent"
     return f"no answer of the receiver: {answer.reason}"
 
 

@@ -67,7 +67,7 @@ class Source:
         consumer: Reads it.
         transport: HTTP, to the receiver.
         base: Scheme, host and port of the receiver.
-        data_bytes_max: Largest data that the receiver takes.
+        body_bytes_max: Largest body that the receiver takes.
         unsettled_max: Most messages that are not settled, up to ``UNSETTLED_MAX``.
         meter: Counts.
         clock: For lines a minute.
@@ -82,7 +82,7 @@ class Source:
         transport: Transport,
         base: str,
         *,
-        data_bytes_max: int,
+        body_bytes_max: int,
         unsettled_max: int,
         meter: Meter,
         clock: Clock,
@@ -92,7 +92,7 @@ class Source:
         self._spec = spec
         self._consumer = consumer
         self._unsettled_max = min(unsettled_max, UNSETTLED_MAX)
-        self._handover = Handover(transport, base + spec.to, data_bytes_max, timers, self)
+        self._handover = Handover(transport, base + spec.to, body_bytes_max, timers, self)
         self._meter = meter
         self._clock = clock
         self._timers = timers
@@ -134,8 +134,10 @@ class Source:
         # A bug here or in a client library: the other sources of this process go on, and this one
         # is tried again as after any other end.
         except Exception as error:  # noqa: BLE001 - see above
-            self._log.exception("source-bug")
-            return f"bug: {type(error).__name__}"
+            why = f"bug: {type(error).__name__}"
+            if why != self._why_failing:  # its trace fills a screen, and every pause may bring it
+                self._log.exception("source-bug")
+            return why
         finally:
             steady.cancel()
             self._handover.forget()

@@ -7,13 +7,13 @@ stands in the file, in the arguments of a process or in ``Settings``.
 
 import difflib
 import re
-import ssl
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from distributary import amqp
 from distributary.errors import ResourceError
-from distributary.resource import Credential, SinkUri, broker_uri
+from distributary.resource import Credential, SinkUri, broker_uri, certificates_in
 from distributary.settings import ENV_PREFIX
 from distributary.source import _places
 from distributary.source._port import SourceSpec
@@ -158,10 +158,12 @@ class _Reading:
 
     def _protocol(self) -> str | None:
         text = self._text("protocol")
-        if text is None or text in PROTOCOLS:
-            return text
-        self.fault("protocol", f"expected one of {', '.join(PROTOCOLS)}, in capitals")
-        return None
+        if text == "AMQP" and not amqp.AVAILABLE:
+            self.fault("protocol", "AMQP needs the extra distributary[amqp], not installed here")
+        elif text is not None and text not in PROTOCOLS:
+            self.fault("protocol", f"expected one of {', '.join(PROTOCOLS)}, in capitals")
+            return None
+        return text
 
     def _check_keys(self, known: Sequence[str]) -> None:
         for key in self._table:
@@ -212,7 +214,7 @@ class _Reading:
         wrong = _places.PLACES[protocol](text)
         if wrong is not None:
             self.fault(key, wrong)
-        elif in_uri is not None and in_uri != text:
+        elif uri is not None and not uri.agrees_with(text):
             self.fault(key, "the path of the URI names another; one of the two is enough")
         return text
 
@@ -276,8 +278,7 @@ class _Reading:
         text = self._file("cacerts_file", CERTIFICATES_BYTES_MAX, "certificates")
         if text is None:
             return None
-        try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
-        except (ssl.SSLError, ValueError):
+        certificates = certificates_in(text)
+        if certificates is None:
             self.fault("cacerts_file", "the certificates cannot be read: expected PEM")
-        return text
+        return certificates

@@ -55,12 +55,14 @@ class MemoryWire(asyncio.Transport):
 
     Attributes:
         held: While True the bytes stay here, and the writer is told that the socket is full.
+        unread: What has arrived while the owner wanted to read nothing; None: it reads.
         peer: The other end.
     """
 
     def __init__(self, owner: asyncio.Protocol) -> None:
         super().__init__()
         self.held = False
+        self.unread: list[bytes] | None = None
         self._owner = owner
         self.peer: MemoryWire | None = None
         self._kept: list[bytes] = []
@@ -90,8 +92,20 @@ class MemoryWire(asyncio.Transport):
 
     def arrive(self, data: bytes) -> None:
         """Bytes of the other end."""
-        if not self._gone:
+        if self.unread is not None:
+            self.unread.append(data)
+        elif not self._gone:
             self._owner.data_received(data)
+
+    def pause_reading(self) -> None:
+        """Keep what arrives."""
+        self.unread = self.unread or []
+
+    def resume_reading(self) -> None:
+        """Hand on what was kept, and what comes."""
+        unread, self.unread = self.unread or [], None
+        for data in unread:
+            self.arrive(data)
 
     def close(self) -> None:
         """End the connection after what was written."""

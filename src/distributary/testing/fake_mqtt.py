@@ -74,6 +74,11 @@ class FakeMqtt:
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
+    @property
+    def open_connections(self) -> int:
+        """How many there are now."""
+        return len(self._writers)
+
     def reset(self) -> None:
         """Reset every connection; new ones are taken."""
         for writer in list(self._writers):

@@ -4,9 +4,14 @@ import asyncio
 
 import pytest
 
-from distributary.amqp import Outcome, State
+from distributary.amqp import Outcome, State, decode_message
 from distributary.errors import TransportError
-from distributary.policy import ACKNOWLEDGEMENT_RULES, Acknowledgement, acknowledgement_rule
+from distributary.policy import (
+    ACKNOWLEDGEMENT_RULES,
+    Acknowledgement,
+    Decision,
+    acknowledgement_rule,
+)
 from distributary.resource import Credential
 from distributary.testing import fake_amqp
 from distributary.testing.check_transport import an_event
@@ -60,7 +65,9 @@ def test_each_row_is_what_its_answer_becomes(run, way, code):
     run(scenario())
 
 
-@pytest.mark.parametrize("code", ["link amqp:not-allowed", "connection amqp:connection:forced"])
+@pytest.mark.parametrize(
+    "code", ["link amqp:resource-deleted", "connection amqp:connection:forced"]
+)
 def test_an_end_in_the_middle_answers_all_under_way_and_the_next_is_taken(run, way, code):
     """The link, or the connection, ends with messages under way; the next attempt opens another."""
     where, _, condition = code.partition(" ")
@@ -83,19 +90,176 @@ def test_an_end_in_the_middle_answers_all_under_way_and_the_next_is_taken(run, w
     run(scenario())
 
 
-def test_a_link_that_ends_for_one_message_condemns_no_other(run, way):
-    """Which of several is too large is not said: all may be made again."""
+def _ends_for(culprits, close):
+    """What a peer does that cannot stand some messages, and says it by *close*."""
 
-    def end(link, incoming):
-        del incoming
-        link.close("amqp:link:message-size-exceeded", "one of them")
+    def on_message(link, incoming):
+        event = decode_message(incoming.payload).application_properties["cloudEvents:id"]
+        if event in culprits:
+            close(link)
+        else:
+            fake_amqp.accepts(link, incoming)
+
+    return on_message
+
+
+async def _until_each_has_an_answer_of_its_own(here, target, numbers):
+    """Attempts as the pipeline makes them, all at once; the answers, and how many each took."""
+    found, attempts = {}, dict.fromkeys(numbers, 0)
+    while due := [number for number in numbers if number not in found]:
+        answers = await asyncio.gather(*[here.start(target, an_event(each)) for each in due])
+        for number, answer in zip(due, answers, strict=True):
+            attempts[number] += 1
+            assert attempts[number] < 10, f"{number} does not get out: {answer}"
+            if isinstance(answer, TransportError):
+                continue
+            if acknowledgement_rule(answer).decision is not Decision.RETRY:
+                found[number] = answer.code
+    return found, attempts
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "link amqp:link:message-size-exceeded",
+        "link amqp:precondition-failed",
+        "link amqp:decode-error",
+    ],
+)
+def test_a_message_that_ends_its_link_gets_out_and_condemns_no_other(run, way, code):
+    """Which of several it was is not said: the next link takes them one at a time."""
+    condition = code.removeprefix("link ")
+    bad = {f"check-{number}" for number in (7, 11, 12, 19)}
 
     async def scenario():
-        async with FakeAmqp(end) as peer, way() as here:
+        peer = FakeAmqp(_ends_for(bad, lambda link: link.close(condition, "one of them")))
+        async with peer, way() as here:
+            found, attempts = await _until_each_has_an_answer_of_its_own(
+                here, here.to(peer.port), range(25)
+            )
+            for number in range(25):
+                expected = code if f"check-{number}" in bad else "accepted"
+                assert found[number] == expected
+            assert max(attempts.values()) <= 2, "nobody pays for the others more than once"
+            assert len(peer.engines) == 1
+
+    run(scenario())
+
+
+def test_what_waits_behind_a_message_that_ends_its_link_goes_by_the_next(run, way):
+    """A link with credit for one: the others were never sent, and cost no attempt."""
+
+    def meagre(link):
+        link.accept()
+        link.grant(1)
+
+    async def scenario():
+        ends = _ends_for({"check-0"}, lambda link: link.close("amqp:decode-error", "garbage"))
+        async with FakeAmqp(ends, meagre) as peer, way() as here:
             target = here.to(peer.port)
-            answers = await asyncio.gather(*[here.start(target) for _ in range(3)])
-        assert all(isinstance(answer, TransportError) for answer in answers)
-        assert {answer.reason for answer in answers} == {"reset"}
+            answers = await asyncio.gather(*[here.start(target, an_event(n)) for n in range(5)])
+            assert [answer.code for answer in answers] == ["link amqp:decode-error"] + [
+                "accepted"
+            ] * 4
+
+    run(scenario())
+
+
+def test_a_message_that_ends_its_connection_costs_the_others_one_attempt(run, way):
+    """Also on other links: the next connection takes one at a time, and what waits was not sent."""
+
+    def dies(link):
+        link.engine.abort()
+
+    async def scenario():
+        async with FakeAmqp(_ends_for({"check-3"}, dies)) as peer, way() as here:
+            places = [here.to(peer.port, name) for name in ("a", "b", "c")]
+            attempts = dict.fromkeys(range(12), 0)
+            due = list(attempts)
+            for _ in range(4):
+                tried = [here.start(places[n % 3], an_event(n)) for n in due]
+                answers = await asyncio.gather(*tried)
+                for number in due:
+                    attempts[number] += 1
+                codes = dict(zip(due, (answer.code for answer in answers), strict=True))
+                due = [number for number in due if codes[number] != "accepted"]
+            assert due == [3]
+            assert max(attempts[number] for number in attempts if number != 3) <= 2
+
+    run(scenario())
+
+
+def test_an_address_that_takes_nothing_uses_up_nobody_s_room(run, way, until, monkeypatch):
+    """More wait for it than a connection has room for; all run out of time at once."""
+    monkeypatch.setattr("distributary.deliver.transports.amqp._session.WINDOW", 4)
+    monkeypatch.setattr("distributary.deliver.transports.amqp._session.SWEEP_S", 0.2)
+
+    def on_link(link):
+        link.accept()
+        if link.address != "tight":
+            link.grant(100)
+
+    async def scenario():
+        async with FakeAmqp(on_link=on_link) as peer, way() as here:
+            tight = [here.start(here.to(peer.port, "tight"), timeout_s=0.1) for _ in range(40)]
+            await until(lambda: peer.links)
+            answers = [await here.send(here.to(peer.port, "free")) for _ in range(3)]
+            assert {answer.code for answer in answers} == {"accepted"}
+            assert {answer.reason for answer in await asyncio.gather(*tight)} == {"timeout"}
+            assert (await here.send(here.to(peer.port, "free"))).code == "accepted"
+            await asyncio.sleep(0.2)
+            (link,) = here.transport._links.values()
+            assert link.session.window == 4
+            assert len(peer.engines) == 1, "nobody's connection was ended for it"
+
+    run(scenario())
+
+
+def test_more_addresses_than_a_connection_has_room_for_take_turns(run, way, monkeypatch):
+    """Links that nobody uses make room; while there is none the attempt is made again."""
+    monkeypatch.setattr("distributary.amqp._core.SESSIONS_MAX", 16)
+
+    async def scenario():
+        async with FakeAmqp() as peer, way() as here:
+            refused = 0
+            for number in range(50):
+                answer = await here.send(here.to(peer.port, f"a{number}"))
+                while isinstance(answer, TransportError):
+                    assert answer.reason == "refused"
+                    refused += 1
+                    answer = await here.send(here.to(peer.port, f"a{number}"))
+                assert answer.code == "accepted"
+            assert not refused, "room is made ahead of time"
+            flights = [here.start(here.to(peer.port, f"b{number}")) for number in range(40)]
+            answers = await asyncio.gather(*flights)
+            codes = {getattr(answer, "reason", answer.code) for answer in answers}
+            assert codes == {"accepted", "refused"}
+            assert len(peer.engines) == 1
+
+    run(scenario())
+
+
+def test_a_link_that_the_broker_neither_opens_nor_refuses_is_asked_for_again(
+    run, way, until, monkeypatch
+):
+    """Those that wait are told, and the place is not lost for as long as the connection lives."""
+    monkeypatch.setattr("distributary.deliver.transports.amqp._session.ATTACH_S_MAX", 0.0)
+    monkeypatch.setattr("distributary.deliver.transports.amqp._session.SWEEP_S", 0.05)
+    asked = []
+
+    def ignores_the_first(link):
+        asked.append(link)
+        if len(asked) > 1:
+            fake_amqp.takes_links(link)
+
+    async def scenario():
+        async with FakeAmqp(on_link=ignores_the_first) as peer, way() as here:
+            answer = await here.send(here.to(peer.port))
+            assert isinstance(answer, TransportError)
+            assert answer.reason == "timeout"
+            assert (await here.send(here.to(peer.port))).code == "accepted"
+            await until(lambda: asked[0].ended is not None)
+            assert len(peer.engines) == 1
 
     run(scenario())
 
@@ -142,6 +306,7 @@ def test_what_has_no_credit_waits_and_delays_no_other(run, way, monkeypatch):
     run(scenario())
 
 
+@pytest.mark.clause("subscriptions-api.settings.amqp.others")
 def test_settled_is_delivered_when_it_is_written(run, way, until):
     """A peer that says nothing about messages is no obstacle."""
 
@@ -156,6 +321,8 @@ def test_settled_is_delivered_when_it_is_written(run, way, until):
     run(scenario())
 
 
+@pytest.mark.clause("subscriptions-api.settings.amqp.address")
+@pytest.mark.clause("subscriptions-api.settings.amqp.others")
 def test_the_peer_sees_every_setting(run, way):
     """Address, name of the link, its properties, settlement, host and durability."""
     properties = (("tenant", "blue"), ("level", 7), ("ratio", 0.5), ("yes", True))
@@ -173,6 +340,7 @@ def test_the_peer_sees_every_setting(run, way):
     run(scenario())
 
 
+@pytest.mark.clause("subscriptions-api.settings.amqp.linkname.optional")
 def test_a_link_without_a_name_gets_a_random_one(run, way):
     """Two links of two subscriptions never have the same."""
 

@@ -170,15 +170,16 @@ def test_a_message_that_is_given_back_ends_the_run_and_comes_again(spec, write, 
     assert asyncio.run(run()) == ("closed", [1, 2])
 
 
-def test_no_more_is_taken_than_may_be_unsettled(spec, write, reading, topic):
+def test_no_more_is_taken_than_may_be_unsettled(spec, write, reading, topic, monkeypatch):
     """Also after a while, when the client was told to pause; room is used at once."""
+    monkeypatch.setattr(consumers, "FULL_S", 0.2)
     write(topic, *map(an_event, range(50)))
 
     async def run():
         taken = Taken(lambda _message: None)
         async with reading(spec(), taken, unsettled_max=10):
             await taken.count(10)
-            await asyncio.sleep(consumers.FULL_S + 0.5)
+            await asyncio.sleep(0.6)
             assert len(taken.messages) == 10
             for count in range(20, 60, 10):
                 for message in taken.messages[count - 20 : count - 10]:
@@ -190,8 +191,9 @@ def test_no_more_is_taken_than_may_be_unsettled(spec, write, reading, topic):
     assert asyncio.run(run()) == list(range(50))
 
 
-def test_two_members_share_a_topic(kafka, spec, reading):
+def test_two_members_share_a_topic(kafka, spec, reading, monkeypatch):
     """A partition that goes to another member is committed first: nothing settled comes again."""
+    monkeypatch.setattr(consumers, "HEARTBEAT_MS", 200)
     kafka.create_topic("shared", partitions=2)
 
     def produce(numbers):
@@ -244,6 +246,27 @@ def test_a_group_that_is_new_begins_where_it_is_told(spec, write, reading, topic
     first, least = asyncio.run(run())
     assert first == [0, 1, 2]
     assert least >= 3
+
+
+def test_a_group_that_began_at_the_end_goes_on_from_there(spec, write, reading, topic):
+    """What it had in hand when it ended without settling anything is read again."""
+
+    async def run():
+        place = spec(group="tail", offsetreset="latest")
+        first, second = Taken(lambda _message: None), Taken()
+        async with reading(place, first):
+            number = 0
+            async with asyncio.timeout(20):
+                while not first.messages:  # its group is being formed
+                    write(topic, an_event(number))
+                    number += 1
+                    await asyncio.sleep(0.2)
+        async with reading(place, second):
+            await second.count(1)
+        return first.ids[0], second.ids[0]
+
+    held, again = asyncio.run(run())
+    assert again == held
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 import uvloop
 
 from distributary.errors import TransportError
-from distributary.policy import Decision, DeliveryPolicy, classify
+from distributary.policy import Decision, DeliveryPolicy, classify, delivered
 from distributary.policy.acknowledgements import (
     ACKNOWLEDGEMENT_RULES,
     Acknowledgement,
@@ -106,6 +106,40 @@ def test_a_disconnect_is_the_answer_of_what_is_in_flight(way, code):
     assert answer.code == (f"0x{code:02X}" if judges else f"DISCONNECT 0x{code:02X}")
     expected = Decision.DEAD_LETTER if judges else Decision.RETRY
     assert acknowledgement_rule(answer).decision is expected
+
+
+@pytest.mark.parametrize("code", [0x90, 0x95, 0x99], ids=hex)
+def test_a_message_that_may_not_be_the_culprit_is_tried_again(way, code):
+    """What went out at QoS 0 is in flight no more: the broker may mean that."""
+
+    def judge(came):
+        return b"" if came.first & 0x06 == 0 else packet(0xE0, bytes((code,)))
+
+    async def scenario():
+        async with FakeMqtt(says(5, {3: judge})) as broker, way() as it:
+            assert delivered(await it.send(it.to(broker.port, "culprit", 0)))
+            return await it.send(it.to(broker.port, "t"))
+
+    answer = uvloop.run(scenario())
+    assert answer.code == f"DISCONNECT 0x{code:02X}"
+    assert acknowledgement_rule(answer).decision is Decision.RETRY
+
+
+@pytest.mark.parametrize("protocol", ["MQTT3", "MQTT5"])
+def test_nothing_is_said_after_a_refused_login(way, until, protocol):
+    """The broker need not hang up for its answer to be heard; we do."""
+    gone = []
+
+    async def scenario():
+        refusal = b"\x00\x87\x00" if protocol == "MQTT5" else b"\x00\x05"
+        async with FakeMqtt(lambda _: packet(0x20, refusal)) as broker, way() as it:
+            answer = await it.send(it.to(broker.port, "t", protocol=protocol))
+            await until(lambda: not broker.open_connections)
+            gone.extend(came.kind for came in broker.packets)
+            return answer
+
+    assert uvloop.run(scenario()).code.startswith("CONNACK")
+    assert gone == [1]
 
 
 def test_one_poisonous_message_is_found_among_many(way):

@@ -46,6 +46,20 @@ def test_every_scheme_delivers(mosquitto, way, topic, protocol, scheme):
     uvloop.run(scenario())
 
 
+@pytest.mark.parametrize("scheme", ["mqtt", "mqtts", "ws", "wss"])
+def test_every_message_at_qos_0_is_answered(mosquitto, way, topic, scheme):
+    """The first, and the next ones, whatever lies between us and the network."""
+    port = getattr(mosquitto, {"mqtt": "port", "mqtts": "tls_port"}.get(scheme, f"{scheme}_port"))
+
+    async def scenario():
+        async with way() as it:
+            uri = f"{scheme}://localhost:{port}"
+            destination = it.to(0, topic, 0, uri=uri, ca_certs=mosquitto.authority.ca_certs)
+            return [await it.send(destination, timeout_s=2.0) for _ in range(4)]
+
+    assert [answer.code for answer in uvloop.run(scenario())] == ["written"] * 4
+
+
 @pytest.mark.parametrize("scheme", ["mqtts", "wss"])
 def test_a_certificate_of_an_unknown_authority_is_refused(mosquitto, way, topic, scheme):
     """No one else vouches for it."""

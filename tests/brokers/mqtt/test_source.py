@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import uuid
 
 import pytest
@@ -281,6 +282,107 @@ def test_a_message_that_is_too_large_is_let_go(connector, monkeypatch, protocol)
                 assert reader.messages[1].event == an_event()
 
     uvloop.run(scenario())
+
+
+def test_a_message_that_cannot_be_read_is_told_and_acknowledged(connector, until):
+    """Brokers pass on what they do not check; ending the connection would bring it back for ever."""
+    torn = packet(0x32, b"\x00\x01t\x00\x01" + b"\x06\x26\x00\x01\xff\x00\x00" + b"x")
+
+    def script(came):
+        return packet(0x90, came.packet_id + b"\x00\x01") + torn if came.kind == 8 else b""
+
+    async def scenario():
+        async with FakeMqtt(fake_mqtt.logs_in(5, script)) as broker:
+            spec = a_source(broker.port, "t")
+            async with Reader(connector, spec, Settlement.REFUSED).running() as reader:
+                await reader.has(1)
+                assert [fault.code for fault in reader.messages[0].fault.faults] == ["malformed"]
+                await until(lambda: broker.packets[-1].kind == 4)
+                assert broker.packets[-1].packet_id == b"\x00\x01"
+                assert broker.connections == 1
+
+    uvloop.run(scenario())
+
+
+def test_a_retained_message_is_read_once(mosquitto, connector, topic):
+    """Not again with each connection (MQTT 5)."""
+
+    async def scenario():
+        payload = events.mqtt.encode_structured(an_event())[1]
+        await asyncio.to_thread(
+            publish.single,
+            topic,
+            payload,
+            1,
+            retain=True,
+            hostname="127.0.0.1",
+            port=mosquitto.port,
+            auth=LOGIN,
+        )
+        spec = a_source(mosquitto.port, topic)
+        async with Reader(connector, spec).running() as reader:
+            await reader.has(1)
+        async with Reader(connector, spec).running() as again:
+            await publish_all(mosquitto, topic, 1, first=1)
+            await again.has(1)
+            assert again.ids() == ["check-1"]
+
+    uvloop.run(scenario())
+
+
+def test_a_broker_that_never_takes_the_subscription_is_left(connector, monkeypatch):
+    """Though it answers everything else."""
+    monkeypatch.setattr(consumers, "DIAL_S_MAX", 0.2)
+
+    async def scenario():
+        async with FakeMqtt(fake_mqtt.logs_in(5, lambda _: b""), trickle=True) as broker:
+            with pytest.raises(TransportError) as caught:
+                await Reader(connector, a_source(broker.port, "t")).run()
+        return caught.value.reason
+
+    assert uvloop.run(scenario()) == "timeout"
+
+
+@pytest.mark.parametrize("scheme", ["mqtt", "mqtts", "ws", "wss"])
+def test_a_server_that_says_nothing_is_left(connector, monkeypatch, scheme):
+    """At whatever step of a connection."""
+    monkeypatch.setattr(consumers, "DIAL_S_MAX", 0.2)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:  # connects, and nobody is there
+        spec = SourceSpec("s", "MQTT5", f"{scheme}://127.0.0.1:{server.getsockname()[1]}", "t")
+
+        async def scenario():
+            await Reader(connector, spec).run()
+
+        with pytest.raises(TransportError) as caught:
+            uvloop.run(scenario())
+    assert caught.value.reason == "timeout"
+
+
+def test_a_silent_broker_does_not_hold_up_the_end(authority, connector, monkeypatch, topic):
+    """TLS has a goodbye of its own, which waits for the other side."""
+    monkeypatch.setattr(consumers, "GOODBYE_S_MAX", 0.2)
+
+    async def scenario(server):
+        spec = SourceSpec(
+            "s",
+            "MQTT5",
+            f"mqtts://localhost:{server.tls_port}",
+            topic,
+            credential=Credential("PLAIN", USER, PASSWORD),
+            ca_certs=authority.ca_certs,
+        )
+        run = asyncio.ensure_future(Reader(connector, spec).run())
+        await asyncio.sleep(0.2)
+        assert not run.done()
+        server.pause()
+        run.cancel()
+        _, held_up = await asyncio.wait({run}, timeout=8.0)
+        server.resume()
+        assert not held_up
+
+    with Mosquitto(authority) as server:
+        uvloop.run(scenario(server))
 
 
 def test_sources_share_a_filter(mosquitto, connector, until, topic):

@@ -3,10 +3,11 @@
 import inspect
 
 import nats.aio.client
+import pytest
 from nats.protocol.parser import Parser
 
 from distributary.deliver.transports import nats as transport
-from distributary.deliver.transports.nats import _wire
+from distributary.deliver.transports.nats import _client, _wire
 
 
 def test_the_transport_that_is_set_is_the_one_that_is_used(run, nats_server, connector, way):
@@ -16,9 +17,10 @@ def test_the_transport_that_is_set_is_the_one_that_is_used(run, nats_server, con
         listener = _Listener()
         async with way() as here:
             destination = here.to(nats_server.port, "x")
-            connection = await transport.connect(connector(), destination, listener)
+            connection = await transport.connect(connector(), destination, listener, 1024)
             client = connection._client
-            assert isinstance(client._transport, _wire._Wire)
+            assert isinstance(client._transport, _wire.Wire)
+            assert isinstance(client._ps, _client._Parser)
             connection.subscribe("library.>")
             assert await connection.flush(5)
             connection.publish("library.x", b"payload", reply="somewhere")
@@ -29,32 +31,61 @@ def test_the_transport_that_is_set_is_the_one_that_is_used(run, nats_server, con
     run(scenario())
 
 
-def test_the_parser_hands_over_each_message_by_the_method_that_is_replaced():
+def test_the_words_of_an_error_are_there_as_the_server_wrote_them(run, nats_server, connector, way):
+    """While it is handled its line still stands in the parser's buffer, behind whatever came."""
+
+    async def scenario():
+        listener = _Listener()
+        async with way() as here:
+            destination = here.to(nats_server.port, "x")
+            connection = await transport.connect(connector(), destination, listener, 1024)
+            connection.subscribe("Library.>")
+            for subject in ("Library.X", "forbidden.Upper", "Library.Y"):
+                connection.publish(subject, b"")
+            assert await connection.flush(5)
+            assert [each[0] for each in listener.messages] == [b"Library.X", b"Library.Y"]
+            assert listener.denials == [
+                "'Permissions Violation for Publish to \"forbidden.Upper\"'"
+            ]
+            await connection.close()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters", "call"),
+    [
+        (
+            "_process_msg",
+            ["self", "sid", "subject", "reply", "data", "headers"],
+            "await self.nc._process_msg(sid, subject, reply, payload, hdr)",
+        ),
+        ("_process_err", ["self", "err_msg"], "await self.nc._process_err(emsg)"),
+        (
+            "_process_info",
+            ["self", "info", "initial_connection"],
+            "await self.nc._process_info(srv_info)",
+        ),
+    ],
+)
+def test_the_parser_hands_over_by_the_methods_that_are_replaced(method, parameters, call):
     """Same name, same arguments in the same order, awaited."""
-    method = nats.aio.client.Client._process_msg
-    assert inspect.iscoroutinefunction(method)
-    assert list(inspect.signature(method).parameters) == [
-        "self",
-        "sid",
-        "subject",
-        "reply",
-        "data",
-        "headers",
-    ]
-    assert "await self.nc._process_msg(sid, subject, reply, payload, hdr)" in inspect.getsource(
-        Parser
-    )
+    replaced = getattr(nats.aio.client.Client, method)
+    assert inspect.iscoroutinefunction(replaced)
+    assert list(inspect.signature(replaced).parameters) == parameters
+    assert call in inspect.getsource(Parser)
 
 
 class _Listener:
     def __init__(self):
         self.messages = []
+        self.denials = []
 
     def taken(self, _sid, subject, reply, headers, payload):
         self.messages.append((subject, reply, headers, payload))
 
     def denied(self, text):
-        raise AssertionError(text)
+        self.denials.append(text)
 
     def lost(self, answer):
         pass

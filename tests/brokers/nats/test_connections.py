@@ -12,7 +12,7 @@ from distributary.deliver import (
     Destination,
     SystemResolver,
 )
-from distributary.deliver.transports.nats import _wire, make
+from distributary.deliver.transports.nats import _client, _session, make
 from distributary.errors import TransportError
 from distributary.policy import delivered
 from distributary.resource import Credential, NatsSettings
@@ -222,6 +222,48 @@ def test_garbage_instead_of_an_answer_is_no_answer(way, run, answer):
     run(scenario())
 
 
+@pytest.mark.parametrize("garbage", [b"INFO {\r\n", b"-ERR \r\n", b"MSG x 1000001 9999999\r\n"])
+def test_garbage_ends_the_connection_at_once(way, run, garbage):
+    """It is never deaf: what is sent later is not told as flushed, nor taken in without end."""
+
+    async def scenario():
+        async with FakeNats(lambda _: garbage, pongs_max=1) as server, way() as here:
+            destination = here.to(server.port, "a.b", jetstream=False)
+            for count in (1, 2):
+                answer = await here.send(destination)
+                assert answer.reason == "protocol"
+                assert len(server.connects) == count
+
+    run(scenario())
+
+
+def test_a_line_without_an_end_is_not_taken_in_without_end(way, run):
+    """The connection is ended instead."""
+
+    async def scenario():
+        line = b"x" * 100_000
+        async with FakeNats(lambda _: line, pongs_max=1) as server, way() as here:
+            answer = await here.send(here.to(server.port, "a.b", jetstream=False))
+            assert answer.reason == "protocol"
+
+    run(scenario())
+
+
+def test_a_server_that_answers_no_ping_is_left(way, run, monkeypatch):
+    """What it would say later, to that PING, is never taken for the answer to another."""
+    monkeypatch.setattr(_session, "FLUSH_S_MAX", 0.05)
+
+    async def scenario():
+        async with FakeNats(lambda _: b"", pongs_max=1) as server, way() as here:
+            destination = here.to(server.port, "a.b", jetstream=False)
+            for count in (1, 2):
+                answer = await here.send(destination)
+                assert getattr(answer, "reason", answer) == "timeout"
+                assert len(server.connects) == count
+
+    run(scenario())
+
+
 def test_a_server_that_is_killed_and_started_again_loses_nothing(way, run, authority, name, until):
     """What was acknowledged is in the stream; the rest was told as broken."""
 
@@ -292,7 +334,7 @@ def test_the_address_rule_holds(run, nats_server):
 
 def test_a_wire_that_is_half_open_is_found_by_pings(way, run, until, monkeypatch):
     """One PING that is not answered when the next is due ends the connection."""
-    monkeypatch.setattr(_wire, "PING_S", 0.1)
+    monkeypatch.setattr(_client, "PING_S", 0.1)
 
     async def scenario():
         async with FakeNats(pongs_max=1) as server, way() as here:

@@ -75,7 +75,7 @@ class NatsRig:
             await stack.enter_async_context(fake)
         self._cut = stack.enter_context(Cut(self._server.port))
         here = self._to(self._server.port, self._subject)
-        connection = await transport.connect(self._connector, here, self._witness)
+        connection = await transport.connect(self._connector, here, self._witness, 4 * 1024 * 1024)
         stack.push_async_callback(connection.close)
         connection.subscribe(self._subject)
         assert await connection.flush(5)

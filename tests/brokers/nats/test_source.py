@@ -149,6 +149,22 @@ def test_what_is_not_settled_is_given_to_the_next_run(run, nats_server, name, re
     run(scenario())
 
 
+def test_what_a_killed_server_held_keeps_nobody_waiting(run, nats_server, name, reader):
+    """It comes again after a while; what is new comes at once."""
+
+    async def scenario():
+        await nats_server.create_stream(name, name)
+        await published(nats_server, name, *[as_json(number) for number in range(20)])
+        async with reader.reading(nats_server, name, unsettled_max=10):
+            await reader.until(lambda: len(reader.messages) == 10)
+        reader.messages.clear()
+        async with reader.reading(nats_server, name, unsettled_max=10):
+            await reader.until(lambda: len(reader.messages) == 10, 4.0)
+            assert reader.ids == [str(number) for number in range(10, 20)]
+
+    run(scenario())
+
+
 def test_what_is_refused_is_not_given_again_and_what_is_released_is(run, nats_server, name, reader):
     """+TERM and -NAK."""
 
@@ -329,7 +345,7 @@ def test_a_user_who_may_not_ask_jetstream_is_told(run, nats_server, name, reader
 
     async def scenario():
         async with reader.reading(nats_server, name, user=NARROW_USER) as running:
-            with pytest.raises(TransportError, match="permissions violation") as error:
+            with pytest.raises(TransportError, match="Permissions Violation") as error:
                 await raised(running)
             assert error.value.reason == "refused"
 

@@ -5,7 +5,7 @@ import dataclasses
 
 import pytest
 
-from distributary.deliver.transports.nats import _session
+from distributary.deliver.transports.nats import _holders, _session
 from distributary.event import nats
 from distributary.policy import delivered
 from distributary.testing.check_transport import an_event
@@ -161,7 +161,7 @@ def test_a_subscriber_of_core_gets_it_once_where_no_stream_is(way, run, nats_ser
 
 def test_a_stream_that_is_made_later_is_found(way, run, nats_server, name, monkeypatch):
     """Who holds a subject is asked again after a while."""
-    monkeypatch.setattr(_session, "LOOK_AGAIN_S", 0.0)
+    monkeypatch.setattr(_holders, "LOOK_AGAIN_S", 0.0)
 
     async def scenario():
         async with way() as here:

@@ -62,6 +62,9 @@ def test_any_bytes_are_an_event_or_an_error(body, version, first):
     """From the packet to the event."""
     with contextlib.suppress(PacketError, EventError):
         publication = read_publication(version, first, body)
+        if publication.payload is None:
+            assert publication.fault is not None
+            return
         properties = publication.properties
         content_type = properties.texts.get(CONTENT_TYPE)
         event = mqtt.decode(content_type, properties.user, publication.payload)

@@ -284,3 +284,115 @@ def test_a_server_ends_a_connection_that_is_garbage(garbage):
         server.data_received(b"more")
 
     asyncio.run(run())
+
+
+def test_what_does_not_read_is_not_read_from():
+    """What it is told would pile up here, as long as it goes on asking."""
+
+    async def scene(pair):
+        link = pair.client.open_sender("there", "link")
+        await pair.turns()
+        pair.far_wire.held = True
+        for number in range(1_000):
+            link.send(PAYLOAD, number)
+            await asyncio.sleep(0)
+        taken = len(pair.peer.messages)
+        assert 300 < taken < 700
+        assert pair.far_wire.unread
+        pair.far_wire.release()
+        await pair.turns(100)
+        assert not pair.far_wire.unread
+        assert pair.here.outcomes == [(number, ACCEPTED) for number in range(1_000)]
+
+    played(scene)
+
+
+@pytest.mark.parametrize("end", ["silence", "goodbye"])
+def test_a_connection_that_ended_is_cut_though_its_peer_does_not_read(monkeypatch, end):
+    """Its last words would wait in front of a full socket for ever, and the socket with them."""
+    for name in ("TICK_S", "OPENING_TICK_S"):
+        monkeypatch.setattr(f"distributary.amqp._engine.{name}", 0.01)
+
+    async def scene(pair):
+        pair.far_wire.held = True
+        if end == "silence":
+            pair.server._core.end(Ended("silent"))
+        else:
+            pair.client.close()
+        async with asyncio.timeout(5):
+            while pair.server._wire is not None:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.005)
+        assert len(pair.ends) == 1
+        assert pair.server._core.freed
+
+    played(scene)
+
+
+@pytest.mark.slow
+def test_a_peer_with_a_short_idle_time_out_hears_of_us_in_time():
+    """It is known when the connection is opened, and kept from then on."""
+
+    async def run():
+        ends = []
+        peer, here = FakeAmqp(), Witness()
+        peer.closed = ends.append
+        client = Engine(here, host="localhost")
+        server = Engine(peer, server=True, idle_s=0.4)
+        join(client, server)
+        await asyncio.sleep(1.0)
+        assert not ends
+        client.abort()
+        server.abort()
+        await asyncio.sleep(0)
+
+    asyncio.run(run())
+
+
+def test_a_message_that_its_sender_takes_back_uses_up_no_credit():
+    """A reader would have none left in the end."""
+
+    async def scene(pair):
+        link = pair.client.open_receiver("there", "link")
+        link.grant(3)
+        await pair.turns()
+        (far,) = pair.peer.links
+        c = far._c
+        for number in range(10):
+            delivery = c.pn_delivery(far._pointer, str(number))
+            c.pn_link_send(far._pointer, b"begun")
+            pair.server.flush_soon()
+            await pair.turns()
+            c.pn_delivery_abort(delivery)
+            pair.server.flush_soon()
+            await pair.turns()
+        far.send(PAYLOAD, 1)
+        await pair.turns()
+        assert len(pair.here.messages) == 1
+        assert link.credit == far.credit == 3
+
+    played(scene)
+
+
+def test_a_reader_is_told_of_a_message_that_is_too_large_and_gets_the_next():
+    """An end of the link would bring the same message again, and again, and nothing else."""
+    came = []
+
+    async def scene(pair):
+        pair.here.received = lambda _, incoming: came.append(incoming)
+        pair.client._core._message_bytes_max = 100_000
+        link = pair.client.open_receiver("there", "link")
+        link.grant(3)
+        await pair.turns()
+        (far,) = pair.peer.links
+        far.send(bytes(450_000), 1)
+        far.send(PAYLOAD, 2)
+        await pair.turns(60)
+        large, good = came
+        assert (large.too_large, large.payload) == (True, b"")
+        assert (good.too_large, good.payload) == (False, PAYLOAD)
+        large.settle(Outcome(State.REJECTED))
+        good.settle(ACCEPTED)
+        await pair.turns()
+        assert pair.peer.outcomes == [(1, Outcome(State.REJECTED)), (2, ACCEPTED)]
+
+    played(scene)

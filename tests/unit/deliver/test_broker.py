@@ -223,3 +223,15 @@ async def test_a_window_full_of_forgotten_messages_is_replaced(bench):
     assert session.closed == 1
     assert [bench.answers[n].reason for n in range(1, 6)] == ["timeout"] * 5
     assert bench.answers[102].reason == "reset"
+
+
+@virtual
+async def test_what_a_session_could_not_send_is_not_forgotten_by_the_broker(bench):
+    """However much of it runs out of time: the connection stays."""
+    session = await bench.open()
+    session.on_publish = lambda flight: setattr(flight, "sent_s", 0.0)
+    for number in range(1, 11):
+        bench.send(number, timeout_s=2.0)
+    await asyncio.sleep(3.0)
+    assert {answer.reason for answer in list(bench.answers.values())[1:]} == {"timeout"}
+    assert session.closed == 0

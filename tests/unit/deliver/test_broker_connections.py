@@ -115,6 +115,40 @@ async def test_a_lost_connection_answers_what_was_in_flight_and_no_more(bench):
 
 
 @virtual
+async def test_what_a_session_had_not_sent_waits_for_the_next_one_in_its_order(bench):
+    """The end of a connection says nothing about messages that were not under way."""
+    session = await bench.open()
+    holds_back = {"2", "4"}
+
+    def publish(flight):
+        if flight.event.attributes["id"] in holds_back:
+            flight.sent_s = 0.0
+
+    session.on_publish = publish
+    for number in (1, 2, 3, 4):
+        bench.send(number)
+    session.lost(CUT)
+    assert bench.answers[1] == bench.answers[3] == CUT
+    bench.send(5)
+    await asyncio.sleep(1.0)
+    following = bench.broker.sessions[-1]
+    assert following.ids == ["2", "4", "5"]
+    for flight in following.published:
+        flight.answer(YES)
+    assert bench.answers[2] == bench.answers[4] == YES
+
+
+@virtual
+async def test_a_connection_that_ends_before_anything_is_sent_answers_all(bench):
+    """Otherwise they would follow one connection after the other until their time is over."""
+    session = await bench.open()
+    session.on_publish = lambda flight: setattr(flight, "sent_s", 0.0)
+    bench.send(1)
+    session.lost(CUT)
+    assert bench.answers[1] == CUT
+
+
+@virtual
 async def test_a_loss_is_told_as_often_as_the_client_likes(bench):
     """Only the first one counts, and an old connection's end does not touch the new one."""
     old = await bench.open()

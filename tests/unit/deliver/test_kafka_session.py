@@ -29,6 +29,7 @@ class FakeProducer:
         self.reports = []
         self.refusal = None
         self.polls = 0
+        self.poll_more = lambda: None
 
     def produce(self, topic, *, value, key, headers, on_delivery):
         """As the real one."""
@@ -48,6 +49,7 @@ class FakeProducer:
         reports, self.reports = self.reports, []
         for on_delivery, error in reports:
             on_delivery(error, None)
+        self.poll_more()
 
 
 class FakeLoop:
@@ -318,6 +320,26 @@ class TestBrokers:
         assert (end is not None) == bool(ends)
         assert set(asked) <= {"new.example", "2001:db9::7"}
         assert len(asked) == len(set(asked))
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            "{",
+            '{"brokers": {"a": {"nodename": 7}}}',
+            # A name that closes what it stands in, so that a broker behind it is not seen.
+            '{"brokers": {"a": {"nodename": "a:1"}}, "x": {"b": {"nodename": "b:1"}}}',
+        ],
+        ids=["cut", "types", "hidden"],
+    )
+    def test_whose_names_garble_what_is_said_end_the_connection(self, site, said):
+        """They are not taken for brokers that were checked, and stop nothing else."""
+        site.publish()
+        site.producer.report()
+        site.producer.poll_more = lambda: site.client._learn(said)
+        site.loop.turn()
+
+        assert site.codes == {0: "NO_ERROR"}
+        assert [answer.reason for answer in site.lost] == ["protocol"]
 
 
 def statistics(*names) -> str:

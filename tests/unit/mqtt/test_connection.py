@@ -5,7 +5,16 @@ import asyncio
 import pytest
 
 from distributary.errors import TransportError
-from distributary.mqtt import WRITTEN, Connection, Login, TooLargeError, Version, target
+from distributary.mqtt import (
+    PACKET_BYTES_MAX,
+    WRITTEN,
+    Connection,
+    Login,
+    TooLargeError,
+    Version,
+    target,
+)
+from distributary.mqtt._properties import variable
 
 YES = b"\x20\x03\x00\x00\x00"
 
@@ -17,12 +26,22 @@ class Wire:
         self.written = b""
         self.aborted = False
         self.closing = False
+        self.paused = False
 
     def write(self, block):
         self.written += block
 
-    def set_write_buffer_limits(self, high):
-        assert high == 0
+    def set_write_buffer_limits(self, high, low):
+        # TLS takes a buffer for full that has as many bytes as the limit: never 0.
+        assert (high, low) == (1, 0)
+
+    def pause_reading(self):
+        assert not self.paused
+        self.paused = True
+
+    def resume_reading(self):
+        assert self.paused
+        self.paused = False
 
     def abort(self):
         self.aborted = True
@@ -83,10 +102,10 @@ class Timers:
 class Opened:
     """A connection that is logged in, with everything around it."""
 
-    def __init__(self, version=Version.V5, connack=None):
+    def __init__(self, version=Version.V5, connack=None, **login):
         self.listener = Listener()
         self.wire = Wire()
-        self.connection = Connection(Login(version, "me"), self.listener)
+        self.connection = Connection(Login(version, "me", **login), self.listener)
         self.timers = self.connection._loop = Timers(asyncio.get_running_loop())
         self.connection.connection_made(self.wire)
         yes = YES if version is Version.V5 else b"\x20\x02\x00\x00"
@@ -161,6 +180,160 @@ def test_qos_2_takes_two_exchanges():
     run(scenario)
 
 
+def test_qos_0_is_not_answered_where_it_was_dropped():
+    """A write that fails ends the connection: the end is its answer."""
+
+    async def scenario():
+        it = Opened()
+        await it.connection.opened()
+        it.publish(0)
+        it.wire.closing = True  # as a transport is after a write that failed
+        await turn()
+        it.connection.resume_writing()
+        assert it.listener.settled_ones == []
+        assert it.connection.in_flight == 1
+        it.connection.connection_lost(BrokenPipeError("gone"))
+        assert len(it.listener.ends) == 1
+
+    run(scenario)
+
+
+def test_who_asks_without_reading_is_not_read():
+    """A flood of PUBREL whose answers nobody takes would fill the memory."""
+
+    async def scenario():
+        it = Opened()
+        it.connection.pause_writing()
+        flood = b"\x62\x02\x00\x01" * 1_000
+        blocks = 0
+        while not it.wire.paused:
+            it.connection.data_received(flood)
+            blocks += 1
+        assert 10 < blocks < 20
+        it.connection.pause_reading()
+        it.connection.resume_reading()
+        assert it.wire.paused
+        it.connection.resume_writing()
+        assert not it.wire.paused
+
+    run(scenario)
+
+
+def test_a_silent_broker_that_takes_nothing_is_given_up():
+    """Not read, since it takes nothing: this is no excuse for its silence."""
+
+    async def scenario():
+        it = Opened()
+        await it.connection.opened()
+        it.connection.pause_writing()
+        it.connection.data_received(b"\x62\x02\x00\x01" * 20_000)
+        assert it.wire.paused
+        for _ in range(4):
+            it.timers.tick()
+        assert len(it.listener.ends) == 1
+
+    run(scenario)
+
+
+@pytest.mark.slow
+def test_identifiers_begin_anew_after_the_last():
+    """There are 65,535 of them; none is 0 (2.2.1)."""
+
+    async def scenario():
+        it = Opened()
+        for number in (*range(1, 65_536), 1, 2):
+            it.publish(1, "x", b"")
+            assert list(it.connection._flying.acked) == [number]
+            it.connection.data_received(b"\x40\x02" + number.to_bytes(2, "big"))
+        assert len(it.listener.settled_ones) == 65_537
+
+    run(scenario)
+
+
+@pytest.mark.slow
+def test_without_a_free_identifier_nothing_is_sent():
+    """An error, and no endless search; windows keep far below."""
+
+    async def scenario():
+        it = Opened()
+        for _ in range(65_535):
+            it.publish(2, "x", b"")
+        with pytest.raises(RuntimeError):
+            it.publish(1, "y", b"")
+        assert it.connection.in_flight == 65_535
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    "stray",
+    [b"\x40\x02\x00\x01", b"\x70\x02\x00\x01", b"\x50\x03\x00\x02\x87", b"\x40\x03\x00\x02\x87"],
+    ids=["puback", "pubcomp-too-early", "pubrec-unknown", "puback-unknown"],
+)
+def test_an_answer_of_another_kind_settles_nothing(stray):
+    """QoS 2 has its own two; the exchange goes on after it."""
+
+    async def scenario():
+        it = Opened()
+        it.publish(2)
+        await turn()
+        it.wire.take()
+        it.connection.data_received(stray)
+        assert it.listener.settled_ones == []
+        it.connection.data_received(b"\x50\x02\x00\x01" * 2)
+        await turn()
+        assert it.wire.take() == b"\x62\x02\x00\x01"
+        it.connection.data_received(b"\x50\x03\x00\x01\x87")  # it was taken: no second judgement
+        assert it.listener.settled_ones == []
+        it.connection.data_received(b"\x70\x02\x00\x01" * 2)
+        assert it.listener.settled_ones == [("a", 0, "")]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 7])
+def test_packets_may_be_cut_anywhere(size):
+    """What comes in pieces is put together, whatever the pieces."""
+    said = (
+        b"\x40\x02\x00\x01"
+        b"\x50\x02\x00\x02"
+        b"\xd0\x00"
+        b"\x40\x0a\x00\x03\x97\x06\x1f\x00\x03abc"
+        b"\x32\x80\x02\x00\x01t\x00\x09\x00" + b"x" * 250 + b"\x70\x02\x00\x02"
+    )
+
+    async def scenario():
+        it = Opened()
+        for qos, token in ((1, "a"), (2, "b"), (1, "c")):
+            it.publish(qos, token)
+        for at in range(0, len(said), size):
+            it.connection.data_received(said[at : at + size])
+        assert it.listener.settled_ones == [("a", 0, ""), ("c", 0x97, "abc"), ("b", 0, "")]
+        (publication,) = it.listener.publications
+        assert (publication.packet_id, publication.payload) == (9, b"x" * 250)
+        assert it.connection.in_flight == 0
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("size", [97, 1_000, 70_000, 1_000_000])
+def test_a_message_that_is_too_large_is_let_go_in_any_pieces(size):
+    """Its head is told, nothing of the rest is kept, and what follows is read."""
+    body = b"\x00\x01t\x00\x09" + b"x" * 300_000
+    said = b"\x32" + variable(len(body)) + body + b"\x32\x06\x00\x01t\x00\x0ay"
+
+    async def scenario():
+        it = Opened(Version.V3, packet_bytes_max=100_000)
+        for at in range(0, len(said), size):
+            it.connection.data_received(said[at : at + size])
+            assert len(it.connection._in) <= 65_536 + size
+        large, small = it.listener.publications
+        assert (large.packet_id, large.payload, large.fault.code) == (9, None, "too-large")
+        assert (small.packet_id, small.payload) == (10, b"y")
+
+    run(scenario)
+
+
 def test_packet_identifiers_in_use_are_passed_over():
     """A message that is never acknowledged keeps its own."""
 
@@ -203,7 +376,6 @@ def test_does_not_take_its_own_pause_for_silence():
 
     async def scenario():
         it = Opened()
-        it.wire.pause_reading = it.wire.resume_reading = lambda: None
         await it.connection.opened()
         it.connection.pause_reading()
         for _ in range(10):
@@ -222,7 +394,10 @@ def test_keeps_to_the_keepalive_that_the_broker_asks_for():
 
     async def scenario():
         it = Opened(connack=b"\x20\x06\x00\x00\x03\x13\x00\x04")
-        assert it.timers.tick() == 5.0  # set before the login
+        (_, set_before_the_login), _ = it.timers.pending
+        assert set_before_the_login.cancelled()
+        del it.timers.pending[0]
+        assert it.timers.tick() == 2.0
         assert it.timers.tick() == 2.0
 
     run(scenario)
@@ -233,10 +408,22 @@ def test_a_message_larger_than_the_broker_takes_is_not_sent():
 
     async def scenario():
         it = Opened(connack=b"\x20\x08\x00\x00\x05\x27\x00\x00\x00\x40")
-        it.publish(1, payload=b"x" * (64 - 5 - 6))
+        it.publish(1, payload=b"x" * (64 - 8))
+        await turn()
+        assert len(it.wire.take()) == 64
         with pytest.raises(TooLargeError):
-            it.publish(1, payload=b"x" * (64 - 5 - 5))
+            it.publish(1, payload=b"x" * (64 - 7))
         assert it.connection.in_flight == 1
+
+    run(scenario)
+
+
+def test_no_packet_is_larger_than_its_length_can_say():
+    """Whatever the broker says that it takes (2.1.4)."""
+
+    async def scenario():
+        it = Opened(connack=b"\x20\x08\x00\x00\x05\x27\xff\xff\xff\xff")
+        assert it.connection.packet_bytes_max == PACKET_BYTES_MAX == 0x0F_FF_FF_FF
 
     run(scenario)
 

@@ -6,7 +6,7 @@ from paho.mqtt.properties import Properties as PahoProperties
 
 from distributary.mqtt import Login, PacketError, Version, connect, target
 from distributary.mqtt import _packets as packets
-from distributary.mqtt._properties import Reader, variable
+from distributary.mqtt._properties import PROPERTIES_MAX, Reader, variable
 
 
 @pytest.mark.parametrize(
@@ -121,6 +121,50 @@ def test_properties_that_break_the_standard_are_refused(block):
     """Section 2.2.2 and 1.5.4."""
     with pytest.raises(PacketError):
         packets.read_connack(Version.V5, b"\x00\x00" + block)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        b"\x04\x1f\x00\x01\xff",
+        b"\x05\x26\x00\x00\x00\x01",
+        b"\x02\x7f\x00",
+        b"\x09\x00",
+        variable(5 * 1_025) + b"\x26\x00\x00\x00\x00" * 1_025,
+    ],
+    ids=["not-utf-8", "user-cut-off", "unknown", "block-cut-off", "too-many"],
+)
+def test_a_message_whose_properties_cannot_be_read_can_be_acknowledged(block):
+    """Its publisher wrote them, and it would come again on every connection that it ends."""
+    publication = packets.read_publication(Version.V5, 0x32, b"\x00\x01t\x00\x05" + block)
+    assert (publication.packet_id, publication.payload) == (5, None)
+    assert publication.fault.code == "malformed"
+
+
+def test_a_topic_that_is_not_utf_8_is_shown_as_far_as_it_goes():
+    """It is for people alone."""
+    assert packets.read_publication(Version.V3, 0x30, b"\x00\x02a\xffx").topic == "a\ufffd"
+
+
+def test_as_many_properties_are_read_as_an_event_can_need():
+    """And far more; not as many as fit into a packet."""
+    block = b"\x26\x00\x01a\x00\x00" * PROPERTIES_MAX
+    assert len(Reader(variable(len(block)) + block).properties().user) == PROPERTIES_MAX
+    block += b"\x26\x00\x01a\x00\x00"
+    with pytest.raises(PacketError):
+        Reader(variable(len(block)) + block).properties()
+
+
+def test_retained_messages_are_wanted_of_new_subscriptions_alone():
+    """Retain Handling 1 (3.8.3.1): not again with each connection. MQTT 3 has the QoS alone."""
+    assert packets.subscribe(Version.V5, 1, "t", 2) == b"\x82\x07\x00\x01\x00\x00\x01t\x12"
+    assert packets.subscribe(Version.V3, 1, "t", 2) == b"\x82\x06\x00\x01\x00\x01t\x02"
+
+
+def test_the_words_of_a_broker_are_cut():
+    """They may have 65,535 bytes, and end in logs."""
+    raw = b"\x00\x01\x97" + variable(3 + 60_000) + b"\x1f\xea\x60" + b"x" * 60_000
+    assert packets.read_acknowledgement(Version.V5, raw) == (1, 0x97, "x" * 256)
 
 
 def test_a_message_without_an_identifier_is_refused():

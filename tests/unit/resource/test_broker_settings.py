@@ -223,7 +223,10 @@ def test_what_is_no_certificate_is_refused_and_not_repeated(parse, faults_of, au
     """A key that was pasted along would be shown to every reader."""
     key = authority.server().key.read_text()
     block = "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----"
-    for bad in (key, authority.ca_certs + key, "x", block.format("AAAA"), block.format("")):
+    good = authority.ca_certs
+    cut = good + block.partition("\n{}")[0] + "\nAAAA"
+    damaged = good + block.format("A!A")
+    for bad in (key, good + key, "x", block.format("AAAA"), block.format(""), cut, damaged):
         found = faults_of(sink="https://e.com/", protocolsettings={"cacerts": bad})
         assert found == [(f"{S}.cacerts", "value")]
     with pytest.raises(ResourceError, match="keys never belong here") as caught:

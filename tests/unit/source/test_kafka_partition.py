@@ -9,12 +9,14 @@ from distributary.source.consumers import kafka
 from distributary.source.consumers._kafka_partition import Partition
 
 
-def test_nothing_is_committed_before_anything_is_settled():
-    """A group that has committed nothing begins where it is told."""
+def test_where_a_group_has_begun_is_kept():
+    """Else one that begins at the end of a topic would begin at another end after a crash."""
     partition = Partition(0)
+    assert partition.done is None
+
     partition.take(7)
 
-    assert (partition.done, partition.unsettled) == (None, 1)
+    assert (partition.done, partition.unsettled) == (7, 1)
 
 
 def test_the_first_message_that_is_not_settled_holds_the_others_back():
@@ -25,7 +27,7 @@ def test_the_first_message_that_is_not_settled_holds_the_others_back():
 
     partition.settle(7)
     partition.settle(4)
-    assert (partition.done, partition.unsettled) == (None, 1)
+    assert (partition.done, partition.unsettled) == (3, 1)
 
     partition.settle(3)
     assert (partition.done, partition.unsettled) == (8, 0)
@@ -49,7 +51,7 @@ def test_any_order_of_settling(seed):
             waiting.append(offset)
             offset += 1
         assert partition.unsettled == len(waiting)
-        assert partition.done == (min(waiting, default=offset) or None)
+        assert partition.done == min(waiting, default=offset)
     for done in waiting:
         partition.settle(done)
     assert partition.done == offset

@@ -10,6 +10,7 @@ from distributary.cli._serve import load_settings
 from distributary.errors import SettingsError
 from distributary.source import PROTOCOLS, read_tables, secret_variables
 from distributary.source._tables import SECRET_BYTES_MAX, SOURCES_MAX
+from distributary.testing.servers import Authority
 
 SECRET = "s3cret-canary"
 URIS = {
@@ -19,6 +20,12 @@ URIS = {
     "KAFKA": "kafka://k1.example:9092,k2.example:9092",
     "NATS": "nats://broker.example",
 }
+
+
+@pytest.fixture(autouse=True)
+def _amqp_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it is or not: nothing is connected here."""
+    monkeypatch.setattr("distributary.amqp.AVAILABLE", True)
 
 
 def _table(protocol: str = "NATS", **more: Any) -> dict[str, Any]:
@@ -75,6 +82,8 @@ def test_the_path_of_a_uri_may_name_the_place() -> None:
     assert not faults
     assert [spec.place for spec in specs] == ["orders", "my queue"]
     assert not _faults_of_both(kafka | {"topicname": "orders"})
+    slashed = {"name": "b", "protocol": "AMQP", "uri": "amqp://h/queues/a"}
+    assert not _faults_of_both(slashed | {"address": "/queues/a"})
     assert "the path of the URI names another" in _one_fault(kafka | {"topicname": "other"})
 
 
@@ -263,6 +272,29 @@ def test_certificates_that_are_none_are_a_fault(tmp_path: Path) -> None:
     file = tmp_path / "ca.pem"
     file.write_text("no certificate")
     assert "expected PEM" in _one_fault(_table(cacerts_file=str(file)))
+
+
+def test_certificates_may_stand_between_comments_in_any_language(tmp_path: Path) -> None:
+    """As in bundles: what is handed on has the certificates alone, which TLS takes."""
+    pem = Authority(tmp_path).ca_certs
+    file = tmp_path / "bundle.pem"
+    file.write_text(f"# F\u0151tan\u00fas\u00edtv\u00e1ny\n{pem}", encoding="utf-8")
+    (spec,), faults = read_tables([_table(cacerts_file=str(file))], {})
+    assert not faults
+    assert spec.ca_certs == pem.strip()
+
+
+def test_amqp_without_its_library_is_a_fault_beside_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At the start: the process of the sources would end with it, and no other source would run."""
+    monkeypatch.setattr("distributary.amqp.AVAILABLE", False)
+    faults = _faults(_table("AMQP", address="\n"))
+    assert [fault.partition(" ")[0] for fault in faults] == [
+        "sources[0].protocol",
+        "sources[0].address",
+    ]
+    assert "distributary[amqp]" in faults[0]
 
 
 def test_variables_of_secrets_are_known_so_that_other_processes_do_not_get_them() -> None:

@@ -45,6 +45,10 @@ REQUEST_CREDIT: Final = 4
 """Requests that one link may have sent without an answer: the next one is here when one is done,
 and memory holds few bodies of the largest size."""
 
+WAITING_MAX: Final = REQUEST_LINKS_MAX * REQUEST_CREDIT
+"""Requests of one connection that wait: as many as its links may have sent. A client that opens
+links anew to send more is cut."""
+
 ANSWER_LINKS_MAX: Final = 16
 """Links of one connection that answers go by; a client needs one."""
 
@@ -72,12 +76,22 @@ class Conversation:
         self._waiting: deque[Incoming] = deque()
         self._work: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
-        self._opened = self._ended = self._writing = False
+        self._opened = self._ended = self._writing = self._stopping = False
 
     def expect_opening(self) -> None:
         """By now the client must have opened the connection; otherwise it is cut."""
         if not self._opened and not self._ended:
             self.engine.abort()
+
+    def stop(self) -> None:
+        """Say goodbye when the request under way is answered; begin no other."""
+        self._stopping = True
+        self._waiting.clear()
+        if self._work is None:
+            self._say_goodbye()
+
+    def _say_goodbye(self) -> None:
+        self.engine.close("amqp:connection:forced", "the server stops")
 
     # -- what the engine calls ----------------------------------------------------------------
 
@@ -105,6 +119,11 @@ class Conversation:
 
     def received(self, _link: Link, incoming: Incoming) -> None:
         """See ``amqp.Handler``."""
+        if self._stopping:
+            return
+        if len(self._waiting) >= WAITING_MAX:
+            self.engine.abort()
+            return
         self._waiting.append(incoming)
         if self._work is None:
             self._begin_work()
@@ -182,6 +201,8 @@ class Conversation:
             self.engine.abort()
         elif self._ended:
             self._over(self)
+        elif self._stopping:
+            self._say_goodbye()
         elif self._waiting:  # came in the turn of the loop in which the work ended
             self._begin_work()
 

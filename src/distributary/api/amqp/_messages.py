@@ -1,5 +1,6 @@
 """Requests and answers of the Subscriptions API as AMQP messages. Pure: no links, no I/O."""
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,7 +19,7 @@ from distributary.api._parameters import (
 from distributary.api._problem_details import PROBLEM_TYPE, Problem
 from distributary.control import NO_PRECONDITION, Precondition
 from distributary.errors import Fault, RequestError, ResourceError
-from distributary.resource import RESOURCE_BYTES_MAX, decode_json
+from distributary.resource import FAULTS_MAX, RESOURCE_BYTES_MAX, decode_json
 
 DISCOVER: Final = "Discover"
 """The operation that names the others (3.2.5), as ``OPTIONS`` does over HTTP."""
@@ -26,6 +27,9 @@ DISCOVER: Final = "Discover"
 ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024
 """A list is cut after about so many bytes, some 5,000 subscriptions, with ``next`` to go on from:
 an answer is one message, and a message stands in memory as a whole."""
+
+NAME_CHARS_SHOWN: Final = 60
+"""Characters of an unknown property's name that an answer repeats."""
 
 _JSON: Final = "application/json"
 
@@ -102,7 +106,7 @@ def read_request(message: AmqpMessage) -> tuple[Operation | None, AmqpCall]:
     operation = given.pop("operation", None)
     if not isinstance(operation, str) or operation not in _TAKEN:
         raise ResourceError([_operation_fault(operation)])
-    faults = list(_property_faults(operation, given))
+    faults = list(itertools.islice(_property_faults(operation, given), FAULTS_MAX))
     if faults:
         raise ResourceError(faults)
     call = AmqpCall(
@@ -178,7 +182,8 @@ def _property_faults(operation: str, given: Mapping[str, Any]) -> Iterator[Fault
     for name, value in given.items():
         if name not in known:
             takes = ", ".join(sorted(known)) or "no others"
-            yield Fault(name, "unknown", f"{operation} does not take it; it takes: {takes}")
+            shown = name[:NAME_CHARS_SHOWN]
+            yield Fault(shown, "unknown", f"{operation} does not take it; it takes: {takes}")
         elif name == "limit":
             if _limit(given) is None:
                 yield Fault(name, "value", LIMIT_EXPECTED)

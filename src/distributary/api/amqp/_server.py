@@ -54,7 +54,7 @@ class AmqpServer:
         if self._server is not None:
             self._server.close()
         for conversation in tuple(self._conversations):
-            conversation.engine.close("amqp:connection:forced", "the server stops")
+            conversation.stop()
         await self._wait_quiet()
         for conversation in tuple(self._conversations):
             conversation.engine.abort()

@@ -1,17 +1,14 @@
 """``protocolsettings.cacerts``: certificates that a sink is trusted by, besides the system's."""
 
 import re
-import ssl
 from typing import Final
 
+from distributary.resource._certificates import certificates_in
 from distributary.resource._faults import Faults
 
 CA_CERTS_CHARS_MAX: Final = 64 * 1024
 """Longest ``cacerts``: some thirty certificates. A sink is signed by one or two."""
 
-_BLOCK = re.compile(
-    r"-----BEGIN CERTIFICATE-----\s+[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----", re.ASCII
-)
 _BEGIN = re.compile(r"-----BEGIN ([^-]*)-----")
 
 
@@ -31,10 +28,7 @@ def realize_certificates(faults: Faults, path: str, value: object) -> str | None
         message = "there is something else than certificates in it; keys never belong here"
         faults.add(path, "value", message)
         return None
-    blocks = "\n".join(_BLOCK.findall(text))
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=blocks)
-    except (ssl.SSLError, ValueError):  # the latter: there is none
+    certificates = certificates_in(text)
+    if certificates is None:
         faults.add(path, "value", "expected one or more X.509 certificates in PEM")
-        return None
-    return blocks
+    return certificates

@@ -71,8 +71,7 @@ def _address(
     named = None if sink is None else sink.place
     if "address" in written:
         address = check_amqp_address(faults, path, written["address"])
-        # Some brokers' addresses begin with a slash, which the path of a URI has anyway.
-        if address is not None and named is not None and address not in {named, f"/{named}"}:
+        if address is not None and sink is not None and not sink.agrees_with(address):
             faults.add(path, "conflict", "differs from what the path of the sink names")
         return address
     if named is None and sink is not None:

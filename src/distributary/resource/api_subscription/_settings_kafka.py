@@ -64,7 +64,7 @@ def _topic(
     named = None if sink is None else sink.place
     if "topicname" in written:
         topic = check_kafka_topic(faults, path, written["topicname"])
-        if topic is not None and named is not None and topic != named:
+        if topic is not None and sink is not None and not sink.agrees_with(topic):
             faults.add(path, "conflict", "differs from what the path of the sink names")
         return topic
     if named is None and sink is not None:

@@ -8,7 +8,8 @@ class Partition:
 
     Attributes:
         number: Of the partition.
-        done: The offset to commit: everything before it is settled; None: nothing was.
+        done: The offset to commit: everything from the first message taken to before it is settled.
+            None: nothing was taken.
         unsettled: Messages taken and not settled.
         ours: False once it was given to another member; what is settled later counts no more.
     """
@@ -24,7 +25,13 @@ class Partition:
         self._settled: set[int] = set()
 
     def take(self, offset: int) -> None:
-        """Take note of a message; offsets only grow, and may leave some out."""
+        """Take note of a message; offsets only grow, and may leave some out.
+
+        The first one is where its group has begun, which must stand: one that has committed
+        nothing, and begins at the end of a topic, would begin at another end the next time.
+        """
+        if self.done is None:
+            self.done = offset
         self._taken.append(offset)
         self.unsettled += 1
 

@@ -113,7 +113,7 @@ class _Reading(Connection):
     def received(self, link: amqp.Link, incoming: amqp.Incoming) -> None:
         """Hand the message over; the broker hears what became of it when it is settled."""
         self._count += 1
-        event, fault = _decoded(incoming.payload)
+        event, fault = _decoded(incoming)
 
         def settle(settlement: Settlement) -> None:
             incoming.settle(_OUTCOMES[settlement])
@@ -133,9 +133,12 @@ class _Reading(Connection):
             self.over.set_result(answer_of_connection(ended))
 
 
-def _decoded(payload: bytes) -> tuple[Event | None, EventError | None]:
+def _decoded(incoming: amqp.Incoming) -> tuple[Event | None, EventError | None]:
+    if incoming.too_large:
+        text = f"a message is larger than {amqp.MESSAGE_BYTES_MAX:,} bytes"
+        return None, EventError([Fault("$", "too-large", text)])
     try:
-        return binding.decode(amqp.decode_message(payload)), None
+        return binding.decode(amqp.decode_message(incoming.payload)), None
     except amqp.AmqpError as error:
         return None, EventError([Fault("$", "encoding", f"no AMQP message: {error}")])
     except EventError as error:

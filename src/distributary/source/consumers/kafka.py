@@ -24,6 +24,9 @@ SESSION_MS: Final = 6_000
 """A member that is silent for so long has left the group, and its partitions go to others: the
 least that brokers allow. A server that was killed is replaced after so long."""
 
+HEARTBEAT_MS: Final = SESSION_MS // 3
+"""How often a member says that it is there, and is told that partitions are to move."""
+
 COMMIT_S: Final = 0.5
 """How often offsets are committed: what a crash makes come twice, at most."""
 
@@ -74,7 +77,6 @@ class _KafkaConsumer:
             await reading.ended
         finally:
             await reading.stop()
-            client.forget()
 
 
 def _settings(spec: SourceSpec) -> dict[str, Any]:
@@ -86,14 +88,14 @@ def _settings(spec: SourceSpec) -> dict[str, Any]:
         "enable.auto.offset.store": False,
         "partition.assignment.strategy": "cooperative-sticky",
         "session.timeout.ms": SESSION_MS,
-        "heartbeat.interval.ms": SESSION_MS // 3,
+        "heartbeat.interval.ms": HEARTBEAT_MS,
         "queued.max.messages.kbytes": FETCHED_KIB_MAX,
         "allow.auto.create.topics": False,
     }
 
 
 class _Reading:
-    """One consumer, polled on a thread of its own.
+    """One consumer, polled on a thread of its own, and ended once the thread has.
 
     Attributes:
         ended: Fails with why it ended.
@@ -144,7 +146,10 @@ class _Reading:
         error = TransportError("closed", "The source was stopped")
         try:
             self._consumer.subscribe(
-                [self._topic], on_revoke=self._on_revoked, on_lost=self._on_lost
+                [self._topic],
+                on_assign=self._on_assigned,
+                on_revoke=self._on_revoked,
+                on_lost=self._on_lost,
             )
             while not self._stopping:
                 self._read_some()
@@ -153,10 +158,14 @@ class _Reading:
             error = _error(answer_of(refused.args[0]))
         except TransportError as ended:
             error = ended
-        except RuntimeError as closed:  # the client was closed meanwhile: the goodbye took too long
-            error = TransportError("closed", str(closed))
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._finished, error)
+        except Exception as bug:  # noqa: BLE001 - ours or the client's: nobody reads any more
+            error = TransportError("protocol", f"The client cannot go on: {type(bug).__name__}")
+        self._call_soon(self._finished, error)
+
+    def _call_soon(self, call: Callable[..., None], *arguments: Any) -> None:
+        """Have *call* called on the loop, unless that has ended."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(call, *arguments)
 
     def _read_some(self) -> None:
         """Take as many messages as there is room for, and commit what was settled."""
@@ -170,11 +179,11 @@ class _Reading:
         if room > 0 or self._paused:
             records = self._poll(max(1, room))
             if records:
-                self._loop.call_soon_threadsafe(self._hand_over, records)
+                self._call_soon(self._hand_over, records)
         if self._clock.monotonic_s() >= self._commit_due_s:
             self._commit()
             self._commit_due_s = self._clock.monotonic_s() + COMMIT_S
-            self._loop.call_soon_threadsafe(self._look)
+            self._call_soon(self._look)
 
     def _poll(self, count: int) -> list[tuple[Partition, Any]]:
         """Up to *count* records, as soon as there is one."""
@@ -218,6 +227,11 @@ class _Reading:
         with contextlib.suppress(KafkaException):
             self._consumer.commit(offsets=offsets, asynchronous=False)
             self._committed |= due
+
+    def _on_assigned(self, consumer: Any, partitions: Sequence[Any]) -> None:
+        consumer.incremental_assign(partitions)
+        if self._paused:
+            consumer.pause(partitions)  # as those that were there already
 
     def _on_revoked(self, _consumer: Any, partitions: Sequence[Any]) -> None:
         self._commit()
@@ -267,6 +281,7 @@ class _Reading:
         return Message(event, fault, f"{self._topic}[{partition.number}]@{offset}", settle)
 
     def _finished(self, error: TransportError) -> None:
+        self._client.forget()  # not before: its thread may still have been inside
         self._gone.set()
         self._end(error)
 

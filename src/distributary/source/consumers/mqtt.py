@@ -10,6 +10,7 @@ Source:
 """
 
 import asyncio
+import contextlib
 import functools
 from collections import deque
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from distributary import mqtt
 from distributary.clock import Clock
 from distributary.deliver import Connector, Destination
 from distributary.deliver.transports.mqtt import VERSIONS, checked, login_names, open_connection
-from distributary.errors import EventError, Fault, TransportError
+from distributary.errors import EventError, TransportError
 from distributary.event import Event
 from distributary.mqtt import Connection, End, Granted, Login, Publication
 from distributary.source._port import Consumer, Message, Settlement, SourceSpec
@@ -35,6 +36,12 @@ told and leaves larger ones out; one of MQTT 3 is let go piece by piece, and cou
 
 QOS: Final = 1
 """Where the source does not say: a message waits until it is acknowledged."""
+
+DIAL_S_MAX: Final = 10.0
+"""Longest time to connect, log in and subscribe; as deliveries have to connect."""
+
+GOODBYE_S_MAX: Final = 1.0
+"""Longest time for a goodbye: a broker that does not take it is left without one."""
 
 UNSETTLED_MAX: Final = 65_535
 """Packet identifiers allow no more."""
@@ -61,27 +68,38 @@ class MqttConsumer:
 
     async def run(self, take: Callable[[Message], None], unsettled_max: int) -> None:
         """Connect and read; see ``source.Consumer``."""
-        spec = self._spec
-        qos = int(spec.options.get("qos", QOS))
         unsettled_max = min(unsettled_max, UNSETTLED_MAX)
-        login = self._login(unsettled_max)
-        reading = _Reading(login, take, unsettled_max)
-        connection = reading.connection
-        destination = Destination(spec.uri, protocol=spec.protocol, ca_certs=spec.ca_certs)
-        endpoint = self._connector.endpoint_of(destination)
+        reading = _Reading(self._login(unsettled_max), take, unsettled_max)
         try:
-            connack = await open_connection(self._connector, endpoint, connection)
-            if connack.code:
-                why = connack.properties.texts.get(mqtt.REASON, "")
-                text = f"The broker refused the login: {connack.code:#04x} {why}"
-                raise TransportError("refused", text.rstrip())
-            granted = await _subscribed(connection, spec.place, qos)
-            if granted.code >= mqtt.FAILURE:
-                text = f"The broker refused {spec.place}: {granted.code:#04x} {granted.text}"
-                raise TransportError("refused", text.rstrip())
+            try:
+                async with asyncio.timeout(DIAL_S_MAX):
+                    await self._begin(reading.connection)
+            except TimeoutError:
+                text = f"No subscription within {DIAL_S_MAX:g} s"
+                raise TransportError("timeout", text) from None
             await reading.ended_by()
         finally:
-            await connection.close()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GOODBYE_S_MAX):
+                    await reading.connection.close()
+
+    async def _begin(self, connection: Connection[None]) -> None:
+        """Connect, log in and subscribe.
+
+        Raises:
+            TransportError: One of them was refused.
+        """
+        spec = self._spec
+        destination = Destination(spec.uri, protocol=spec.protocol, ca_certs=spec.ca_certs)
+        endpoint = self._connector.endpoint_of(destination)
+        connack = await open_connection(self._connector, endpoint, connection)
+        if connack.code:
+            why = f"The broker refused the login: {connack.code:#04x} {connack.properties.reason}"
+            raise TransportError("refused", why.rstrip())
+        granted = await _subscribed(connection, spec.place, int(spec.options.get("qos", QOS)))
+        if granted.code >= mqtt.FAILURE:
+            why = f"The broker refused {spec.place}: {granted.code:#04x} {granted.text}"
+            raise TransportError("refused", why.rstrip())
 
     def _login(self, unsettled_max: int) -> Login:
         spec = self._spec
@@ -175,8 +193,8 @@ class _Reading:
     def _decoded(self, publication: Publication) -> tuple[Event | None, EventError | None]:
         payload = publication.payload
         if payload is None:
-            message = f"the message is larger than {MESSAGE_BYTES_MAX} bytes"
-            return None, EventError([Fault("$", "too-large", message)])
+            assert publication.fault is not None
+            return None, EventError([publication.fault])
         properties = publication.properties
         content_type = properties.texts.get(mqtt.CONTENT_TYPE)
         try:

@@ -107,7 +107,8 @@ async def _assert_none_lost_or_doubled(rig: Rig, answers: list[Answer]) -> None:
     for number, answer in enumerate(answers):
         if number not in acknowledged:
             _assert_broken(answer)
-    await arrived(rig, len(acknowledged) + 1)
+    # Without acknowledgements some are lost, and waiting for them would be in vain.
+    await arrived(rig, len(acknowledged) + 1 if rig.acknowledged else 0)
     came = Counter(numbers(rig.arrived()))
     assert all(count == 1 for count in came.values()), came
     assert not rig.acknowledged or acknowledged <= came.keys(), acknowledged - came.keys()

@@ -27,8 +27,6 @@ class Cut:
     def __init__(self, target: int) -> None:
         self.port = free_port()
         self._target = target
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -117,6 +115,8 @@ class Cut:
 
     def __enter__(self) -> Self:
         """Start relaying."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self.open_door()
         return self

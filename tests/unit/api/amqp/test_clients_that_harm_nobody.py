@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from distributary.amqp import AmqpMessage, Engine, Link, Outcome
+from distributary.amqp import AmqpMessage, Engine, Link, Outcome, encode_message
 from distributary.api.amqp import (
     ANSWER_LINKS_MAX,
     CONNECTIONS_MAX,
@@ -163,6 +163,30 @@ def test_who_does_not_read_holds_one_answer(served, good):
     served.run(ask)
 
 
+def test_who_opens_links_anew_to_send_more_is_cut(served, quiet):
+    """What a link had sent waits on when the link has gone: it counts all the same."""
+
+    async def ask() -> None:
+        greedy = served.connect(credit=0)
+        await quiet()
+        for number in range(3 * REQUEST_LINKS_MAX):
+            for _ in range(REQUEST_CREDIT):
+                said = {"message_id": 1, "reply_to": greedy.reply_to}
+                request = AmqpMessage(b"", {"operation": "Query"}, **said)
+                greedy._asking.send(encode_message(request), number)
+            await quiet()
+            if greedy.ended.done():
+                break
+            greedy._asking.close()
+            greedy.engine.open_sender("subscriptions", f"requests{number}")
+            await quiet()
+        assert number == REQUEST_LINKS_MAX
+        assert (await greedy.ended).cause == "lost"
+        assert (await served.connect().ask("Discover")).status == "ok"
+
+    served.run(ask)
+
+
 def test_an_answer_larger_than_its_link_takes_ends_that_link(served, good):
     """The request is done, and the reason says what was too large."""
 
@@ -286,6 +310,35 @@ def test_a_connection_that_does_not_open_is_cut(served, quiet, monkeypatch):
         assert (await client.ask("Discover")).status == "ok"
 
     served.run(connect)
+
+
+def test_a_server_that_stops_answers_what_is_under_way(served, good, monkeypatch):
+    """And begins nothing more; then it says goodbye."""
+    asked, go_on = asyncio.Event(), asyncio.Event()
+    retrieve = served.subscriptions.retrieve
+
+    async def slow(id_: str) -> object:
+        asked.set()
+        await go_on.wait()
+        return await retrieve(id_)
+
+    async def stop() -> None:
+        client = served.connect()
+        await client.ask("Update", good(), id="mine")
+        monkeypatch.setattr(served.subscriptions, "retrieve", slow)
+        under_way = asyncio.ensure_future(client.ask("Retrieve", id="mine"))
+        behind = asyncio.ensure_future(client.ask("Delete", id="mine"))
+        await asked.wait()
+        stopping = asyncio.ensure_future(served.server.close())
+        await asyncio.sleep(0)
+        go_on.set()
+        assert (await under_way).status == "ok"
+        with pytest.raises(ConnectionError, match="amqp:connection:forced"):
+            await behind
+        await stopping
+        assert await retrieve("mine")
+
+    served.run(stop)
 
 
 def test_a_server_that_stops_says_so(served, good):

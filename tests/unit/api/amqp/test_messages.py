@@ -75,6 +75,12 @@ def test_what_cannot_be_followed_is_named(properties, faults):
     assert refused(**properties) == faults
 
 
+def test_an_answer_to_nonsense_is_no_longer_than_people_read():
+    """However long the names, and however many."""
+    assert refused(operation="Query", **{"n" * 5_000: 1}) == {"n" * 60: "unknown"}
+    assert len(refused(operation="Query", **{f"n{number}": 1 for number in range(500)})) == 100
+
+
 def test_what_tracing_adds_is_no_question():
     """W3C Trace Context and Baggage are on messages of clients that know nothing of it."""
     call = asked(operation="Query", traceparent="00-1-2-01", tracestate="a=b", baggage="c=d")[1]

@@ -11,9 +11,9 @@ from distributary.clock import Clock
 from distributary.deliver._broker import BrokerTransport
 from distributary.deliver._connector import Connector
 from distributary.deliver._transport import Transport
-from distributary.deliver.transports.amqp import _session
 from distributary.deliver.transports.amqp._answers import answer_of_connection, answer_of_link
 from distributary.deliver.transports.amqp._connection import Connection, connect
+from distributary.deliver.transports.amqp._opener import Opener
 
 __all__ = ["Connection", "answer_of_connection", "answer_of_link", "connect", "make"]
 
@@ -26,5 +26,5 @@ def make(connector: Connector, clock: Clock, loop: asyncio.AbstractEventLoop) ->
         clock: For deadlines.
         loop: Runs everything.
     """
-    opener = _session.Opener(connector, clock)
+    opener = Opener(connector, clock)
     return BrokerTransport(opener.open, opener.key_of, clock, loop)

@@ -7,7 +7,13 @@ from typing import Final
 
 from distributary.amqp import Ended, Outcome, State
 from distributary.errors import TransportError
-from distributary.policy import ACKNOWLEDGEMENT_RULES, Acknowledgement, Answer
+from distributary.policy import (
+    ACKNOWLEDGEMENT_RULES,
+    Acknowledgement,
+    Answer,
+    Decision,
+    acknowledgement_rule,
+)
 from distributary.policy.acknowledgements import TEXT_CHARS_MAX
 
 PROTOCOL: Final = "AMQP"
@@ -15,9 +21,6 @@ PROTOCOL: Final = "AMQP"
 _KNOWN: Final = frozenset(rule.code for rule in ACKNOWLEDGEMENT_RULES[PROTOCOL])
 
 TOO_LARGE: Final = "amqp:link:message-size-exceeded"
-
-ABOUT_ONE_MESSAGE: Final = frozenset({TOO_LARGE, "amqp:decode-error"})
-"""Conditions that end a link because of one message of those under way, without saying which."""
 
 ACCEPTED: Final = Acknowledgement(PROTOCOL, "accepted")
 
@@ -42,6 +45,14 @@ def answer_of_link(ended: Ended) -> Answer:
     if ended.cause != "peer":
         return answer_of_connection(ended)
     return _acknowledgement("link", "link", ended.condition, ended.text)
+
+
+def condemns(answer: Answer) -> bool:
+    """Whether *answer*, given to an event, means that it is not offered again."""
+    return (
+        isinstance(answer, Acknowledgement)
+        and acknowledgement_rule(answer).decision is Decision.DEAD_LETTER
+    )
 
 
 def answer_of_connection(ended: Ended) -> Answer:

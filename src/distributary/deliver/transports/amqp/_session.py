@@ -7,16 +7,15 @@ its order, and one address without credit delays no other.
 import asyncio
 import uuid
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from distributary import amqp
 from distributary.clock import Clock
-from distributary.deliver._connector import Connector
-from distributary.deliver._destination import Destination
-from distributary.deliver._session import Flight, Lost, Session
+from distributary.deliver._session import Flight, Lost
 from distributary.deliver.transports.amqp import _answers
-from distributary.deliver.transports.amqp._connection import Connection, connect
+from distributary.deliver.transports.amqp._connection import Connection
+from distributary.deliver.transports.amqp._outlet import Outlet
 from distributary.errors import EventError, TransportError
 from distributary.event import amqp as binding
 from distributary.policy import Acknowledgement, Answer
@@ -24,67 +23,28 @@ from distributary.resource import AmqpSettings
 
 WINDOW: Final = 4_096
 """Messages of one connection that have no outcome: at 6,000 a second more than half a second's, so
-that a broker that syncs its disk now and then is kept busy. Each costs a reference here."""
+that a broker that syncs its disk now and then is kept busy. Each costs a reference here. Those
+that wait for a link or its credit are not among them: an address that takes nothing must not use up
+the room of others."""
 
 UNWRITTEN_BYTES_MAX: Final = 1024 * 1024
 """Bytes of one link that proton has and the socket has not; more waits as events, which are held
 anyway. The largest event by default, or a thousand of the usual size."""
 
+SPARE_SHARE: Final = 1 / 16
+"""Share of the links of a connection that is kept free while others are idle: the room of a link
+that is ended comes back when the broker has agreed to its end, and new ones are opened meanwhile."""
+
 SWEEP_S: Final = 1.0
 """How often what waits for credit is looked through for attempts whose time is over."""
 
+ATTACH_S_MAX: Final = 10.0
+"""Longest time for a broker to open a link or to refuse it; the next attempt asks again."""
 
-class Opener:
-    """Makes sessions; see ``deliver.Opener``.
-
-    Args:
-        connector: Dials.
-        clock: Says when a flight was sent.
-    """
-
-    def __init__(self, connector: Connector, clock: Clock) -> None:
-        self._connector = connector
-        self._clock = clock
-
-    def key_of(self, destination: Destination) -> Hashable:
-        """What of *destination* belongs to the connection: where it goes, and who we are."""
-        endpoint = self._connector.endpoint_of(destination)
-        if endpoint.scheme in {"amqp", "amqps"}:
-            endpoint = endpoint._replace(target=b"")  # the path names an address, not a connection
-        return endpoint, destination.credential
-
-    async def open(self, destination: Destination, lost: Lost) -> Session | Answer:
-        """Connect and log in."""
-        endpoint = self._connector.endpoint_of(destination)
-        session = AmqpSession(self._clock, lost)
-        ended = await connect(self._connector, endpoint, destination.credential, session)
-        return session if ended is None else _answers.answer_of_connection(ended)
-
-
-class _Outlet:
-    """The link to one place, and what waits for it.
-
-    Attributes:
-        link: Ours; opened by the peer or not yet.
-        settings: What it was opened for.
-        open: Whether the peer has agreed to it.
-        waiting: Flights that could not be sent yet, in order.
-        unwritten: Flights that were sent without acknowledgement and are not in the socket yet.
-    """
-
-    __slots__ = ("link", "open", "settings", "unwritten", "waiting")
-
-    def __init__(self, link: amqp.Link, settings: AmqpSettings) -> None:
-        self.link = link
-        self.settings = settings
-        self.open = False
-        self.waiting: deque[Flight] = deque()
-        self.unwritten: list[Flight] = []
-
-    @property
-    def idle(self) -> bool:
-        """Whether nothing waits for it or is under way on it."""
-        return not (self.waiting or self.unwritten or self.link.unsettled)
+CAREFUL_S: Final = 10.0
+"""How long a link, or a connection, takes one message at a time after one that a message may have
+ended; and how soon after its beginning an end is put down to a message, whatever the broker says:
+one that restarts does not end two connections within this."""
 
 
 class AmqpSession(Connection):
@@ -93,14 +53,22 @@ class AmqpSession(Connection):
     Args:
         clock: Says when a flight was sent.
         lost: Told when the connection ends by itself.
+        note: Told before that, with whether the next connection has to be careful.
+        careful: Whether this one has to be.
     """
 
-    def __init__(self, clock: Clock, lost: Lost) -> None:
+    def __init__(
+        self, clock: Clock, lost: Lost, note: Callable[[bool], None], *, careful: bool
+    ) -> None:
         super().__init__()
         self.window = WINDOW
         self._monotonic_s = clock.monotonic_s
         self._lost = lost
-        self._outlets: dict[AmqpSettings, _Outlet] = {}
+        self._note = note
+        self._since_s = clock.monotonic_s()
+        self._careful_until_s = self._since_s + CAREFUL_S if careful else 0.0
+        self._careful_places: dict[AmqpSettings, float] = {}  # their next link, until when
+        self._outlets: dict[AmqpSettings, Outlet] = {}
         self._sweep: asyncio.TimerHandle | None = None
 
     # -- deliver.Session ----------------------------------------------------------------------
@@ -110,9 +78,7 @@ class AmqpSession(Connection):
         settings = cast("AmqpSettings", flight.destination.settings)
         outlet = self._outlets.get(settings) or self._open_outlet(settings)
         if outlet.waiting or not self._may_send(outlet):
-            flight.sent_s = 0.0  # that nothing answers it says nothing about the connection
-            outlet.waiting.append(flight)
-            self._sweep_later()
+            self._wait(outlet, flight)
             return
         self._send(outlet, flight)
 
@@ -125,11 +91,38 @@ class AmqpSession(Connection):
 
     # -- sending ------------------------------------------------------------------------------
 
-    def _may_send(self, outlet: _Outlet) -> bool:
-        link = outlet.link
-        return outlet.open and link.credit > 0 and link.unwritten_bytes <= UNWRITTEN_BYTES_MAX
+    def _wait(self, outlet: Outlet, flight: Flight) -> None:
+        flight.sent_s = 0.0  # that nothing answers it says nothing about the connection
+        outlet.waiting.append(flight)
+        self.window += 1
+        self._sweep_later()
 
-    def _send(self, outlet: _Outlet, flight: Flight) -> None:
+    def _may_send(self, outlet: Outlet) -> bool:
+        link = outlet.link
+        return (
+            outlet.open
+            and link.credit > 0
+            and link.unwritten_bytes <= UNWRITTEN_BYTES_MAX
+            and not (outlet.careful_until_s and self._must_wait(outlet))
+            and not (self._careful_until_s and self._all_must_wait())
+        )
+
+    def _must_wait(self, outlet: Outlet) -> bool:
+        """Whether something is under way that may be what has ended the last link."""
+        if outlet.careful_until_s <= self._monotonic_s():
+            outlet.careful_until_s = 0.0
+            return False
+        return outlet.awaited
+
+    def _all_must_wait(self) -> bool:
+        """Whether something is under way that may be what has ended the last connection."""
+        if self._careful_until_s <= self._monotonic_s():
+            self._careful_until_s = 0.0
+            self._note(False)
+            return False
+        return any(outlet.awaited for outlet in self._outlets.values())
+
+    def _send(self, outlet: Outlet, flight: Flight) -> None:
         if flight.destination.format == "structured":
             payload = binding.encode_structured(flight.event)
         else:
@@ -146,11 +139,12 @@ class AmqpSession(Connection):
         if settled:
             outlet.unwritten.append(flight)
 
-    def _pump(self, outlet: _Outlet) -> None:
+    def _pump(self, outlet: Outlet) -> None:
         """Send what waits, as far as it may be."""
         waiting = outlet.waiting
         while waiting and self._may_send(outlet):
             flight = waiting.popleft()
+            self.window -= 1
             if flight.answered:
                 flight.answer(_OVERDUE)
                 continue
@@ -163,11 +157,14 @@ class AmqpSession(Connection):
                 text = f"Cannot encode: {error}"
                 flight.answer(TransportError("protocol", text, retryable=False))
 
-    def _open_outlet(self, settings: AmqpSettings) -> _Outlet:
+    def _open_outlet(self, settings: AmqpSettings) -> Outlet:
         engine = self.engine
         assert engine is not None
-        if len(self._outlets) >= engine.links_max:
-            self._close_idle(engine.links_max)
+        if len(self._outlets) >= engine.links_max * (1.0 - SPARE_SHARE):
+            self._close_idle()
+        if not engine.has_room:
+            text = f"The connection has room for {engine.links_max} links: all are in use"
+            raise TransportError("refused", text)
         name = settings.linkname or f"distributary-{uuid.uuid4().hex}"
         properties: dict[str, Any] = dict(settings.linkproperties)
         try:
@@ -177,16 +174,26 @@ class AmqpSession(Connection):
         except amqp.AmqpError as error:
             text = f"The link properties cannot be sent: {error}"
             raise TransportError("protocol", text, retryable=False) from error
-        outlet = link.context = _Outlet(link, settings)
+        careful_until_s = self._careful_places.pop(settings, 0.0)
+        outlet = link.context = Outlet(link, settings, self._monotonic_s(), careful_until_s)
         self._outlets[settings] = outlet
         return outlet
 
-    def _close_idle(self, links_max: int) -> None:
+    def _go_on(self, outlet: Outlet) -> None:
+        """Send what waits for *outlet*; where one of all may be sent, of those who wait longest."""
+        if not self._careful_until_s:
+            if outlet.waiting:
+                self._pump(outlet)
+            return
+        waiting = [outlet for outlet in self._outlets.values() if outlet.waiting]
+        for each in sorted(waiting, key=lambda each: each.waiting[0].due_s):
+            self._pump(each)
+
+    def _close_idle(self) -> None:
+        """Make room for those that come next."""
         idle = next((each for each in self._outlets.values() if each.idle), None)
-        if idle is None:
-            raise TransportError("refused", f"The connection has room for {links_max} links")
-        del self._outlets[idle.settings]
-        idle.link.close()
+        if idle is not None:
+            self._drop(idle)
 
     def _sweep_later(self) -> None:
         if self._sweep is None:
@@ -195,15 +202,35 @@ class AmqpSession(Connection):
     def _sweep_now(self) -> None:
         """Free the places of flights that ran out of time before they could be sent."""
         self._sweep = None
+        late_s = self._monotonic_s() - ATTACH_S_MAX
         for outlet in list(self._outlets.values()):
-            flights, outlet.waiting = outlet.waiting, deque()
-            over = [flight for flight in flights if flight.answered]
-            outlet.waiting.extend(flight for flight in flights if not flight.answered)
-            for flight in over:
-                flight.answer(_OVERDUE)
+            if not outlet.open and outlet.asked_s <= late_s:
+                self._drop(outlet)
+                self._tell(self._taken_back(outlet), _NO_LINK)
+                continue
+            over = [flight for flight in outlet.waiting if flight.answered]
+            outlet.waiting = deque(flight for flight in outlet.waiting if not flight.answered)
+            self.window -= len(over)
+            self._tell(over, _OVERDUE)
             self._pump(outlet)
         if any(outlet.waiting for outlet in self._outlets.values()):
             self._sweep_later()
+
+    def _drop(self, outlet: Outlet) -> None:
+        if self._outlets.get(outlet.settings) is outlet:
+            del self._outlets[outlet.settings]
+        outlet.link.close()
+
+    def _taken_back(self, outlet: Outlet) -> deque[Flight]:
+        """What waited for *outlet*, and does so no more."""
+        flights, outlet.waiting = outlet.waiting, deque()
+        self.window -= len(flights)
+        return flights
+
+    @staticmethod
+    def _tell(flights: Iterable[Flight], answer: Answer) -> None:
+        for flight in flights:
+            flight.answer(answer)
 
     # -- amqp.Handler -------------------------------------------------------------------------
 
@@ -225,37 +252,71 @@ class AmqpSession(Connection):
 
     def settled(self, link: amqp.Link, token: object, outcome: amqp.Outcome) -> None:
         """The answer of one flight."""
-        del link
         cast("Flight", token).answer(_answers.answer_of_outcome(outcome))
+        self._go_on(link.context)
 
     def written(self, link: amqp.Link) -> None:
         """What was sent without acknowledgement is delivered now, and there is room again."""
-        outlet: _Outlet = link.context
+        outlet: Outlet = link.context
         flights, outlet.unwritten = outlet.unwritten, []
-        for flight in flights:
-            flight.answer(_answers.ACCEPTED)
-        self._pump(outlet)
+        self._tell(flights, _answers.ACCEPTED)
+        self._go_on(outlet)
 
     def link_closed(self, link: amqp.Link) -> None:
-        """The broker wants no more on this link: what waits or is under way hears why."""
-        outlet: _Outlet = link.context
-        if self._outlets.get(outlet.settings) is outlet:
-            del self._outlets[outlet.settings]
+        """The broker wants no more on this link.
+
+        Where several were under way none of them can be told apart, so all are tried again, and
+        the next link takes them one at a time: then the one that it was gets the broker's answer.
+        What waited behind them was not judged, and goes by the next link.
+        """
+        outlet: Outlet = link.context
+        self._drop(outlet)
         ended = link.ended
         assert ended is not None
         answer = _answers.answer_of_link(ended)
-        under_way = [cast("Flight", each) for each in link.unsettled.values()]
-        if len(under_way) > 1 and ended.condition in _answers.ABOUT_ONE_MESSAGE:
-            answer = TransportError("reset", f"The link was ended for one message: {ended.text}")
-        for flight in [*under_way, *outlet.unwritten, *outlet.waiting]:
-            flight.answer(answer)
+        under_way, waiting = outlet.under_way, self._taken_back(outlet)
+        if not under_way:
+            self._tell(waiting, answer)
+            return
+        now_s = self._monotonic_s()
+        judged = _answers.condemns(answer)
+        young = now_s - outlet.asked_s < CAREFUL_S
+        if judged or outlet.careful_until_s > now_s or (len(under_way) > 1 and young):
+            self._careful_places[outlet.settings] = now_s + CAREFUL_S
+        if judged and len(under_way) > 1:
+            text = f"The link was ended for one message ({ended.condition}): {ended.text}"
+            answer = TransportError("reset", text)
+        self._wait_again(outlet.settings, waiting)
+        self._tell(under_way, answer)
+        self._go_on(outlet)
+
+    def _wait_again(self, settings: AmqpSettings, flights: Iterable[Flight]) -> None:
+        """Have *flights* wait for the next link to their place."""
+        over = [flight for flight in flights if flight.answered]
+        due = [flight for flight in flights if not flight.answered]
+        try:
+            if due:
+                next_outlet = self._outlets.get(settings) or self._open_outlet(settings)
+                for flight in due:
+                    self._wait(next_outlet, flight)
+        except TransportError as error:
+            self._tell(due, error)
+        self._tell(over, _OVERDUE)
 
     def closed(self, ended: amqp.Ended) -> None:
         """The connection is over; whoever keeps the flights tells them."""
         super().closed(ended)
-        if ended.cause != "local":
-            self._lost(_answers.answer_of_connection(ended))
+        if ended.cause == "local":
+            return
+        now_s = self._monotonic_s()
+        count = sum(len(outlet.under_way) for outlet in self._outlets.values())
+        if count and ended.cause != "silent":
+            young = now_s - self._since_s < CAREFUL_S
+            self._note(self._careful_until_s > now_s or (count > 1 and young))
+        self._lost(_answers.answer_of_connection(ended))
 
 
 _OVERDUE: Final = TransportError("timeout", "No credit within the time of one attempt")
 """Given to flights that have their answer already."""
+
+_NO_LINK: Final = TransportError("timeout", f"No link within {ATTACH_S_MAX:g} s")

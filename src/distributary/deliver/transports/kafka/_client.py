@@ -1,6 +1,7 @@
 """One client of librdkafka: its beginning on a thread, what it says of its brokers, its end."""
 
 import asyncio
+import contextlib
 import threading
 from typing import Any, Final, Literal, NamedTuple
 
@@ -91,8 +92,11 @@ class Client:
                 connected.set_result(made)
 
         def run() -> None:
-            made = self._connect(topic)
-            if not loop.is_closed():
+            try:
+                made = self._connect(topic)
+            except Exception as error:  # noqa: BLE001 - whatever brokers make the client stumble over
+                made = _Connected(refusal=_stumbled(error))
+            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
                 loop.call_soon_threadsafe(tell, made)
 
         threading.Thread(target=run, name="kafka-dial", daemon=True).start()
@@ -123,7 +127,7 @@ class Client:
                 handle.poll(0)
             else:
                 handle.poll(0)
-                self._down = False  # of servers that were tried before this one answered
+                self._why, self._down = None, False  # of servers that were tried before this one
                 hosts = frozenset(broker.host for broker in metadata.brokers.values())
                 return _Connected(handle, hosts)
             if self._down or self._forgotten:
@@ -141,9 +145,22 @@ class Client:
         else:
             self._why = error
 
+    def poll(self) -> None:
+        """Have the callbacks called that are due, those of records too. Not while it is forgotten.
+
+        They come from here alone. Whatever they raise ends the client; see ``end``.
+        """
+        try:
+            self.handle.poll(0)
+        except Exception as error:  # noqa: BLE001 - a broker's name may be no text, or garble all
+            self._refused = _stumbled(error)
+
     def _learn(self, statistics: str) -> None:
         """Take note of the brokers of the cluster."""
         brokers = msgspec.json.decode(statistics, type=_Statistics).brokers.values()
+        if len(brokers) != statistics.count('"nodename":'):
+            # librdkafka escapes nothing: a name with quotes could hide other brokers.
+            raise ValueError("the names of the brokers are garbled")
         hosts = {broker.nodename.rpartition(":")[0] for broker in brokers}
         self._news = frozenset(filter(None, hosts))
 
@@ -177,6 +194,10 @@ class Client:
             threading.Thread(
                 target=_end, args=(self._kind, handle), name="kafka-end", daemon=True
             ).start()
+
+
+def _stumbled(error: Exception) -> TransportError:
+    return TransportError("protocol", f"The client cannot go on: {type(error).__name__}")
 
 
 def _end(kind: str, handle: Any) -> None:

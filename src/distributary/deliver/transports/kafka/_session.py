@@ -215,7 +215,7 @@ class ProducerSession:
 
     def _poll(self) -> None:
         """Collect what the client has to say, and pass it on."""
-        self._producer.poll(0)
+        self._client.poll()
         reports, self._reports = self._reports, []
         self._in_flight -= len(reports)
         for flight, error in reports:

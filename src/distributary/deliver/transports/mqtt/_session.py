@@ -42,7 +42,7 @@ class MqttSession:
         protocol: ``MQTT3`` or ``MQTT5``, for answers.
         version: The same on the wire.
         lost: Told when the connection has ended by itself.
-        ended: Told before that, with whether the next connection has to be careful.
+        note: Told whether the next connection has to be careful.
 
     Attributes:
         connection: The connection; opened by whoever made the session.
@@ -56,7 +56,7 @@ class MqttSession:
         protocol: str,
         login: mqtt.Login,
         lost: Lost,
-        ended: Callable[[bool], None],
+        note: Callable[[bool], None],
     ) -> None:
         self.version = login.version
         self.connection: Connection[Flight] = Connection(login, self)
@@ -65,7 +65,8 @@ class MqttSession:
         self.retains = True
         self._protocol = protocol
         self._lost = lost
-        self._ended = ended
+        self._note = note
+        self._unanswerable = False  # something was sent at QoS 0
         self._plans: dict[Destination, Plan] = {}
         self._loop = asyncio.get_running_loop()
         self._since_s = self._loop.time()
@@ -90,6 +91,7 @@ class MqttSession:
 
     def _widen(self, window: int) -> None:
         self.window = window
+        self._note(False)
 
     def publish(self, flight: Flight) -> None:
         """Send one event; see ``deliver.Session``."""
@@ -107,6 +109,8 @@ class MqttSession:
 
     def _plan(self, destination: Destination) -> Plan:
         plan = Plan(destination, self.version)
+        if plan.target.qos == 0:
+            self._unanswerable = True
         if plan.target.qos > self.qos_max:
             text = f"Not sent: the broker takes QoS {self.qos_max} at most"
             plan.refusal = self._acknowledgement(_QOS_NOT_SUPPORTED, text)
@@ -132,8 +136,7 @@ class MqttSession:
         elif code == mqtt.WRITTEN:
             token.answer(self._written)
         else:
-            answer = self._acknowledgement(code, text[:TEXT_CHARS_MAX])
-            token.answer(answer)
+            token.answer(self._acknowledgement(code, text))
 
     def received(self, publication: Publication) -> None:
         """We subscribe to nothing; see ``mqtt.Listener``."""
@@ -143,18 +146,20 @@ class MqttSession:
 
         A broker that ends the connection over one message takes all others along. Where several
         were in flight none of them can be told apart, so all are tried again, and the next
-        connection takes them one at a time: then the one that it was gets the broker's answer.
+        connection takes them one at a time: then the one that it was gets the broker's answer;
+        unless it may have been a message at QoS 0, which is not in flight any more.
         """
         in_flight = self.connection.in_flight
         young = self._loop.time() - self._since_s < CAREFUL_S
         judged = end.code in _JUDGES_A_MESSAGE
+        is_its_answer = judged and in_flight == 1 and not self._unanswerable
         answer: Answer = end.error()
         if end.code is not None:
             code = f"0x{end.code:02X}"
-            if not (judged and in_flight == 1):
+            if not is_its_answer:
                 code = f"DISCONNECT {code}"
             answer = Acknowledgement(self._protocol, code, end.text[:TEXT_CHARS_MAX])
-        self._ended(in_flight > 1 and (judged or young))
+        self._note(in_flight > 1 and (judged or young))
         self._lost(answer)
 
     async def close(self) -> None:

@@ -18,9 +18,8 @@ from distributary.deliver.transports.mqtt._login import (
     open_connection,
 )
 from distributary.deliver.transports.mqtt._session import MqttSession
-from distributary.mqtt import REASON, Connack, Login, Version
+from distributary.mqtt import Connack, Login, Version
 from distributary.policy import Acknowledgement, Answer
-from distributary.policy.acknowledgements import TEXT_CHARS_MAX
 
 PACKET_BYTES_MAX: Final = 128 * 1024
 """Largest packet that we take here: a broker answers with acknowledgements, whose reasons have
@@ -68,7 +67,8 @@ class _Opener:
         endpoint = self._connector.endpoint_of(destination)
         connack = await open_connection(self._connector, endpoint, session.connection)
         if connack.code:
-            await session.close()
+            # Nothing is left to say, and nobody to wait for: the broker may not even hang up.
+            session.connection.abort()
             return _refused(protocol, version, connack)
         session.accept(connack, careful=key in self._careful)
         return session
@@ -83,5 +83,4 @@ class _Opener:
 
 def _refused(protocol: str, version: Version, connack: Connack) -> Acknowledgement:
     number = f"0x{connack.code:02X}" if version is Version.V5 else str(connack.code)
-    text = connack.properties.texts.get(REASON, "")[:TEXT_CHARS_MAX]
-    return Acknowledgement(protocol, f"CONNACK {number}", text)
+    return Acknowledgement(protocol, f"CONNACK {number}", connack.properties.reason)

@@ -31,7 +31,7 @@ def make(connector: Connector, clock: Clock, loop: asyncio.AbstractEventLoop) ->
     async def open_session(destination: Destination, lost: Lost) -> Session | Answer:
         from distributary.deliver.transports.nats import _session  # noqa: PLC0415 - see above
 
-        return await _session.open_session(connector, destination, clock, lost)
+        return await _session.open_session(connector, destination, lost)
 
     def key_of(destination: Destination) -> Hashable:
         return connector.endpoint_of(destination), destination.credential
@@ -40,14 +40,15 @@ def make(connector: Connector, clock: Clock, loop: asyncio.AbstractEventLoop) ->
 
 
 async def connect(
-    connector: Connector, destination: Destination, listener: Listener
+    connector: Connector, destination: Destination, listener: Listener, message_bytes_max: int
 ) -> Connection | Acknowledgement:
-    """Connect and log in as *destination* says; see ``_wire.connect``.
+    """Connect and log in as *destination* says; see ``_client.connect``.
 
     Args:
         connector: Dials.
         destination: The server, the credential and the certificates.
         listener: Takes what arrives.
+        message_bytes_max: Bytes of the largest message that is taken.
 
     Returns:
         The connection, or what the server answered to the login.
@@ -55,6 +56,6 @@ async def connect(
     Raises:
         TransportError: There is no connection.
     """
-    from distributary.deliver.transports.nats import _wire  # noqa: PLC0415 - see above
+    from distributary.deliver.transports.nats import _client  # noqa: PLC0415 - see above
 
-    return await _wire.connect(connector, destination, listener)
+    return await _client.connect(connector, destination, listener, message_bytes_max)

@@ -1,6 +1,6 @@
 """An open connection to a NATS server, and who listens to it.
 
-Called by ``_session`` and by the NATS consumer; made by ``_wire``. Hides how commands look.
+Called by ``_session`` and by the NATS consumer; made by ``_client``. Hides how commands look.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class Listener(Protocol):
         """The server refused a publish or a subscription, and the connection goes on.
 
         Args:
-            text: Its words, in lower case: nats-py keeps no other.
+            text: Its words.
         """
         ...
 

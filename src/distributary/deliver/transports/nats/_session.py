@@ -13,16 +13,18 @@ answer: a subscriber of core NATS would take it and say nothing.
 """
 
 import asyncio
+import itertools
 import json
+import operator
 import re
-from typing import Final
+from typing import Final, TypeAlias
 
-from distributary.clock import Clock
 from distributary.deliver._connector import Connector
 from distributary.deliver._destination import Destination
 from distributary.deliver._session import Flight, Lost
-from distributary.deliver.transports.nats import _answers, _wire
+from distributary.deliver.transports.nats import _answers, _client
 from distributary.deliver.transports.nats._connection import Connection
+from distributary.deliver.transports.nats._holders import Holder, Holders
 from distributary.errors import EventError, TransportError
 from distributary.event import nats
 from distributary.policy import Acknowledgement, Answer
@@ -36,63 +38,36 @@ FLYING_BYTES_MAX: Final = 16 * 1024 * 1024
 """Most bytes without an answer, beyond one message: events of a megabyte must not make a gigabyte
 of what waits to be written."""
 
-LOOK_AGAIN_S: Final = 5.0
-"""How long the answer stands which stream holds a subject: streams are made and deleted while we
-run, and one question in so many seconds costs nothing."""
-
-SUBJECTS_MAX: Final = 10_000
-"""Subjects whose stream is remembered; as many as there are destinations."""
-
 FLUSH_S_MAX: Final = 10
-"""Longest time for the answer to a PING: attempts have deadlines of their own."""
+"""Longest time for the answer to a PING behind messages; a server that gives none is left."""
 
 _LOOK_UP: Final = "$JS.API.STREAM.NAMES"
 _SUBJECT: Final = re.compile(r"[^\s\x00-\x20*>]+")
 
 
-class _Holder:
-    """What is known about who holds a subject.
-
-    Attributes:
-        held: Whether a stream does; None: the first answer is not there yet.
-        asked_s: When it was last asked; monotonic.
-        token: Of the question that has no answer yet.
-        waiting: Events that wait for the first answer, in their order.
-    """
-
-    __slots__ = ("asked_s", "held", "subject", "token", "waiting")
-
-    def __init__(self, subject: str) -> None:
-        self.subject = subject
-        self.held: bool | None = None
-        self.asked_s = 0.0
-        self.token = b""
-        self.waiting: list[Flight] = []
+_Sent: TypeAlias = tuple[int, Flight, int]
+"""A message without an answer: its number in the order of sending, the event, its bytes."""
 
 
 class NatsSession:
     """See ``Session``; also the listener of its connection.
 
     Args:
-        clock: For what is asked again.
         lost: Told when the connection ends by itself.
     """
 
-    def __init__(self, clock: Clock, lost: Lost) -> None:
+    def __init__(self, lost: Lost) -> None:
         self.window = WINDOW
-        self._clock = clock
         self._tell_lost = lost
         self._connection: Connection | None = None
         self._inbox = b""  # with the dot before the token; empty: not subscribed yet
         self._deaf: Acknowledgement | None = None  # why no acknowledgement can reach us
-        self._may_ask = True
-        self._number = 0
-        self._flying: dict[bytes, tuple[Flight, int]] = {}  # by token, until the stream answers
+        self._number = 0  # of the latest message
+        self._flying: dict[bytes, _Sent] = {}  # by token, until the stream answers
         self._flying_bytes = 0
-        self._holders: dict[str, _Holder] = {}
-        self._asked: dict[bytes, _Holder] = {}
-        self._unflushed: list[tuple[Flight, int]] = []
-        self._flushed_next: list[tuple[Flight, int]] = []  # a PING is on its way behind these
+        self._holders = Holders(self._ask)
+        self._unflushed: list[_Sent] = []
+        self._flushed_next: list[_Sent] = []  # a PING is on its way behind these
         self._flusher: asyncio.Task[None] | None = None
 
     def start(self, connection: Connection) -> None:
@@ -111,9 +86,7 @@ class NatsSession:
         if self._deaf is not None:
             flight.answer(self._deaf)
             return
-        holder = self._holders.get(settings.subject)
-        if holder is None or flight.sent_s - holder.asked_s >= LOOK_AGAIN_S:
-            holder = self._ask(settings.subject, flight.sent_s)
+        holder = self._holders.of(settings.subject, flight.sent_s)
         if holder.held is None:
             self._count(_data_bytes(flight))
             holder.waiting.append(flight)
@@ -129,52 +102,50 @@ class NatsSession:
             self._publish_core(flight, settings.subject)
 
     def _publish_to_stream(self, flight: Flight, subject: str) -> None:
-        encoded = self._encode(flight, subject)
-        if encoded is None:
-            return
-        fields, payload = encoded
         self._number += 1
         token = b"%d" % self._number
-        if fields and flight.identity:
-            fields += b"Nats-Msg-Id: " + flight.identity.encode() + b"\r\n"
-        size = self._write(subject.encode() + b" " + self._inbox + token, fields, payload)
-        self._flying[token] = flight, size
-        self._count(size)
+        subjects = subject.encode() + b" " + self._inbox + token
+        size = self._write_event(flight, subjects, flight.identity)
+        if size:
+            self._flying[token] = self._number, flight, size
 
     def _publish_core(self, flight: Flight, subject: str) -> None:
-        encoded = self._encode(flight, subject)
-        if encoded is None:
+        size = self._write_event(flight, subject.encode())
+        if not size:
             return
-        size = self._write(subject.encode(), *encoded)
-        self._unflushed.append((flight, size))
-        self._count(size)
+        self._number += 1
+        self._unflushed.append((self._number, flight, size))
         if self._flusher is None:
             self._flusher = asyncio.get_running_loop().create_task(self._flush())
 
-    def _encode(self, flight: Flight, subject: str) -> tuple[bytes, bytes] | None:
-        """Header lines and payload; None: the flight has its answer, it cannot be sent."""
+    def _write_event(self, flight: Flight, subjects: bytes, identity: str = "") -> int:
+        """Send an event; its size in bytes. 0: it has its answer, it cannot be sent."""
         assert self._connection is not None
         binary = flight.destination.format == "binary"
         fields, payload = (nats.encode_binary if binary else nats.encode_structured)(flight.event)
         if not self._connection.headers:
             if binary:
                 flight.answer(_answers.NO_HEADERS)
-                return None
+                return 0
             fields = b""  # JSON stands for itself
-        size = len(fields) + len(payload) + _HEADER_BYTES + len(flight.identity)
-        if size > self._connection.message_bytes_max:
-            flight.answer(_answers.too_large(self._connection.message_bytes_max))
-            return None
-        if not _SUBJECT.fullmatch(subject):
+        elif identity:
+            fields += b"Nats-Msg-Id: " + identity.encode() + b"\r\n"
+        block = nats.VERSION_LINE + fields + b"\r\n" if fields else b""
+        bytes_max = self._connection.message_bytes_max
+        if len(block) + len(payload) > bytes_max:
+            flight.answer(_answers.too_large(bytes_max))
+            return 0
+        if not _SUBJECT.fullmatch(_subject(flight)):
             flight.answer(_answers.BAD_SUBJECT)
-            return None
-        return fields, payload
+            return 0
+        size = self._write(subjects, block, payload)
+        self._count(size)
+        return size
 
-    def _write(self, subjects: bytes, fields: bytes, payload: bytes) -> int:
-        """Send one message; its size in bytes."""
+    def _write(self, subjects: bytes, block: bytes, payload: bytes) -> int:
+        """Send one message, with a header block or without; its size in bytes."""
         assert self._connection is not None
-        if fields:
-            block = nats.VERSION_LINE + fields + b"\r\n"
+        if block:
             total = len(block) + len(payload)
             frame = b"HPUB %b %d %d\r\n%b%b\r\n" % (subjects, len(block), total, block, payload)
         else:
@@ -195,61 +166,53 @@ class NatsSession:
             flushed = await self._connection.flush(FLUSH_S_MAX)
             batch, self._flushed_next = self._flushed_next, []
             answer: Answer = _answers.FLUSHED if flushed else _NOT_FLUSHED
-            for flight, size in batch:
+            for _, flight, size in batch:
                 self._count(-size)
                 flight.answer(answer)
+            if not flushed:
+                # Its answer may come yet, and must not be taken for that to a later PING.
+                self._tell_lost(_NOT_FLUSHED)
+                return
         self._flusher = None
 
     # -- who holds a subject ------------------------------------------------------------------
 
-    def _ask(self, subject: str, now_s: float) -> _Holder:
+    def _ask(self, subject: str) -> bytes:
+        """Send the question who holds *subject*; see ``Holders``."""
         assert self._connection is not None
         if not self._inbox:
             inbox = self._connection.new_inbox()
             self._connection.subscribe(f"{inbox}.*")
             self._inbox = f"{inbox}.".encode()
-        holder = self._holders.get(subject)
-        if holder is None:
-            if len(self._holders) >= SUBJECTS_MAX:
-                self._forget_holders()
-            holder = self._holders[subject] = _Holder(subject)
-        holder.asked_s = now_s
-        if not self._may_ask:
-            holder.held = True  # whoever answers shows it
-            return holder
-        self._asked.pop(holder.token, None)
         self._number += 1
-        holder.token = b"%d" % self._number
-        self._asked[holder.token] = holder
+        token = b"%d" % self._number
         question = json.dumps({"subject": subject}).encode()
-        self._write(_LOOK_UP.encode() + b" " + self._inbox + holder.token, b"", question)
-        return holder
+        self._write(_LOOK_UP.encode() + b" " + self._inbox + token, b"", question)
+        return token
 
-    def _forget_holders(self) -> None:
-        """Forget what is known, but not who waits for it."""
-        self._holders = {
-            subject: holder for subject, holder in self._holders.items() if holder.waiting
-        }
-
-    def _found(self, holder: _Holder, found: list[str] | Acknowledgement) -> None:
-        waiting, holder.waiting = holder.waiting, []
-        self._count(-sum(map(_data_bytes, waiting)))
+    def _found(self, holder: Holder, found: list[str] | Acknowledgement) -> None:
+        """Send what waited for that, before anything that comes meanwhile."""
         if isinstance(found, Acknowledgement):
             if holder.held is None:  # else what was known stands
-                self._holders.pop(holder.subject, None)
-            for flight in waiting:
+                self._holders.forget(holder.subject)
+            while holder.waiting:
+                flight = holder.waiting.popleft()
+                self._count(-_data_bytes(flight))
                 flight.answer(found)
             return
-        holder.held = bool(found)
-        for flight in waiting:
-            settings = flight.destination.settings
-            assert isinstance(settings, NatsSettings)
+        held = bool(found)
+        while holder.waiting:
+            flight = holder.waiting.popleft()
+            self._count(-_data_bytes(flight))
             if flight.answered:  # its time is over; this frees its place
                 flight.answer(_answers.NO_STREAM)
             else:
-                self._publish_safely(flight, settings, held=holder.held)
+                self._publish_safely(flight, held=held)
+        holder.held = held
 
-    def _publish_safely(self, flight: Flight, settings: NatsSettings, *, held: bool) -> None:
+    def _publish_safely(self, flight: Flight, *, held: bool) -> None:
+        settings = flight.destination.settings
+        assert isinstance(settings, NatsSettings)
         try:
             self._publish_held(flight, settings, held=held)
         except EventError as error:
@@ -263,82 +226,59 @@ class NatsSession:
     ) -> None:
         """An answer has come to our inbox; see ``Listener``."""
         token = subject[len(self._inbox) :]
-        flying = self._flying.pop(token, None)
-        if flying is not None:
-            flight, size = flying
-            self._count(-size)
+        sent = self._flying.pop(token, None)
+        if sent is not None:
             answer = _answers.of_reply(headers, payload)
-            if answer is _answers.NO_RESPONDERS:
-                self._forget(flight)
-            flight.answer(answer)
+            if answer is _answers.NO_RESPONDERS:  # the stream is gone
+                self._holders.forget(_subject(sent[1]))
+            self._answer(sent, answer)
             return
-        holder = self._asked.pop(token, None)
+        holder = self._holders.answered(token)
         if holder is not None:
             self._found(holder, _answers.of_look_up(headers, payload))
-
-    def _forget(self, flight: Flight) -> None:
-        """The stream is gone: the next event asks again before it is sent."""
-        settings = flight.destination.settings
-        assert isinstance(settings, NatsSettings)
-        holder = self._holders.get(settings.subject)
-        if holder is not None and self._may_ask:
-            del self._holders[settings.subject]
 
     def denied(self, text: str) -> None:
         """A publish or the inbox was refused; see ``Listener``."""
         answer = _answers.of_error(text)
         subject = _answers.denied_subject(text)
-        inbox = self._inbox.decode().lower()
+        inbox = self._inbox.decode()
         if answer.code == _answers.SUBSCRIPTION_DENIED:
             self._be_deaf(answer)
-        elif subject == _LOOK_UP.lower():
-            self._ask_no_more()
+        elif subject == _LOOK_UP:
+            for holder in self._holders.ask_no_more():
+                self._found(holder, ["?"])  # publish, and see who answers
         elif inbox and subject.startswith(inbox):
-            self._deny(self._flying.pop(subject[len(inbox) :].encode(), None), answer)
+            sent = self._flying.pop(subject[len(inbox) :].encode(), None)
+            if sent is not None:
+                self._answer(sent, answer)
         else:
             self._deny_oldest(subject, answer)
 
     def _be_deaf(self, answer: Acknowledgement) -> None:
         self._deaf = answer
-        holders, self._holders = self._holders, {}
-        self._asked.clear()
-        for holder in holders.values():
+        for holder in self._holders.clear():
             self._found(holder, answer)
-        for token in tuple(self._flying):
-            self._deny(self._flying.pop(token, None), answer)
-
-    def _ask_no_more(self) -> None:
-        """We may not ask: publish as if a stream were there, and see who answers."""
-        self._may_ask = False
-        asked, self._asked = self._asked, {}
-        for holder in asked.values():
-            self._found(holder, ["?"])
+        flying, self._flying = self._flying, {}
+        for sent in flying.values():
+            self._answer(sent, answer)
 
     def _deny_oldest(self, subject: str, answer: Acknowledgement) -> None:
         """One of the messages to *subject* was refused: the server reads them in their order."""
-        held = [
-            (token, entry)
-            for token, entry in self._flying.items()
-            if _subject(entry[0]).lower() == subject
-        ]
-        others = [
-            entry
-            for entry in (*self._flushed_next, *self._unflushed)
-            if not entry[0].answered and _subject(entry[0]).lower() == subject
-        ]
-        spellings = {_subject(flight) for _, (flight, _) in held}
-        spellings.update(_subject(flight) for flight, _ in others)
-        if len(spellings) > 1:
-            return  # nobody can tell which of them: they run out of time, and are sent again
-        if held:
-            self._deny(self._flying.pop(held[0][0]), answer)
-        elif others:
-            others[0][0].answer(answer)  # its place in the batch frees the rest
+        everywhere = itertools.chain(self._flying.values(), self._flushed_next, self._unflushed)
+        there = [sent for sent in everywhere if _subject(sent[1]) == subject]
+        if not there:
+            return
+        sent = min(there, key=operator.itemgetter(0))
+        self._flying.pop(b"%d" % sent[0], None)
+        for batch in (self._flushed_next, self._unflushed):
+            if sent in batch:
+                batch.remove(sent)
+        self._answer(sent, answer)
 
-    def _deny(self, flying: tuple[Flight, int] | None, answer: Acknowledgement) -> None:
-        if flying is not None:
-            self._count(-flying[1])
-            flying[0].answer(answer)
+    def _answer(self, sent: _Sent, answer: Answer) -> None:
+        _, flight, size = sent
+        self._count(-size)
+        flight.answer(answer)
 
     # -- the end ------------------------------------------------------------------------------
 
@@ -367,20 +307,17 @@ def _subject(flight: Flight) -> str:
 
 _NOT_FLUSHED: Final = TransportError("timeout", "The server did not answer a PING")
 
-_HEADER_BYTES: Final = len(nats.VERSION_LINE) + len(b"Nats-Msg-Id: \r\n\r\n")
-"""What is added to the header lines of an event, beside the name of its delivery."""
-
 
 async def open_session(
-    connector: Connector, destination: Destination, clock: Clock, lost: Lost
+    connector: Connector, destination: Destination, lost: Lost
 ) -> NatsSession | Acknowledgement:
     """A session with the server of *destination*, or what it answered to the login.
 
     Raises:
         TransportError: There is no connection.
     """
-    session = NatsSession(clock, lost)
-    connection = await _wire.connect(connector, destination, session)
+    session = NatsSession(lost)
+    connection = await _client.connect(connector, destination, session)
     if isinstance(connection, Acknowledgement):
         return connection
     session.start(connection)

@@ -1,11 +1,7 @@
-"""One connection to a NATS server: nats-py with a socket of ours below and our messages beside.
+"""The bytes of one connection to a NATS server, between asyncio and nats-py.
 
-Called by ``_session`` and, through this package, by the NATS consumer. nats-py does the login, the
-parsing and the keepalive. Hides from it who dials (the connector), when TLS begins, and what would
-cost a task and a future for each message: frames are written by us, and messages of our own
-subscriptions are taken as they come off the wire.
-
-nats-py has no public place for two of these things; see ``_Client``.
+Called by ``_client``. Hides from nats-py who has dialled (the connector), when TLS begins, and what
+INFO says beyond what is used.
 """
 
 import asyncio
@@ -15,31 +11,18 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from nats import errors
-from nats.aio.client import Client
 from nats.aio.transport import Transport
 
-from distributary.deliver._connector import Connector
-from distributary.deliver._destination import Destination
 from distributary.deliver._endpoint import Endpoint
-from distributary.deliver._tunnel import TUNNEL_SCHEMES, open_tunnel
-from distributary.deliver.transports.nats import _answers
-from distributary.deliver.transports.nats._connection import FIRST_SID, Connection, Listener
+from distributary.deliver._tunnel import TUNNEL_SCHEMES
 from distributary.errors import TransportError
-from distributary.policy import Acknowledgement, Answer, Decision, acknowledgement_rule
-from distributary.resource import Credential
-
-PING_S: Final = 10
-"""Seconds between PINGs; one that is not answered when the next is due ends the connection, so
-that a half-open wire is found within two."""
-
-STEP_S_MAX: Final = 10
-"""Longest time for each step of the handshake, seconds; who waits for all of it gives up sooner."""
-
-NAME: Final = "distributary"
-"""What the server's monitoring calls the connection."""
 
 LINE_BYTES_MAX: Final = 64 * 1024
-"""Of a line of the handshake: INFO has some 500 bytes, and more in a cluster of many servers."""
+"""Of a line of the protocol: INFO has some 500 bytes, and more in a cluster of many servers."""
+
+UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""What may wait for a server that reads nothing, bytes; then the connection is ended. Several times
+what a session has in flight: only a server that asks (PING) and does not read gets there."""
 
 _INFO_TYPES: Final[dict[str, type]] = {
     "auth_required": bool,
@@ -52,7 +35,7 @@ _INFO_TYPES: Final[dict[str, type]] = {
 """What is read of INFO; the rest, other servers to dial among it, is not passed on."""
 
 
-class _Wire(asyncio.Protocol, Transport):
+class Wire(asyncio.Protocol, Transport):
     """The bytes of one connection: what asyncio calls a protocol and nats-py a transport.
 
     Args:
@@ -111,6 +94,8 @@ class _Wire(asyncio.Protocol, Transport):
     def _write(self, text: bytes) -> None:
         if self._below is not None and not self._below.is_closing():
             self._below.write(text)
+            if self._below.get_write_buffer_size() > UNSENT_BYTES_MAX:
+                self._below.abort()
 
     def write(self, payload: bytes) -> None:
         """Write at once, behind all frames that wait."""
@@ -211,142 +196,6 @@ class _Wire(asyncio.Protocol, Transport):
 
     def __bool__(self) -> bool:
         return True
-
-
-class _Client(Client):
-    """nats-py's client over a wire of ours, with a short way for our messages.
-
-    The one place that touches what nats-py keeps private: ``_transport`` (it makes one itself
-    only where none is there) and ``_process_msg`` (called by its parser for each message).
-    ``tests/brokers/nats/test_client_library.py`` fails where a new version changes them.
-    """
-
-    def __init__(self, wire: _Wire, listener: Listener) -> None:
-        super().__init__()
-        self._transport = wire
-        self._listener = listener
-
-    async def _process_msg(
-        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes
-    ) -> None:
-        if sid > FIRST_SID:
-            self._listener.taken(sid, subject, reply, headers or b"", data)
-        else:
-            await super()._process_msg(sid, subject, reply, data, headers)
-
-    async def flushed(self, timeout_s: int) -> bool:
-        """Whether the server has read everything that was sent so far."""
-        try:
-            await self.flush(timeout_s)
-        except errors.Error:
-            return False
-        return self.is_connected
-
-
-async def connect(
-    connector: Connector, destination: Destination, listener: Listener
-) -> Connection | Acknowledgement:
-    """Connect and log in as *destination* says.
-
-    Returns:
-        The connection, or what the server answered to the login.
-
-    Raises:
-        TransportError: There is no connection.
-    """
-    endpoint = connector.endpoint_of(destination)
-    wire = _Wire(endpoint, lambda: connector.tls_context(endpoint.ca_certs))
-    if endpoint.scheme in TUNNEL_SCHEMES:
-        await open_tunnel(connector, endpoint, None, lambda: wire)
-    else:
-        dialled = await connector.dial(endpoint)
-        try:
-            await asyncio.get_running_loop().create_connection(lambda: wire, sock=dialled)
-        except BaseException:
-            dialled.close()
-            raise
-    try:
-        return await _login(wire, listener, destination.credential)
-    except BaseException:
-        wire.abort()
-        raise
-
-
-async def _login(
-    wire: _Wire, listener: Listener, credential: Credential | None
-) -> Connection | Acknowledgement:
-    client = _Client(wire, listener)
-    connected = False
-
-    async def failed(error: Exception) -> None:
-        text = str(error)
-        if connected and "permissions violation" in text:
-            listener.denied(text)
-
-    async def closed() -> None:
-        if connected:
-            listener.lost(_why_lost(client.last_error))
-
-    try:
-        await client.connect(
-            "nats://dialled-by-the-connector",
-            name=NAME,
-            allow_reconnect=False,
-            connect_timeout=STEP_S_MAX,
-            ping_interval=PING_S,
-            max_outstanding_pings=1,
-            error_cb=failed,
-            closed_cb=closed,
-            **_credential_options(credential),
-        )
-    except TimeoutError as error:
-        raise TransportError("timeout", "The server did not finish the handshake") from error
-    except OSError as error:
-        raise TransportError("reset", f"The connection ended in the handshake: {error}") from error
-    except errors.Error as error:
-        wire.abort()
-        return _refusal(error)
-    if not client.is_connected:
-        raise TransportError("protocol", "The server ended the handshake without an answer")
-    connected = True
-    assert wire.info is not None
-    headers = wire.info.get("headers", False)
-    return Connection(client, wire.send, client.max_payload, headers=headers)
-
-
-def _credential_options(credential: Credential | None) -> dict[str, Any]:
-    if credential is None:
-        return {}
-    if credential.type == "PLAIN":
-        return {"user": credential.identifier or "", "password": credential.secret or ""}
-    return {"token": credential.access_token}
-
-
-def _refusal(error: errors.Error) -> Acknowledgement:
-    """What a server said instead of a yes to the login.
-
-    Raises:
-        TransportError: It said nothing that can be understood: those words are nats-py's own.
-    """
-    said = str(error).removeprefix("nats: ").strip()
-    if not said.startswith("'"):
-        raise TransportError("protocol", f"The server does not speak NATS: {said}") from error
-    return _answers.of_error(said)
-
-
-def _why_lost(error: Exception | None) -> Answer:
-    """The answer for what was in flight when the connection ended."""
-    if isinstance(error, errors.AuthorizationError):
-        return _answers.of_error("Authorization Violation")
-    if isinstance(error, errors.ProtocolError):
-        return TransportError("protocol", "The server said what is not NATS")
-    if type(error) is errors.Error:
-        said = _answers.of_error(str(error))
-        if acknowledgement_rule(said).decision is not Decision.DEAD_LETTER:
-            return said
-        # It is about one message; the others must not go down with it.
-        return TransportError("reset", f"The server ended the connection: {said.text}")
-    return TransportError("reset", f"The connection ended: {error or 'closed by the server'}")
 
 
 def _info(line: bytes) -> dict[str, Any]:

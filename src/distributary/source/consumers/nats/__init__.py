@@ -7,6 +7,7 @@ the process ends, is gone (at most once).
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from distributary.clock import Clock
 from distributary.deliver import Connector, Destination
@@ -19,6 +20,9 @@ from distributary.source.consumers.nats._stream import StreamReading
 from distributary.source.consumers.nats._talk import Talk
 
 __all__ = ["NatsConsumer", "make"]
+
+MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Largest message that is read: nats-server allows no larger ``max_payload``."""
 
 
 def make(spec: SourceSpec, connector: Connector, clock: Clock) -> Consumer:
@@ -49,7 +53,7 @@ class NatsConsumer:
             spec.uri, protocol=spec.protocol, credential=spec.credential, ca_certs=spec.ca_certs
         )
         talk = Talk()
-        connection = await transport.connect(self._connector, destination, talk)
+        connection = await transport.connect(self._connector, destination, talk, MESSAGE_BYTES_MAX)
         if isinstance(connection, Acknowledgement):
             raise TransportError("refused", f"The server does not let us in: {connection.text}")
         try:

@@ -2,9 +2,15 @@
 
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
+from distributary.errors import TransportError
 from distributary.source._port import Message, Settlement, SourceSpec
 from distributary.source.consumers.nats._talk import Talk, message_of
+
+LATER_BYTES_MAX: Final = 64 * 1024 * 1024
+"""What may come after the subscription was given up, bytes: as much as nats-server keeps for one
+client (``max_pending``). A server that sends more does not stop, and is left."""
 
 
 class CoreReading:
@@ -31,6 +37,8 @@ class CoreReading:
         self._sid = 0  # 0: not subscribed
         self._unsettled = 0
         self._later: deque[tuple[str, bytes, bytes]] = deque()  # came after the limit was reached
+        self._later_bytes = 0
+        self._handing_over = False
 
     async def read(self) -> None:
         """Read until the connection ends.
@@ -46,13 +54,23 @@ class CoreReading:
 
     def _came(self, subject: str, _reply: str, headers: bytes, payload: bytes) -> None:
         self._later.append((subject, headers, payload))
+        self._later_bytes += len(headers) + len(payload)
         self._hand_over()
+        if self._later_bytes > LATER_BYTES_MAX:
+            self._talk.fail(TransportError("protocol", "The server does not stop sending"))
 
     def _hand_over(self) -> None:
-        while self._later and self._unsettled < self._max:
-            self._unsettled += 1
-            subject, headers, payload = self._later.popleft()
-            self._take(message_of(headers, payload, subject, self._settled))
+        if self._handing_over:
+            return  # a message was settled as it was taken: the loop below goes on
+        self._handing_over = True
+        try:
+            while self._later and self._unsettled < self._max:
+                self._unsettled += 1
+                subject, headers, payload = self._later.popleft()
+                self._later_bytes -= len(headers) + len(payload)
+                self._take(message_of(headers, payload, subject, self._settled))
+        finally:
+            self._handing_over = False
         if self._unsettled >= self._max and self._sid:
             self._talk.unsubscribe(self._sid)
             self._sid = 0

@@ -28,6 +28,11 @@ what was in hand waits after a crash. We send word three times as often, for as 
 A run that ends leaves it at that: -NAK for each would be quicker, but nats-server 2.9 then gives
 some of them twice and others not before this time is over."""
 
+UNACKNOWLEDGED_MAX: Final = 10_000
+"""Messages that the server gives to all that share a consumer before one is acknowledged. Each asks
+for no more than it may hold; what one held that was killed counts until ``ACK_WAIT_S`` is over, and
+must not keep the others waiting."""
+
 PULL_S: Final = 30
 """How long one request for messages stands; then the server ends it and we ask again."""
 
@@ -104,7 +109,7 @@ class StreamReading:
                 "deliver_policy": "all",
                 "ack_policy": "explicit",
                 "ack_wait": ACK_WAIT_S * _SECOND,
-                "max_ack_pending": self._max,
+                "max_ack_pending": UNACKNOWLEDGED_MAX,
                 "filter_subject": self._spec.place,
             }
             what = f"CONSUMER.DURABLE.CREATE.{self._stream}.{self._durable}"
