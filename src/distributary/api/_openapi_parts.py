@@ -78,14 +78,22 @@ def operation(name: str, tag: str, summary: str, responses: Node, **more: Any) -
     return {"operationId": name, "tags": [tag], "summary": summary, **more, "responses": responses}
 
 
+_PATH_PART: Final[Node] = {
+    "type": "string",
+    "pattern": r"^[^\x00-\x1f\x7f/\\]+$",
+    "not": {"enum": [".", ".."]},
+}
+"""What the front door takes between two slashes of a path."""
+
+
 def with_head_and_options(path_item: Node) -> Node:
     """*path_item* with what follows from its operations: ``HEAD`` of GET, ``OPTIONS``."""
     found = dict(path_item)
     if "get" in found:
         found["head"] = _head_of(found["get"])
     first = next(item for name, item in found.items() if name != "parameters")
-    # Asked without looking at what stands there, so that any value will do.
-    loose = [each | {"schema": {"type": "string"}} for each in found.get("parameters", ())]
+    # Asked without looking at what stands there, so that any part of a path will do.
+    loose = [each | {"schema": _PATH_PART} for each in found.get("parameters", ())]
     found["options"] = operation(
         f"optionsOf{_titled(first['operationId'])}",
         first["tags"][0],

@@ -302,7 +302,8 @@ class Connection(asyncio.Protocol, Generic[Token]):
             wire.abort()
             return
         # "Choked" then means that anything at all is held back, and QoS 0 can tell when it is not.
-        # Not 0: TLS would call an empty buffer full.
+        # Not 0: TLS would call an empty buffer full. What TLS has passed on it does not count, so
+        # there a block of one turn may be held back below it unseen, the next one is not.
         wire.set_write_buffer_limits(high=1, low=0)
         self._tick_later()
         wire.write(_packets.connect(self._login))

@@ -43,8 +43,8 @@ _BINARIES: Final = frozenset({0x09, 0x16})
 _SUBSCRIPTION_ID: Final = 0x0B
 
 PROPERTIES_MAX: Final = 1_024
-"""Properties of one packet: an event has 64 attributes at most. A packet of some megabytes could hold
-millions, which take seconds and hundreds of megabytes to read."""
+"""Properties of one packet: an event has 64 attributes at most. A packet of some megabytes could
+hold millions, which take seconds and hundreds of megabytes to read."""
 
 REASON_CHARS_MAX: Final = 256
 """Characters of a broker's own words that are kept: for people."""

@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from distributary.amqp import AmqpMessage, Outcome, State, encode_message
+from distributary.amqp import MESSAGE_BYTES_MAX, AmqpMessage, Outcome, State, encode_message
 from distributary.clock import SystemClock
 from distributary.errors import TransportError
 from distributary.event import amqp as binding
@@ -100,6 +100,25 @@ def test_settles_as_it_is_told_and_takes_no_more_than_there_is_room_for(run, con
                     1: Outcome(State.REJECTED),
                     2: Outcome(State.RELEASED),
                 }
+
+    run(scenario())
+
+
+def test_a_message_larger_than_any_event_is_refused_and_the_next_is_read(run, connector, until):
+    """It would come again to every link, and stand before all others for ever."""
+    kept = []
+
+    async def scenario():
+        async with FakeAmqp(on_link=lambda link: (kept.append(link), link.accept())) as peer:
+            consumer = make(_spec(peer.port, "queue"), connector(), SystemClock())
+            async with _reading(consumer, unsettled_max=3) as taken:
+                await until(lambda: kept and kept[0].credit == 3)
+                (link,) = kept
+                link.send(bytes(2 * MESSAGE_BYTES_MAX), 0)
+                link.send(binding.encode_binary(an_event(1)), 1)
+                await until(lambda: len(taken) == 2)
+                assert [fault.code for fault in taken[0].fault.faults] == ["too-large"]
+                assert taken[1].event == an_event(1)
 
     run(scenario())
 

@@ -285,7 +285,7 @@ def test_a_message_that_is_too_large_is_let_go(connector, monkeypatch, protocol)
 
 
 def test_a_message_that_cannot_be_read_is_told_and_acknowledged(connector, until):
-    """Brokers pass on what they do not check; ending the connection would bring it back for ever."""
+    """Brokers pass on what they do not check; after an end it would come again, for ever."""
     torn = packet(0x32, b"\x00\x01t\x00\x01" + b"\x06\x26\x00\x01\xff\x00\x00" + b"x")
 
     def script(came):

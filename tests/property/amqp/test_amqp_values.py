@@ -4,6 +4,7 @@ import contextlib
 import datetime as dt
 import uuid
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,6 +80,17 @@ def test_any_bytes_are_a_value_or_an_error(raw):
     for start in (b"\x00\x53\x74", b"\x00\x53\x73\xc0", b"\x00\x53\x75", b"\x00\x53\x77"):
         with contextlib.suppress(AmqpError):
             decode_message(start + raw)
+
+
+@pytest.mark.parametrize("code", ["40", "41", "42", "43", "44", "45"])
+def test_what_takes_no_bytes_cannot_be_asked_for_by_the_thousand(code):
+    """A message of a mebibyte would otherwise become some gigabytes, and take minutes."""
+    few = bytes.fromhex("f0 00000005 00000400") + bytes.fromhex(code)
+    many = b"\xd0" + (len(few) * 100 + 4).to_bytes(4, "big") + (100).to_bytes(4, "big") + few * 100
+    for raw in (few, many):
+        with pytest.raises(AmqpError, match="more elements than bytes"):
+            decode(raw)
+    assert decode(bytes.fromhex("e0 02 00") + bytes.fromhex(code)) == ([], 4)
 
 
 @given(st.data())

@@ -293,32 +293,28 @@ def test_what_does_not_read_is_not_read_from():
         link = pair.client.open_sender("there", "link")
         await pair.turns()
         pair.far_wire.held = True
-        for number in range(1_000):
-            link.send(PAYLOAD, number)
+        payload = encode_message(AmqpMessage(bytes(5_000)))
+        for number in range(50):
+            link.send(payload, number)
             await asyncio.sleep(0)
-        taken = len(pair.peer.messages)
-        assert 300 < taken < 700
+        assert 5 < len(pair.peer.messages) < 20
         assert pair.far_wire.unread
         pair.far_wire.release()
         await pair.turns(100)
         assert not pair.far_wire.unread
-        assert pair.here.outcomes == [(number, ACCEPTED) for number in range(1_000)]
+        assert pair.here.outcomes == [(number, ACCEPTED) for number in range(50)]
 
     played(scene)
 
 
-@pytest.mark.parametrize("end", ["silence", "goodbye"])
-def test_a_connection_that_ended_is_cut_though_its_peer_does_not_read(monkeypatch, end):
+def test_a_connection_that_ended_is_cut_though_its_peer_does_not_read(monkeypatch):
     """Its last words would wait in front of a full socket for ever, and the socket with them."""
     for name in ("TICK_S", "OPENING_TICK_S"):
         monkeypatch.setattr(f"distributary.amqp._engine.{name}", 0.01)
 
     async def scene(pair):
         pair.far_wire.held = True
-        if end == "silence":
-            pair.server._core.end(Ended("silent"))
-        else:
-            pair.client.close()
+        pair.server._core.end(Ended("silent"))
         async with asyncio.timeout(5):
             while pair.server._wire is not None:  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.005)
@@ -339,6 +335,9 @@ def test_a_peer_with_a_short_idle_time_out_hears_of_us_in_time():
         client = Engine(here, host="localhost")
         server = Engine(peer, server=True, idle_s=0.4)
         join(client, server)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        server._keep_time()  # as a peer that looks at once
         await asyncio.sleep(1.0)
         assert not ends
         client.abort()

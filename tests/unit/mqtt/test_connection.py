@@ -235,36 +235,6 @@ def test_a_silent_broker_that_takes_nothing_is_given_up():
     run(scenario)
 
 
-@pytest.mark.slow
-def test_identifiers_begin_anew_after_the_last():
-    """There are 65,535 of them; none is 0 (2.2.1)."""
-
-    async def scenario():
-        it = Opened()
-        for number in (*range(1, 65_536), 1, 2):
-            it.publish(1, "x", b"")
-            assert list(it.connection._flying.acked) == [number]
-            it.connection.data_received(b"\x40\x02" + number.to_bytes(2, "big"))
-        assert len(it.listener.settled_ones) == 65_537
-
-    run(scenario)
-
-
-@pytest.mark.slow
-def test_without_a_free_identifier_nothing_is_sent():
-    """An error, and no endless search; windows keep far below."""
-
-    async def scenario():
-        it = Opened()
-        for _ in range(65_535):
-            it.publish(2, "x", b"")
-        with pytest.raises(RuntimeError):
-            it.publish(1, "y", b"")
-        assert it.connection.in_flight == 65_535
-
-    run(scenario)
-
-
 @pytest.mark.parametrize(
     "stray",
     [b"\x40\x02\x00\x01", b"\x70\x02\x00\x01", b"\x50\x03\x00\x02\x87", b"\x40\x03\x00\x02\x87"],
@@ -330,21 +300,6 @@ def test_a_message_that_is_too_large_is_let_go_in_any_pieces(size):
         large, small = it.listener.publications
         assert (large.packet_id, large.payload, large.fault.code) == (9, None, "too-large")
         assert (small.packet_id, small.payload) == (10, b"y")
-
-    run(scenario)
-
-
-def test_packet_identifiers_in_use_are_passed_over():
-    """A message that is never acknowledged keeps its own."""
-
-    async def scenario():
-        it = Opened()
-        it.publish(1, "kept")
-        it.connection._flying._last_id = 65_534
-        for token in ("x", "y"):
-            it.publish(1, token)
-        assert list(it.connection._flying.acked) == [1, 65_535, 2]
-        assert it.connection._flying.acked[2] == "y"
 
     run(scenario)
 
