@@ -36,8 +36,8 @@ STAGES = {
 """Stage -> what it runs, under tests/. A path without tests yet is left out."""
 
 TOGETHER = (("fast", "laws"), ("spark", "brokers"), ("e2e", "crash"))
-"""Stages that run at the same time: each keeps one core busy at most on the whole, and none says that
-something must be quick (some that it must not come too early; those of brokers give a deadline a
+"""Stages that run at the same time: on the whole each keeps one core busy at most, and none says
+that something must be quick (some that it must not come too early; those of brokers give a deadline a
 quarter of a second more)."""
 
 NO_TESTS_COLLECTED = 5

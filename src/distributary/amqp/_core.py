@@ -9,12 +9,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from distributary.amqp import _proton
-from distributary.amqp._limits import (
-    FRAME_BYTES_MAX,
-    PEER_LINKS_MAX,
-    SESSION_BYTES_MAX,
-    SESSIONS_MAX,
-)
+from distributary.amqp._limits import PEER_LINKS_MAX, SESSION_BYTES_MAX, SESSIONS_MAX
+from distributary.amqp._frames import Frames
 from distributary.amqp._link import Incoming, Link
 from distributary.amqp._outcomes import Ended
 
@@ -65,27 +61,21 @@ class Core:
         self._message_bytes_max = message_bytes_max
         self._links: dict[Any, Link] = {}
         self._peer_links: set[Any] = set()
+        self._frames = Frames(answers=not server)
         self._sessions = 0  # that have a channel
         self._sessions_ending = 0  # of those: as soon as the end is written they have none
         self._in_events = False
         self.freed = self.opened = False
         self._next_tag = 0
         self._c = c = _proton.library()
+        self._on = self._callbacks(c)
         self._collector = c.pn_collector()
         self._connection = c.pn_connection()
-        self._transport = c.pn_transport()
-        self._on = self._callbacks(c)
         c.pn_connection_collect(self._connection, self._collector)
         c.pn_connection_set_container(self._connection, container)
-        if server:
-            c.pn_transport_set_server(self._transport)
-            c.pn_sasl_allowed_mechs(c.pn_sasl(self._transport), "ANONYMOUS")
-            c.pn_transport_require_auth(self._transport, False)
-        elif host:
+        if host and not server:
             c.pn_connection_set_hostname(self._connection, host)
-        c.pn_transport_set_max_frame(self._transport, FRAME_BYTES_MAX)
-        c.pn_transport_set_channel_max(self._transport, SESSIONS_MAX - 1)
-        c.pn_transport_set_idle_timeout(self._transport, idle_ms)
+        self._transport = _proton.new_transport(server=server, idle_ms=idle_ms)
         c.pn_transport_bind(self._transport, self._connection)
         if not server:
             c.pn_connection_open(self._connection)
@@ -108,9 +98,15 @@ class Core:
     # -- bytes and time -----------------------------------------------------------------------
 
     def take(self, raw: bytes) -> None:
-        """Read what the peer says, and call the handler for it; nothing after the end."""
+        """Read what the peer says, and call the handler for it; nothing after the end.
+
+        Raises:
+            AmqpError: It is no AMQP.
+        """
+        if self.ended is not None:
+            return
         c = self._c
-        view = memoryview(raw)
+        view = memoryview(self._frames.take(raw))
         while view and self.ended is None:
             room = c.pn_transport_capacity(self._transport)
             taken = c.pn_transport_push(self._transport, view[:room]) if room > 0 else -1

@@ -184,7 +184,10 @@ class Engine(asyncio.Protocol):
         """Take a piece of what the peer says."""
         if self._handshake is not None:
             data = self._log_in(self._handshake, data)
-        self._core.take(data)
+        try:
+            self._core.take(data)
+        except AmqpError as error:
+            self._fail(Ended("protocol", "", str(error)))
         self._flush()
         if self._paused and self._wire is not None and self._core.ended is None:
             self._taken_bytes += len(data)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from distributary.amqp import _values
+from distributary.amqp._limits import FRAME_BYTES_MAX, SESSIONS_MAX
 from distributary.amqp._outcomes import ACCEPTED, CONDITION_CHARS_MAX, Ended, Outcome, State
 from distributary.amqp._values import AmqpError, Symbol
 
@@ -26,6 +27,20 @@ _ACCEPTED: Final = State.ACCEPTED.value
 def library() -> Any:
     """Proton's C functions; imported when the first connection is made, for memory's sake."""
     return importlib.import_module("cproton")
+
+
+def new_transport(*, server: bool, idle_ms: int) -> Any:
+    """The half of a connection that has bytes, with our limits; a server lets everybody in."""
+    c = library()
+    transport = c.pn_transport()
+    if server:
+        c.pn_transport_set_server(transport)
+        c.pn_sasl_allowed_mechs(c.pn_sasl(transport), "ANONYMOUS")
+        c.pn_transport_require_auth(transport, False)
+    c.pn_transport_set_max_frame(transport, FRAME_BYTES_MAX)
+    c.pn_transport_set_channel_max(transport, SESSIONS_MAX - 1)
+    c.pn_transport_set_idle_timeout(transport, idle_ms)
+    return transport
 
 
 def symbol_map(properties: Mapping[str, Any] | None) -> bytes:

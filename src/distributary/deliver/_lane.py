@@ -303,9 +303,7 @@ class Lane:
             event = with_passes_left(event, entry.task.ttl)
         # HTTP has no place for it, and it costs as much as a tenth of the delivery.
         identity = "" if destination.settings is None else identity_of(entry.task)
-        transport.send(
-            event, destination, destination.policy.timeout_s, entry.answered, identity
-        )
+        transport.send(event, destination, destination.policy.timeout_s, entry.answered, identity)
 
     def answered(self, entry: _Entry, answer: Answer) -> None:
         """Take the answer of an attempt, start what may follow, and pass it on."""

@@ -94,7 +94,7 @@ class Client:
         def run() -> None:
             try:
                 made = self._connect(topic)
-            except Exception as error:  # noqa: BLE001 - whatever brokers make the client stumble over
+            except Exception as error:  # noqa: BLE001 - whatever a broker makes it stumble over
                 made = _Connected(refusal=_stumbled(error))
             with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
                 loop.call_soon_threadsafe(tell, made)
