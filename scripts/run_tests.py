@@ -37,8 +37,8 @@ STAGES = {
 
 TOGETHER = (("fast", "laws"), ("spark", "brokers"), ("e2e", "crash"))
 """Stages that run at the same time: on the whole each keeps one core busy at most, and none says
-that something must be quick (some that it must not come too early; those of brokers give a deadline a
-quarter of a second more)."""
+that something must be quick (some that it must not come too early; those of brokers give a
+deadline a quarter of a second more)."""
 
 NO_TESTS_COLLECTED = 5
 """pytest's exit code; with ``-m`` a stage may rightly be empty."""

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from distributary.amqp import _proton
-from distributary.amqp._limits import PEER_LINKS_MAX, SESSION_BYTES_MAX, SESSIONS_MAX
 from distributary.amqp._frames import Frames
+from distributary.amqp._limits import PEER_LINKS_MAX, SESSION_BYTES_MAX, SESSIONS_MAX
 from distributary.amqp._link import Incoming, Link
 from distributary.amqp._outcomes import Ended
 

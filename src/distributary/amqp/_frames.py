@@ -19,8 +19,6 @@ from distributary.amqp._values import AmqpError
 _HEADER: Final = int.from_bytes(b"AMQP")
 """Protocol headers stand between frames, and have no size: eight bytes that begin with this."""
 
-_AMQP_FRAME: Final = 0
-
 _BEGIN: Final = 0x11
 _END: Final = 0x17
 _NAMES: Final = {"amqp:begin:list": _BEGIN, "amqp:end:list": _END}
@@ -72,7 +70,7 @@ class Frames:
                 raise AmqpError("no frame of AMQP 1.0, or one that is too large")
             elif at + size > end:
                 break
-            elif raw[at + 5] == _AMQP_FRAME:
+            else:  # whatever its type: proton does not ask for it either
                 self._look(raw, at, at + size)
             at += size
         return at
@@ -82,8 +80,8 @@ class Frames:
         body = at + 4 * raw[at + 4]
         if body == end:
             return  # a sign of life
-        if not at + 8 <= body <= end - 3:
-            raise AmqpError("a frame has no room for what it says")
+        if not at + 8 <= body <= end - 3 or raw[body] != 0:
+            raise AmqpError("a frame does not say what it is")
         code = raw[body + 2] if raw[body + 1] == _SMALL_ULONG else _code(bytes(raw[body:end]))
         if code == _BEGIN:
             self._begin(int.from_bytes(raw[at + 6 : at + 8]), bytes(raw[body:end]))
@@ -106,7 +104,7 @@ class Frames:
 
 def _code(body: bytes) -> object:
     """What *body* is, where that is said at length."""
-    if body[0] != 0 or body[1] not in _DESCRIPTORS:
+    if body[1] not in _DESCRIPTORS:
         raise AmqpError("a frame does not say what it is")
     descriptor, _ = _values.decode(body, 1)
     return _NAMES.get(descriptor) if isinstance(descriptor, str) else descriptor

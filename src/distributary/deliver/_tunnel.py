@@ -29,6 +29,9 @@ MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
 SENT_BYTES_MAX: Final = 32 * 1024
 """Longest WebSocket message that is sent: many servers take 64 KiB by default (Netty, Artemis)."""
 
+UNREAD_BYTES_MAX: Final = 64 * 1024
+"""What is taken from a server that does not read: each of its pings has an answer that waits."""
+
 NORMAL_CLOSURE: Final = 1000
 """RFC 6455, section 7.4.1."""
 
@@ -80,6 +83,8 @@ class _Tunnel(asyncio.Protocol):
         self._factory = factory
         self._inner: asyncio.Protocol | None = None
         self._wire: asyncio.Transport | None = None
+        self._paused = False
+        self._taken_bytes = 0  # while paused
         self.agreed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     # -- what the event loop calls ------------------------------------------------------------
@@ -101,6 +106,11 @@ class _Tunnel(asyncio.Protocol):
         if self._inner is None and self._socket.handshake_exc is not None:
             self._refuse(self._socket.handshake_exc)
         self._write_out()
+        wire = self._wire
+        if self._paused and wire is not None and not wire.is_closing():
+            self._taken_bytes += len(data)
+            if self._taken_bytes > UNREAD_BYTES_MAX:
+                wire.pause_reading()
 
     def eof_received(self) -> bool:
         """The server says no more: the connection is over."""
@@ -118,11 +128,16 @@ class _Tunnel(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The socket takes no more for now."""
+        self._paused = True
         if self._inner is not None:
             self._inner.pause_writing()
 
     def resume_writing(self) -> None:
         """The socket takes more."""
+        self._paused = False
+        taken_bytes, self._taken_bytes = self._taken_bytes, 0
+        if taken_bytes > UNREAD_BYTES_MAX and self._wire is not None:
+            self._wire.resume_reading()
         if self._inner is not None:
             self._inner.resume_writing()
 

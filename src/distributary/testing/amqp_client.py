@@ -107,6 +107,10 @@ class MemoryWire(asyncio.Transport):
         for data in unread:
             self.arrive(data)
 
+    def is_closing(self) -> bool:
+        """Whether the connection is over at this end."""
+        return self._gone
+
     def close(self) -> None:
         """End the connection after what was written."""
         if self.peer is not None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.amqp import AmqpError, AmqpMessage, decode_message, encode_message
+from distributary.amqp._frames import Frames
 from distributary.amqp._values import Described, Symbol, UInt, ULong, decode, encode
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
@@ -101,3 +102,15 @@ def test_a_message_with_a_changed_byte_is_a_message_or_an_error(data):
     raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     with contextlib.suppress(AmqpError):
         decode_message(bytes(raw))
+
+
+@given(st.binary(max_size=300), st.integers(1, 40), st.booleans())
+def test_any_bytes_are_whole_frames_or_an_error(raw, size, answers):
+    """What is handed on is what came, in its order; sizes are small, or nothing would be whole."""
+    raw = bytes(0 if at % 8 < 3 else byte for at, byte in enumerate(raw))
+    frames = Frames(answers=answers)
+    handed = b""
+    with contextlib.suppress(AmqpError):
+        for at in range(0, len(raw), size):
+            handed += frames.take(raw[at : at + size])
+    assert raw.startswith(handed)

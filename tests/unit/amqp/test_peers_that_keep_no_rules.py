@@ -138,3 +138,17 @@ def test_links_without_end_cost_the_connection():
         assert len(handler.links) == PEER_LINKS_MAX
 
     _played(scene, on_link=lambda link: link.close("amqp:not-found", "no"))
+
+
+def test_a_session_that_is_answered_and_was_never_begun_ends_the_connection():
+    """Handed on to proton it would free what is in use, and end the process."""
+
+    async def scene(raw, handler):
+        answer = _values.encode_items([b"\x60\x00\x00", b"\x43", b"\x52\x64", b"\x52\x64"])
+        body = b"\x00\x53\x11" + answer
+        head = struct.pack(">IBBH", 8 + len(body), 2, 0, 3)
+        await raw.say(head + body, _attach(0), _frame(0x17, []))
+        assert raw.engine.ended.cause == "protocol"
+        assert not handler.links
+
+    _played(scene)
