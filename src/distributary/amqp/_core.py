@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from distributary.amqp import _proton
 from distributary.amqp._frames import Frames
-from distributary.amqp._limits import PEER_LINKS_MAX, SESSION_BYTES_MAX, SESSIONS_MAX
+from distributary.amqp._limits import PEER_LINKS_MAX
 from distributary.amqp._link import Incoming, Link
 from distributary.amqp._outcomes import Ended
+from distributary.amqp._sessions import Sessions
 
 if TYPE_CHECKING:
     from distributary.amqp._engine import Engine
@@ -61,9 +62,7 @@ class Core:
         self._message_bytes_max = message_bytes_max
         self._links: dict[Any, Link] = {}
         self._peer_links: set[Any] = set()
-        self._frames = Frames(answers=not server)
-        self._sessions = 0  # that have a channel
-        self._sessions_ending = 0  # of those: as soon as the end is written they have none
+        self._frames = Frames()
         self._in_events = False
         self.freed = self.opened = False
         self._next_tag = 0
@@ -76,6 +75,7 @@ class Core:
         if host and not server:
             c.pn_connection_set_hostname(self._connection, host)
         self._transport = _proton.new_transport(server=server, idle_ms=idle_ms)
+        self._sessions = Sessions(self._connection, self._transport)
         c.pn_transport_bind(self._transport, self._connection)
         if not server:
             c.pn_connection_open(self._connection)
@@ -120,11 +120,11 @@ class Core:
         c = self._c
         pending = c.pn_transport_pending(self._transport)
         if pending <= 0:
-            self._sessions -= self._sessions_ending
-            self._sessions_ending = 0
+            self._sessions.all_is_said()
             return b"" if pending == 0 else None
         raw: bytes = c.pn_transport_peek(self._transport, pending)[1]
         c.pn_transport_pop(self._transport, pending)
+        self._frames.said(raw)
         return raw
 
     def tell_written(self) -> None:
@@ -181,13 +181,12 @@ class Core:
         """Links that may be open at once, by what both ends say of sessions."""
         if self.freed:
             return 0
-        remote: int = self._c.pn_transport_remote_channel_max(self._transport)
-        return min(SESSIONS_MAX, remote + 1)
+        return self._sessions.most
 
     @property
     def has_room(self) -> bool:
         """See ``Engine.has_room``."""
-        return self._sessions < self.links_max
+        return not self.freed and self._sessions.has_room
 
     def open_sender(
         self,
@@ -278,7 +277,7 @@ class Core:
         c.pn_link_close(pointer)
         self._forget(pointer, Ended("local", condition, text))
         if link.ours:
-            c.pn_session_close(c.pn_link_session(pointer))
+            self._sessions.end(c.pn_link_session(pointer))
         self.wake()
 
     # -- proton's events ----------------------------------------------------------------------
@@ -328,11 +327,7 @@ class Core:
         self.end(Ended("silent" if "idle-timeout" in text else "protocol", "", text))
 
     def _on_session_open(self, event: Any) -> None:
-        session = self._c.pn_event_session(event)
-        if self._c.pn_session_state(session) & self._c.PN_LOCAL_UNINIT:
-            self._c.pn_session_set_incoming_capacity(session, SESSION_BYTES_MAX)
-            self._c.pn_session_open(session)
-            self._sessions += 1
+        self._sessions.begun(self._c.pn_event_session(event))
 
     def _on_session_close(self, event: Any) -> None:
         c = self._c
@@ -350,9 +345,7 @@ class Core:
         self._peer_links = {
             pointer for pointer in self._peer_links if c.pn_link_session(pointer) != session
         }
-        c.pn_session_close(session)
-        c.pn_session_free(session)
-        self._sessions_ending += 1
+        self._sessions.ended(session)
 
     def _on_link_open(self, event: Any) -> None:
         c = self._c
@@ -387,7 +380,7 @@ class Core:
             self._forget(pointer, ended)
             c.pn_link_close(pointer)
             if link.ours:
-                c.pn_session_close(c.pn_link_session(pointer))
+                self._sessions.end(c.pn_link_session(pointer))
             self._handler.link_closed(link)
         self._peer_links.discard(pointer)
         c.pn_link_free(pointer)
@@ -467,13 +460,7 @@ class Core:
     # -- within -------------------------------------------------------------------------------
 
     def _new_link(self, make: Any, name: str) -> Any:
-        assert self.has_room, "the connection has no room for another link"
-        c = self._c
-        session = c.pn_session(self._connection)
-        self._sessions += 1
-        c.pn_session_set_incoming_capacity(session, SESSION_BYTES_MAX)
-        c.pn_session_open(session)
-        return make(session, name)
+        return make(self._sessions.begin(), name)
 
     def _opened_here(
         self, pointer: Any, address: str | None, encoded: bytes, *, sending: bool

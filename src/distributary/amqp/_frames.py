@@ -1,8 +1,9 @@
 """What comes in, whole frame by whole frame, and what of it proton must not see.
 
 Called by ``_core``. Proton believes a peer in one thing: a ``begin`` says which session of ours it
-answers. Where one is answered a second time proton (0.40) frees memory that is in use, and the
-process is gone: four frames that anybody may send who can connect. So sessions are watched here.
+answers. Where one is answered that does not wait for it proton (0.40) frees memory that is in use,
+and the process is gone: four frames that anybody may send who can connect. So sessions are watched
+here, in what both sides say.
 
 Pure; looks into ``begin`` and ``end`` alone.
 
@@ -30,16 +31,34 @@ _DESCRIPTORS: Final = frozenset((0x44, _SMALL_ULONG, 0x80, 0xA3, 0xB3))
 
 
 class Frames:
-    """What one peer has sent, and the sessions that it has begun.
+    """The frames of one connection, and the sessions that they begin."""
 
-    Args:
-        answers: Whether it may answer sessions that this end has begun: a client's peer.
-    """
+    def __init__(self) -> None:
+        self._buffer = bytearray()  # the beginning of a frame that is not whole yet
+        self._sessions: set[int] = set()  # channels of those that the peer has begun
+        self._unanswered: set[int] = set()  # of ours: those that it has not answered
+        self._said_head = b""  # the beginning of a frame of ours of which more will be said
+        self._said_rest = 0  # bytes that are still to be said of one
 
-    def __init__(self, *, answers: bool) -> None:
-        self._answers = answers
-        self._buffer = bytearray()
-        self._sessions: dict[int, int | None] = {}  # its channel -> the one of ours it answers
+    def said(self, raw: bytes) -> None:
+        """Take note of *raw*, which this end says: proton's own, and cut anywhere."""
+        raw = self._said_head + raw
+        at, end = self._said_rest, len(raw)
+        while end - at >= 8:
+            size = int.from_bytes(raw[at : at + 4])
+            if size == _HEADER:
+                size = 8
+            elif size > 8:
+                if end - at < 11:
+                    break
+                if raw[at + 10] == _BEGIN:  # behind the head: 0, and a small ulong
+                    if end - at < size:
+                        break
+                    if _answered(raw[at + 8 : at + size]) is None:
+                        self._unanswered.add(int.from_bytes(raw[at + 6 : at + 8]))
+            at += size
+        self._said_head = raw[at:]
+        self._said_rest = max(0, at - end)
 
     def take(self, raw: bytes) -> bytes:
         """Read *raw*; the whole frames that there are now, in their order.
@@ -86,20 +105,28 @@ class Frames:
         if code == _BEGIN:
             self._begin(int.from_bytes(raw[at + 6 : at + 8]), bytes(raw[body:end]))
         elif code == _END:
-            self._sessions.pop(int.from_bytes(raw[at + 6 : at + 8]), None)
+            self._sessions.discard(int.from_bytes(raw[at + 6 : at + 8]))
 
     def _begin(self, channel: int, body: bytes) -> None:
-        fields = _values.decode(body)[0].value
-        if not isinstance(fields, list):
-            raise AmqpError("a begin is no list")
-        answered = fields[0] if fields else None
+        answered = _answered(body)
         if channel in self._sessions:
             raise AmqpError("a session was begun twice")
-        if answered is not None and (
-            type(answered) is not int or not self._answers or answered in self._sessions.values()
-        ):
-            raise AmqpError("a session was answered that does not wait for it")
-        self._sessions[channel] = answered
+        if answered is not None:
+            if answered not in self._unanswered:
+                raise AmqpError("a session was answered that does not wait for it")
+            self._unanswered.discard(answered)
+        self._sessions.add(channel)
+
+
+def _answered(body: bytes) -> int | None:
+    """Channel of the session that a ``begin`` answers; None: it begins one."""
+    fields = _values.decode(body)[0].value
+    if not isinstance(fields, list):
+        raise AmqpError("a begin is no list")
+    answered = fields[0] if fields else None
+    if answered is not None and type(answered) is not int:
+        raise AmqpError("a begin answers what is no channel")
+    return answered
 
 
 def _code(body: bytes) -> object:

@@ -13,9 +13,9 @@ SESSIONS_MAX: Final = 256
 """Sessions of one connection; each of our links has its own, since many servers end the session of
 a link that they refuse."""
 
-PEER_LINKS_MAX: Final = 1_024
+PEER_LINKS_MAX: Final = 128
 """Links that a peer may have open, those that were refused and that it has not ended among them:
-each costs some 2 KiB here. Four times as many as sessions."""
+each costs some 2 KiB here, and twice its name, which may be as long as a frame."""
 
 MESSAGE_BYTES_MAX: Final = 2 * 1024 * 1024
 """Largest message taken: the largest event is 1 MiB by default, and attributes may be as large."""

@@ -217,7 +217,7 @@ def test_an_address_that_takes_nothing_uses_up_nobody_s_room(run, way, until, mo
 
 def test_more_addresses_than_a_connection_has_room_for_take_turns(run, way, monkeypatch):
     """Links that nobody uses make room; while there is none the attempt is made again."""
-    monkeypatch.setattr("distributary.amqp._core.SESSIONS_MAX", 16)
+    monkeypatch.setattr("distributary.amqp._sessions.SESSIONS_MAX", 16)
 
     async def scenario():
         async with FakeAmqp() as peer, way() as here:

@@ -10,7 +10,7 @@ from distributary.testing.amqp_witness import AmqpWitness
 from distributary.testing.check_transport import an_event
 from distributary.testing.servers import PASSWORD, USER, Authority, Cut
 from distributary.testing.servers.artemis import BLOCKED, FORBIDDEN, FULL
-from distributary.testing.servers.rabbitmq import READER
+from distributary.testing.servers.rabbitmq import LIMITED, READER
 
 pytestmark = pytest.mark.slow
 
@@ -129,6 +129,24 @@ def test_rabbitmq_refuses_addresses_and_users_and_others_go_on(run, way, rabbitm
                 "link amqp:unauthorized-access",
                 "accepted",
             ]
+
+    run(scenario())
+
+
+def test_a_full_queue_of_rabbitmq_costs_the_others_an_attempt_and_nothing_else(
+    run, way, rabbitmq, address
+):
+    """RabbitMQ 3 breaks the connection instead of an answer; no event is taken for delivered."""
+
+    async def scenario():
+        async with way() as here:
+            full = here.to(rabbitmq.port, f"/amq/queue/{LIMITED}", credential=here.login)
+            good = here.to(rabbitmq.port, f"/queue/{address}", credential=here.login)
+            assert (await here.send(good)).code == "accepted"
+            answers = [await here.send(full, timeout_s=10.0) for _ in range(2)]
+            assert isinstance(answers[-1], TransportError)
+            assert answers[-1].reason == "reset"
+            assert (await here.send(good)).code == "accepted"
 
     run(scenario())
 

@@ -395,3 +395,24 @@ def test_a_reader_is_told_of_a_message_that_is_too_large_and_gets_the_next():
         assert pair.peer.outcomes == [(1, Outcome(State.REJECTED)), (2, ACCEPTED)]
 
     played(scene)
+
+
+def test_a_session_that_is_not_answered_is_not_ended_before_it_is():
+    """Another would have its channel, and the late answer would be taken for that one's."""
+
+    async def scene(pair):
+        pair.far_wire.held = True
+        early = pair.client.open_sender("there", "early")
+        await pair.turns()
+        early.close()
+        late = pair.client.open_sender("there", "late")
+        await pair.turns()
+        pair.far_wire.release()
+        await pair.turns(40)
+        assert late.ended is None
+        late.send(PAYLOAD, "token")
+        await pair.turns()
+        assert pair.here.outcomes == [("token", ACCEPTED)]
+        assert pair.client._core._sessions._count == 1
+
+    played(scene)

@@ -39,7 +39,7 @@ STREAM = HEADER + begin(0) + HEARTBEAT + begin(1) + _end(0) + begin(0) + HEARTBE
 @pytest.mark.parametrize("size", [1, 3, 8, 50, 1_000])
 def test_frames_come_whole_however_they_are_cut(size):
     """And nothing is lost or changed."""
-    frames = Frames(answers=True)
+    frames = Frames()
     pieces = [frames.take(STREAM[at : at + size]) for at in range(0, len(STREAM), size)]
     assert b"".join(pieces) == STREAM
     for piece in filter(None, pieces):
@@ -47,11 +47,27 @@ def test_frames_come_whole_however_they_are_cut(size):
 
 
 def test_a_client_s_peer_answers_each_session_once():
-    """And again when that one has ended: its channel is used for another."""
-    frames = Frames(answers=True)
-    frames.take(begin(0, 0) + begin(1, 1) + _end(0) + begin(5, 0))
+    """And again when another uses its channel, though the peer may not have ended the first."""
+    frames = Frames()
+    frames.said(HEADER + begin(0) + begin(1))
+    frames.take(begin(0, 0) + begin(1, 1))
+    frames.said(_end(0) + begin(0))
+    frames.take(begin(5, 0) + _end(0))
     with pytest.raises(AmqpError, match="answered"):
         frames.take(begin(6, 1))
+
+
+@pytest.mark.parametrize("size", [1, 3, 10, 11, 12, 1_000])
+def test_our_own_sessions_are_known_however_what_we_say_is_cut(size):
+    """What proton gives to be written ends anywhere."""
+    said = HEADER + HEARTBEAT + _frame(7, b"\x00\x53\x14" + bytes(50) + begin(9)) + begin(3)
+    frames = Frames()
+    for at in range(0, len(said), size):
+        frames.said(said[at : at + size])
+    frames.take(begin(0, 3))
+    for channel in (7, 9):
+        with pytest.raises(AmqpError, match="answered"):
+            frames.take(begin(1, channel))
 
 
 WIDE = b"\x80" + struct.pack(">Q", 0x11)
@@ -70,8 +86,9 @@ SYMBOLIC = _values.encode(Symbol("amqp:begin:list"))
 )
 def test_a_server_s_peer_answers_none(frame):
     """There is none to be answered: proton would free one that is in use. In every spelling."""
-    frames = Frames(answers=False)
+    frames = Frames()
     frames.take(HEADER + begin(0))
+    frames.said(HEADER + begin(0, 0))
     with pytest.raises(AmqpError, match="answered"):
         frames.take(frame)
 
@@ -110,4 +127,4 @@ def test_a_server_s_peer_answers_none(frame):
 def test_what_is_no_frame_or_no_session_is_refused(raw):
     """It ends the connection; proton never sees it."""
     with pytest.raises(AmqpError):
-        Frames(answers=True).take(raw)
+        Frames().take(raw)

@@ -18,7 +18,7 @@ RULES: Final = (
     retried("modified", "The broker did not take the message, and may do so later"),
     dead_lettered("modified undeliverable-here", "The message cannot be delivered at this address"),
     retried("settled", "The broker forgot the message without saying what became of it"),
-    retried("rejected", "No reason given: RabbitMQ says so when a queue is full"),
+    retried("rejected", "No reason given: RabbitMQ 4 says so when a queue is full"),
     dead_lettered("rejected other", "Refused with an error condition that is not known here"),
     retried("rejected amqp:internal-error", "The broker failed"),
     retried("rejected amqp:not-found", "The address, or what it leads to, does not exist"),

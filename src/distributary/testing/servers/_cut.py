@@ -13,6 +13,9 @@ from distributary.testing.servers._base import free_port
 
 CHUNK_BYTES = 64 * 1024
 
+ACCEPT_S = 0.05
+"""At the end: until a connection that was being taken is a task, and can be ended like the others."""
+
 
 class Cut:
     """Relays connections to a server until it is told to misbehave. A context manager.
@@ -29,7 +32,6 @@ class Cut:
         self._target = target
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
         self._open = asyncio.Event()
         self._open.set()
         self._back_open = asyncio.Event()
@@ -89,9 +91,6 @@ class Cut:
             writer.transport.abort()
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
         self.connections += 1
         self._writers.add(writer)
         back = None
@@ -108,7 +107,6 @@ class Cut:
                 if each is not None:
                     self._writers.discard(each)
                     each.transport.abort()
-            self._tasks.discard(task)
 
     def _way_back(self) -> asyncio.Event:
         return self._back_open
@@ -135,7 +133,8 @@ class Cut:
 
     async def _end(self) -> None:
         await self._close_door()
-        tasks = list(self._tasks)
+        await asyncio.sleep(ACCEPT_S)
+        tasks = list(asyncio.all_tasks() - {asyncio.current_task(self._loop)})
         for task in tasks:
             task.cancel()
         with contextlib.suppress(asyncio.CancelledError):

@@ -2,6 +2,7 @@
 
 import shutil
 import tarfile
+import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -94,9 +95,16 @@ def fetch() -> Path:
     """
     folder = jars(f"{ARCHIVE.name}-{ARCHIVE.version}", [ARCHIVE])
     home = folder / f"{ARCHIVE.name}-{ARCHIVE.version}"
-    if not (home / "lib" / "artemis-boot.jar").exists():
-        with tarfile.open(folder / ARCHIVE.file_name) as archive:
-            archive.extractall(folder, filter="data")
+    if not home.exists():
+        # Aside, and renamed when it is whole: others may look, and this may be stopped half way.
+        with tempfile.TemporaryDirectory(dir=folder) as aside:
+            with tarfile.open(folder / ARCHIVE.file_name) as archive:
+                archive.extractall(aside, filter="data")
+            try:
+                (Path(aside) / home.name).rename(home)
+            except OSError:
+                if not home.exists():  # else another run was quicker
+                    raise
     return home
 
 

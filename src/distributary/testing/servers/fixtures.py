@@ -5,7 +5,7 @@ Loaded by a ``conftest.py``::
     from distributary.testing.servers.fixtures import *
 
 A broker that cannot be had on this machine skips the tests that want it, and says so (``NOT RUN``);
-where the variable ``DISTRIBUTARY_TESTS_REQUIRE`` names it, they fail.
+where the variable ``TESTS_REQUIRE`` names it, they fail.
 """
 
 import importlib
@@ -20,7 +20,7 @@ from distributary.testing.servers._tls import Authority
 
 __all__ = ["artemis", "authority", "kafka", "mosquitto", "nats_server", "rabbitmq", "start"]
 
-REQUIRE: Final = "DISTRIBUTARY_TESTS_REQUIRE"
+REQUIRE: Final = "TESTS_REQUIRE"
 """Environment variable: names of what must be had, with commas between them: ``mosquitto``,
 ``nats``, ``rabbitmq``, ``artemis``, ``kafka``, and ``amqp`` for AMQP's client library."""
 

@@ -33,7 +33,7 @@ anyway. The largest event by default, or a thousand of the usual size."""
 
 SPARE_SHARE: Final = 1 / 16
 """Share of the links of a connection that is kept free while others are idle: the room of a link
-that is ended comes back when the broker has agreed to its end, and new ones are opened meanwhile."""
+that is ended comes back when the broker has agreed to its end; new ones are opened meanwhile."""
 
 SWEEP_S: Final = 1.0
 """How often what waits for credit is looked through for attempts whose time is over."""
