@@ -14,7 +14,7 @@ from distributary.testing.servers._base import free_port
 CHUNK_BYTES = 64 * 1024
 
 ACCEPT_S = 0.05
-"""At the end: until a connection that was being taken is a task, and can be ended like the others."""
+"""At the end: until a connection that was being taken is a task, which is ended like the others."""
 
 
 class Cut:
