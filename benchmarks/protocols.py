@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from _rig import HERE, Rig
-from distributary.pipeline import Word
 from distributary.testing.broker_trials import TRIALS
 from distributary.testing.running_server import wait_until
 from distributary.testing.servers import Authority, ServerNotHadError
@@ -20,6 +19,9 @@ BROKERS = {"nats": "nats", "mqtt": "mosquitto", "amqp": "rabbitmq", "kafka": "ka
 COUNT = 100_000
 DRAIN_S_MAX = 30.0
 """A protocol gets so many events, or so long."""
+
+BARE_COUNT_MAX = 30_000
+"""The bare client gets no more: paho takes them all at once and loses count beyond 65,535."""
 
 WARM_UP = 5_000
 PATIENT = {"retry": 1000, "backoffDelay": "PT0.1S", "backoffMax": "PT1S"}
@@ -51,7 +53,7 @@ def _drain(name, broker, count):
             rig.load("closed", connections=64, count=count)
         rate = _delivery_rate(rig, before, count)
         rig.settle()
-        bare = _bare(trial, count)
+        bare = _bare(trial, min(count, BARE_COUNT_MAX))
         return {
             f"{name}_rate": rate,
             f"{name}_bare": bare,
@@ -66,17 +68,16 @@ def _trial(broker, stack):
 
 def _delivery_rate(rig, before, count):
     """Deliveries a second, from the first to the last, or until time is up."""
-    wait_until(lambda: _done(rig) > before, DRAIN_S_MAX, "the first delivery", 0.005)
+    wait_until(lambda: _done(rig) > before, DRAIN_S_MAX, "the first delivery", 0.05)
     first, began_s = _done(rig), time.monotonic()
     while _done(rig) < before + count and time.monotonic() - began_s < DRAIN_S_MAX:
-        time.sleep(0.02)
+        time.sleep(0.1)
     return (_done(rig) - first) / (time.monotonic() - began_s)
 
 
 def _done(rig):
-    """Records whose outcome is durable: with one subscription, acknowledged deliveries."""
-    server = rig.server
-    return sum(server.look(number, Word.WATERMARK) for number in range(server.partition_count()))
+    """Acknowledged deliveries. Not the cursor: it passes what a lagging route has yet to get."""
+    return rig.server.metric("delivered_total")
 
 
 def _bare(trial, count):
