@@ -124,6 +124,7 @@ LINES = (
     Line("one_down_before", "HTTP sink beside 5 brokers, p99", "ms", None),
     Line("one_down_during", "the same while one is down", "ms", None),
     Line("one_down_growth", "growth of that p99", "%", 20.0),
+    Line("one_down_worst_growth", "the same, worst of the 5 good sinks", "%", 20.0),
     Line("start", "start to readyz", "s", 20.0),
     Line("idle_cpu", "idle CPU", "% of a core", 10.0),
     Line("memory", "all processes, idle (PSS)", "MiB", 2048, False, 1331, "prototype"),

@@ -1,14 +1,17 @@
 """Lines of the delivery protocols beside HTTP, each against its real broker on this machine."""
 
+import contextlib
 import json
 import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from contextlib import ExitStack
 from pathlib import Path
 
 from _rig import HERE, Rig
+from distributary.log import Reader
 from distributary.testing.broker_trials import TRIALS
 from distributary.testing.running_server import wait_until
 from distributary.testing.servers import Authority, ServerNotHadError
@@ -25,6 +28,7 @@ BARE_COUNT_MAX = 30_000
 
 WARM_UP = 5_000
 PATIENT = {"retry": 1000, "backoffDelay": "PT0.1S", "backoffMax": "PT1S"}
+GOOD_SINKS = 5
 DOWN_S = 60.0
 """How long one broker is away beside five good sinks."""
 
@@ -87,7 +91,7 @@ def _bare(trial, count):
 
 
 def one_down(scale):
-    """An HTTP sink's p99 beside four brokers, before and while one more broker is away."""
+    """The p99 of an HTTP sink and four brokers, before and while one more broker is away."""
     with ExitStack() as stack:
         good = ("nats", "mosquitto", "rabbitmq", "kafka")
         trials = [stack.enter_context(_trial(broker, stack)) for broker in good]
@@ -100,17 +104,62 @@ def one_down(scale):
             rig.server.subscribe(subscription.pop("sink"), **subscription)
         _p99s(rig, sink, 5.0)
         rig.settle()
+        times = [_wall_ms()]
         before = _p99s(rig, sink, 20.0 * scale)
+        times.append(_wall_ms())
         down.kill()
         _p99s(rig, sink, 5.0)  # until its lane is full and its route lags
+        times.append(_wall_ms())
         during = _p99s(rig, sink, max(DOWN_S * scale - 5.0, 10.0))
+        times.append(_wall_ms())
         down.server.start()
         wait_until(rig.server.settled, 60.0, "the broker that was away has caught up", 0.3)
         return {
             "one_down_before": before,
             "one_down_during": during,
             "one_down_growth": 100.0 * (during / before - 1.0),
+            "one_down_worst_growth": _worst_growth(rig.server, times),
         }
+
+
+def _worst_growth(server, times):
+    """Growth of the p99 from append to answer, of the sink that fares worst of the good ones, %."""
+    appended = _append_times(server)
+    waits = defaultdict(lambda: ([], []))
+    bad = set()
+    for path in (server.places.root / "logs").glob("attempts-p*.jsonl"):
+        for line in map(json.loads, path.read_bytes().splitlines()):
+            at_ms = appended[line["partition"], line["offset"]]
+            if line["verdict"] != "delivered":
+                bad.add(line["route"])
+            elif times[0] <= at_ms < times[1]:
+                waits[line["route"]][0].append(line["t"] - at_ms)
+            elif times[2] <= at_ms < times[3]:
+                waits[line["route"]][1].append(line["t"] - at_ms)
+    p99s = {
+        route: [sorted(each)[len(each) * 99 // 100] for each in both]
+        for route, both in waits.items()
+        if route not in bad
+    }
+    assert len(p99s) == GOOD_SINKS, p99s
+    for before, during in p99s.values():
+        print(
+            f"    (a good sink, append to answer, p99: {before} ms, then {during} ms)", flush=True
+        )
+    return max(100.0 * (during / before - 1.0) for before, during in p99s.values())
+
+
+def _append_times(server):
+    times = {}
+    for number in range(server.partition_count()):
+        with contextlib.closing(Reader(server.places.log, number)) as reader:
+            for record in reader.read(reader.start(), reader.durable_end()):
+                times[number, record.offset] = record.time_ms
+    return times
+
+
+def _wall_ms():
+    return time.time_ns() // 1_000_000
 
 
 def _p99s(rig, sink, seconds):

@@ -3,14 +3,15 @@
     python scripts/run_tests.py all [pytest arguments]
     python scripts/run_tests.py fast|laws|spark|brokers|e2e|crash [pytest arguments]
 
-``fast`` is two stages that run side by side, ``fast`` and ``laws``; so are ``spark`` and
-``brokers`` where all are run.
+``fast`` is two stages that run side by side, ``fast`` and ``laws``; where all are run, ``spark``
+and ``brokers`` do so too, and then ``e2e`` and ``crash``.
 
 Every stage runs even when one before it failed; the exit code is 0 only if all passed. Stages
 are processes of their own, so that a Spark session or a killed server of one cannot reach the
 next.
 """
 
+import itertools
 import subprocess
 import sys
 import tempfile
@@ -36,9 +37,9 @@ STAGES = {
 """Stage -> what it runs, under tests/. A path without tests yet is left out."""
 
 TOGETHER = (("fast", "laws"), ("spark", "brokers"), ("e2e", "crash"))
-"""Stages that run at the same time: on the whole each keeps one core busy at most, and none says
-that something must be quick (some that it must not come too early; those of brokers give a
-deadline a quarter of a second more)."""
+"""All stages, in groups that run at the same time: on the whole each keeps one core busy at most,
+and none says that something must be quick (some that it must not come too early; those of brokers
+give a deadline a quarter of a second more)."""
 
 NO_TESTS_COLLECTED = 5
 """pytest's exit code; with ``-m`` a stage may rightly be empty."""
@@ -82,15 +83,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run_all(stages: Sequence[str], pytest_arguments: Sequence[str]) -> Iterator[Result]:
-    for group in (*TOGETHER, *((stage,) for stage in STAGES if not _aside_of(stage))):
+    for group in TOGETHER:
         now = [stage for stage in group if stage in stages]
+        # Of several that run at once, the output of all but the first comes when they have ended.
+        runs = [partial(_run, stage, pytest_arguments, aside=stage != now[0]) for stage in now]
         with ThreadPoolExecutor(len(group)) as pool:
-            yield from pool.map(partial(_run, pytest_arguments=pytest_arguments), now)
-
-
-def _aside_of(stage: str) -> tuple[str, ...]:
-    """The group of stages that *stage* runs with; empty: it runs alone."""
-    return next((group for group in TOGETHER if stage in group), ())
+            yield from pool.map(lambda run: run(), runs)
 
 
 def _total(results: Sequence[Result]) -> str:
@@ -106,17 +104,16 @@ def _paths(stage: str) -> Iterator[Path]:
 
 
 def _refuse_forgotten_folders() -> None:
-    """A test outside every stage would never run, and nobody would notice."""
+    """A test outside every stage would never run, and nobody would notice; nor of a stage."""
+    assert sorted(STAGES) == sorted(itertools.chain(*TOGETHER)), "a stage is in no group"
     placed = {name for names in STAGES.values() for name in names}
     for test in (ROOT / "tests").rglob("test_*.py"):
         top = test.relative_to(ROOT / "tests").parts[0]
         assert top in placed, f"tests/{top} is in no stage of {__file__}"
 
 
-def _run(stage: str, pytest_arguments: Sequence[str]) -> Result:
+def _run(stage: str, pytest_arguments: Sequence[str], *, aside: bool) -> Result:
     print(f"\n==> {stage}", flush=True)
-    # Of two that run at once, the output of the second comes when it has ended.
-    aside = stage in _aside_of(stage)[1:]
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         paths = [str(path.relative_to(ROOT)) for path in _paths(stage)]

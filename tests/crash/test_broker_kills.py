@@ -49,6 +49,7 @@ def test_every_kill_was_survived(report: BrokerKillReport, broker: str) -> None:
 
 def test_the_run_was_a_run(report: BrokerKillReport) -> None:
     """Events flowed, some were in flight at kills, and all came to their end."""
+    _need_a_broker(report)
     assert report.acked > 1_000
     assert any(kill.in_flight for kill in report.kills)
     assert report.settled
@@ -56,4 +57,10 @@ def test_the_run_was_a_run(report: BrokerKillReport) -> None:
 
 def test_the_server_stops_in_good_order(report: BrokerKillReport) -> None:
     """After all that, SIGTERM still ends it with exit code 0."""
+    _need_a_broker(report)
     assert report.stop_code == 0
+
+
+def _need_a_broker(report: BrokerKillReport) -> None:
+    if len(report.not_had) == len(BROKERS):
+        pytest.skip("NOT RUN: no broker can be had here")

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 import pytest
 
+from distributary.amqp import AVAILABLE
 from distributary.testing.running_server import RunningServer, clean_environ, wait_until
 from distributary.testing.servers import PASSWORD, USER, BrokerServer
 from distributary.testing.servers.fixtures import (
@@ -22,6 +23,7 @@ from distributary.testing.servers.fixtures import (
     kafka,
     mosquitto,
     nats_server,
+    not_run,
     rabbitmq,
 )
 
@@ -115,7 +117,9 @@ class NativeAmqp:
     place = "/amq/queue/pull-orders"
 
     def __init__(self, server: BrokerServer) -> None:
-        proton = pytest.importorskip("proton", reason="NOT RUN: amqp: python-qpid-proton")
+        if not AVAILABLE:
+            not_run("amqp", "python-qpid-proton is not installed")
+        import proton  # noqa: PLC0415 - one library a protocol
         from proton.reactor import LinkOption  # noqa: PLC0415
         from proton.utils import BlockingConnection  # noqa: PLC0415
 

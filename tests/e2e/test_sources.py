@@ -112,7 +112,7 @@ def _is_of_sources(process: psutil.Process) -> bool:
 
 
 async def _stream(broker: Any) -> None:
-    """A stream with a consumer that gives again after 2 s, not 30, what was not settled."""
+    """A stream with a consumer that gives again after 2 s, not 10, what was not settled."""
     await broker.create_stream("ORDERS", "orders.>")
     client = await broker.client()
     policy = {"ack_policy": AckPolicy.EXPLICIT, "ack_wait": 2.0, "max_ack_pending": 256}

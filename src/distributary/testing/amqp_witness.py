@@ -32,11 +32,13 @@ class AmqpWitness:
     Attributes:
         messages: What it has taken, in order.
         link: The one it reads by.
+        ended: Why it reads no more, if it does not.
     """
 
     def __init__(self, port: int, address: str) -> None:
         self.messages: list[AmqpMessage] = []
         self.link: Link | None = None
+        self.ended: Ended | None = None
         self._port = port
         self._address = address
         self._engine: Engine | None = None
@@ -109,5 +111,6 @@ class AmqpWitness:
         self._fail(ended)
 
     def _fail(self, ended: Ended | None) -> None:
+        self.ended = ended
         if not self._reads.done():
             self._reads.set_exception(ConnectionError(f"the witness cannot read: {ended}"))

@@ -112,7 +112,8 @@ def run_broker_kills(
     report = BrokerKillReport(seed)
     authority = Authority(folder / "tls")
     with _Started(report, authority, brokers) as trials:
-        _Scenario(folder, report, trials).run(kills)
+        if trials:
+            _Scenario(folder, report, trials).run(kills)
     report.took_s = time.monotonic() - began_s
     return report
 

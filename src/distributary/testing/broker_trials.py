@@ -11,9 +11,17 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, ClassVar, Final, Literal, Self
 
+from distributary.amqp import AVAILABLE
 from distributary.event import Event, json_format
 from distributary.testing.mqtt_witness import MqttWitness
-from distributary.testing.servers import PASSWORD, USER, Authority, BrokerServer, Cut
+from distributary.testing.servers import (
+    PASSWORD,
+    USER,
+    Authority,
+    BrokerServer,
+    Cut,
+    ServerNotHadError,
+)
 from distributary.testing.servers.artemis import Artemis
 from distributary.testing.servers.kafka import Kafka
 from distributary.testing.servers.mosquitto import Mosquitto
@@ -248,9 +256,22 @@ class KafkaTrial(Trial):
 
 
 class AmqpTrial(Trial):
-    """A broker of AMQP 1.0 with a durable queue, emptied at the end."""
+    """A broker of AMQP 1.0 with a durable queue, emptied at the end.
+
+    Args:
+        make: Makes the server.
+        authority: Signs its certificate.
+
+    Raises:
+        ServerNotHadError: There is no client library for it here.
+    """
 
     protocol = "AMQP"
+
+    def __init__(self, make: Callable[[Authority], BrokerServer], authority: Authority) -> None:
+        if not AVAILABLE:
+            raise ServerNotHadError("python-qpid-proton is not installed")
+        super().__init__(make(authority))
 
     def uri(self, port: int) -> str:
         """See ``Trial``."""
@@ -302,7 +323,7 @@ class RabbitTrial(AmqpTrial):
     """RabbitMQ with its AMQP 1.0 plugin."""
 
     def __init__(self, authority: Authority) -> None:
-        super().__init__(RabbitMq(authority))
+        super().__init__(RabbitMq, authority)
 
     @property
     def address(self) -> str:
@@ -330,7 +351,7 @@ class ArtemisTrial(AmqpTrial):
     """Apache ActiveMQ Artemis."""
 
     def __init__(self, authority: Authority) -> None:
-        super().__init__(Artemis(authority))
+        super().__init__(Artemis, authority)
 
     @property
     def address(self) -> str:

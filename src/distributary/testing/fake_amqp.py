@@ -22,6 +22,7 @@ from distributary.amqp import (
 )
 from distributary.amqp._login import HEADER
 from distributary.amqp._values import Symbol
+from distributary.testing.listening import stop_listening
 
 CREDIT = 1_000
 """Messages that a link may send ahead."""
@@ -123,7 +124,7 @@ class FakeAmqp:
     ) -> None:
         """Listen no more, and break what is open."""
         assert self._server is not None
-        self._server.close()
+        await stop_listening(self._server)
         self.reset()
         await asyncio.sleep(0)  # aborted connections close in the next turn of the loop
 
@@ -198,7 +199,7 @@ class FakeLogin:
     ) -> None:
         """Listen no more."""
         assert self._server is not None
-        self._server.close()
+        await stop_listening(self._server)
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

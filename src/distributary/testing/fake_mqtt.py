@@ -5,6 +5,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
+from distributary.testing.listening import stop_listening
 from distributary.testing.servers import free_port
 
 LOGIN_3: Final = b"\x20\x02\x00\x00"
@@ -97,7 +98,7 @@ class FakeMqtt:
     ) -> None:
         """End every connection."""
         assert self._server is not None
-        self._server.close()
+        await stop_listening(self._server)
         self.reset()
         for task in list(self._tasks):
             task.cancel()

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
 
+from distributary.testing.listening import stop_listening
+
 INFO: Final[dict[str, Any]] = {
     "server_id": "FAKE",
     "version": "2.9.10",
@@ -205,6 +207,6 @@ class FakeNats:
     ) -> None:
         """Stop it, and cut every connection."""
         assert self._server is not None
-        self._server.close()
+        await stop_listening(self._server)
         self.reset()
         await asyncio.gather(*self._tasks)

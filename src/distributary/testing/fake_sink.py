@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from distributary.testing.listening import stop_listening
+
 OK = b"HTTP/1.1 204 No Content\r\n\r\n"
 """A plain acknowledgement."""
 
@@ -158,7 +160,7 @@ class FakeSink:
         trace: TracebackType | None,
     ) -> None:
         assert self._server is not None
-        self._server.close()
+        await stop_listening(self._server)
         serving = tuple(self._serving)
         for task in serving:
             task.cancel()

@@ -1,20 +1,12 @@
 """What the tests of AMQP share: a transport, destinations, attempts."""
 
 import asyncio
-import contextlib
+import functools
 import uuid
 
 import pytest
-import uvloop
 
-from distributary.clock import SystemClock
-from distributary.deliver import (
-    AddressRule,
-    CachingResolver,
-    Connector,
-    Destination,
-    SystemResolver,
-)
+from distributary.deliver import Destination
 from distributary.deliver.transports.amqp import make
 from distributary.resource import AmqpSettings, Credential
 from distributary.testing.check_transport import an_event
@@ -46,54 +38,13 @@ class Way:
         return await self.start(destination, event, timeout_s)
 
 
-def a_connector():
-    """With the rule for a server on loopback."""
-    rule = AddressRule(loopback_allowed=True)
-    return Connector(rule, CachingResolver(SystemResolver(), SystemClock()))
-
-
-@contextlib.asynccontextmanager
-async def _way():
-    transport = make(a_connector(), SystemClock(), asyncio.get_running_loop())
-    try:
-        yield Way(transport)
-    finally:
-        await transport.close()
-
-
 @pytest.fixture
-def way():
+def way(opened):
     """Opens a ``Way``, inside the loop of a test."""
-    return _way
-
-
-@pytest.fixture
-def connector():
-    """Makes a connector, inside the loop of a test."""
-    return a_connector
+    return functools.partial(opened, make, Way)
 
 
 @pytest.fixture
 def address():
     """A name that no other test uses."""
     return f"tests-{uuid.uuid4().hex}"
-
-
-@pytest.fixture
-def run():
-    """Runs a coroutine on the loop that the server runs on."""
-    return uvloop.run
-
-
-async def _until(condition, within_s=8.0):
-    loop = asyncio.get_running_loop()
-    end_s = loop.time() + within_s
-    while not condition():
-        assert loop.time() < end_s, "it did not come to pass"
-        await asyncio.sleep(0.01)
-
-
-@pytest.fixture
-def until():
-    """Waits for a condition."""
-    return _until

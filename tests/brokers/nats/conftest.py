@@ -1,32 +1,17 @@
 """What the tests of NATS share: a transport, destinations, attempts, streams."""
 
 import asyncio
-import contextlib
+import functools
 import uuid
 
 import pytest
-import uvloop
 
-from distributary.clock import SystemClock
-from distributary.deliver import (
-    AddressRule,
-    CachingResolver,
-    Connector,
-    Destination,
-    SystemResolver,
-)
+from distributary.deliver import Destination
 from distributary.deliver.transports.nats import make
 from distributary.policy import delivered
 from distributary.resource import Credential, NatsSettings
 from distributary.testing.check_transport import an_event
 from distributary.testing.servers import PASSWORD, USER
-
-
-def pytest_collection_modifyitems(items):
-    """Every test here waits for a server."""
-    for item in items:
-        if "tests/brokers/nats" in str(item.path):
-            item.add_marker(pytest.mark.slow)
 
 
 class Way:
@@ -69,54 +54,13 @@ class Way:
         raise AssertionError(f"nothing is delivered any more: {answer}")
 
 
-def a_connector():
-    """With the rule for a server on loopback."""
-    rule = AddressRule(loopback_allowed=True)
-    return Connector(rule, CachingResolver(SystemResolver(), SystemClock()))
-
-
-@contextlib.asynccontextmanager
-async def _way():
-    transport = make(a_connector(), SystemClock(), asyncio.get_running_loop())
-    try:
-        yield Way(transport)
-    finally:
-        await transport.close()
-
-
 @pytest.fixture
-def way():
+def way(opened):
     """Opens a ``Way``, inside the loop of a test."""
-    return _way
-
-
-@pytest.fixture
-def connector():
-    """Makes a connector, inside the loop of a test."""
-    return a_connector
+    return functools.partial(opened, make, Way)
 
 
 @pytest.fixture
 def name():
     """A word that no other test uses: for streams, subjects and sources."""
     return f"t{uuid.uuid4().hex}"
-
-
-@pytest.fixture
-def run():
-    """Runs a coroutine on the loop that the product uses."""
-    return uvloop.run
-
-
-async def _until(condition, within_s=8.0):
-    loop = asyncio.get_running_loop()
-    end_s = loop.time() + within_s
-    while not condition():
-        assert loop.time() < end_s, "it did not come to pass"
-        await asyncio.sleep(0.01)
-
-
-@pytest.fixture
-def until():
-    """Waits for a condition."""
-    return _until

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Self
 
+from distributary.testing.listening import stop_listening
 from distributary.testing.servers._base import free_port
 
 CHUNK_BYTES = 64 * 1024
@@ -79,7 +80,7 @@ class Cut:
     async def _close_door(self) -> None:
         server, self._server = self._server, None
         if server is not None:
-            server.close()
+            await stop_listening(server)
         await self._reset()
 
     async def _reset(self) -> None:

@@ -31,10 +31,12 @@ class _Kind(NamedTuple):
     Attributes:
         module: Under ``distributary.testing.servers``; also its name in ``REQUIRE``.
         class_name: There.
+        instead: What shows something without it; said where it cannot be had.
     """
 
     module: str
     class_name: str
+    instead: str = ""
 
 
 KINDS: Final = {
@@ -44,7 +46,12 @@ KINDS: Final = {
         _Kind("rabbitmq", "RabbitMq"),
         _Kind("artemis", "Artemis"),
         _Kind("nats", "NatsServer"),
-        _Kind("kafka", "Kafka"),
+        _Kind(
+            "kafka",
+            "Kafka",
+            "deliveries and a source ran at librdkafka's mock cluster instead"
+            " (tests/brokers/kafka/test_mock_cluster.py)",
+        ),
     )
 }
 
@@ -82,7 +89,7 @@ def start(name: str, authority: Authority) -> BrokerServer:
         server = getattr(module, kind.class_name)(authority)
         return server.__enter__()
     except ServerNotHadError as error:
-        not_run(name, str(error))
+        not_run(name, "; ".join(filter(None, (str(error), kind.instead))))
         raise
 
 

@@ -10,6 +10,8 @@ import threading
 from types import TracebackType
 from typing import Final, Self
 
+from distributary.testing.listening import stop_listening
+
 PRODUCE: Final = 0
 """API key of produce requests (Kafka protocol, "API Keys")."""
 
@@ -137,7 +139,7 @@ class KafkaRelay:
 
     async def _end(self) -> None:
         if self._server is not None:
-            self._server.close()
+            await stop_listening(self._server)
         await self._reset()
 
     async def _reset(self) -> None:

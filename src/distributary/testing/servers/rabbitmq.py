@@ -23,6 +23,9 @@ FOLDERS: Final = ("/usr/lib/rabbitmq/bin", "/usr/local/sbin", "/usr/sbin")
 LIMITED: Final = "limited"
 """A queue that refuses everything beyond its first message."""
 
+DATABASE_FILES: Final = {".LOG", ".DCL", ".DCD"}
+"""Of Mnesia: the log of transactions, and tables with their own logs."""
+
 READER: Final = "reader"
 """A user with the same password who may read everything and write nothing."""
 
@@ -70,6 +73,17 @@ class RabbitMq(BrokerServer):
             # Two schedulers that sleep when there is nothing to do: the tests need the machine too.
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 2:2 +sbwt none +sbwtdcpu none +sbwtdio none",
         }
+
+    def has_on_disk(self, queue: str) -> bool:
+        """Whether the declaration of *queue* would outlive a ``kill -9``.
+
+        RabbitMQ 3 tells clients that a queue is declared before its database (Mnesia) has written
+        that: the log is flushed every two seconds. A kill in between takes the queue, with every
+        message that was accepted for it.
+        """
+        folder = self.folder / "store" / f"distributary-{self.port}@localhost"
+        files = (each for each in folder.iterdir() if each.suffix in DATABASE_FILES)
+        return any(queue.encode() in each.read_bytes() for each in files)
 
     def _write_configuration(self) -> None:
         folder = self.folder

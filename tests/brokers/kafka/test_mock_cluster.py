@@ -1,0 +1,163 @@
+"""What can be shown without a Kafka: deliveries and a source at librdkafka's mock cluster."""
+
+import asyncio
+import contextlib
+import itertools
+import threading
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from distributary.clock import SystemClock
+from distributary.deliver import AddressRule, Connector, Destination, SystemResolver
+from distributary.deliver.transports import kafka as transport
+from distributary.event import kafka as binding
+from distributary.policy import delivered
+from distributary.resource import KafkaSettings
+from distributary.source import Settlement, SourceSpec
+from distributary.source.consumers import kafka as consumers
+from distributary.testing import check_transport
+from distributary.testing.check_transport import Behaviour, an_event
+from distributary.testing.servers import free_port
+from distributary.testing.servers.kafka_mock import KafkaMock
+
+pytestmark = pytest.mark.slow
+
+PARTITIONS = 4
+"""Of every topic of a mock cluster."""
+
+CHECKS = tuple(
+    check
+    for check in check_transport.CHECKS
+    if check.__module__.rpartition(".")[2] in {"_delivery", "_end"}
+    or check.__name__ == "tells_of_a_refused_connection"
+)
+"""Those that want no broker that says no, falls silent or goes away."""
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def mock():
+    """One for all."""
+    with KafkaMock() as started:
+        yield started
+
+
+def a_transport():
+    """For loopback."""
+    connector = Connector(AddressRule(loopback_allowed=True), SystemResolver())
+    return transport.make(connector, SystemClock(), asyncio.get_running_loop())
+
+
+class Rig:
+    """A topic of the mock cluster, and a consumer that reads it."""
+
+    formats = ("binary", "structured")
+    ordered = False  # records without a key go to any of the partitions
+    acknowledged = True
+
+    def __init__(self, mock) -> None:
+        self._mock = mock
+        self._topic = f"mock-{next(_numbers)}"
+        self._away = free_port()
+        self._events: list = []
+        self._stop = threading.Event()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self.transport = a_transport()
+
+    def destination(self, behaviour, format="binary"):
+        """It takes everything; nobody is there beside it."""
+        port = {Behaviour.ACCEPT: self._mock.port, Behaviour.REFUSE: self._away}.get(behaviour)
+        if port is None:
+            return None
+        settings = KafkaSettings(self._topic)
+        uri = f"kafka://127.0.0.1:{port}"
+        return Destination(uri, protocol="KAFKA", format=format, settings=settings)
+
+    def arrived(self):
+        """What the consumer has read so far."""
+        return list(self._events)
+
+    def _read(self) -> None:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": f"127.0.0.1:{self._mock.port}",
+                "group.id": "reader",
+                "enable.auto.commit": False,
+                "fetch.wait.max.ms": 20,
+                "log_level": 0,
+            }
+        )
+        consumer.assign([TopicPartition(self._topic, number, 0) for number in range(PARTITIONS)])
+        while not self._stop.is_set():
+            record = consumer.poll(0.05)
+            if record is not None and record.error() is None:
+                self._events.append(binding.decode(record.headers() or [], record.value()))
+        consumer.close()
+
+    @contextlib.asynccontextmanager
+    async def opened(self):
+        """Topic and reader, and their end."""
+        await asyncio.to_thread(self._mock.create_topic, self._topic)
+        self._reader.start()
+        try:
+            yield self
+        finally:
+            await self.transport.close()
+            self._stop.set()
+            await asyncio.to_thread(self._reader.join, 10)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_contract(mock, check):
+    """The checks of the suite that this cluster can be asked."""
+    asyncio.run(check(lambda: Rig(mock).opened()))
+
+
+def test_a_source_reads_what_was_delivered(mock):
+    """There and back, in both modes; what is settled is not given again."""
+    topic = f"mock-{next(_numbers)}"
+    mock.create_topic(topic)
+    events = [an_event(number) for number in range(20)]
+    uri = f"kafka://127.0.0.1:{mock.port}"
+
+    async def deliver():
+        loop = asyncio.get_running_loop()
+        way = a_transport()
+        answers = []
+        for number, event in enumerate(events):
+            mode = "structured" if number % 2 else "binary"
+            settings = KafkaSettings(topic, partitionkeyextractor="id")
+            to = Destination(uri, protocol="KAFKA", format=mode, settings=settings)
+            answers.append(loop.create_future())
+            way.send(event, to, 10.0, answers[-1].set_result)
+        assert all(map(delivered, await asyncio.gather(*answers)))
+        await way.close()
+
+    async def read():
+        connector = Connector(AddressRule(loopback_allowed=True), SystemResolver())
+        spec = SourceSpec("mock", "KAFKA", uri, topic)
+        found = []
+        whole = asyncio.Event()
+
+        def take(message):
+            found.append(message.event)
+            message.settle(Settlement.TAKEN)
+            if len(found) >= len(events):
+                whole.set()
+
+        running = asyncio.create_task(
+            consumers.make(spec, connector, SystemClock()).run(take, unsettled_max=8)
+        )
+        async with asyncio.timeout(20.0):
+            await whole.wait()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        return found
+
+    asyncio.run(deliver())
+    found = asyncio.run(read())
+    assert sorted(found, key=lambda event: event.attributes["id"]) == sorted(
+        events, key=lambda event: event.attributes["id"]
+    )
