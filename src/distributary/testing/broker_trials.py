@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 from distributary.amqp import AVAILABLE
 from distributary.event import Event, json_format
 from distributary.testing.mqtt_witness import MqttWitness
+from distributary.testing.running_server import wait_until
 from distributary.testing.servers import (
     PASSWORD,
     USER,
@@ -345,6 +346,9 @@ class RabbitTrial(AmqpTrial):
             connection.create_sender(f"/queue/{PLACE}", options=Durable())
         finally:
             connection.close()
+        server = self.server
+        assert isinstance(server, RabbitMq)
+        wait_until(lambda: server.has_on_disk(PLACE), ANSWER_S_MAX, "RabbitMQ has its queue", 0.05)
 
 
 class ArtemisTrial(AmqpTrial):

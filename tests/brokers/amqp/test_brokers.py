@@ -186,6 +186,8 @@ def test_a_broker_that_is_killed_keeps_what_it_acknowledged(run, way, until, bro
         async with way() as here:
             target = here.to(broker.port, _at(broker, address), credential=here.login)
             assert (await here.send(target, an_event(0))).code == "accepted"
+            if broker.name == "rabbitmq":
+                await until(lambda: broker.has_on_disk(address))
             flights = [here.start(target, an_event(number)) for number in range(1, 400)]
             await asyncio.sleep(0.02)
             await asyncio.to_thread(broker.kill)

@@ -23,9 +23,6 @@ FOLDERS: Final = ("/usr/lib/rabbitmq/bin", "/usr/local/sbin", "/usr/sbin")
 LIMITED: Final = "limited"
 """A queue that refuses everything beyond its first message."""
 
-DATABASE_FILES: Final = {".LOG", ".DCL", ".DCD"}
-"""Of Mnesia: the log of transactions, and tables with their own logs."""
-
 READER: Final = "reader"
 """A user with the same password who may read everything and write nothing."""
 
@@ -77,13 +74,16 @@ class RabbitMq(BrokerServer):
     def has_on_disk(self, queue: str) -> bool:
         """Whether the declaration of *queue* would outlive a ``kill -9``.
 
-        RabbitMQ 3 tells clients that a queue is declared before its database (Mnesia) has written
-        that: the log is flushed every two seconds. A kill in between takes the queue, with every
-        message that was accepted for it.
+        RabbitMQ 3 tells clients that a queue is there when its database (Mnesia) has written what
+        is to be done, and writes that it was decided up to two seconds later. A kill in between
+        takes the queue, with every message that was accepted for it.
         """
         folder = self.folder / "store" / f"distributary-{self.port}@localhost"
-        files = (each for each in folder.iterdir() if each.suffix in DATABASE_FILES)
-        return any(queue.encode() in each.read_bytes() for each in files)
+        log = (folder / "LATEST.LOG").read_bytes()
+        at = log.rfind(queue.encode())
+        if at >= 0:
+            return log.find(b"committed", at) >= 0
+        return queue.encode() in (folder / "rabbit_durable_queue.DCD").read_bytes()
 
     def _write_configuration(self) -> None:
         folder = self.folder
