@@ -17,8 +17,14 @@ from rich.console import Console
 from rich.table import Table
 
 from _rig import Rig
-from distributary.testing.broker_kills import run_broker_kills
+from distributary.testing.broker_kills import Silence, run_broker_kills
 from distributary.testing.kills import run_kills
+
+SILENCES = (Silence(1.0), Silence(30.0), Silence(30.0, answers_only=True))
+"""Of the wire before each broker, after its kills."""
+
+NOTICED_S_MAX = 22.0
+"""A half-open wire: two keepalives of 10 s, and the pause before the next dial."""
 
 SAMPLE_S = 10.0
 GROWTH_MIB_MAX = 50.0
@@ -69,14 +75,25 @@ def _kills(count, seed):
 
 def _broker_kills(count, seed):
     with tempfile.TemporaryDirectory(prefix="distributary-soak-") as folder:
-        report = run_broker_kills(Path(folder), count, seed)
+        report = run_broker_kills(Path(folder), count, seed, SILENCES)
+    for each in report.silences:
+        print(f"{each.broker:<10} {each.silence}, in flight {each.in_flight}: {each.noticed_s} s")
     verdicts = [(f"{name}: NOT RUN", why, True) for name, why in report.not_had.items()]
     for name, verdict in report.verdicts.items():
         kills = [kill for kill in report.kills if kill.broker == name]
         longest = max(kill.reconnected_s for kill in kills)
+        noticed_s = next(
+            each.noticed_s
+            for each in report.silences
+            if each.broker == name and each.silence.answers_only
+        )
         good = verdict.passed and longest <= 10.0 and len(kills) == count
+        good = good and noticed_s is not None and noticed_s <= NOTICED_S_MAX
         copies = report.copies(name)
-        figure = f"{verdict.counts or 'none lost'}, {copies} copies, reconnected in {longest:.2f} s"
+        figure = (
+            f"{verdict.counts or 'none lost'}, {copies} copies, reconnected in {longest:.2f} s,"
+            f" a half-open wire noticed in {noticed_s or 0.0:.1f} s"
+        )
         verdicts.append((f"{name}: {count} kills, {report.acked:,} events", figure, good))
     return [*verdicts, ("exit code of the stop", str(report.stop_code), report.stop_code == 0)]
 

@@ -1,15 +1,18 @@
-"""Three kills of each broker under load; ``make soak`` makes twenty."""
+"""Three kills of each broker under load, and silent wires; ``make soak`` makes twenty."""
 
 import os
 
 import pytest
 
-from distributary.testing.broker_kills import BrokerKillReport, run_broker_kills
+from distributary.testing.broker_kills import BrokerKillReport, Silence, run_broker_kills
 from distributary.testing.servers.fixtures import not_run
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
 KILLS = 3
+SILENCES = (Silence(1.0), Silence(25.0, answers_only=True))
+"""One that nobody need notice, and one that lasts longer than two keepalives of any protocol."""
+
 SEED = int(os.environ.get("KILLS_SEED", "20"))
 """Decides about the moments; the variable ``KILLS_SEED`` repeats those of a failure."""
 
@@ -19,13 +22,15 @@ BROKERS = ("mosquitto", "nats", "rabbitmq", "artemis", "kafka")
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> BrokerKillReport:
     """One server, all brokers that can be had, and what each of them holds at the end."""
-    found = run_broker_kills(tmp_path_factory.mktemp("kills"), KILLS, SEED, BROKERS)
+    found = run_broker_kills(tmp_path_factory.mktemp("kills"), KILLS, SEED, SILENCES, BROKERS)
     print(f"\nseed {found.seed}: {found.acked} events, {found.took_s:.0f} s")
     for kill in found.kills:
         print(
             f"{kill.broker:<10} in flight {kill.in_flight:>4}  away {kill.away_s:6.2f} s"
             f"  reconnected after {kill.reconnected_s:5.2f} s"
         )
+    for each in found.silences:
+        print(f"{each.broker:<10} {each.silence}, in flight {each.in_flight}: {each.noticed_s}")
     return found
 
 
@@ -45,6 +50,16 @@ def test_every_kill_was_survived(report: BrokerKillReport, broker: str) -> None:
     if broker in report.not_had:
         not_run(broker, report.not_had[broker])
     assert sum(kill.broker == broker for kill in report.kills) == KILLS
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_a_half_open_wire_is_noticed(report: BrokerKillReport, broker: str) -> None:
+    """The server dials anew while the old connection is open and says nothing."""
+    if broker in report.not_had:
+        not_run(broker, report.not_had[broker])
+    silences = [each for each in report.silences if each.broker == broker]
+    assert [each.silence for each in silences] == list(SILENCES)
+    assert silences[-1].noticed_s is not None
 
 
 def test_the_run_was_a_run(report: BrokerKillReport) -> None:

@@ -1,21 +1,24 @@
-"""Brokers killed under load: ``kill -9`` of each in turn, and the verdict.
+"""Brokers killed under load, and wires that fall silent: ``kill -9`` of each, and the verdict.
 
 One server, steady traffic, one subscription for each broker. Each broker is killed with messages in
-flight and started again; the wire before it stays shut until its own witness is back. Brokers are
-killed side by side, each in a rhythm of its own, so that the others go on meanwhile. At the end
+flight and started again; the wire before it stays shut until its own witness is back. Then its wire
+falls silent, in both directions or in one, with connections open. All that happens to the brokers
+side by side, to each in a rhythm of its own, so that the others go on meanwhile. At the end
 traffic stops, the server settles, and the checker holds what was sent against what is found at each
-broker by its own clients: nothing is lost, and nothing came twice but what was in flight at a kill.
+broker by its own clients: nothing is lost, and nothing came twice but what was in flight at a kill
+or during a silence.
 
 Callers: ``tests/crash`` (three kills of each), the soak run (twenty). Hides: the scenario.
 """
 
+import itertools
 import random
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from distributary.cli._ledger import Arrival, attributes_sha256, data_sha256, read_sent
 from distributary.event import Event, canonical
@@ -26,7 +29,7 @@ from distributary.testing.running_server import RunningServer, ServerError, wait
 from distributary.testing.servers import Authority, ServerNotHadError
 from distributary.testing.traffic import Traffic
 
-__all__ = ["BrokerKill", "BrokerKillReport", "run_broker_kills"]
+__all__ = ["BrokerKill", "BrokerKillReport", "BrokerSilence", "Silence", "run_broker_kills"]
 
 RATE_PER_S: Final = 200.0
 """Events: each goes to every broker. Enough to be in flight at every kill, and the machine has
@@ -43,6 +46,9 @@ RECONNECT_S_MAX: Final = 60.0
 
 SETTLE_S_MAX: Final = 60.0
 """Longest wait for the last outcome, when all brokers are back."""
+
+LOOK_S: Final = 0.05
+"""Between two looks during a silence."""
 
 FLUSH_S: Final = 0.25
 """An outcome is on its way to the board for so long, at most: what was answered just before."""
@@ -65,6 +71,35 @@ class BrokerKill:
     reconnected_s: float
 
 
+class Silence(NamedTuple):
+    """A wire that lets nothing through, with connections open.
+
+    Attributes:
+        lasts_s: How long, seconds; then what was held back arrives.
+        answers_only: What the server sends still arrives: the wire is half open.
+    """
+
+    lasts_s: float
+    answers_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSilence:
+    """One silence that was.
+
+    Attributes:
+        broker: Whose wire.
+        silence: Which.
+        in_flight: Most attempts under way meanwhile, to all brokers, by the boards.
+        noticed_s: From its beginning until the server dialled anew, seconds; None: it did not.
+    """
+
+    broker: str
+    silence: Silence
+    in_flight: int
+    noticed_s: float | None
+
+
 @dataclass(slots=True)
 class BrokerKillReport:
     """What came of a run.
@@ -72,6 +107,7 @@ class BrokerKillReport:
     Attributes:
         seed: Repeats the moments, as far as the machine does.
         kills: Every kill, in the order in which they were over.
+        silences: Every silence, likewise.
         not_had: Brokers that could not be had -> why.
         acked: Events acknowledged by the server.
         verdicts: Broker -> what the checker found.
@@ -82,6 +118,7 @@ class BrokerKillReport:
 
     seed: int
     kills: list[BrokerKill] = field(default_factory=list)
+    silences: list[BrokerSilence] = field(default_factory=list)
     not_had: dict[str, str] = field(default_factory=dict)
     acked: int = 0
     verdicts: dict[str, Report] = field(default_factory=dict)
@@ -95,14 +132,19 @@ class BrokerKillReport:
 
 
 def run_broker_kills(
-    folder: Path, kills: int, seed: int, brokers: Sequence[str] = tuple(TRIALS)
+    folder: Path,
+    kills: int,
+    seed: int,
+    silences: Sequence[Silence] = (),
+    brokers: Sequence[str] = tuple(TRIALS),
 ) -> BrokerKillReport:
-    """Kill each of *brokers* so many times, settle, check.
+    """Kill each of *brokers* so many times, have its wire fall silent, settle, check.
 
     Args:
         folder: For the data directory and the ledgers; empty.
         kills: Of each broker.
         seed: Of the moments.
+        silences: Of the wire before each, one after another.
         brokers: Names in ``TRIALS``; those that cannot be had are left out, and named.
 
     Raises:
@@ -113,7 +155,7 @@ def run_broker_kills(
     authority = Authority(folder / "tls")
     with _Started(report, authority, brokers) as trials:
         if trials:
-            _Scenario(folder, report, trials).run(kills)
+            _Scenario(folder, report, trials).run(kills, silences)
     report.took_s = time.monotonic() - began_s
     return report
 
@@ -163,8 +205,14 @@ class _Scenario:
         self._server = RunningServer(folder / "data")
         self._traffic = Traffic(folder, {})
 
-    def run(self, kills: int) -> None:
-        """Kill, settle, check."""
+    def run(self, kills: int, silences: Sequence[Silence]) -> None:
+        """Kill, cut off, settle, check."""
+
+        def trouble(trial: Trial) -> None:
+            self._kill(trial, kills)
+            for silence in silences:
+                self._silence(trial, silence)
+
         report = self._report
         with self._traffic, self._server:
             for trial in self._trials.values():
@@ -172,7 +220,7 @@ class _Scenario:
                 self._server.subscribe(subscription.pop("sink"), **subscription)
             self._traffic.publish(self._server.url, _event, RATE_PER_S)
             with ThreadPoolExecutor(len(self._trials)) as threads:
-                list(threads.map(lambda trial: self._kill(trial, kills), self._trials.values()))
+                list(threads.map(trouble, self._trials.values()))
             self._traffic.finish()
             self._settle()
             report.stop_code = self._server.stop()
@@ -197,6 +245,21 @@ class _Scenario:
                 BrokerKill(trial.name, in_flight, back_s - killed_s, reconnected_s)
             )
 
+    def _silence(self, trial: Trial, silence: Silence) -> None:
+        """Have the wire of one broker fall silent; on a thread of its own."""
+        time.sleep(LIVE_S[0])
+        began_s = time.monotonic()
+        connections = trial.cut.connections
+        trial.cut.silence(answers_only=silence.answers_only)
+        in_flight, noticed_s = 0, None
+        while (lasted_s := time.monotonic() - began_s) < silence.lasts_s:
+            in_flight = max(in_flight, self._in_flight())
+            if noticed_s is None and trial.cut.connections > connections:
+                noticed_s = lasted_s
+            time.sleep(LOOK_S)
+        trial.cut.restore()
+        self._report.silences.append(BrokerSilence(trial.name, silence, in_flight, noticed_s))
+
     def _in_flight(self) -> int:
         server = self._server
         return sum(
@@ -219,16 +282,18 @@ class _Scenario:
             self._report.settled = False  # what is missing then is counted as lost
 
     def _judge(self, name: str, events: Sequence[Event]) -> Report:
-        """What the checker says about one broker; duplicates: what was in flight at its kills."""
+        """What the checker says about one broker; duplicates: what was in flight in its troubles."""
         arrivals = [_arrival(event) for event in events]
         evidence = RouteEvidence(matches=lambda _: True, arrivals=arrivals)
         return check(
             read_sent(self._traffic.sent),
             {name: evidence},
             duplicates_max=sum(
-                kill.in_flight + int(RATE_PER_S * FLUSH_S)
-                for kill in self._report.kills
-                if kill.broker == self._trials[name].name
+                trouble.in_flight + int(RATE_PER_S * FLUSH_S)
+                for trouble in itertools.chain[BrokerKill | BrokerSilence](
+                    self._report.kills, self._report.silences
+                )
+                if trouble.broker == self._trials[name].name
             ),
         )
 
