@@ -24,14 +24,12 @@ tells of more. After ``closed`` nothing is called any more, and what is still ca
 messages does nothing (``send`` must not be).
 """
 
-from distributary.amqp._engine import IDLE_S, Engine
+from distributary.amqp._engine import Engine
 from distributary.amqp._handler import Handler
 from distributary.amqp._limits import (
-    FRAME_BYTES_MAX,
     MESSAGE_BYTES_MAX,
     PEER_LINKS_MAX,
     SESSION_BYTES_MAX,
-    SESSIONS_MAX,
 )
 from distributary.amqp._link import Incoming, Link
 from distributary.amqp._login import Login
@@ -42,19 +40,15 @@ from distributary.amqp._message import (
     decode_message,
     encode_message,
 )
-from distributary.amqp._outcomes import ACCEPTED, RELEASED, Ended, Outcome, State
+from distributary.amqp._outcomes import ACCEPTED, Ended, Outcome, State
 from distributary.amqp._proton import AVAILABLE
 from distributary.amqp._values import AmqpError
 
 __all__ = [
     "ACCEPTED",
     "AVAILABLE",
-    "FRAME_BYTES_MAX",
-    "IDLE_S",
     "MESSAGE_BYTES_MAX",
     "PEER_LINKS_MAX",
-    "RELEASED",
-    "SESSIONS_MAX",
     "SESSION_BYTES_MAX",
     "AmqpError",
     "AmqpMessage",

@@ -207,19 +207,13 @@ class Core:
         c.pn_terminus_set_type(c.pn_link_source(pointer), c.PN_SOURCE)
         c.pn_terminus_set_address(c.pn_link_source(pointer), name)
         c.pn_link_set_snd_settle_mode(pointer, c.PN_SND_SETTLED if settled else c.PN_SND_UNSETTLED)
-        return self._opened_here(pointer, address, encoded, sending=True)
+        if encoded:
+            c.pn_data_decode(c.pn_link_properties(pointer), encoded)
+        return self._opened_here(pointer, address, sending=True)
 
-    def open_receiver(
-        self,
-        address: str | None,
-        name: str,
-        *,
-        copy: bool = False,
-        properties: dict[str, Any] | None = None,
-    ) -> Link:
+    def open_receiver(self, address: str | None, name: str) -> Link:
         """See ``Engine.open_receiver``."""
         c = self._c
-        encoded = _proton.symbol_map(properties)
         pointer = self._new_link(c.pn_receiver, name)
         source = c.pn_link_source(pointer)
         c.pn_terminus_set_type(source, c.PN_SOURCE)
@@ -227,12 +221,10 @@ class Core:
             c.pn_terminus_set_dynamic(source, True)
         else:
             c.pn_terminus_set_address(source, address)
-        if copy:
-            c.pn_terminus_set_distribution_mode(source, c.PN_DIST_MODE_COPY)
         c.pn_terminus_set_type(c.pn_link_target(pointer), c.PN_TARGET)
         c.pn_terminus_set_address(c.pn_link_target(pointer), name)
         c.pn_link_set_rcv_settle_mode(pointer, c.PN_RCV_FIRST)
-        return self._opened_here(pointer, address, encoded, sending=False)
+        return self._opened_here(pointer, address, sending=False)
 
     def send(
         self, link: Link, pointer: Any, payload: bytes, token: object, *, settled: bool
@@ -302,6 +294,8 @@ class Core:
             self._in_events = False
 
     def _on_open(self, _event: Any) -> None:
+        if self.opened:
+            return  # proton does not mind that a peer says it twice
         self.opened = True
         if self._server:
             self._c.pn_connection_open(self._connection)
@@ -462,12 +456,8 @@ class Core:
     def _new_link(self, make: Any, name: str) -> Any:
         return make(self._sessions.begin(), name)
 
-    def _opened_here(
-        self, pointer: Any, address: str | None, encoded: bytes, *, sending: bool
-    ) -> Link:
+    def _opened_here(self, pointer: Any, address: str | None, *, sending: bool) -> Link:
         c = self._c
-        if encoded:
-            c.pn_data_decode(c.pn_link_properties(pointer), encoded)
         c.pn_link_set_max_message_size(pointer, self._message_bytes_max)
         link = self._link(pointer, sending=sending)
         link.ours = True

@@ -120,26 +120,14 @@ class Engine(asyncio.Protocol):
         """
         return self._core.open_sender(address, name, settled=settled, properties=properties)
 
-    def open_receiver(
-        self,
-        address: str | None,
-        name: str,
-        *,
-        copy: bool = False,
-        properties: dict[str, Any] | None = None,
-    ) -> Link:
+    def open_receiver(self, address: str | None, name: str) -> Link:
         """Open a link that we receive on; ``grant`` it credit.
 
         Args:
             address: None: a dynamic one, which is in ``link.address`` once it is opened.
             name: Name of the link.
-            copy: Distribution mode ``copy`` instead of what the node does by itself.
-            properties: Of the link.
-
-        Raises:
-            AmqpError: A property cannot be said in AMQP.
         """
-        return self._core.open_receiver(address, name, copy=copy, properties=properties)
+        return self._core.open_receiver(address, name)
 
     def flush_soon(self) -> None:
         """Write what was said in this turn of the loop at its end; all methods see to it."""
@@ -255,8 +243,11 @@ class Engine(asyncio.Protocol):
             self._wire.write(raw)
         if core.freed or self._paused:
             return
-        if raw is None:  # the last word is said
-            self._wire.close()
+        if raw is None:  # our last word is said
+            # Not before the peer's is heard: a socket that is closed over unread bytes is reset,
+            # and takes with it what the peer has not read yet.
+            if core.ended is not None:
+                self._wire.close()
         else:
             core.tell_written()
         core.run_events()

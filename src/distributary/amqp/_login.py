@@ -20,6 +20,10 @@ FRAME_BYTES_MAX: Final = 64 * 1024
 """Longest SASL frame that is read: the standard says 512 bytes; nobody's list of mechanisms is
 longer than this."""
 
+FRAMES_MAX: Final = 8
+"""SASL frames of the server in one login. Three are needed: what it offers, perhaps a challenge,
+and the outcome; one that says more never comes to an end."""
+
 _MECHANISMS: Final = 0x40
 _INIT: Final = 0x41
 _CHALLENGE: Final = 0x42
@@ -74,6 +78,7 @@ class Handshake:
         self._host = host
         self._buffer = b""
         self._headed = False
+        self._frames = 0
         self.done = False
 
     def take(self, raw: bytes) -> tuple[bytes, bytes]:
@@ -98,6 +103,9 @@ class Handshake:
                 raise AmqpError("a SASL frame was expected")
             if len(self._buffer) < size:
                 break
+            self._frames += 1
+            if self._frames > FRAMES_MAX:
+                raise AmqpError("the server talks on instead of an outcome of the login")
             frame, self._buffer = self._buffer[4 * offset : size], self._buffer[size:]
             answers.append(self._answer(frame))
         rest = b""

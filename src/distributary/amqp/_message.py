@@ -63,7 +63,6 @@ class AmqpMessage:
         content_type: Media type of the body.
         message_id: Told apart by it; see ``MessageId``.
         to: Address of the node that it is for.
-        subject: A short word about what it is.
         reply_to: Address where an answer goes.
         correlation_id: ``message_id`` of the message that this one answers.
         durable: Whether whoever takes it must keep it over a restart.
@@ -74,7 +73,6 @@ class AmqpMessage:
     content_type: str | None = None
     message_id: MessageId | None = None
     to: str | None = None
-    subject: str | None = None
     reply_to: str | None = None
     correlation_id: MessageId | None = None
     durable: bool = False
@@ -90,7 +88,6 @@ def encode_message(message: AmqpMessage) -> bytes:
     if (
         message.message_id is None
         and message.to is None
-        and message.subject is None
         and message.reply_to is None
         and message.correlation_id is None
     ):
@@ -120,7 +117,7 @@ def _properties(message: AmqpMessage) -> bytes:
         _id(message.message_id),
         b"\x40",
         _text(message.to),
-        _text(message.subject),
+        b"\x40",
         _text(message.reply_to),
         _id(message.correlation_id),
         b"\x40" if content_type is None else _values.encode_symbol(content_type),
@@ -189,7 +186,6 @@ def decode_message(raw: bytes) -> AmqpMessage:
         content_type=_symbol(fields[6], "content-type"),
         message_id=_checked_id(fields[0], "message-id"),
         to=_address(fields[2], "to"),
-        subject=_address(fields[3], "subject"),
         reply_to=_address(fields[4], "reply-to"),
         correlation_id=_checked_id(fields[5], "correlation-id"),
         durable=durable,

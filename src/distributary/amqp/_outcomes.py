@@ -54,4 +54,3 @@ class Ended(NamedTuple):
 
 
 ACCEPTED: Final = Outcome(State.ACCEPTED)
-RELEASED: Final = Outcome(State.RELEASED)

@@ -17,6 +17,11 @@ DEPTH_MAX: Final = 32
 """Lists, maps and descriptions inside each other: events have two, and the deepest of proton's own
 messages five."""
 
+OTHER_KEYS_MAX: Final = 64
+"""Keys of one map that are neither text nor bytes: the standard's own maps have text, and hardly
+ever numbers. Whoever chooses such keys (UUIDs, numbers, descriptions) can choose ones that Python hashes
+alike, and a map of them takes the square of its size: minutes for a mebibyte."""
+
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1
@@ -309,7 +314,12 @@ def _as_map(values: list[Any]) -> dict[Any, Any]:
     if len(values) % 2:
         _refuse("a map has a key without a value")
     found: dict[Any, Any] = {}
+    others = 0
     for key, value in zip(values[::2], values[1::2], strict=True):
+        if not isinstance(key, str | bytes):
+            others += 1
+            if others > OTHER_KEYS_MAX:
+                _refuse("a map has more keys that are no text than are read here")
         try:
             known = key in found
         except TypeError:

@@ -32,7 +32,6 @@ from distributary.deliver._transport import (
     UNREADABLE,
     Done,
     Transport,
-    from_coroutine,
 )
 from distributary.policy import Answer
 
@@ -69,6 +68,5 @@ __all__ = [
     "Timers",
     "Transport",
     "attribute_bytes",
-    "from_coroutine",
     "parse_networks",
 ]

@@ -16,7 +16,7 @@ Runs on one event loop and by callbacks, as everything in ``deliver``.
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Final
 
 from distributary.clock import Clock
@@ -54,7 +54,6 @@ class BrokerTransport:
             ``TransportError``: nothing can be sent there.
         clock: For deadlines.
         loop: Runs everything; every method is called on its thread.
-        aside: Closes what all sessions share, after them.
     """
 
     def __init__(
@@ -63,13 +62,11 @@ class BrokerTransport:
         key_of: Callable[[Destination], Hashable],
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
-        aside: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._open = open_session
         self._key_of = key_of
         self._clock = clock
         self._loop = loop
-        self._aside = aside
         self._wheel = Wheel(loop, clock.monotonic_s)
         self._links: dict[Hashable, Link] = {}
         self._by_destination: dict[Destination, Link] = {}
@@ -185,8 +182,6 @@ class BrokerTransport:
         while self._ending:  # a dial may end with a session that has to be closed
             # Not ``gather``: if this is cancelled, the goodbyes must go on.
             await asyncio.wait(self._ending)
-        if self._aside is not None:
-            await self._aside()
 
 
 async def _close(session: Session) -> None:

@@ -281,8 +281,12 @@ class Link:
 
     @property
     def unused(self) -> bool:
-        """Whether nobody waits for it."""
-        return not self._waiting and not self._flights and self.dialling is None
+        """Whether nobody waits for it; what the broker has forgotten nobody waits for any more."""
+        return (
+            self.dialling is None
+            and all(flight.answered for flight in self._flights)
+            and all(flight.answered for flight in self._waiting)
+        )
 
     def end(self) -> None:
         """Close for good; what has no answer yet gets ``closed``."""

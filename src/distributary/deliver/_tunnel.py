@@ -19,6 +19,7 @@ from websockets.uri import WebSocketURI
 from distributary.deliver._connector import Connector
 from distributary.deliver._endpoint import Endpoint
 from distributary.errors import TransportError
+from distributary.policy.acknowledgements import TEXT_CHARS_MAX
 
 TUNNEL_SCHEMES: Final = frozenset({"ws", "wss"})
 """Schemes of URIs that mean a tunnel."""
@@ -83,8 +84,10 @@ class _Tunnel(asyncio.Protocol):
         self._factory = factory
         self._inner: asyncio.Protocol | None = None
         self._wire: asyncio.Transport | None = None
-        self._paused = False
-        self._taken_bytes = 0  # while paused
+        self._choked = False
+        self._taken_bytes = 0  # while the server does not read
+        self._inner_pauses = False
+        self._unread = False
         self.agreed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     # -- what the event loop calls ------------------------------------------------------------
@@ -106,11 +109,9 @@ class _Tunnel(asyncio.Protocol):
         if self._inner is None and self._socket.handshake_exc is not None:
             self._refuse(self._socket.handshake_exc)
         self._write_out()
-        wire = self._wire
-        if self._paused and wire is not None and not wire.is_closing():
+        if self._choked:
             self._taken_bytes += len(data)
-            if self._taken_bytes > UNREAD_BYTES_MAX:
-                wire.pause_reading()
+            self._read_or_pause()
 
     def eof_received(self) -> bool:
         """The server says no more: the connection is over."""
@@ -128,18 +129,30 @@ class _Tunnel(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The socket takes no more for now."""
-        self._paused = True
+        self._choked = True
         if self._inner is not None:
             self._inner.pause_writing()
 
     def resume_writing(self) -> None:
         """The socket takes more."""
-        self._paused = False
-        taken_bytes, self._taken_bytes = self._taken_bytes, 0
-        if taken_bytes > UNREAD_BYTES_MAX and self._wire is not None:
-            self._wire.resume_reading()
+        self._choked = False
+        self._taken_bytes = 0
+        self._read_or_pause()
         if self._inner is not None:
             self._inner.resume_writing()
+
+    def _read_or_pause(self) -> None:
+        """Read unless the stream or a server that does not read has a reason against it."""
+        wire = self._wire
+        if wire is None or wire.is_closing():
+            return
+        pauses = self._inner_pauses or self._taken_bytes > UNREAD_BYTES_MAX
+        if pauses != self._unread:
+            self._unread = pauses
+            if pauses:
+                wire.pause_reading()
+            else:
+                wire.resume_reading()
 
     # -- the WebSocket ------------------------------------------------------------------------
 
@@ -164,7 +177,8 @@ class _Tunnel(asyncio.Protocol):
 
     def _refuse(self, error: Exception) -> None:
         if not self.agreed.done():
-            text = f"The server does not agree to a WebSocket: {error}"
+            said = str(error)[:TEXT_CHARS_MAX]
+            text = f"The server does not agree to a WebSocket: {said}"
             self.agreed.set_exception(TransportError("protocol", text))
         self.abort()
 
@@ -186,6 +200,16 @@ class _Tunnel(asyncio.Protocol):
             for start in range(0, len(data), SENT_BYTES_MAX):
                 self._socket.send_binary(data[start : start + SENT_BYTES_MAX])
             self._write_out()
+
+    def pause_reading(self) -> None:
+        """Take nothing from the server until ``resume_reading``."""
+        self._inner_pauses = True
+        self._read_or_pause()
+
+    def resume_reading(self) -> None:
+        """Undo ``pause_reading``."""
+        self._inner_pauses = False
+        self._read_or_pause()
 
     def close(self) -> None:
         """Say goodbye; the connection ends when what was written is in the socket."""
@@ -250,8 +274,8 @@ class _Stream(asyncio.Transport):
 
     def pause_reading(self) -> None:
         """See ``asyncio.ReadTransport``."""
-        self._wire.pause_reading()
+        self._tunnel.pause_reading()
 
     def resume_reading(self) -> None:
         """See ``asyncio.ReadTransport``."""
-        self._wire.resume_reading()
+        self._tunnel.resume_reading()

@@ -1,4 +1,4 @@
-"""Deadlines of many connections with one timer."""
+"""Deadlines of many connections, or of many attempts, with one timer."""
 
 import asyncio
 from collections.abc import Callable
@@ -40,7 +40,7 @@ class Watched(Protocol):
 
 
 class Wheel:
-    """Calls ``expire`` of each watched connection once its ``due_s`` has passed.
+    """Calls ``expire`` of each that it watches once its ``due_s`` has passed.
 
     Args:
         loop: Runs the ticks.

@@ -15,12 +15,9 @@ from distributary.mqtt._connection import Connection
 from distributary.mqtt._listener import WRITTEN, End, Granted, Listener, TooLargeError
 from distributary.mqtt._packets import (
     FAILURE,
-    KEEPALIVE_S,
     PACKET_BYTES_MAX,
-    STRING_BYTES_MAX,
     Connack,
     Login,
-    PacketError,
     Publication,
     Target,
     Version,
@@ -32,18 +29,17 @@ from distributary.mqtt._properties import (
     MAXIMUM_QOS,
     RECEIVE_MAXIMUM,
     RETAIN_AVAILABLE,
+    PacketError,
     Properties,
 )
 
 __all__ = [
     "CONTENT_TYPE",
     "FAILURE",
-    "KEEPALIVE_S",
     "MAXIMUM_QOS",
     "PACKET_BYTES_MAX",
     "RECEIVE_MAXIMUM",
     "RETAIN_AVAILABLE",
-    "STRING_BYTES_MAX",
     "WRITTEN",
     "Connack",
     "Connection",

@@ -26,16 +26,14 @@ from distributary.mqtt._packets import (
     PUBLISH,
     PUBREC,
     PUBREL,
-    STRING_BYTES_MAX,
     Connack,
     Frame,
     Login,
-    PacketError,
     Publication,
     Target,
     Version,
 )
-from distributary.mqtt._properties import variable
+from distributary.mqtt._properties import STRING_BYTES_MAX, PacketError, variable
 
 _SILENT_TICKS_MAX: Final = 3
 """Halves of the keepalive without a byte from the broker after which it is gone."""

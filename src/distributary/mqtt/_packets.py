@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 from distributary.errors import Fault
 from distributary.mqtt import _properties
 from distributary.mqtt._properties import (
-    STRING_BYTES_MAX,
     PacketError,
     Properties,
     Reader,
@@ -16,21 +15,6 @@ from distributary.mqtt._properties import (
     string,
     variable,
 )
-
-__all__ = [
-    "FAILURE",
-    "KEEPALIVE_S",
-    "PACKET_BYTES_MAX",
-    "STRING_BYTES_MAX",
-    "Connack",
-    "Login",
-    "PacketError",
-    "Publication",
-    "Target",
-    "Version",
-    "connect",
-    "target",
-]
 
 PACKET_BYTES_MAX: Final = 268_435_455
 """Bytes after the fixed header of any packet: its length has four bytes of seven bits (2.1.4)."""

@@ -14,8 +14,9 @@ URI_CHARS_MAX: Final = 4096
 """Longest URI. Signed callback URLs come to about 2,000 characters; common servers refuse a
 request line beyond 8 KiB."""
 
-KAFKA_HOSTS_MAX: Final = 32
-"""Hosts of one Kafka URI. One that answers is enough: it names the others of its cluster."""
+KAFKA_HOSTS_MAX: Final = 16
+"""Hosts of one Kafka URI: each is looked up before every connection. One that answers is enough,
+since it names the others of its cluster; three are usual."""
 
 PLACE_SCHEMES: Final = frozenset({"amqp", "amqps", "kafka", "kafka+ssl"})
 """Schemes whose path names a place at the broker: an AMQP address, a Kafka topic."""

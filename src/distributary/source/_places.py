@@ -1,33 +1,32 @@
 """What is read at a broker: topics, filters, subjects, addresses, and the options beside them.
 
 Called by ``_tables``. Every check answers why a value cannot be used, or None. They differ from
-those of places that are published to (``resource``): these may hold wildcards.
+those of places that are published to (``resource``): these may hold wildcards. How long they may be
+is the same.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from distributary.resource import (
+    AMQP_ADDRESS_BYTES_MAX,
+    KAFKA_TOPIC_CHARS_MAX,
+    MQTT_TOPIC_BYTES_MAX,
+    NATS_SUBJECT_BYTES_MAX,
+)
+
 Check: TypeAlias = Callable[[Any], str | None]
 """Says what was expected instead of a value; None: it can be used."""
 
-MQTT_FILTER_BYTES_MAX: Final = 65_535
-"""Longest topic filter in UTF-8: what its two bytes of length can say (MQTT 5, section 1.5.4)."""
-
-AMQP_ADDRESS_BYTES_MAX: Final = 1_024
-"""Longest AMQP address in UTF-8, as for sinks."""
-
-NATS_SUBJECT_BYTES_MAX: Final = 2_048
-"""Longest NATS subject in UTF-8, as for sinks."""
-
-GROUP_CHARS_MAX: Final = 249
+GROUP_CHARS_MAX: Final = KAFKA_TOPIC_CHARS_MAX
 """Longest name of a consumer group: the broker keeps it as it keeps names of topics."""
 
 NATS_NAME_CHARS_MAX: Final = 32
 """Longest name of a stream or durable consumer: the servers advise it, as it names folders."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-_KAFKA_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_KAFKA_TOPIC = re.compile(rf"[A-Za-z0-9._-]{{1,{KAFKA_TOPIC_CHARS_MAX}}}")
 _NATS_NAME = re.compile(r"[^\s.*>/\\\x00-\x1f\x7f]+")
 
 
@@ -35,8 +34,8 @@ def topic_filter(value: Any) -> str | None:
     """A filter of MQTT topics: ``+`` is a whole level, ``#`` the last one."""
     if not isinstance(value, str) or not value or _CONTROL.search(value):
         return "expected a topic filter such as plant/+/events or plant/#"
-    if len(value.encode()) > MQTT_FILTER_BYTES_MAX:
-        return f"a topic filter has at most {MQTT_FILTER_BYTES_MAX} bytes"
+    if len(value.encode()) > MQTT_TOPIC_BYTES_MAX:
+        return f"a topic filter has at most {MQTT_TOPIC_BYTES_MAX} bytes"
     levels = value.split("/")
     if any("+" in level and level != "+" for level in levels):
         return "a + stands for a whole level: plant/+/events"
@@ -60,7 +59,10 @@ def amqp_address(value: Any) -> str | None:
 def kafka_topic(value: Any) -> str | None:
     """The name of one Kafka topic."""
     if not isinstance(value, str) or not _KAFKA_TOPIC.fullmatch(value) or value in {".", ".."}:
-        return "expected the name of a topic: letters, digits, full stops, _ and -, at most 249"
+        return (
+            "expected the name of a topic: letters, digits, full stops, _ and -,"
+            f" at most {KAFKA_TOPIC_CHARS_MAX}"
+        )
     return None
 
 

@@ -47,8 +47,6 @@ class Settlement(enum.Enum):
     REFUSED = "refused"
     """It is no event, or one that the receiver refuses for good: the broker must not give it
     again, and puts it where it keeps such messages, where it has such a place."""
-    RELEASED = "released"
-    """Nobody has it: the broker gives it again, now or to a later connection."""
 
 
 @dataclass(slots=True)
@@ -60,7 +58,8 @@ class Message:
         fault: Why it is none; None where it is one.
         where: The message at its broker, for people (``orders[3]@1023``); never its content.
         settle: What became of it. Called at most once, on the loop, while the ``run`` that gave
-            the message goes on; not called: nobody has it, as with ``RELEASED``. Must not raise.
+            the message goes on. Not called: nobody has it, and the broker gives it again once the
+            run has ended. Must not raise.
     """
 
     event: Event | None

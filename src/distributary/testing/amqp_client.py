@@ -23,7 +23,7 @@ from distributary.amqp import (
     encode_message,
 )
 
-__all__ = ["AmqpAnswer", "AmqpClient", "MemoryWire", "join"]
+__all__ = ["AmqpAnswer", "AmqpClient", "MemoryWire", "RejectedError", "join"]
 
 ANSWER_S_MAX: Final = 30.0
 """Longest wait for one answer: longer means that it never comes."""

@@ -282,7 +282,7 @@ class _Scenario:
             self._report.settled = False  # what is missing then is counted as lost
 
     def _judge(self, name: str, events: Sequence[Event]) -> Report:
-        """What the checker says about one broker; duplicates: what was in flight in its troubles."""
+        """What the checker says about one broker; duplicates: in flight in its troubles."""
         arrivals = [_arrival(event) for event in events]
         evidence = RouteEvidence(matches=lambda _: True, arrivals=arrivals)
         return check(

@@ -6,7 +6,6 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from distributary.testing.listening import stop_listening
-from distributary.testing.servers import free_port
 
 LOGIN_3: Final = b"\x20\x02\x00\x00"
 LOGIN_5: Final = b"\x20\x03\x00\x00\x00"
@@ -59,13 +58,13 @@ class FakeMqtt:
         drip: Send byte by byte.
 
     Attributes:
-        port: Where it listens.
+        port: Where it listens, once it does.
         packets: What came, of all connections.
         connections: How many there were.
     """
 
     def __init__(self, script: Script, *, trickle: bool = False, drip: bool = False) -> None:
-        self.port = free_port()
+        self.port = 0
         self.packets: list[Packet] = []
         self.connections = 0
         self._script = script
@@ -87,7 +86,8 @@ class FakeMqtt:
 
     async def __aenter__(self) -> Self:
         """Listen."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(

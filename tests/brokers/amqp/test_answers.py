@@ -201,15 +201,15 @@ def test_an_address_that_takes_nothing_uses_up_nobody_s_room(run, way, until, mo
 
     async def scenario():
         async with FakeAmqp(on_link=on_link) as peer, way() as here:
+            assert (await here.send(here.to(peer.port, "free"))).code == "accepted"
             tight = [here.start(here.to(peer.port, "tight"), timeout_s=0.1) for _ in range(40)]
-            await until(lambda: peer.links)
+            await until(lambda: len(peer.links) == 2)
             answers = [await here.send(here.to(peer.port, "free")) for _ in range(3)]
             assert {answer.code for answer in answers} == {"accepted"}
             assert {answer.reason for answer in await asyncio.gather(*tight)} == {"timeout"}
             assert (await here.send(here.to(peer.port, "free"))).code == "accepted"
-            await asyncio.sleep(0.2)
             (link,) = here.transport._links.values()
-            assert link.session.window == 4
+            await until(lambda: link.session.window == 4)
             assert len(peer.engines) == 1, "nobody's connection was ended for it"
 
     run(scenario())
@@ -260,6 +260,38 @@ def test_a_link_that_the_broker_neither_opens_nor_refuses_is_asked_for_again(
             assert (await here.send(here.to(peer.port))).code == "accepted"
             await until(lambda: asked[0].ended is not None)
             assert len(peer.engines) == 1
+
+    run(scenario())
+
+
+def test_what_a_session_that_was_given_up_still_hears_condemns_nobody(run, way, until):
+    """What waited there waits for the next one; the old broker's last words are not about it."""
+    opened = []
+
+    def on_link(link):
+        opened.append(link)
+        link.accept()
+        if len(opened) != 2:
+            link.grant(10)
+
+    def on_message(link, incoming):
+        if link is not opened[0]:
+            fake_amqp.accepts(link, incoming)
+
+    async def scenario():
+        async with FakeAmqp(on_message, on_link) as peer, way() as here:
+            unheard = here.start(here.to(peer.port, "mute"))
+            waiting = here.start(here.to(peer.port, "tight"))
+            await until(lambda: peer.messages and len(opened) == 2)
+            (link,) = here.transport._links.values()
+            link._lost(link.session, TransportError("reset", "The broker has fallen silent"))
+            await asyncio.sleep(0)  # the goodbye begins
+            opened[1].close("amqp:not-allowed", "and none of your others")
+            assert (await unheard).reason == "reset"
+            answer = await waiting
+            assert isinstance(answer, Acknowledgement), answer
+            assert answer.code == "accepted"
+            assert len(peer.engines) == 2
 
     run(scenario())
 
@@ -405,8 +437,9 @@ def test_a_token_that_is_challenged_is_refused_and_nothing_waits(run, way):
         b"AMQP\x03\x01\x00\x00\x00\x00\x00\x00\x02\x01\x00\x00",
         b"AMQP\x03\x01\x00\x00\xff\xff\xff\xff\x02\x01\x00\x00",
         b"AMQP\x03\x01\x00\x00\x00\x00\x00\x09\x02\x01\x00\x00\x45",
+        b"AMQP\x03\x01\x00\x00" + b"\x00\x00\x00\x0c\x02\x01\x00\x00\x00\x53\x42\x45" * 9,
     ],
-    ids=["http", "amqp-0-9", "empty-frame", "endless-frame", "no-performative"],
+    ids=["http", "amqp-0-9", "empty-frame", "endless-frame", "no-performative", "challenges"],
 )
 def test_a_peer_that_speaks_no_amqp_is_told_apart(run, way, garbage):
     """Nothing hangs, nothing is sent, and the reason is said."""

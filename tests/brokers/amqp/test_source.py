@@ -40,7 +40,7 @@ async def _reading(consumer, unsettled_max=10):
 def test_what_was_not_settled_comes_again(  # noqa: PLR0917 - fixtures
     request, run, way, connector, until, address, name
 ):
-    """Taken: gone. Released: again at once. Neither: again to the next connection. In order."""
+    """Taken: gone. Not settled: again to the next connection. In order."""
     server = request.getfixturevalue(name)
     to, place = address, address
     if name == "rabbitmq":
@@ -56,9 +56,6 @@ def test_what_was_not_settled_comes_again(  # noqa: PLR0917 - fixtures
             await until(lambda: len(taken) == 4)
             assert [message.event for message in taken] == [an_event(n) for n in range(4)]
             taken[0].settle(Settlement.TAKEN)
-            taken[1].settle(Settlement.RELEASED)
-            await until(lambda: len(taken) == 5)
-            assert taken[4].event == an_event(1)
         async with _reading(consumer) as again:
             await until(lambda: len(again) == 3)
             ids = sorted(message.event.attributes["id"] for message in again)
@@ -93,12 +90,12 @@ def test_settles_as_it_is_told_and_takes_no_more_than_there_is_room_for(run, con
                 assert link.credit == 0
                 taken[0].settle(Settlement.TAKEN)
                 taken[1].settle(Settlement.REFUSED)
-                taken[2].settle(Settlement.RELEASED)
+                taken[2].settle(Settlement.REFUSED)
                 await until(lambda: link.credit == 3)
                 assert dict(peer.outcomes) == {
                     0: Outcome(State.ACCEPTED),
                     1: Outcome(State.REJECTED),
-                    2: Outcome(State.RELEASED),
+                    2: Outcome(State.REJECTED),
                 }
 
     run(scenario())
@@ -123,6 +120,25 @@ def test_a_message_larger_than_any_event_is_refused_and_the_next_is_read(run, co
     run(scenario())
 
 
+def test_what_comes_after_the_goodbye_is_not_taken(run, connector, until):
+    """Its outcome would not be heard: the log would have it now, and once more later."""
+    kept, taken = [], []
+
+    async def scenario():
+        async with FakeAmqp(on_link=lambda link: (kept.append(link), link.accept())) as peer:
+            consumer = make(_spec(peer.port, "queue"), connector(), SystemClock())
+            running = asyncio.ensure_future(consumer.run(taken.append, 10))
+            await until(lambda: kept and kept[0].credit == 10)
+            running.cancel()
+            await asyncio.sleep(0)  # the goodbye begins
+            kept[0].send(binding.encode_binary(an_event(1)), 1)
+            await asyncio.gather(running, return_exceptions=True)
+            assert not taken
+            assert not peer.outcomes
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("end", ["link", "connection", "break"])
 def test_an_end_is_an_error_that_says_why(run, connector, end):
     """The caller pauses and reads again."""
@@ -142,6 +158,21 @@ def test_an_end_is_an_error_that_says_why(run, connector, end):
                 await consumer.run(lambda _: None, 10)
             assert caught.value.reason == ("reset" if end == "break" else "refused")
             assert end == "break" or "no such" in str(caught.value)
+
+    run(scenario())
+
+
+def test_a_link_that_is_neither_opened_nor_refused_is_an_error(run, connector, monkeypatch):
+    """The connection lives, and nothing would ever come."""
+    monkeypatch.setattr("distributary.source.consumers.amqp.ATTACH_S_MAX", 0.05)
+
+    async def scenario():
+        async with FakeAmqp(on_link=lambda _: None) as peer:
+            consumer = make(_spec(peer.port, "queue"), connector(), SystemClock())
+            async with asyncio.timeout(5.0):
+                with pytest.raises(TransportError, match="No link") as caught:
+                    await consumer.run(lambda _: None, 10)
+            assert caught.value.reason == "timeout"
 
     run(scenario())
 

@@ -115,6 +115,25 @@ def test_contract(mock, check):
     asyncio.run(check(lambda: Rig(mock).opened()))
 
 
+def test_a_topic_is_never_made_by_writing_to_it(mock):
+    """This cluster makes a topic for whoever does not say that it must not, as Kafka does."""
+    topic = f"mock-{next(_numbers)}"
+
+    async def deliver():
+        way = a_transport()
+        answer = asyncio.get_running_loop().create_future()
+        uri = f"kafka://127.0.0.1:{mock.port}"
+        to = Destination(uri, protocol="KAFKA", settings=KafkaSettings(topic))
+        way.send(an_event(), to, 10.0, answer.set_result)
+        try:
+            return await answer
+        finally:
+            await way.close()
+
+    assert asyncio.run(deliver()).code == "UNKNOWN_TOPIC_OR_PART"
+    assert topic not in mock.topics()
+
+
 def test_a_source_reads_what_was_delivered(mock):
     """There and back, in both modes; what is settled is not given again."""
     topic = f"mock-{next(_numbers)}"

@@ -16,7 +16,8 @@ from distributary.testing.servers import PASSWORD, USER
 class Way:
     """A transport and short words for what the tests do with it."""
 
-    def __init__(self, transport):
+    def __init__(self, until, transport):
+        self.until = until
         self.transport = transport
         self.credential = Credential("PLAIN", USER, PASSWORD)
 
@@ -45,9 +46,9 @@ class Way:
 
 
 @pytest.fixture
-def way(opened):
+def way(opened, until):
     """Opens a ``Way``, inside the loop of a test."""
-    return functools.partial(opened, make, Way)
+    return functools.partial(opened, make, functools.partial(Way, until))
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 """Every answer of the two tables, as a broker gives it, ends as its row says."""
 
+import asyncio
+
 import pytest
 import uvloop
 
@@ -201,7 +203,7 @@ def test_limits_of_the_login_are_kept_without_sending(way, properties, settings,
     assert kinds == [1]
 
 
-def test_receive_maximum_is_kept(way):
+def test_receive_maximum_is_kept(way, until):
     """No more messages are in flight than the broker takes; the rest waits its turn."""
 
     async def scenario():
@@ -212,9 +214,10 @@ def test_receive_maximum_is_kept(way):
             way() as it,
         ):
             destination = it.to(broker.port, "t")
-            tasks = [it.start(destination, an_event(n), timeout_s=0.3) for n in range(9)]
-            for task in tasks:
-                await task
+            tasks = [it.start(destination, an_event(n)) for n in range(9)]
+            await until(lambda: len(broker.packets) == 4)
+            await asyncio.sleep(0.1)
+            assert not any(task.done() for task in tasks)
             return [came.kind for came in broker.packets]
 
     assert uvloop.run(scenario()) == [1, 3, 3, 3]

@@ -46,12 +46,24 @@ class Reader:
         self._came = asyncio.Event()
         self._settle = settle
         self._consumer = consumers.make(spec, connector(), SystemClock())
+        self._reads = asyncio.Event()
+        begin = self._consumer._begin
+
+        async def begun(connection):
+            await begin(connection)
+            self._reads.set()
+
+        self._consumer._begin = begun
 
     def _take(self, message):
         self.messages.append(message)
         self._came.set()
         if self._settle is not None:
             message.settle(self._settle)
+
+    def refuse_all(self):
+        """From now on, as they are taken."""
+        self._settle = Settlement.REFUSED
 
     async def run(self, unsettled_max=100):
         """Until it ends."""
@@ -67,14 +79,21 @@ class Reader:
     @contextlib.asynccontextmanager
     async def running(self, unsettled_max=100):
         """Runs beside the test; in time for what is published from then on."""
-        task = asyncio.ensure_future(self.run(unsettled_max))
-        await asyncio.sleep(0.15)
-        assert not task.done(), task.exception()
+        task = await self.start(unsettled_max)
         try:
             yield self
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+    async def start(self, unsettled_max=100):
+        """The task that runs, once the broker has taken the subscription."""
+        task = asyncio.ensure_future(self.run(unsettled_max))
+        reads = asyncio.ensure_future(self._reads.wait())
+        await asyncio.wait({task, reads}, return_when=asyncio.FIRST_COMPLETED)
+        reads.cancel()
+        assert not task.done(), task.exception()
+        return task
 
     def ids(self):
         """Of the events that were taken."""
@@ -151,7 +170,10 @@ def test_what_is_no_event_is_handed_over_with_its_fault(mosquitto, connector, to
         assert message.fault.faults
         again = Reader(connector, spec)
         async with again.running():
-            assert again.messages == []
+            await publish_all(mosquitto, topic, 1)
+            await again.has(1)
+        assert again.ids() == ["check-0"]
+        assert len(again.messages) == 1
 
     uvloop.run(scenario())
 
@@ -193,25 +215,6 @@ def test_what_comes_while_nobody_reads_waits(mosquitto, connector, topic, protoc
 
 
 @BOTH
-def test_a_message_that_is_released_comes_again(mosquitto, connector, topic, protocol):
-    """MQTT gives again when a session is resumed, so the run ends."""
-
-    async def scenario():
-        spec = a_source(mosquitto.port, topic, protocol)
-        reader = Reader(connector, spec, Settlement.RELEASED)
-        run = asyncio.ensure_future(reader.run())
-        await asyncio.sleep(0.15)
-        await publish_all(mosquitto, topic, 1)
-        with pytest.raises(TransportError):
-            await asyncio.wait_for(run, 5.0)
-        async with Reader(connector, spec).running() as second:
-            await second.has(1)
-            assert second.ids() == ["check-0"]
-
-    uvloop.run(scenario())
-
-
-@BOTH
 def test_reading_pauses_beyond_what_is_unsettled(mosquitto, connector, topic, protocol):
     """And goes on with every message that is settled, in order."""
 
@@ -226,6 +229,30 @@ def test_reading_pauses_beyond_what_is_unsettled(mosquitto, connector, topic, pr
                 await reader.has(index + 1)
                 reader.messages[index].settle(Settlement.TAKEN)
             assert reader.ids() == [f"check-{number}" for number in range(20)]
+
+    uvloop.run(scenario())
+
+
+def test_what_waits_costs_no_stack(connector, until):
+    """However many come that are refused as they are taken: the last one is acknowledged, too."""
+    count = 1_000
+    sent = b"".join(
+        packet(0x32, b"\x00\x01t" + number.to_bytes(2, "big") + b"\x00x")
+        for number in range(1, count + 1)
+    )
+
+    def script(came):
+        return packet(0x90, came.packet_id + b"\x00\x01") + sent if came.kind == 8 else b""
+
+    async def scenario():
+        async with FakeMqtt(fake_mqtt.logs_in(5, script)) as broker:
+            reader = Reader(connector, a_source(broker.port, "t"), settle=None)
+            async with reader.running(unsettled_max=1):
+                await reader.has(1)
+                await asyncio.sleep(0.05)  # the others are here, and wait
+                reader.refuse_all()
+                reader.messages[0].settle(Settlement.REFUSED)
+                await until(lambda: broker.packets[-1].packet_id == count.to_bytes(2, "big"))
 
     uvloop.run(scenario())
 
@@ -372,9 +399,7 @@ def test_a_silent_broker_does_not_hold_up_the_end(authority, connector, monkeypa
             credential=Credential("PLAIN", USER, PASSWORD),
             ca_certs=authority.ca_certs,
         )
-        run = asyncio.ensure_future(Reader(connector, spec).run())
-        await asyncio.sleep(0.2)
-        assert not run.done()
+        run = await Reader(connector, spec).start()
         server.pause()
         run.cancel()
         _, held_up = await asyncio.wait({run}, timeout=8.0)
@@ -440,8 +465,7 @@ def test_a_broker_that_dies_ends_the_run(authority, connector, topic, protocol):
     async def scenario(server):
         spec = a_source(server.port, topic, protocol)
         reader = Reader(connector, spec, settle=None)
-        run = asyncio.ensure_future(reader.run())
-        await asyncio.sleep(0.15)
+        run = await reader.start()
         await publish_all(server, topic, 10)
         await reader.has(10)
         await asyncio.to_thread(server.save)

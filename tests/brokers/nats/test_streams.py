@@ -194,7 +194,7 @@ def test_a_stream_that_is_deleted_is_noticed(way, run, nats_server, name):
     run(scenario())
 
 
-def test_what_flies_is_bounded_by_messages_and_by_bytes(way, run, monkeypatch):
+def test_what_flies_is_bounded_by_messages_and_by_bytes(way, run, until, monkeypatch):
     """Large events wait for room, one by one if need be; all get there in the end."""
     monkeypatch.setattr(_session, "FLYING_BYTES_MAX", 10_000)
 
@@ -210,10 +210,11 @@ def test_what_flies_is_bounded_by_messages_and_by_bytes(way, run, monkeypatch):
             destination = here.to(server.port, "a.b")
             event = an_event(data=b'"' + b"x" * 3000 + b'"')
             attempts = [
-                asyncio.ensure_future(here.send(destination, event, timeout_s=0.5))
+                asyncio.ensure_future(here.send(destination, event, timeout_s=0.9))
                 for _ in range(20)
             ]
-            await asyncio.sleep(0.3)
+            await until(lambda: len(held) >= 4)
+            await asyncio.sleep(0.1)
             assert len(held) == 4  # the fourth goes beyond the limit; the fifth waits
             await asyncio.gather(*attempts)
             release.set()

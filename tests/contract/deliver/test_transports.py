@@ -1,4 +1,4 @@
-"""Every transport passes the shipped suite: the real one, the adapter, and the scripted fake."""
+"""The shipped suite over the HTTP transport and over the scripted fake; brokers have their own."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,6 @@ from distributary.deliver import (
     Destination,
     LoopTimers,
     SystemResolver,
-    from_coroutine,
 )
 from distributary.deliver.transports.http import HttpTransport
 from distributary.errors import TransportError
@@ -167,65 +166,10 @@ async def scripted_rig():
     yield ScriptedRig()
 
 
-class CoroutineRig:
-    """The adapter around a client of a few lines."""
-
-    formats = ("binary",)
-    ordered = True
-    acknowledged = True
-
-    def __init__(self):
-        self.transport = from_coroutine(self._send, self._close)
-        self._arrived = []
-        self._away = False
-        self._cut = asyncio.Event()
-
-    def destination(self, behaviour, format="binary"):
-        if "reply" in behaviour.value:
-            return None  # such a client gets nothing back but a yes or no
-        return Destination(f"memory:{behaviour.value}", format=format)
-
-    async def interrupt(self):
-        self._cut.set()
-        self._cut = asyncio.Event()
-
-    async def leave(self):
-        self._away = True
-        await self.interrupt()
-
-    async def come_back(self):
-        self._away = False
-
-    async def _send(self, event, destination):
-        behaviour = destination.uri.partition(":")[2]
-        if behaviour == "refuse" or self._away:
-            raise TransportError("refused", "nobody there")
-        self._arrived.append(event)
-        if behaviour == "reset":
-            raise TransportError("reset", "cut")
-        if behaviour in ("hang", "trickle"):
-            await self._cut.wait()
-            raise TransportError("reset", "cut")
-        return Reply(204 if behaviour == "accept" else 400, None, None, b"")
-
-    async def _close(self):
-        pass
-
-    def arrived(self):
-        return self._arrived
-
-
-@contextlib.asynccontextmanager
-async def coroutine_rig():
-    """A rig of the adapter."""
-    yield CoroutineRig()
-
-
 RIGS = {
     "http-binary": http_rig("binary", "structured"),
     "http-structured": http_rig("structured", "binary"),
     "scripted": scripted_rig,
-    "coroutine": coroutine_rig,
 }
 
 

@@ -1,6 +1,7 @@
 """Two engines joined by memory: links, credit, outcomes, ends, and hostile bytes."""
 
 import asyncio
+from unittest.mock import Mock
 
 import pytest
 
@@ -180,6 +181,24 @@ def test_written_is_told_when_the_socket_has_it():
     played(scene, on_message=hangs)
 
 
+def test_a_goodbye_waits_for_the_peer_s():
+    """A socket closed over unread bytes is reset, and what was said last may never be read."""
+
+    async def scene(pair):
+        pair.far_wire.pause_reading()
+        pair.client.close()
+        await pair.turns()
+        assert not pair.wire.is_closing()
+        assert not pair.here.ended
+        pair.far_wire.resume_reading()
+        await pair.turns()
+        assert pair.wire.is_closing()
+        assert [ended.cause for ended in pair.here.ended] == ["local"]
+        assert [ended.cause for ended in pair.ends] == ["peer"]
+
+    played(scene)
+
+
 def test_a_goodbye_is_answered_and_told_once():
     """Each side learns how it ended; what is called afterwards does nothing."""
 
@@ -324,22 +343,48 @@ def test_a_connection_that_ended_is_cut_though_its_peer_does_not_read(monkeypatc
     played(scene)
 
 
-@pytest.mark.slow
+class SteppedLoop:
+    """The loop of an engine, with a time that goes on when it is told to."""
+
+    def __init__(self, engine):
+        self.now_s = 1_000.0
+        self.call_soon = asyncio.get_running_loop().call_soon
+        engine._tick.cancel()
+        engine._loop = self
+        engine._keep_time()
+
+    def time(self):
+        return self.now_s
+
+    def call_later(self, delay_s, callback):
+        self._due_s, self._callback = self.now_s + delay_s, callback
+        return Mock()
+
+    def go_on(self, step_s):
+        self.now_s += step_s
+        if self.now_s >= self._due_s:
+            self._callback()
+
+
 def test_a_peer_with_a_short_idle_time_out_hears_of_us_in_time():
     """It is known when the connection is opened, and kept from then on."""
 
     async def run():
         ends = []
-        peer, here = FakeAmqp(), Witness()
+        peer = FakeAmqp()
         peer.closed = ends.append
-        client = Engine(here, host="localhost")
-        server = Engine(peer, server=True, idle_s=0.4)
+        client = Engine(Witness(), host="localhost")
+        server = Engine(peer, server=True, idle_s=1.0)
         join(client, server)
-        for _ in range(10):
-            await asyncio.sleep(0)
-        server._keep_time()  # as a peer that looks at once
-        await asyncio.sleep(1.0)
-        assert not ends
+        server._tick.cancel()
+        loop = SteppedLoop(client)
+        for _ in range(1_000):
+            for _ in range(4):
+                await asyncio.sleep(0)
+            server._core.tick(int(loop.now_s * 1_000))  # it looks all the time
+            server._flush()
+            assert not ends
+            loop.go_on(0.02)
         client.abort()
         server.abort()
         await asyncio.sleep(0)

@@ -140,6 +140,16 @@ def test_links_without_end_cost_the_connection():
     _played(scene, on_link=lambda link: link.close("amqp:not-found", "no"))
 
 
+def test_who_opens_the_connection_twice_is_heard_once():
+    """A client would open its links again each time."""
+
+    async def scene(raw, handler):
+        await raw.say(_frame(OPEN, ["raw"]), _attach(0))
+        assert len(handler.engines) == 1
+
+    _played(scene)
+
+
 def test_a_session_that_is_answered_and_was_never_begun_ends_the_connection():
     """Handed on to proton it would free what is in use, and end the process."""
 

@@ -282,6 +282,22 @@ async def test_a_connection_that_is_used_stays(bench):
 
 
 @virtual
+async def test_a_connection_is_not_kept_for_what_the_broker_has_forgotten(bench):
+    """Nobody waits for it any more: renewed tokens would leave such connections behind for good."""
+    session = await bench.open()
+    session.on_publish = lambda flight: flight.answer(YES)
+    bench.send(1)
+    session.on_publish = lambda _: None
+    bench.send(2, timeout_s=_link.SILENT_S_MIN / 2)
+    await asyncio.sleep(1.0)
+    assert bench.answers[2].reason == "timeout"
+    assert session.closed == 0
+    await asyncio.sleep(_broker.IDLE_S * 1.6)
+    assert session.closed == 1
+    assert bench.transport.sessions == 0
+
+
+@virtual
 async def test_too_many_connections_close_those_used_least_lately(bench, monkeypatch):
     """An eighth at once, never one that somebody waits for."""
     monkeypatch.setattr(_broker, "SESSIONS_MAX", 16)

@@ -9,7 +9,7 @@ from distributary.deliver import AddressRule, Connector
 from distributary.deliver.transports.kafka import Cluster
 from distributary.deliver.transports.kafka._cluster import check_brokers
 from distributary.errors import TransportError
-from distributary.resource import Credential
+from distributary.resource import KAFKA_HOSTS_MAX, Credential
 from distributary.testing.servers import Authority
 
 NAMES = {
@@ -67,6 +67,15 @@ def settings_of(connector, uri, credential=None, ca_certs=None):
 def test_servers_are_told_by_their_checked_addresses(connector, uri, servers):
     """But by name where a certificate is for the name; what has no address is left out."""
     assert settings_of(connector, uri)["bootstrap.servers"] == servers
+
+
+def test_as_many_servers_as_a_subscription_may_name(connector):
+    """What is taken when it is made is not refused when it delivers."""
+    hosts = ",".join(f"203.0.114.{number}" for number in range(KAFKA_HOSTS_MAX))
+    assert settings_of(connector, f"kafka://{hosts}/t")["bootstrap.servers"].count(":9092") == 16
+
+    with pytest.raises(TransportError, match="more than 16"):
+        settings_of(connector, f"kafka://{hosts},203.0.114.99/t")
 
 
 @pytest.mark.parametrize(

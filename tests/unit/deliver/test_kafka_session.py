@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import json
 from collections import deque
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -87,9 +88,11 @@ class Link:
 
     def __init__(self) -> None:
         self.wheel = self
+        self.settled = []
 
-    def settle(self, _flight) -> None:
-        """Nothing to free."""
+    def settle(self, flight) -> None:
+        """Note who has freed its place."""
+        self.settled.append(flight)
 
     def forget(self, _flight) -> None:
         """Nothing to watch."""
@@ -110,12 +113,16 @@ class Site:
         self.client.handle = self.producer
         self.answers = {}
         self.lost = []
-        self.session = _session.ProducerSession(self.client, self.lost.append, self.loop)
+        self.link = Link()
+        self.session = _session.ProducerSession(
+            self.client, self.lost.append, self.loop, SimpleNamespace(monotonic_s=lambda: 7.0)
+        )
 
     def publish(self, number=0, event=EVENT, destination=None) -> Flight:
         """One flight, with a number of its own."""
         told = functools.partial(self.answers.__setitem__, number)
-        flight = Flight(event, destination or a_destination(), 0.0, told, Link())
+        flight = Flight(event, destination or a_destination(), 0.0, told, self.link)
+        flight.sent_s = 5.0  # as the link does
         self.session.publish(flight)
         return flight
 
@@ -223,6 +230,27 @@ class TestRoom:
         site.loop.turn()
 
         assert not site.producer.records
+        assert late in site.link.settled  # else its place in the window is taken for good
+
+    def test_what_waits_has_not_been_sent(self):
+        """If the connection ends over others it costs no attempt."""
+        site = Site(room=1)
+        first, second = site.publish(0), site.publish(1)
+        assert (first.sent_s, second.sent_s) == (5.0, 0.0)
+
+        site.producer.report()
+        site.loop.turn()
+
+        assert second.sent_s == 7.0
+
+    def test_a_record_that_never_fits_keeps_nobody_waiting(self):
+        """The client has room for nothing larger than all that it holds."""
+        site = Site(room=0)
+
+        site.publish()
+
+        assert site.codes == {0: "MSG_SIZE_TOO_LARGE"}
+        assert not site.session._held
 
 
 class TestPolling:

@@ -1,12 +1,14 @@
-"""The tunnel through a WebSocket, without a network: what a hostile server can pile up here."""
+"""The tunnel through a WebSocket, without a network: what a server can pile up here, and say."""
 
 import asyncio
 
+import pytest
 from websockets.frames import Frame, Opcode
 from websockets.server import ServerProtocol
 
 from distributary.deliver._endpoint import parse
 from distributary.deliver._tunnel import UNREAD_BYTES_MAX, _Tunnel
+from distributary.errors import TransportError
 from distributary.testing.amqp_client import join
 
 
@@ -40,20 +42,31 @@ async def _turns(count=20):
         await asyncio.sleep(0)
 
 
+def _joined(inside):
+    """A tunnel with *inside* in it, a server, and the wire of the tunnel."""
+    endpoint = parse("ws://127.0.0.1:1/", {"ws": 80})
+    tunnel, server = _Tunnel(endpoint, "amqp", lambda: inside), Server()
+    wire, _ = join(tunnel, server)
+    return tunnel, server, wire
+
+
+def _flood(server, count=2 * UNREAD_BYTES_MAX // 100):
+    """More pings than are answered while the answers are not taken; how many."""
+    for number in range(count):
+        server.socket.send_ping(number.to_bytes(4) + bytes(96))
+        server.say()
+    return count
+
+
 def test_answers_to_pings_do_not_pile_up_for_a_server_that_does_not_read():
     """It is not read from either, until it does."""
 
     async def scene():
-        endpoint = parse("ws://127.0.0.1:1/", {"ws": 80})
-        tunnel, server = _Tunnel(endpoint, "amqp", asyncio.Protocol), Server()
-        wire, _ = join(tunnel, server)
+        tunnel, server, wire = _joined(asyncio.Protocol())
         await _turns()
         assert tunnel.agreed.done()
         wire.held = True
-        pings = 2 * UNREAD_BYTES_MAX // 100
-        for number in range(pings):
-            server.socket.send_ping(number.to_bytes(4) + bytes(96))
-            server.say()
+        pings = _flood(server)
         await _turns()
         assert wire.unread
         wire.release()
@@ -62,6 +75,71 @@ def test_answers_to_pings_do_not_pile_up_for_a_server_that_does_not_read():
         pongs = [frame for frame in server.frames if frame.opcode is Opcode.PONG]
         assert len(pongs) == pings
         tunnel.abort()
+        await _turns()
+
+    asyncio.run(scene())
+
+
+class Inside(asyncio.Protocol):
+    """The protocol in a tunnel; keeps what comes."""
+
+    def __init__(self):
+        self.stream = None
+        self.came = b""
+
+    def connection_made(self, transport):
+        self.stream = transport
+
+    def data_received(self, data):
+        self.came += data
+
+
+def test_a_protocol_that_pauses_is_left_alone_when_the_server_reads_again():
+    """Either has its reason; what one of them ends is still there for the other."""
+
+    async def scene():
+        inside = Inside()
+        tunnel, server, wire = _joined(inside)
+        await _turns()
+        wire.held = True
+        _flood(server)
+        await _turns()
+        inside.stream.pause_reading()
+        wire.release()
+        server.socket.send_binary(b"later")
+        server.say()
+        await _turns()
+        assert inside.came == b""
+        inside.stream.resume_reading()
+        await _turns()
+        assert inside.came == b"later"
+        wire.held = True
+        _flood(server)
+        await _turns()
+        inside.stream.resume_reading()
+        assert wire.unread is not None  # the server does not read
+        wire.release()
+        await _turns()
+        assert wire.unread is None
+        tunnel.abort()
+        await _turns()
+
+    asyncio.run(scene())
+
+
+def test_the_words_of_a_server_that_does_not_agree_are_cut():
+    """They end in logs and in the status of a subscription."""
+
+    async def scene():
+        tunnel, server, _ = _joined(asyncio.Protocol())
+        server.data_received = lambda _: server.wire.write(
+            b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n"
+            b"Upgrade: " + b"x" * 4_000 + b"\r\n\r\n"
+        )
+        with pytest.raises(TransportError) as caught:
+            await tunnel.agreed
+        assert caught.value.reason == "protocol"
+        assert len(str(caught.value)) < 400
         await _turns()
 
     asyncio.run(scene())

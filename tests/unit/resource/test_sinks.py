@@ -5,7 +5,7 @@ import pytest
 from distributary.errors import ResourceError
 from distributary.filter import check
 from distributary.policy import parse_duration_s
-from distributary.resource import Faults, Rules, SinkRule, api_subscription
+from distributary.resource import KAFKA_HOSTS_MAX, Faults, Rules, SinkRule, api_subscription
 from distributary.resource._uri import check_sink
 
 PUBLIC = SinkRule(local_allowed=False)
@@ -111,7 +111,7 @@ GOOD_BROKERS = [
     ("AMQP", "amqp://example.com//exchange/x"),
     ("KAFKA", "kafka://example.com"),
     ("KAFKA", "kafka://a.example.com:1,93.184.216.34,[2606:2800::1]:9092/orders"),
-    ("KAFKA", "kafka+ssl://" + ",".join(["example.com"] * 32)),
+    ("KAFKA", "kafka+ssl://" + ",".join(["example.com"] * KAFKA_HOSTS_MAX)),
     ("NATS", "tls://example.com/"),
 ]
 

@@ -53,9 +53,11 @@ class Client:
     def __init__(self, consumer):
         self.handle = consumer
         self.forgotten = threading.Event()
+        self.ended = None
 
-    def forget(self):
+    def forget(self, ended=None):
         self.forgotten.set()
+        self.ended = ended
 
     def end(self):
         return None
@@ -118,6 +120,35 @@ def test_the_client_is_not_closed_while_the_thread_is_inside(monkeypatch):
         go_on.set()
         await reading._gone.wait()
         assert client.forgotten.is_set()
+
+    read(client, scenario)
+
+
+def test_a_stop_waits_until_the_group_was_told():
+    """The process may end next, and nobody would tell it: its partitions would stand still."""
+    client = Client(Consumer(lambda _: None))
+
+    async def scenario(reading, _taken):
+        reading.ended.cancel()  # as whoever awaits it, and is cancelled
+        stopping = asyncio.ensure_future(reading.stop())
+        await asyncio.to_thread(client.forgotten.wait, 10)
+        done, _ = await asyncio.wait([stopping], timeout=0.05)
+        assert not done
+        threading.Thread(target=client.ended).start()
+        await stopping
+
+    read(client, scenario)
+
+
+def test_a_run_that_fails_does_not_wait_for_the_group():
+    """It may be out of reach; the next run need not wait."""
+    consumer = Consumer(lambda _: None)
+    client = Client(consumer)
+
+    async def scenario(reading, _taken):
+        reading._end(TransportError("reset", "gone"))
+        await reading._gone.wait()
+        assert client.ended is None
 
     read(client, scenario)
 

@@ -18,13 +18,15 @@ class Talk:
     def __init__(self):
         self.take = None
         self.subscribed = 0
+        self.sids = set()
         self.error = None
         self.ended = asyncio.Event()
 
-    def subscribe(self, _subject, take, _queue):
+    def subscribe(self, _subject, take, _queue, sid):
         self.take = take
         self.subscribed += 1
-        return self.subscribed
+        self.sids.add(sid or self.subscribed)
+        return sid or self.subscribed
 
     def unsubscribe(self, _sid):
         """What is on its way still comes."""
@@ -74,6 +76,7 @@ def test_many_that_are_settled_at_once_are_taken_one_after_the_other():
         first[0].settle(Settlement.TAKEN)
         assert taken == [f"a.{number}" for number in range(3000)]
         assert talk.subscribed == 2
+        assert talk.sids == {1}, "each number more is kept for what may come late"
 
     assert reading(scenario, take, 1) == "closed"
 

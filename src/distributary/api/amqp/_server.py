@@ -30,7 +30,7 @@ class AmqpServer:
     def __init__(self, subscriptions: Subscriptions) -> None:
         self._operations = Operations(subscriptions)
         self._server: asyncio.Server | None = None
-        self._conversations: set[Conversation] = set()
+        self._conversations: dict[Conversation, asyncio.TimerHandle] = {}  # until it must open
         self._quiet = asyncio.Event()
         self._quiet.set()
 
@@ -44,9 +44,10 @@ class AmqpServer:
         if len(self._conversations) >= CONNECTIONS_MAX:
             return _Refusal()
         conversation = Conversation(self._operations, self._leave)
-        self._conversations.add(conversation)
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(OPEN_S_MAX, conversation.expect_opening)
+        self._conversations[conversation] = timer
         self._quiet.clear()
-        asyncio.get_running_loop().call_later(OPEN_S_MAX, conversation.expect_opening)
         return conversation.engine
 
     async def close(self) -> None:
@@ -66,7 +67,9 @@ class AmqpServer:
                 await self._quiet.wait()
 
     def _leave(self, conversation: Conversation) -> None:
-        self._conversations.discard(conversation)
+        timer = self._conversations.pop(conversation, None)
+        if timer is not None:
+            timer.cancel()  # it would keep what the connection held
         if not self._conversations:
             self._quiet.set()
 

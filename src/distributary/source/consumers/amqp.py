@@ -26,13 +26,16 @@ from distributary.source._port import Consumer, Message, Settlement, SourceSpec
 DIAL_S_MAX: Final = 10.0
 """Longest time to connect and log in; as deliveries have."""
 
+ATTACH_S_MAX: Final = 10.0
+"""Longest time for a broker to open the link or to refuse it; as deliveries have. One that does
+neither would be waited for as long as its connection lives."""
+
 GOODBYE_S_MAX: Final = 1.0
 """Longest time for a goodbye: a broker that does not answer it is left without one."""
 
 _OUTCOMES: Final = {
     Settlement.TAKEN: amqp.ACCEPTED,
     Settlement.REFUSED: amqp.Outcome(amqp.State.REJECTED),
-    Settlement.RELEASED: amqp.RELEASED,
 }
 
 
@@ -70,6 +73,11 @@ class _AmqpConsumer:
                 raise TransportError("timeout", text) from None
             if ended is not None:
                 raise _error(answer_of_connection(ended))
+            try:
+                async with asyncio.timeout(ATTACH_S_MAX):
+                    await reading.begun.wait()
+            except TimeoutError:
+                raise TransportError("timeout", f"No link within {ATTACH_S_MAX:g} s") from None
             raise _error(await reading.over)
         finally:
             with contextlib.suppress(TimeoutError):
@@ -88,6 +96,8 @@ class _Reading(Connection):
         self._take = take
         self._unsettled_max = unsettled_max
         self._count = 0
+        self._leaving = False
+        self.begun = asyncio.Event()  # or over
         self.over: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
     def opened(self, engine: amqp.Engine) -> None:
@@ -98,7 +108,9 @@ class _Reading(Connection):
 
     def link_opened(self, link: amqp.Link) -> None:
         """See ``amqp.Handler``."""
-        if not link.ours:
+        if link.ours:
+            self.begun.set()
+        else:
             link.close("amqp:not-allowed", "This client takes no links")
 
     def credited(self, link: amqp.Link) -> None:
@@ -112,6 +124,8 @@ class _Reading(Connection):
 
     def received(self, link: amqp.Link, incoming: amqp.Incoming) -> None:
         """Hand the message over; the broker hears what became of it when it is settled."""
+        if self._leaving:
+            return  # it would not hear it any more, and gives the message again
         self._count += 1
         event, fault = _decoded(incoming)
 
@@ -123,14 +137,23 @@ class _Reading(Connection):
 
     def link_closed(self, link: amqp.Link) -> None:
         """The broker gives nothing more from this address."""
-        if link.ours and link.ended is not None and not self.over.done():
-            self.over.set_result(answer_of_link(link.ended))
+        if link.ours and link.ended is not None:
+            self._end(answer_of_link(link.ended))
 
     def closed(self, ended: amqp.Ended) -> None:
         """See ``amqp.Handler``."""
         super().closed(ended)
+        self._end(answer_of_connection(ended))
+
+    async def close(self) -> None:
+        """Take nothing more, and say goodbye; see ``Connection``."""
+        self._leaving = True
+        await super().close()
+
+    def _end(self, answer: Answer) -> None:
+        self.begun.set()
         if not self.over.done():
-            self.over.set_result(answer_of_connection(ended))
+            self.over.set_result(answer)
 
 
 def _decoded(incoming: amqp.Incoming) -> tuple[Event | None, EventError | None]:

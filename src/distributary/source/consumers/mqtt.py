@@ -2,8 +2,8 @@
 
 The session outlives the connection under the name of the source: what comes while nobody is
 connected waits at the broker (at QoS 1 and 2), and what was not acknowledged comes again. MQTT has
-no way to refuse a message, so one that is no event is acknowledged like any other, and a message
-that has to come again ends the connection: brokers send again when a session is resumed, no sooner.
+no way to refuse a message, so one that is no event is acknowledged like any other. Brokers give
+again when a session is resumed, no sooner.
 
 Source:
     MQTT Version 5.0, sections 3.1.2, 3.3.4, 4.3 and 4.6.
@@ -147,6 +147,7 @@ class _Reading:
         self._unsettled = 0
         self._waiting: deque[Publication] = deque()  # one block of the network at most
         self._taken: deque[_Taken] = deque()
+        self._pumping = False
         self._over = asyncio.get_running_loop().create_future()
 
     async def ended_by(self) -> None:
@@ -175,8 +176,14 @@ class _Reading:
         self._pump()
 
     def _pump(self) -> None:
-        while self._waiting and self._unsettled < self._unsettled_max and not self._over.done():
-            self._hand_over(self._waiting.popleft())
+        if self._pumping:
+            return  # a message was settled as it was taken: the loop below goes on
+        self._pumping = True
+        try:
+            while self._waiting and self._unsettled < self._unsettled_max and not self._over.done():
+                self._hand_over(self._waiting.popleft())
+        finally:
+            self._pumping = False
         if self._waiting:
             self.connection.pause_reading()
         else:
@@ -202,11 +209,8 @@ class _Reading:
         except EventError as error:
             return None, error
 
-    def _settle(self, taken: _Taken, settlement: Settlement) -> None:
+    def _settle(self, taken: _Taken, _settlement: Settlement) -> None:
         self._unsettled -= 1
-        if settlement is Settlement.RELEASED:
-            self._finish(TransportError("closed", "A message has to come again"))
-            return
         taken.done = True
         if self._over.done():
             return

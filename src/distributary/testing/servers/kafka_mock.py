@@ -27,6 +27,10 @@ class KafkaMock:
         """Make a topic; it has four partitions."""
         self._host.list_topics(name, timeout=_ANSWER_S_MAX)  # the mock makes what it is asked for
 
+    def topics(self) -> set[str]:
+        """Names of the topics that were made."""
+        return set(self._host.list_topics(timeout=_ANSWER_S_MAX).topics)
+
     def __enter__(self) -> Self:
         """Start it."""
         kafka = importlib.import_module("confluent_kafka")

@@ -312,6 +312,32 @@ def test_a_connection_that_does_not_open_is_cut(served, quiet, monkeypatch):
     served.run(connect)
 
 
+def test_who_has_left_is_not_kept_until_it_would_have_had_to_open(served, quiet, monkeypatch):
+    """Those that come and go would be held for seconds, with the half frame that they sent."""
+
+    async def come_and_go() -> None:
+        timers = []
+        loop = asyncio.get_running_loop()
+        original = loop.call_later
+
+        def call_later(delay_s, callback, *arguments):
+            timer = original(delay_s, callback, *arguments)
+            if delay_s == OPEN_S_MAX:
+                timers.append(timer)
+            return timer
+
+        monkeypatch.setattr(loop, "call_later", call_later)
+        client = served.connect()
+        assert (await client.ask("Discover")).status == "ok"
+        (timer,) = timers
+        assert not timer.cancelled()
+        client.engine.abort()
+        await quiet()
+        assert timer.cancelled()
+
+    served.run(come_and_go)
+
+
 def test_a_server_that_stops_answers_what_is_under_way(served, good, monkeypatch):
     """And begins nothing more; then it says goodbye."""
     asked, go_on = asyncio.Event(), asyncio.Event()

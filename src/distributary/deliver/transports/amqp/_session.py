@@ -87,6 +87,10 @@ class AmqpSession(Connection):
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
+        for outlet in self._outlets.values():
+            # Told by whoever keeps them, or given to the next session: not for this one to judge,
+            # whatever the broker says before it hears the goodbye.
+            outlet.waiting.clear()
         await super().close()
 
     # -- sending ------------------------------------------------------------------------------
@@ -282,6 +286,8 @@ class AmqpSession(Connection):
         judged = _answers.condemns(answer)
         young = now_s - outlet.asked_s < CAREFUL_S
         if judged or outlet.careful_until_s > now_s or (len(under_way) > 1 and young):
+            places = self._careful_places.items()
+            self._careful_places = {each: until_s for each, until_s in places if until_s > now_s}
             self._careful_places[outlet.settings] = now_s + CAREFUL_S
         if judged and len(under_way) > 1:
             text = f"The link was ended for one message ({ended.condition}): {ended.text}"

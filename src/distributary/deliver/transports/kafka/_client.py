@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import threading
+from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -184,15 +185,19 @@ class Client:
         else:
             self._checked |= hosts
 
-    def forget(self) -> None:
-        """End the client, whatever it still holds, without waiting for that."""
+    def forget(self, ended: Callable[[], None] = lambda: None) -> None:
+        """End the client, whatever it still holds, without waiting for that.
+
+        Args:
+            ended: Called on another thread once the client has said goodbye.
+        """
         self._forgotten = True
         if self._looking is not None:
             self._looking.cancel()
         handle, self.handle = self.handle, None
         if handle is not None:
             threading.Thread(
-                target=_end, args=(self._kind, handle), name="kafka-end", daemon=True
+                target=_end, args=(self._kind, handle, ended), name="kafka-end", daemon=True
             ).start()
 
 
@@ -200,10 +205,11 @@ def _stumbled(error: Exception) -> TransportError:
     return TransportError("protocol", f"The client cannot go on: {type(error).__name__}")
 
 
-def _end(kind: str, handle: Any) -> None:
+def _end(kind: str, handle: Any, ended: Callable[[], None]) -> None:
     if kind == "Producer":
         handle.purge(in_queue=True, in_flight=True, blocking=False)
     handle.close()
+    ended()
 
 
 class _Broker(msgspec.Struct):

@@ -11,11 +11,7 @@ from distributary.deliver import _endpoint
 from distributary.deliver._connector import Connector
 from distributary.deliver._endpoint import Endpoint
 from distributary.errors import TransportError
-from distributary.resource import SINK_PORTS, Credential
-
-SERVERS_MAX: Final = 16
-"""Bootstrap servers of one URI: each is looked up before every connection. Any one of them tells
-the client all the others; three are usual."""
+from distributary.resource import KAFKA_HOSTS_MAX, SINK_PORTS, Credential
 
 TOKEN_S: Final = 3_600.0
 """How long a token that does not say when it expires is taken to last; the client then asks
@@ -61,14 +57,14 @@ class Cluster:
         """
         ports = SINK_PORTS["KAFKA"]
         try:
-            scheme, netloc, *_ = urlsplit(uri)
+            parts = urlsplit(uri)
         except ValueError as error:
             raise _blocked(str(error)) from error
-        hosts = netloc.split(",")
-        if len(hosts) > SERVERS_MAX:
-            raise _blocked(f"it names more than {SERVERS_MAX} servers")
-        _endpoint.parse(f"{scheme}://{hosts[0]}{uri.partition(netloc)[2] if netloc else ''}", ports)
-        servers = tuple(_endpoint.parse(f"{scheme}://{host}/", ports) for host in hosts)
+        hosts = parts.netloc.split(",")
+        if len(hosts) > KAFKA_HOSTS_MAX:
+            raise _blocked(f"it names more than {KAFKA_HOSTS_MAX} servers")
+        _endpoint.parse(uri.replace(parts.netloc, hosts[0], 1), ports)  # the whole of it
+        servers = tuple(_endpoint.parse(f"{parts.scheme}://{host}/", ports) for host in hosts)
         return cls(servers, credential, ca_certs)
 
     @property

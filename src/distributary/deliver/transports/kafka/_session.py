@@ -19,6 +19,7 @@ from distributary.deliver._destination import Destination
 from distributary.deliver.transports.kafka._answers import ACCEPTED, answer_of
 from distributary.deliver.transports.kafka._client import Client
 from distributary.deliver.transports.kafka._cluster import Cluster, Settings
+from distributary.errors import TransportError
 from distributary.event import kafka
 from distributary.policy import Acknowledgement, Answer
 from distributary.resource import KafkaSettings
@@ -67,6 +68,13 @@ CLIENT_ID: Final = "distributary"
 _TOO_LARGE: Final = ("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE")
 """What a broker says where a record, or a batch of several, is larger than it takes."""
 
+_OVERDUE: Final = TransportError("timeout", "The client had no room within the time of one attempt")
+_NEVER_FITS: Final = Acknowledgement(
+    "KAFKA",
+    _TOO_LARGE[0],
+    f"The record is larger than the {QUEUE_KIB_MAX} KiB that may be in flight",
+)
+
 
 class Opener:
     """Makes sessions.
@@ -88,7 +96,7 @@ class Opener:
         settings = await cluster.settings(self._connector, self._clock)
         client = Client("Producer", settings | producer_settings(destination), self._connector)
         refusal = await client.connect(_settings_of(destination).topicname, self._loop)
-        return refusal or ProducerSession(client, lost, self._loop)
+        return refusal or ProducerSession(client, lost, self._loop, self._clock)
 
 
 def key_of(destination: Destination) -> Hashable:
@@ -153,6 +161,7 @@ class ProducerSession:
         client: Client,
         lost: Lost,
         loop: asyncio.AbstractEventLoop,
+        clock: Clock,
     ) -> None:
         from confluent_kafka import KafkaException  # noqa: PLC0415 - as the producer
 
@@ -162,6 +171,7 @@ class ProducerSession:
         self._producer = client.handle
         self._lost = lost
         self._loop = loop
+        self._clock = clock
         self._in_flight = 0
         self._held: deque[tuple[Flight, Callable[[], None]]] = deque()
         self._reports: list[tuple[Flight, Any]] = []
@@ -189,6 +199,7 @@ class ProducerSession:
             on_delivery=functools.partial(self._reported, flight),
         )
         if self._held or not self._produced(flight, produce):
+            flight.sent_s = 0.0  # that nothing answers it says nothing about the connection
             self._held.append((flight, produce))
         if not self._quick:
             self._poll_in(POLL_S)
@@ -198,7 +209,10 @@ class ProducerSession:
         try:
             produce()
         except BufferError:
-            return False
+            if self._in_flight:
+                return False
+            flight.answer(_NEVER_FITS)  # there is as much room as there will ever be
+            return True
         except self._refusal as error:  # a topic that it knows not to exist, a name that is none
             flight.answer(answer_of(error.args[0]))
             return True
@@ -220,12 +234,24 @@ class ProducerSession:
         self._in_flight -= len(reports)
         for flight, error in reports:
             flight.answer(ACCEPTED if error is None else _judged(flight, error))
-        while self._held and (self._held[0][0].answered or self._produced(*self._held[0])):
-            self._held.popleft()
+        self._go_on()
         self._poll_in(POLL_S if self._in_flight else POLL_IDLE_S)
         end = self._client.end()
         if end is not None:
             self._lost(end)
+
+    def _go_on(self) -> None:
+        """Hand over what waits, as far as there is room."""
+        while self._held:
+            flight, produce = self._held[0]
+            if flight.answered:  # its time is over; this frees its place
+                flight.answer(_OVERDUE)
+            else:
+                flight.sent_s = self._clock.monotonic_s()
+                if not self._produced(flight, produce):
+                    flight.sent_s = 0.0
+                    return
+            self._held.popleft()
 
     async def close(self) -> None:
         """Let go of the producer with all it holds; see ``Session``."""

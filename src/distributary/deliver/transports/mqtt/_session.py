@@ -25,13 +25,17 @@ CAREFUL_S: Final = 10.0
 soon after its beginning an end is put down to a message, whatever the broker says: one that
 restarts does not end two connections within this."""
 
+_TOPIC_INVALID: Final = 0x90
+_TOO_LARGE: Final = 0x95
+_PAYLOAD_INVALID: Final = 0x99
 _RETAIN_NOT_SUPPORTED: Final = 0x9A
 _QOS_NOT_SUPPORTED: Final = 0x9B
-_TOO_LARGE: Final = 0x95
 
 _YES: Final = {Version.V3: "accepted", Version.V5: "0x00"}
 
-_JUDGES_A_MESSAGE: Final = frozenset({0x90, _TOO_LARGE, 0x99, _RETAIN_NOT_SUPPORTED, 0x9B})
+_JUDGES_A_MESSAGE: Final = frozenset(
+    {_TOPIC_INVALID, _TOO_LARGE, _PAYLOAD_INVALID, _RETAIN_NOT_SUPPORTED, _QOS_NOT_SUPPORTED}
+)
 """Codes of DISCONNECT that can only be about a message that was published."""
 
 
@@ -40,11 +44,12 @@ class MqttSession:
 
     Args:
         protocol: ``MQTT3`` or ``MQTT5``, for answers.
-        version: The same on the wire.
+        login: How it introduces itself, in that version.
         lost: Told when the connection has ended by itself.
         note: Told whether the next connection has to be careful.
 
     Attributes:
+        version: What is spoken.
         connection: The connection; opened by whoever made the session.
         window: See ``deliver.Session``.
         qos_max: Highest QoS that the broker takes.

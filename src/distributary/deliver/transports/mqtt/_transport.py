@@ -1,12 +1,14 @@
 """The transport: sessions for each broker, and the answers of logins."""
 
 import asyncio
+import functools
 import secrets
 from collections.abc import Hashable
 from typing import Final
 
 from distributary.clock import Clock
 from distributary.deliver._broker import BrokerTransport
+from distributary.deliver._care import Care
 from distributary.deliver._connector import Connector
 from distributary.deliver._destination import Destination
 from distributary.deliver._session import Lost, Session
@@ -24,9 +26,6 @@ from distributary.policy import Acknowledgement, Answer
 PACKET_BYTES_MAX: Final = 128 * 1024
 """Largest packet that we take here: a broker answers with acknowledgements, whose reasons have
 65,535 bytes at most."""
-
-CAREFUL_MAX: Final = 1_024
-"""Brokers of which is remembered that the next connection is to be careful; the oldest goes."""
 
 
 def make(connector: Connector, clock: Clock, loop: asyncio.AbstractEventLoop) -> Transport:
@@ -46,7 +45,7 @@ class _Opener:
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
-        self._careful: dict[Hashable, None] = {}
+        self._care = Care()
 
     def key_of(self, destination: Destination) -> Hashable:
         """What of *destination* belongs to its connection; see ``BrokerTransport``."""
@@ -63,22 +62,15 @@ class _Opener:
         # A name of our own: two connections of one name would end each other for ever.
         name = f"distributary{secrets.token_hex(5)}"
         login = checked(Login(version, name, user, password, packet_bytes_max=PACKET_BYTES_MAX))
-        session = MqttSession(protocol, login, lost, lambda careful: self._note(key, careful))
+        session = MqttSession(protocol, login, lost, functools.partial(self._care.note, key))
         endpoint = self._connector.endpoint_of(destination)
         connack = await open_connection(self._connector, endpoint, session.connection)
         if connack.code:
             # Nothing is left to say, and nobody to wait for: the broker may not even hang up.
             session.connection.abort()
             return _refused(protocol, version, connack)
-        session.accept(connack, careful=key in self._careful)
+        session.accept(connack, careful=key in self._care)
         return session
-
-    def _note(self, key: Hashable, careful: bool) -> None:
-        self._careful.pop(key, None)
-        if careful:
-            if len(self._careful) >= CAREFUL_MAX:
-                del self._careful[next(iter(self._careful))]
-            self._careful[key] = None
 
 
 def _refused(protocol: str, version: Version, connack: Connack) -> Acknowledgement:

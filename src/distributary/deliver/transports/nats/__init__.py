@@ -13,10 +13,11 @@ from distributary.deliver._connector import Connector
 from distributary.deliver._destination import Destination
 from distributary.deliver._session import Lost, Session
 from distributary.deliver._transport import Transport
+from distributary.deliver.transports.nats._answers import JETSTREAM_NOT_ENABLED
 from distributary.deliver.transports.nats._connection import Connection, Listener
 from distributary.policy import Acknowledgement, Answer
 
-__all__ = ["Connection", "Listener", "connect", "make"]
+__all__ = ["JETSTREAM_NOT_ENABLED", "Connection", "Listener", "connect", "make"]
 
 
 def make(connector: Connector, clock: Clock, loop: asyncio.AbstractEventLoop) -> Transport:

@@ -23,6 +23,9 @@ NO_HEADERS: Final = Acknowledgement(
 )
 BAD_SUBJECT: Final = Acknowledgement(PROTOCOL, "invalid-publish-subject", "No subject to send to")
 
+JETSTREAM_NOT_ENABLED: Final = frozenset({10039, 10076})
+"""What the API answers where JetStream is not enabled for this account, or at all."""
+
 SUBSCRIPTION_DENIED: Final = "permissions-violation-for-subscription"
 
 _STATUS: Final = re.compile(rb"NATS/1\.0[ \t]+(\d{3})")
@@ -88,13 +91,9 @@ def of_look_up(headers: bytes, payload: bytes) -> list[str] | Acknowledgement:
         return Acknowledgement(PROTOCOL, "other", "JetStream cannot be understood")
     if reply.error is None:
         return reply.streams or []
-    if reply.error.err_code in _NOT_ENABLED:
+    if reply.error.err_code in JETSTREAM_NOT_ENABLED:
         return []
     return _failure(reply.error)
-
-
-_NOT_ENABLED: Final = frozenset({10039, 10076})
-"""JetStream is not enabled for this account, or at all."""
 
 
 def of_error(text: str) -> Acknowledgement:

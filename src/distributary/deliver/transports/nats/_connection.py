@@ -81,17 +81,20 @@ class Connection:
         between = f" {reply} " if reply else " "
         self.send(b"PUB %b%d\r\n%b\r\n" % ((subject + between).encode(), len(payload), payload))
 
-    def subscribe(self, subject: str, queue: str = "") -> int:
+    def subscribe(self, subject: str, queue: str = "", sid: int = 0) -> int:
         """Have the messages of *subject* from now on; their number for ``Listener.taken``.
 
         Args:
             subject: May hold wildcards.
             queue: Name of a group whose members share the messages; empty: none.
+            sid: Number of a subscription that was given up, to be used again; 0: a new one.
         """
-        self._sid += 1
+        if not sid:
+            self._sid += 1
+            sid = self._sid
         between = f" {queue} " if queue else " "
-        self.send(f"SUB {subject}{between}{self._sid}\r\n".encode())
-        return self._sid
+        self.send(f"SUB {subject}{between}{sid}\r\n".encode())
+        return sid
 
     def unsubscribe(self, sid: int) -> None:
         """Have no more messages of a subscription; what is on its way still comes."""

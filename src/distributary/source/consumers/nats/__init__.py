@@ -19,7 +19,7 @@ from distributary.source.consumers.nats._core import CoreReading
 from distributary.source.consumers.nats._stream import StreamReading
 from distributary.source.consumers.nats._talk import Talk
 
-__all__ = ["NatsConsumer", "make"]
+__all__ = ["make"]
 
 MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
 """Largest message that is read: nats-server allows no larger ``max_payload``."""
@@ -35,10 +35,10 @@ def make(spec: SourceSpec, connector: Connector, clock: Clock) -> Consumer:
         connector: Dials.
         clock: For what falls silent.
     """
-    return NatsConsumer(spec, connector, clock)
+    return _NatsConsumer(spec, connector, clock)
 
 
-class NatsConsumer:
+class _NatsConsumer:
     """See ``make`` and ``Consumer``."""
 
     def __init__(self, spec: SourceSpec, connector: Connector, clock: Clock) -> None:

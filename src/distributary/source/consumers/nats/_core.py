@@ -34,7 +34,8 @@ class CoreReading:
         self._spec = spec
         self._take = take
         self._max = unsettled_max
-        self._sid = 0  # 0: not subscribed
+        self._sid = 0  # one number for good: what comes late belongs to it, and none are heaped up
+        self._subscribed = False
         self._unsettled = 0
         self._later: deque[tuple[str, bytes, bytes]] = deque()  # came after the limit was reached
         self._later_bytes = 0
@@ -50,7 +51,8 @@ class CoreReading:
         await self._talk.wait()
 
     def _subscribe(self) -> None:
-        self._sid = self._talk.subscribe(self._spec.place, self._came, self._spec.name)
+        self._sid = self._talk.subscribe(self._spec.place, self._came, self._spec.name, self._sid)
+        self._subscribed = True
 
     def _came(self, subject: str, _reply: str, headers: bytes, payload: bytes) -> None:
         self._later.append((subject, headers, payload))
@@ -71,10 +73,10 @@ class CoreReading:
                 self._take(message_of(headers, payload, subject, self._settled))
         finally:
             self._handing_over = False
-        if self._unsettled >= self._max and self._sid:
+        if self._unsettled >= self._max and self._subscribed:
             self._talk.unsubscribe(self._sid)
-            self._sid = 0
-        elif not self._sid and self._unsettled <= self._max // 2:
+            self._subscribed = False
+        elif not self._subscribed and self._unsettled <= self._max // 2:
             self._subscribe()
 
     def _settled(self, _outcome: Settlement) -> None:

@@ -2,7 +2,7 @@ r"""Reads a stream of JetStream by a durable pull consumer.
 
 ::
 
-    pull (as many as may be unsettled) -> message -> take ... settle -> +ACK | +TERM | -NAK
+    pull (as many as may be unsettled) -> message -> take ... settle -> +ACK | +TERM
                                              \_ while it is not settled: +WPI, it is worked on
 """
 
@@ -12,14 +12,9 @@ from typing import Final
 
 from distributary.clock import Clock
 from distributary.errors import TransportError
+from distributary.policy.acknowledgements import TEXT_CHARS_MAX
 from distributary.source._port import Message, Settlement, SourceSpec
-from distributary.source.consumers.nats._talk import (
-    TEXT_CHARS_MAX,
-    Talk,
-    error_code,
-    error_text,
-    message_of,
-)
+from distributary.source.consumers.nats._talk import Talk, error_code, error_text, message_of
 
 ACK_WAIT_S: Final = 10
 """How long the server waits for word of a message before it gives it again, which is how long
@@ -45,7 +40,6 @@ _SECOND: Final = 1_000_000_000
 _SETTLEMENTS: Final = {
     Settlement.TAKEN: b"+ACK",
     Settlement.REFUSED: b"+TERM",
-    Settlement.RELEASED: b"-NAK",
 }
 _IN_PROGRESS: Final = b"+WPI"
 _CONSUMER_NOT_FOUND: Final = 10014
@@ -180,7 +174,7 @@ class StreamReading:
         self._talk.fail(TransportError("reset", f"The consumer has ended: {text}"))
 
     def _settle(self, reply: str, outcome: Settlement) -> None:
-        del self._unsettled[reply]
+        self._unsettled.pop(reply, None)  # a server may have given the same one twice
         self._talk.publish(reply, _SETTLEMENTS[outcome])
         self._pull()
 

@@ -9,20 +9,15 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from distributary.deliver import Answer
-from distributary.deliver.transports.nats import Connection
+from distributary.deliver.transports.nats import JETSTREAM_NOT_ENABLED, Connection
 from distributary.errors import EventError, TransportError
 from distributary.event import nats
 from distributary.policy import Acknowledgement
+from distributary.policy.acknowledgements import TEXT_CHARS_MAX
 from distributary.source._port import Message, Settlement
 
 ASK_S_MAX: Final = 5.0
 """Longest time for an answer of JetStream's API."""
-
-TEXT_CHARS_MAX: Final = 200
-"""Characters of a server's own words that an error repeats."""
-
-_NOT_ENABLED: Final = frozenset({10039, 10076})
-"""JetStream is not enabled for this account, or at all."""
 
 Take: TypeAlias = Callable[[str, str, bytes, bytes], None]
 """Takes a message: subject, reply subject (empty: none), header block and payload."""
@@ -76,16 +71,16 @@ class Talk:
         if self._connection is not None:
             self._connection.publish(subject, payload, reply)
 
-    def subscribe(self, subject: str, take: Take, queue: str = "") -> int:
+    def subscribe(self, subject: str, take: Take, queue: str = "", sid: int = 0) -> int:
         """Have the messages of *subject*; see ``Connection.subscribe``. 0: the run has ended."""
         if self._connection is None:
             return 0
-        sid = self._connection.subscribe(subject, queue)
+        sid = self._connection.subscribe(subject, queue, sid)
         self._takers[sid] = take
         return sid
 
     def unsubscribe(self, sid: int) -> None:
-        """Have no more messages; what is on its way still comes."""
+        """Have no more messages; what is on its way still comes, to whom it came before."""
         if self._connection is not None:
             self._connection.unsubscribe(sid)
 
@@ -132,7 +127,7 @@ class Talk:
             raise TransportError("timeout", f"JetStream does not answer {what}")
         headers, payload = answer.result()
         found = {} if headers else _object(payload)  # 503: nobody answers for JetStream
-        return {} if error_code(found) in _NOT_ENABLED else found
+        return {} if error_code(found) in JETSTREAM_NOT_ENABLED else found
 
     def _answered(self, subject: str, _reply: str, headers: bytes, payload: bytes) -> None:
         answer = self._answers.get(subject.rpartition(".")[2])

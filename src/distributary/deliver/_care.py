@@ -1,0 +1,31 @@
+"""Which connections begin carefully, because a message may have ended the one before.
+
+Called by the transports whose brokers end a connection over one message (MQTT, AMQP).
+"""
+
+from collections.abc import Hashable
+from typing import Final
+
+CAREFUL_MAX: Final = 1_024
+"""Connections of which is remembered that the next one is to be careful; the oldest goes."""
+
+
+class Care:
+    """The keys (see ``BrokerTransport``) whose next connection is to be careful."""
+
+    __slots__ = ("_keys",)
+
+    def __init__(self) -> None:
+        self._keys: dict[Hashable, None] = {}
+
+    def __contains__(self, key: Hashable) -> bool:
+        """Whether the next connection of *key* is to be careful."""
+        return key in self._keys
+
+    def note(self, key: Hashable, careful: bool) -> None:
+        """Remember how the next connection of *key* is to begin."""
+        self._keys.pop(key, None)
+        if careful:
+            if len(self._keys) >= CAREFUL_MAX:
+                del self._keys[next(iter(self._keys))]
+            self._keys[key] = None
