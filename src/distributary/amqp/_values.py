@@ -19,8 +19,8 @@ messages five."""
 
 OTHER_KEYS_MAX: Final = 64
 """Keys of one map that are neither text nor bytes: the standard's own maps have text, and hardly
-ever numbers. Whoever chooses such keys (UUIDs, numbers, descriptions) can choose ones that Python hashes
-alike, and a map of them takes the square of its size: minutes for a mebibyte."""
+ever numbers. Whoever chooses such keys (UUIDs, numbers, descriptions) can choose ones that Python
+hashes alike, and a map of them takes the square of its size: minutes for a mebibyte."""
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _INT64_MIN: Final = -(2**63)
