@@ -55,7 +55,8 @@ def main():
     for name in options.groups or _lines.GROUPS:
         busy = psutil.cpu_percent(BUSY_LOOK_S)
         print(
-            f"==> {name}: {_lines.GROUPS[name].__doc__} (others use {busy:.0f} % CPU)", flush=True
+            f"==> {name}: {_lines.GROUPS[name].__doc__.splitlines()[0]} (others use {busy:.0f} % CPU)",
+            flush=True,
         )
         machine.setdefault("busy_percent_before", {})[name] = busy
         more = {"profile": True} if options.profile and name in _lines.PROFILED else {}

@@ -23,6 +23,9 @@ FOLDERS: Final = ("/usr/lib/rabbitmq/bin", "/usr/local/sbin", "/usr/sbin")
 LIMITED: Final = "limited"
 """A queue that refuses everything beyond its first message."""
 
+RECENT: Final = "recent"
+"""A queue that keeps its last thousand messages: one that grows makes the broker slower."""
+
 READER: Final = "reader"
 """A user with the same password who may read everything and write nothing."""
 
@@ -123,14 +126,19 @@ def _definitions() -> dict[str, Any]:
         "vhosts": [{"name": "/"}],
         "permissions": rights,
         "queues": [
-            {
-                "name": LIMITED,
-                "vhost": "/",
-                "durable": True,
-                "auto_delete": False,
-                "arguments": {"x-max-length": 1, "x-overflow": "reject-publish"},
-            }
+            _queue(LIMITED, {"x-max-length": 1, "x-overflow": "reject-publish"}),
+            _queue(RECENT, {"x-max-length": 1_000, "x-overflow": "drop-head"}),
         ],
+    }
+
+
+def _queue(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "vhost": "/",
+        "durable": True,
+        "auto_delete": False,
+        "arguments": arguments,
     }
 
 
