@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 CLOSED_BY_US: Final = Ended("local", "", "The connection was closed here")
 
+_SETTLEMENTS: Final = ("unsettled", "settled", "mixed")
+"""Sender settle modes by their number (AMQP 1.0, section 2.8.2)."""
+
 
 class Core:
     """What proton keeps of one connection.
@@ -223,6 +226,8 @@ class Core:
             c.pn_terminus_set_address(source, address)
         c.pn_terminus_set_type(c.pn_link_target(pointer), c.PN_TARGET)
         c.pn_terminus_set_address(c.pn_link_target(pointer), name)
+        # What the peer settles as it sends it would be lost where it is not taken.
+        c.pn_link_set_snd_settle_mode(pointer, c.PN_SND_UNSETTLED)
         c.pn_link_set_rcv_settle_mode(pointer, c.PN_RCV_FIRST)
         return self._opened_here(pointer, address, sending=False)
 
@@ -362,7 +367,7 @@ class Core:
         address = _proton.text(c.pn_terminus_get_address, node)
         link.address = address if address or not link.ours else link.address
         link.dynamic = bool(c.pn_terminus_is_dynamic(node))
-        link.peer_settles_first = c.pn_link_remote_snd_settle_mode(pointer) == c.PN_SND_SETTLED
+        link.settlement = _SETTLEMENTS[c.pn_link_remote_snd_settle_mode(pointer)]
         self._handler.link_opened(link)
 
     def _on_link_close(self, event: Any) -> None:

@@ -25,7 +25,7 @@ class Link:
         address: The node at the server that it is for: target of what the client sends, source
             of what it receives. None: the client named none (with ``dynamic``: asks for one).
         dynamic: The client asks the server to make an address.
-        peer_settles_first: A receiver whose peer sends everything settled.
+        settlement: How the peer says that the sender settles: a mode of section 2.8.2.
         ended: How it ended; None: it has not.
         unsettled: Tokens of what was sent here and has no outcome, in order.
         context: Whatever whoever handles the link keeps with it.
@@ -43,8 +43,8 @@ class Link:
         "name",
         "ours",
         "partial",
-        "peer_settles_first",
         "sending",
+        "settlement",
         "too_large",
         "unsettled",
     )
@@ -60,7 +60,7 @@ class Link:
         self.ours = False
         self.address: str | None = None
         self.dynamic = False
-        self.peer_settles_first = False
+        self.settlement = "mixed"
         self.ended: Ended | None = None
         self.unsettled: dict[Any, object] = {}
         self.context: Any = None

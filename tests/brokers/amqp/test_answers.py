@@ -348,7 +348,7 @@ def test_settled_is_delivered_when_it_is_written(run, way, until):
             answers = await asyncio.gather(*[here.start(target) for _ in range(50)])
             assert {answer.code for answer in answers} == {"accepted"}
             await until(lambda: len(peer.messages) == 50)
-            assert peer.links[0].peer_settles_first
+            assert peer.links[0].settlement == "settled"
 
     run(scenario())
 
@@ -366,7 +366,7 @@ def test_the_peer_sees_every_setting(run, way):
             (link,) = peer.links
             assert (link.address, link.name) == ("a/b?c", "my link")
             assert link.properties == dict(properties)
-            assert not link.peer_settles_first
+            assert link.settlement == "unsettled"
             assert peer.messages[0].durable
 
     run(scenario())

@@ -129,6 +129,7 @@ def test_a_receiver_gets_what_its_credit_allows():
         (far,) = pair.peer.links
         assert far.dynamic
         assert far.sending
+        assert far.settlement == "unsettled"  # what is not taken must come again
         assert far.credit == 0
         link.grant(2)
         await pair.turns()
