@@ -54,10 +54,8 @@ def main():
     figures, failed = {}, []
     for name in options.groups or _lines.GROUPS:
         busy = psutil.cpu_percent(BUSY_LOOK_S)
-        print(
-            f"==> {name}: {_lines.GROUPS[name].__doc__.splitlines()[0]} (others use {busy:.0f} % CPU)",
-            flush=True,
-        )
+        about = _lines.GROUPS[name].__doc__.splitlines()[0]
+        print(f"==> {name}: {about} (others use {busy:.0f} % CPU)", flush=True)
         machine.setdefault("busy_percent_before", {})[name] = busy
         more = {"profile": True} if options.profile and name in _lines.PROFILED else {}
         try:

@@ -75,9 +75,9 @@ def _kills(count, seed):
 
 def _broker_kills(count, seed):
     with tempfile.TemporaryDirectory(prefix="distributary-soak-") as folder:
-        report = run_broker_kills(Path(folder), count, seed, SILENCES)
-    for each in report.silences:
-        print(f"{each.broker:<10} {each.silence}, in flight {each.in_flight}: {each.noticed_s} s")
+        report = run_broker_kills(
+            Path(folder), count, seed, SILENCES, watch=lambda each: print(each, flush=True)
+        )
     verdicts = [(f"{name}: NOT RUN", why, True) for name, why in report.not_had.items()]
     for name, verdict in report.verdicts.items():
         kills = [kill for kill in report.kills if kill.broker == name]

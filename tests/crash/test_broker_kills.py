@@ -22,15 +22,10 @@ BROKERS = ("mosquitto", "nats", "rabbitmq", "artemis", "kafka")
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> BrokerKillReport:
     """One server, all brokers that can be had, and what each of them holds at the end."""
-    found = run_broker_kills(tmp_path_factory.mktemp("kills"), KILLS, SEED, SILENCES, BROKERS)
+    found = run_broker_kills(
+        tmp_path_factory.mktemp("kills"), KILLS, SEED, SILENCES, brokers=BROKERS
+    )
     print(f"\nseed {found.seed}: {found.acked} events, {found.took_s:.0f} s")
-    for kill in found.kills:
-        print(
-            f"{kill.broker:<10} in flight {kill.in_flight:>4}  away {kill.away_s:6.2f} s"
-            f"  reconnected after {kill.reconnected_s:5.2f} s"
-        )
-    for each in found.silences:
-        print(f"{each.broker:<10} {each.silence}, in flight {each.in_flight}: {each.noticed_s}")
     return found
 
 

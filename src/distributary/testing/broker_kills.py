@@ -14,11 +14,11 @@ Callers: ``tests/crash`` (three kills of each), the soak run (twenty). Hides: th
 import itertools
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from distributary.cli._ledger import Arrival, attributes_sha256, data_sha256, read_sent
 from distributary.event import Event, canonical
@@ -47,6 +47,9 @@ RECONNECT_S_MAX: Final = 60.0
 SETTLE_S_MAX: Final = 60.0
 """Longest wait for the last outcome, when all brokers are back."""
 
+QUIET_S: Final = 5.0
+"""Before a silence: by then every owner has dialled again after the trouble before it."""
+
 LOOK_S: Final = 0.05
 """Between two looks during a silence."""
 
@@ -69,6 +72,13 @@ class BrokerKill:
     in_flight: int
     away_s: float
     reconnected_s: float
+
+    def __str__(self) -> str:
+        """A line for people."""
+        return (
+            f"{self.broker:<10} in flight {self.in_flight:>4}  away {self.away_s:6.2f} s"
+            f"  reconnected after {self.reconnected_s:5.2f} s"
+        )
 
 
 class Silence(NamedTuple):
@@ -98,6 +108,21 @@ class BrokerSilence:
     silence: Silence
     in_flight: int
     noticed_s: float | None
+
+    def __str__(self) -> str:
+        """A line for people."""
+        lasts_s, answers_only = self.silence
+        noticed = (
+            "not noticed" if self.noticed_s is None else f"noticed after {self.noticed_s:.2f} s"
+        )
+        return (
+            f"{self.broker:<10} in flight {self.in_flight:>4}"
+            f"  {'half-open' if answers_only else 'silent'} for {lasts_s:.0f} s  {noticed}"
+        )
+
+
+Watch: TypeAlias = Callable[[BrokerKill | BrokerSilence], None]
+"""Is told of what has happened, on the thread of the broker."""
 
 
 @dataclass(slots=True)
@@ -136,7 +161,9 @@ def run_broker_kills(
     kills: int,
     seed: int,
     silences: Sequence[Silence] = (),
+    *,
     brokers: Sequence[str] = tuple(TRIALS),
+    watch: Watch = print,
 ) -> BrokerKillReport:
     """Kill each of *brokers* so many times, have its wire fall silent, settle, check.
 
@@ -146,6 +173,7 @@ def run_broker_kills(
         seed: Of the moments.
         silences: Of the wire before each, one after another.
         brokers: Names in ``TRIALS``; those that cannot be had are left out, and named.
+        watch: Told of each kill and each silence as it is over; a long run shows that it lives.
 
     Raises:
         ServerError: Something hung: it did not come back, or never connected again.
@@ -155,7 +183,7 @@ def run_broker_kills(
     authority = Authority(folder / "tls")
     with _Started(report, authority, brokers) as trials:
         if trials:
-            _Scenario(folder, report, trials).run(kills, silences)
+            _Scenario(folder, report, trials, watch).run(kills, silences)
     report.took_s = time.monotonic() - began_s
     return report
 
@@ -199,8 +227,11 @@ class _Started:
 class _Scenario:
     """One run."""
 
-    def __init__(self, folder: Path, report: BrokerKillReport, trials: Mapping[str, Trial]) -> None:
+    def __init__(
+        self, folder: Path, report: BrokerKillReport, trials: Mapping[str, Trial], watch: Watch
+    ) -> None:
         self._report = report
+        self._watch = watch
         self._trials = trials
         self._server = RunningServer(folder / "data")
         self._traffic = Traffic(folder, {})
@@ -241,13 +272,13 @@ class _Scenario:
             trial.cut.open_door()
             back_s = time.monotonic()
             reconnected_s = _until_connected(trial, connections)
-            self._report.kills.append(
-                BrokerKill(trial.name, in_flight, back_s - killed_s, reconnected_s)
-            )
+            kill = BrokerKill(trial.name, in_flight, back_s - killed_s, reconnected_s)
+            self._report.kills.append(kill)
+            self._watch(kill)
 
     def _silence(self, trial: Trial, silence: Silence) -> None:
         """Have the wire of one broker fall silent; on a thread of its own."""
-        time.sleep(LIVE_S[0])
+        time.sleep(QUIET_S)
         began_s = time.monotonic()
         connections = trial.cut.connections
         trial.cut.silence(answers_only=silence.answers_only)
@@ -258,7 +289,9 @@ class _Scenario:
                 noticed_s = lasted_s
             time.sleep(LOOK_S)
         trial.cut.restore()
-        self._report.silences.append(BrokerSilence(trial.name, silence, in_flight, noticed_s))
+        found = BrokerSilence(trial.name, silence, in_flight, noticed_s)
+        self._report.silences.append(found)
+        self._watch(found)
 
     def _in_flight(self) -> int:
         server = self._server
