@@ -6,6 +6,11 @@ Called by the transports whose brokers end a connection over one message (MQTT, 
 from collections.abc import Hashable
 from typing import Final
 
+CAREFUL_S: Final = 10.0
+"""How long a connection (or a link) takes one message at a time after one that a message may have
+ended; and how soon after its beginning an end is put down to a message, whatever the broker says:
+one that restarts does not end two connections within this."""
+
 CAREFUL_MAX: Final = 1_024
 """Connections of which is remembered that the next one is to be careful; the oldest goes."""
 

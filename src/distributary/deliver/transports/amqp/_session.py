@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 from distributary import amqp
 from distributary.clock import Clock
+from distributary.deliver._care import CAREFUL_S
 from distributary.deliver._session import Flight, Lost
 from distributary.deliver.transports.amqp import _answers
 from distributary.deliver.transports.amqp._connection import Connection
@@ -40,11 +41,6 @@ SWEEP_S: Final = 1.0
 
 ATTACH_S_MAX: Final = 10.0
 """Longest time for a broker to open a link or to refuse it; the next attempt asks again."""
-
-CAREFUL_S: Final = 10.0
-"""How long a link, or a connection, takes one message at a time after one that a message may have
-ended; and how soon after its beginning an end is put down to a message, whatever the broker says:
-one that restarts does not end two connections within this."""
 
 
 class AmqpSession(Connection):

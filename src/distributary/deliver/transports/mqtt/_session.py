@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from distributary import mqtt
+from distributary.deliver._care import CAREFUL_S
 from distributary.deliver._destination import Destination
 from distributary.deliver._session import Flight, Lost
 from distributary.deliver.transports.mqtt._plan import Plan
@@ -19,11 +20,6 @@ would allow 65,535, but what is in flight when a connection ends is all sent aga
 
 PLANS_MAX: Final = 10_000
 """Destinations whose plan is kept on one connection: as many as the transport looks up."""
-
-CAREFUL_S: Final = 10.0
-"""How long a connection takes one message at a time after one that a message has ended; and how
-soon after its beginning an end is put down to a message, whatever the broker says: one that
-restarts does not end two connections within this."""
 
 _TOPIC_INVALID: Final = 0x90
 _TOO_LARGE: Final = 0x95
