@@ -18,9 +18,10 @@ from rich.table import Table
 
 from _rig import Rig
 from distributary.testing.broker_kills import Silence, run_broker_kills
+from distributary.testing.broker_trials import TRIALS
 from distributary.testing.kills import run_kills
 
-SILENCES = (Silence(1.0), Silence(30.0), Silence(30.0, answers_only=True))
+SILENCES = dict.fromkeys(TRIALS, (Silence(1.0), Silence(30.0), Silence(30.0, answers_only=True)))
 """Of the wire before each broker, after its kills."""
 
 NOTICED_S_MAX = 22.0

@@ -10,13 +10,20 @@ from distributary.testing.servers.fixtures import not_run
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
 KILLS = 3
-SILENCES = (Silence(1.0), Silence(25.0, answers_only=True))
-"""One that nobody need notice, and one that lasts longer than two keepalives of any protocol."""
-
 SEED = int(os.environ.get("KILLS_SEED", "20"))
 """Decides about the moments; the variable ``KILLS_SEED`` repeats those of a failure."""
 
 BROKERS = ("mosquitto", "nats", "rabbitmq", "artemis", "kafka")
+
+SHORT = Silence(1.0)
+"""Nobody need notice it."""
+
+HALF_OPEN = Silence(25.0, answers_only=True)
+"""Lasts longer than two keepalives of any protocol."""
+
+SILENCES = {broker: (SHORT, HALF_OPEN) for broker in BROKERS if broker != "kafka"} | {
+    "kafka": (SHORT,)  # its starts take all the time there is; the soak has the other
+}
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +54,15 @@ def test_every_kill_was_survived(report: BrokerKillReport, broker: str) -> None:
     assert sum(kill.broker == broker for kill in report.kills) == KILLS
 
 
-@pytest.mark.parametrize("broker", BROKERS)
+@pytest.mark.parametrize("broker", [name for name in BROKERS if HALF_OPEN in SILENCES[name]])
 def test_a_half_open_wire_is_noticed(report: BrokerKillReport, broker: str) -> None:
     """The server dials anew while the old connection is open and says nothing."""
     if broker in report.not_had:
         not_run(broker, report.not_had[broker])
-    silences = [each for each in report.silences if each.broker == broker]
-    assert [each.silence for each in silences] == list(SILENCES)
-    assert silences[-1].noticed_s is not None
+    (found,) = [
+        each for each in report.silences if (each.broker, each.silence) == (broker, HALF_OPEN)
+    ]
+    assert found.noticed_s is not None
 
 
 def test_the_run_was_a_run(report: BrokerKillReport) -> None:

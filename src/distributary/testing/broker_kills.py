@@ -160,7 +160,7 @@ def run_broker_kills(
     folder: Path,
     kills: int,
     seed: int,
-    silences: Sequence[Silence] = (),
+    silences: Mapping[str, Sequence[Silence]],
     *,
     brokers: Sequence[str] = tuple(TRIALS),
     watch: Watch = print,
@@ -171,7 +171,7 @@ def run_broker_kills(
         folder: For the data directory and the ledgers; empty.
         kills: Of each broker.
         seed: Of the moments.
-        silences: Of the wire before each, one after another.
+        silences: Broker -> those of the wire before it, one after another.
         brokers: Names in ``TRIALS``; those that cannot be had are left out, and named.
         watch: Told of each kill and each silence as it is over; a long run shows that it lives.
 
@@ -236,12 +236,12 @@ class _Scenario:
         self._server = RunningServer(folder / "data")
         self._traffic = Traffic(folder, {})
 
-    def run(self, kills: int, silences: Sequence[Silence]) -> None:
+    def run(self, kills: int, silences: Mapping[str, Sequence[Silence]]) -> None:
         """Kill, cut off, settle, check."""
 
         def trouble(trial: Trial) -> None:
             self._kill(trial, kills)
-            for silence in silences:
+            for silence in silences.get(trial.name, ()):
                 self._silence(trial, silence)
 
         report = self._report
