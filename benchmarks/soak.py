@@ -91,9 +91,10 @@ def _broker_kills(count, seed):
         good = verdict.passed and longest <= 10.0 and len(kills) == count
         good = good and noticed_s is not None and noticed_s <= NOTICED_S_MAX
         copies = report.copies(name)
+        noticed = "never noticed" if noticed_s is None else f"noticed in {noticed_s:.1f} s"
         figure = (
             f"{verdict.counts or 'none lost'}, {copies} copies, reconnected in {longest:.2f} s,"
-            f" a half-open wire noticed in {noticed_s or 0.0:.1f} s"
+            f" a half-open wire {noticed}"
         )
         verdicts.append((f"{name}: {count} kills, {report.acked:,} events", figure, good))
     return [*verdicts, ("exit code of the stop", str(report.stop_code), report.stop_code == 0)]
