@@ -3,18 +3,16 @@
 import asyncio
 import contextlib
 import itertools
-import threading
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from distributary.clock import SystemClock
 from distributary.deliver import AddressRule, Connector, Destination, SystemResolver
 from distributary.deliver.transports import kafka as transport
-from distributary.event import kafka as binding
 from distributary.resource import Credential, KafkaSettings
 from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour
+from distributary.testing.kafka_witness import KafkaWitness
 from distributary.testing.servers import PASSWORD, USER, Cut, free_port
 from distributary.testing.servers.kafka import FORBIDDEN
 from distributary.testing.servers.kafka_relay import KafkaRelay
@@ -39,9 +37,7 @@ class Rig:
         self._cut.port = kafka.relay_port
         self._relay = KafkaRelay(kafka.watched_port, kafka.watch_port)
         self._relay.holding = True
-        self._events: list = []
-        self._stop = threading.Event()
-        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._witness = KafkaWitness(kafka.client(), self._topic)
 
     def destination(self, behaviour, format="binary"):
         """A destination of that behaviour; Kafka answers with no events, and trickles nothing."""
@@ -64,7 +60,7 @@ class Rig:
 
     def arrived(self):
         """What a consumer of the topic has read so far."""
-        return list(self._events)
+        return self._witness.events()
 
     async def interrupt(self):
         """Reset the connections."""
@@ -79,32 +75,17 @@ class Rig:
         """Take connections again."""
         await asyncio.to_thread(self._cut.open_door)
 
-    def _read(self) -> None:
-        consumer = Consumer(
-            self._kafka.client()
-            | {"group.id": "contract", "enable.auto.commit": False, "fetch.wait.max.ms": 20}
-        )
-        consumer.assign([TopicPartition(self._topic, 0, 0)])
-        while not self._stop.is_set():
-            record = consumer.poll(0.05)
-            if record is not None and record.error() is None:
-                self._events.append(binding.decode(record.headers() or [], record.value()))
-        consumer.close()
-
     @contextlib.asynccontextmanager
     async def opened(self):
         """Topic, wires and reader, and their end."""
         await asyncio.to_thread(
             self._kafka.create_topic, self._topic, max_message_bytes=str(2 * 1024 * 1024)
         )
-        with self._cut, self._relay:
-            self._reader.start()
+        with self._cut, self._relay, self._witness:
             try:
                 yield self
             finally:
                 await self.transport.close()
-                self._stop.set()
-                await asyncio.to_thread(self._reader.join, 10)
 
 
 UNACKNOWLEDGED = tuple(

@@ -3,21 +3,19 @@
 import asyncio
 import contextlib
 import itertools
-import threading
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from distributary.clock import SystemClock
 from distributary.deliver import AddressRule, Connector, Destination, SystemResolver
 from distributary.deliver.transports import kafka as transport
-from distributary.event import kafka as binding
 from distributary.policy import delivered
 from distributary.resource import KafkaSettings
 from distributary.source import Settlement, SourceSpec
 from distributary.source.consumers import kafka as consumers
 from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour, an_event
+from distributary.testing.kafka_witness import KafkaWitness
 from distributary.testing.servers import free_port
 from distributary.testing.servers.kafka_mock import KafkaMock
 
@@ -61,9 +59,7 @@ class Rig:
         self._mock = mock
         self._topic = f"mock-{next(_numbers)}"
         self._away = free_port()
-        self._events: list = []
-        self._stop = threading.Event()
-        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._witness = KafkaWitness(mock.client(), self._topic, PARTITIONS)
         self.transport = a_transport()
 
     def destination(self, behaviour, format="binary"):
@@ -77,36 +73,17 @@ class Rig:
 
     def arrived(self):
         """What the consumer has read so far."""
-        return list(self._events)
-
-    def _read(self) -> None:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": f"127.0.0.1:{self._mock.port}",
-                "group.id": "reader",
-                "enable.auto.commit": False,
-                "fetch.wait.max.ms": 20,
-                "log_level": 0,
-            }
-        )
-        consumer.assign([TopicPartition(self._topic, number, 0) for number in range(PARTITIONS)])
-        while not self._stop.is_set():
-            record = consumer.poll(0.05)
-            if record is not None and record.error() is None:
-                self._events.append(binding.decode(record.headers() or [], record.value()))
-        consumer.close()
+        return self._witness.events()
 
     @contextlib.asynccontextmanager
     async def opened(self):
         """Topic and reader, and their end."""
         await asyncio.to_thread(self._mock.create_topic, self._topic)
-        self._reader.start()
-        try:
-            yield self
-        finally:
-            await self.transport.close()
-            self._stop.set()
-            await asyncio.to_thread(self._reader.join, 10)
+        with self._witness:
+            try:
+                yield self
+            finally:
+                await self.transport.close()
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

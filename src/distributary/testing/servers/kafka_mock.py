@@ -5,7 +5,6 @@ code, but there are no logins, no TLS and no refusals, and nothing is kept.
 """
 
 import importlib
-from types import TracebackType
 from typing import Any, Final, Self
 
 _ANSWER_S_MAX: Final = 10.0
@@ -23,6 +22,10 @@ class KafkaMock:
     def __init__(self) -> None:
         self._host: Any = None
 
+    def client(self) -> dict[str, Any]:
+        """What librdkafka must know to be let in."""
+        return {"bootstrap.servers": f"127.0.0.1:{self.port}", "log_level": 0}
+
     def create_topic(self, name: str) -> None:
         """Make a topic; it has four partitions."""
         self._host.list_topics(name, timeout=_ANSWER_S_MAX)  # the mock makes what it is asked for
@@ -39,11 +42,6 @@ class KafkaMock:
         self.port = broker.port
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         """End it: it goes with the client that holds it."""
         self._host = None
