@@ -57,8 +57,8 @@ fmt: $(STAMP) ## Format, and fix what ruff can fix
 docs: $(STAMP) ## Draw the reference pages and docs/conformance.md from the code
 	$(BIN)/python scripts/draw_docs.py
 
-bench: $(STAMP) ## Benchmarks; results go to benchmarks/results/
-	@$(WITH_JAVA) && $(BIN)/python benchmarks/run.py $(ARGS)
+bench: $(STAMP) ## Benchmarks, or ten pairs with an older commit (AGAINST=COMMIT); results go to benchmarks/results/
+	@$(WITH_JAVA) && $(BIN)/python $(if $(AGAINST),benchmarks/against.py $(AGAINST),benchmarks/run.py) $(ARGS)
 
 soak: $(STAMP) ## The long runs: hours, not for every change
 	@$(WITH_JAVA) && $(BIN)/python benchmarks/run.py --soak $(ARGS)
