@@ -51,7 +51,7 @@ def main(arguments):
     parser.add_argument("groups", nargs="*", help=f"as of run.py; default: {' '.join(GROUPS)}")
     parser.add_argument("--pairs", type=int, default=PAIRS, help="how many (default %(default)s)")
     parser.add_argument("--quick", action="store_true", help="a quarter of everything")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     if options.pairs < 1:
         parser.error("--pairs: at least 1")
     runs = ["--quick"] if options.quick else []
