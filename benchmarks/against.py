@@ -138,7 +138,7 @@ def interval(ratios):
 def _show(rows, options):
     table = Table(
         "line",
-        title=f"this tree against {options.commit}: {options.pairs} pairs; a ratio above 1 is worse",
+        title=f"against {options.commit}: {options.pairs} pairs; a ratio above 1 is worse",
     )
     for column in ("old", "new", "median ratio", "95 % interval", "verdict"):
         table.add_column(column, justify="right")

@@ -29,8 +29,8 @@ SINKS = ("127.83.7.1", 18971)
 CLOSED = "http://127.83.7.1:18972/closed"
 """Nobody listens there."""
 
-SECRET_HEADER = "stored-header-secret"  # noqa: S105 - a canary
-PASSWORD = "stored-password"  # noqa: S105 - a canary
+SECRET_HEADER = "stored-header-secret"
+PASSWORD = "stored-password"
 
 STEADFAST = {"retry": 1000, "backoffDelay": "PT1S", "backoffMax": "PT2S"}
 EVENTS = {"closed": 40, "refused": 5, "sealed": 3, "counted": 2}
@@ -107,7 +107,7 @@ class _Sink(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     seen: list = []  # noqa: RUF012 - one process, one run
 
-    def do_POST(self):  # noqa: N802 - the name that http.server calls
+    def do_POST(self):
         self.rfile.read(int(self.headers.get("content-length", 0)))
         self.seen.append(self.path)
         self.send_response(ANSWERS.get(self.path, 200))
@@ -121,9 +121,7 @@ class _Sink(BaseHTTPRequestHandler):
 def _ask(method, path, body=None, headers=None):
     connection = http.client.HTTPConnection(*SERVER, timeout=30)
     text = json.dumps(body) if body is not None else None
-    connection.request(
-        method, path, text, {"content-type": "application/json"} | (headers or {})
-    )
+    connection.request(method, path, text, {"content-type": "application/json"} | (headers or {}))
     answer = connection.getresponse()
     read = answer.read()
     connection.close()
