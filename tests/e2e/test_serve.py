@@ -1,10 +1,14 @@
 """The whole server: publish, filter, deliver over HTTP, with real processes and real sinks."""
 
 import base64
+import contextlib
 import json
+import socket
+import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import psutil
 import pytest
 
 from distributary.cli._behaviour import Behaviour, StatusChance
@@ -328,6 +332,38 @@ def test_metrics_count_what_happened(world: World) -> None:
 def test_the_system_paths_answer(world: World, path: str) -> None:
     """Liveness, readiness, descriptions and numbers, all on the one port."""
     assert world.server.request("GET", path).status == 200
+
+
+# -- who may reach its ports ------------------------------------------------------------------
+
+
+def _call_without_a_secret(port: int) -> bytes:
+    """What a port of Spark answers to a call (a frame: lengths, type 3, a number)."""
+    body = b"\x00\x00\x00\x12endpoint-verifier" + b"no object of Java"
+    call = struct.pack(">BQI", 3, 7, len(body)) + body
+    with socket.create_connection(("127.0.0.1", port), timeout=10.0) as connection:
+        connection.sendall(struct.pack(">Q", 8 + len(call)) + call)
+        answer = b""
+        with contextlib.suppress(TimeoutError, ConnectionError):
+            while not answer or len(answer) < struct.unpack(">Q", answer[:8].ljust(8))[0]:
+                piece = connection.recv(65536)
+                if not piece:
+                    break
+                answer += piece
+    return answer
+
+
+def test_ports_of_spark_deserialize_nothing_for_who_has_no_secret(world: World) -> None:
+    """Each of the JVM's ports refuses a call before it looks at what the call holds."""
+    (jvm,) = world.server.processes(Role.JVM)
+    ports = {
+        found.laddr.port
+        for found in jvm.net_connections("tcp")
+        if found.status == psutil.CONN_LISTEN
+    }
+    answers = [_call_without_a_secret(port) for port in ports]
+    assert any(b"SaslMessage" in answer for answer in answers)
+    assert not any(b"java.io" in answer or b"NettyRpcEnv" in answer for answer in answers)
 
 
 # -- stopping and going on; these stop the server, and stand last -----------------------------

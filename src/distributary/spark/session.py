@@ -3,7 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+import structlog
 from pyspark.sql import SparkSession
+
+SHARED_KEY = "spark.authenticate.secret"
+"""Spark's property for the secret that driver and executors share."""
 
 FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -50,6 +54,29 @@ def session_conf(scratch: Path, partitions: int) -> dict[str, str]:
     }
 
 
+def authentication(master: str, overrides: Mapping[str, str]) -> dict[str, str]:
+    """Spark's settings that let nobody speak to its ports who does not know a secret.
+
+    Every local user reaches the ports of the driver: without authentication, whoever connects
+    schedules and kills tasks there, and has objects of Java deserialized. In local mode, on YARN
+    and on Kubernetes Spark makes the secret itself and tells its own processes alone. A cluster
+    with a master of its own (``spark://``) has the secret of whoever set it up.
+
+    Args:
+        master: Spark master.
+        overrides: The operator's own settings.
+
+    Returns:
+        Nothing for a master that needs a secret where *overrides* hold none.
+    """
+    made = {"spark.authenticate": "true"}
+    if master.startswith("local"):
+        return made
+    if master.startswith(("yarn", "k8s")) or SHARED_KEY in overrides:
+        return made | {"spark.network.crypto.enabled": "true"}  # it leaves this machine
+    return {}
+
+
 def open_session(
     scratch: Path, partitions: int, master: str, overrides: Mapping[str, str]
 ) -> SparkSession:
@@ -62,6 +89,11 @@ def open_session(
         overrides: The operator's own settings; they win.
     """
     builder = SparkSession.builder.appName("distributary").master(master)
-    for key, value in {**session_conf(scratch, partitions), **overrides}.items():
+    secret = authentication(master, overrides)
+    if not secret and overrides.get("spark.authenticate") != "true":
+        structlog.get_logger().warning(
+            "spark-without-authentication", master=master, set=SHARED_KEY
+        )
+    for key, value in {**session_conf(scratch, partitions), **secret, **overrides}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
