@@ -135,6 +135,40 @@ def test_what_moves_to_a_full_new_sink_is_not_read_again_with_what_came_later(pa
     partition.rest()
 
 
+def test_a_rate_limit_of_one_subscription_does_not_slow_another_of_the_same_sink(make_partition):
+    """The others get 500 events in a second while 100 wait for 1/s; a crash changes no pace."""
+    partition = make_partition(limits=Limits())
+    partition.put_route("limited", A, types=["l"], policy=DeliveryPolicy(rate_limit_per_s=1.0))
+    partition.put_route("other", A, types=["o"])
+    partition.start()
+    slow = [event for _ in range(100) for event in partition.publish("l")]
+    quick = [event for _ in range(500) for event in partition.publish("o")]
+    partition.advance(1.0)
+    got = arrivals(partition, A)
+    assert set(quick) <= set(got)
+    assert len(set(slow) & set(got)) <= 2
+    partition.crash()
+    partition.start()
+    partition.advance(120.0)
+    assert set(slow) <= set(arrivals(partition, A))
+    partition.rest()
+
+
+def test_a_rate_limit_with_more_events_than_its_queue_holds_up_nobody(make_partition):
+    """Its route lags; the reader of the partition does not wait for its pace."""
+    partition = make_partition()
+    partition.put_route("limited", A, types=["l"], policy=DeliveryPolicy(rate_limit_per_s=0.5))
+    partition.put_route("other", A, types=["o"])
+    partition.start()
+    for _ in range(100):
+        partition.publish("l")
+    quick = partition.publish("o")
+    partition.advance(1.0)
+    assert set(quick) <= set(arrivals(partition, A))
+    assert partition.board[Word.LAGGING] == 1
+    partition.rest()
+
+
 # -- rules 4 and 5: routes ----------------------------------------------------------------------
 
 

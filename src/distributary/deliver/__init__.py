@@ -21,7 +21,7 @@ from distributary.deliver._connector import Connector
 from distributary.deliver._destination import Destination
 from distributary.deliver._dispatcher import Dispatcher
 from distributary.deliver._endpoint import Endpoint
-from distributary.deliver._lane import Admission, LaneState
+from distributary.deliver._lane_state import Admission, LaneState
 from distributary.deliver._resolver import CachingResolver, Resolver, SystemResolver
 from distributary.deliver._session import Flight, Lost, Opener, Session
 from distributary.deliver._shared import Limits, attribute_bytes

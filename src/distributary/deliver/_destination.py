@@ -36,8 +36,11 @@ class Destination:
             asked. What *dial* then names speaks no TLS.
         wants_reply: Say ``Prefer: reply``, and read an event in a 2xx answer (but 202) whole.
         ca_certs: PEM of certificates that this sink is trusted by, besides the system's.
-        lane: What queue, concurrency, breaker and ``Retry-After`` are kept by: the URI, and at a
+        paced_by: Whose pace ``policy.rate_limit_per_s`` is: the uid of the subscription. Who has
+            another one waits for another pace.
+        sink_lane: What concurrency, breaker and ``Retry-After`` are kept by: the URI, and at a
             broker the place there too, since one broker has many that do not know each other.
+        lane: What the queue is kept by: the same, or a name of its own where a rate limit is set.
     """
 
     uri: str
@@ -53,6 +56,8 @@ class Destination:
     wants_reply: bool = False
     ca_certs: str | None = dataclasses.field(default=None, repr=False)
     settings: BrokerSettings | None = None
+    paced_by: str = dataclasses.field(default="", compare=False)
+    sink_lane: str = dataclasses.field(init=False, repr=False, compare=False)
     lane: str = dataclasses.field(init=False, repr=False, compare=False)
     _hash: int = dataclasses.field(init=False, repr=False, compare=False)
 
@@ -73,7 +78,10 @@ class Destination:
             self.settings,
         )
         place = None if self.settings is None else self.settings.place
-        object.__setattr__(self, "lane", self.uri if place is None else f"{self.uri} {place}")
+        sink_lane = self.uri if place is None else f"{self.uri} {place}"
+        paced = self.policy.rate_limit_per_s is not None
+        object.__setattr__(self, "sink_lane", sink_lane)
+        object.__setattr__(self, "lane", f"{sink_lane} of {self.paced_by}" if paced else sink_lane)
         object.__setattr__(self, "_hash", hash(settings))
 
     def __hash__(self) -> int:

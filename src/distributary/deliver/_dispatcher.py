@@ -13,7 +13,9 @@ from typing import Final
 
 from distributary.clock import Clock, Random
 from distributary.deliver._destination import Destination
-from distributary.deliver._lane import Admission, Lane, LaneState
+from distributary.deliver._lane import Lane
+from distributary.deliver._lane_state import Admission, LaneState
+from distributary.deliver._paced import PacedLane
 from distributary.deliver._shared import Limits, Shared, attribute_bytes
 from distributary.deliver._timers import TimerHandle, Timers
 from distributary.deliver._transport import Transport
@@ -62,7 +64,8 @@ class Dispatcher:
             on_room=on_room,
             limits=limits or Limits(),
         )
-        self._lanes: dict[str, Lane] = {}
+        self._sinks: dict[str, Lane] = {}
+        self._lanes: dict[str, Lane | PacedLane] = {}  # those, and the queues with a pace
         self._sweep: TimerHandle | None = None
 
     def offer(self, task: Task, destination: Destination) -> Admission:
@@ -83,15 +86,24 @@ class Dispatcher:
             task, destination, reserve=reserve, more_bytes=more_bytes
         )
 
-    def _lane_of(self, destination: Destination) -> Lane:
-        name = destination.lane
-        lane = self._lanes.get(name)
-        if lane is None:
+    def _lane_of(self, destination: Destination) -> Lane | PacedLane:
+        lane = self._lanes.get(destination.lane)
+        return self._new_lane(destination) if lane is None else lane
+
+    def _new_lane(self, destination: Destination) -> Lane | PacedLane:
+        if self._sweep is None:
+            self._sweep_later()
+        name = destination.sink_lane
+        of_sink = self._sinks.get(name)
+        if of_sink is None:
             broker = destination.protocol != "HTTP"
-            lane = self._lanes[name] = Lane(name, self._shared, broker=broker)
-            if self._sweep is None:
-                self._sweep_later()
-        return lane
+            of_sink = self._sinks[name] = Lane(name, self._shared, broker=broker)
+            self._lanes[name] = of_sink
+        if destination.lane == name:
+            return of_sink
+        paced = PacedLane(destination.lane, of_sink, self._shared)
+        self._lanes[destination.lane] = paced
+        return paced
 
     def lane(self, uri: str) -> LaneState | None:
         """The lane of a sink as it stands; None: nothing was sent there lately."""
@@ -196,7 +208,8 @@ class Dispatcher:
         self._sweep = None
         now_s = self._shared.clock.monotonic_s()
         for lane in [lane for lane in self._lanes.values() if lane.unused(now_s)]:
-            lane.stop()
+            lane.drop()
             del self._lanes[lane.uri]
+            self._sinks.pop(lane.uri, None)
         if self._lanes:
             self._sweep_later()

@@ -1,22 +1,21 @@
 """The lane of one sink: what waits, what is under way, and whether more may start.
 
-Called by ``dispatcher`` alone; the pipeline sees ``LaneState``. Hides queue, concurrency, rate
-limit, ``Retry-After`` and circuit breaker of a sink URI (decision 12). Runs on whatever calls
-it: no event loop, no thread, no clock of its own.
+Called by ``dispatcher`` and ``paced`` alone; the pipeline sees ``LaneState``. Hides queue,
+concurrency, ``Retry-After`` and circuit breaker of a sink URI (decision 12). Runs on whatever
+calls it: no event loop, no thread, no clock of its own.
 """
 
-import enum
 import math
 from collections import deque
-from typing import Final, NamedTuple
+from typing import Final, Protocol
 
 from distributary.deliver._breaker import BROKER_OPEN_S_MAX, OPEN_S_MAX, Breaker, BreakerState
 from distributary.deliver._destination import Destination
+from distributary.deliver._lane_state import Admission, LaneState
 from distributary.deliver._pacing import (
     BROKER_CONCURRENCY_MAX,
     CONCURRENCY_MAX,
     Concurrency,
-    Pace,
 )
 from distributary.deliver._shared import TASK_BYTES_OVERHEAD, Shared
 from distributary.deliver._timers import TimerHandle
@@ -54,47 +53,7 @@ _UNUSED_LIVES: Final = 10
 sink is dead) is worth more."""
 
 
-class Admission(enum.Enum):
-    """What became of an offered task."""
-
-    ADMITTED = "admitted"
-    """Taken: exactly one attempt follows, unless ``take_queued`` hands it back."""
-    FULL = "full"
-    """Not taken: the lane is full (or the dispatcher is closing)."""
-    OPEN = "open"
-    """Not taken: the sink's breaker is open."""
-
-
-class LaneState(NamedTuple):
-    """A lane as it stood at one moment.
-
-    Attributes:
-        uri: The sink.
-        queued: Tasks that wait.
-        queued_bytes: Bytes of the tasks that wait (with a flat sum for each).
-        in_flight: Attempts under way.
-        concurrency: How many may be under way now.
-        breaker: State of the circuit breaker.
-        completions_per_s: Answers a second, over the last second or so.
-        drain_s: Seconds until what waits has been sent at this pace; 0 if nothing waits,
-            infinite where nothing has been answered lately.
-        oldest_in_flight_s: Age of the oldest attempt under way; 0 if there is none.
-        held_s: Seconds for which ``Retry-After`` still forbids to start; 0: not held.
-    """
-
-    uri: str
-    queued: int
-    queued_bytes: int
-    in_flight: int
-    concurrency: int
-    breaker: BreakerState
-    completions_per_s: float
-    drain_s: float
-    oldest_in_flight_s: float
-    held_s: float
-
-
-class _Entry:
+class Entry:
     """A task in a lane, first waiting, then in flight; its ``answered`` is the ``Done``."""
 
     __slots__ = ("bytes", "destination", "lane", "probe", "started_s", "task")
@@ -109,6 +68,18 @@ class _Entry:
 
     def answered(self, answer: Answer) -> None:
         self.lane.answered(self, answer)
+
+
+class Paced(Protocol):
+    """The queue of a subscription with a rate limit, as far as its lane needs it."""
+
+    def take(self, now_s: float) -> Entry:
+        """The task whose turn it is; it starts now."""
+        ...
+
+    def look_for_room(self) -> None:
+        """The breaker let go: say so, if a task was refused."""
+        ...
 
 
 def _healthy(answer: Answer) -> bool:
@@ -143,9 +114,9 @@ def with_passes_left(event: Event, ttl: int) -> Event:
 class Lane:
     """One sink's lane.
 
-    A rate limit is a subscription's, the lane a sink's: where several subscriptions share a
-    sink, each start waits for the limit of the task at the head. So every limit is kept, and
-    they slow each other down.
+    A rate limit is a subscription's, the lane a sink's. A subscription with a limit waits in a
+    queue of its own (``paced``) and joins the lane when its pace allows, so it holds up nobody.
+    Its tasks and those of the lane's queue start in turn.
 
     Args:
         uri: The sink: ``Destination.lane``.
@@ -157,10 +128,12 @@ class Lane:
     __slots__ = (
         "_breaker",
         "_concurrency",
+        "_due",
+        "_due_first",
         "_flights",
         "_held_bytes",
         "_hold_until_s",
-        "_pace",
+        "_paced",
         "_probe_at_s",
         "_queue",
         "_queued_bytes",
@@ -179,13 +152,15 @@ class Lane:
         now_s = shared.clock.monotonic_s()
         self.uri = uri
         self._shared = shared
-        self._queue: deque[_Entry] = deque()
-        self._flights: dict[_Entry, None] = {}  # in the order in which they started
+        self._queue: deque[Entry] = deque()
+        self._flights: dict[Entry, None] = {}  # in the order in which they started
         self._queued_bytes = 0
         self._held_bytes = 0
         self._breaker = Breaker(BROKER_OPEN_S_MAX if broker else OPEN_S_MAX)
         self._concurrency = Concurrency(BROKER_CONCURRENCY_MAX if broker else CONCURRENCY_MAX)
-        self._pace = Pace()
+        self._paced: dict[Paced, None] = {}
+        self._due: deque[Paced] = deque()  # those whose pace lets a task start now
+        self._due_first = True
         self._hold_until_s = now_s
         self._probe_at_s = now_s
         self._timer: TimerHandle | None = None
@@ -221,7 +196,7 @@ class Lane:
         if (queue or self._flights) and not self._fits(size, reserve):
             self._refused = True
             return Admission.FULL
-        queue.append(_Entry(self, task, destination, size))
+        queue.append(Entry(self, task, destination, size))
         self._queued_bytes += size
         self._held_bytes += size
         shared.held_bytes += size
@@ -239,6 +214,7 @@ class Lane:
         return (
             self._breaker.state is BreakerState.HALF_OPEN
             and not self._queue
+            and not self._due
             and not self._breaker.probing
         )
 
@@ -246,28 +222,28 @@ class Lane:
         """Start what may start now; set the timer for what may start later."""
         shared = self._shared
         queue = self._queue
+        due = self._due
         flights = self._flights
         limit = self._concurrency.limit
-        while queue and len(flights) < limit and not shared.stopped:
+        while (queue or due) and len(flights) < limit and not shared.stopped:
             now_s = shared.clock.monotonic_s()
             if not self._may_start(now_s):
                 return
             if not shared.place_free(first=not flights):
                 shared.waiting[self] = None
                 return
-            entry = queue.popleft()
-            rate_per_s = entry.destination.policy.rate_limit_per_s
-            if rate_per_s is not None:
-                wait_s = self._pace.take(rate_per_s, now_s)
-                if wait_s > 0.0:
-                    queue.appendleft(entry)
-                    self._wake_at(now_s + wait_s, now_s)
-                    return
-            if self._breaker.state is not _CLOSED:
-                entry.probe = self._breaker.claim_probe()
-                if not entry.probe:
-                    queue.appendleft(entry)
-                    return
+            closed = self._breaker.state is _CLOSED
+            if not closed and not self._breaker.claim_probe():
+                return
+            if due and (self._due_first or not queue):
+                self._due_first = False
+                entry = due.popleft().take(now_s)
+                self._held_bytes += entry.bytes
+            else:
+                self._due_first = True
+                entry = queue.popleft()
+                self._queued_bytes -= entry.bytes
+            entry.probe = not closed
             self._start(entry, now_s)
 
     def _may_start(self, now_s: float) -> bool:
@@ -279,11 +255,10 @@ class Lane:
         slow_s = self._shared.slow_s
         return slow_s is None or self.oldest_in_flight_s(now_s) <= slow_s
 
-    def _start(self, entry: _Entry, now_s: float) -> None:
+    def _start(self, entry: Entry, now_s: float) -> None:
         shared = self._shared
         destination = entry.destination
         entry.started_s = now_s
-        self._queued_bytes -= entry.bytes
         self._flights[entry] = None
         shared.in_flight += 1
         transport = shared.transports.get(destination.protocol)
@@ -305,7 +280,7 @@ class Lane:
         identity = "" if destination.settings is None else identity_of(entry.task)
         transport.send(event, destination, destination.policy.timeout_s, entry.answered, identity)
 
-    def answered(self, entry: _Entry, answer: Answer) -> None:
+    def answered(self, entry: Entry, answer: Answer) -> None:
         """Take the answer of an attempt, start what may follow, and pass it on."""
         shared = self._shared
         now_s = shared.clock.monotonic_s()
@@ -323,7 +298,7 @@ class Lane:
                 # that at once than can be helped, for the sake of the other sinks.
                 self._concurrency.shrink(entry.started_s, now_s)
                 self._hold_until_s = max(self._hold_until_s, now_s + CUT_HOLD_S)
-            elif queue and len(self._flights) + 1 >= self._concurrency.limit:
+            elif (queue or self._due) and len(self._flights) + 1 >= self._concurrency.limit:
                 self._concurrency.grow()
         elif (
             not isinstance(answer, TransportError)
@@ -333,13 +308,13 @@ class Lane:
             self._trouble(entry, answer, now_s)
         if shared.waiting:
             shared.wake_waiting()
-        if queue:
+        if queue or self._due:
             self.pump()
         if self._refused:
             self._tell_of_room()
         shared.on_attempt(Attempt(entry.task, answer, now_s - entry.started_s))
 
-    def _trouble(self, entry: _Entry, answer: Answer, now_s: float) -> None:
+    def _trouble(self, entry: Entry, answer: Answer, now_s: float) -> None:
         """Anything but a healthy answer: adapt concurrency, hold and breaker."""
         status = answer.status if isinstance(answer, Reply) else 0
         # A broker's no that may be a yes later is a sign of too much, or of nobody there.
@@ -368,7 +343,12 @@ class Lane:
     def _closed_again(self) -> None:
         """The breaker has closed: begin gently, and let the pipeline come back."""
         self._concurrency.restart()
+        self._tell_all_of_room()
+
+    def _tell_all_of_room(self) -> None:
         self._tell_of_room()
+        for paced in tuple(self._paced):
+            paced.look_for_room()
 
     def _tell_of_room(self) -> None:
         limits = self._shared.limits
@@ -411,7 +391,7 @@ class Lane:
                 return
             self._breaker.pause_over()
         self.pump()
-        self._tell_of_room()
+        self._tell_all_of_room()
 
     def take_queued(self) -> list[Task]:
         """Hand back everything that waits, oldest first; what is in flight stays."""
@@ -435,6 +415,32 @@ class Lane:
             self._timer = None
         self._shared.waiting.pop(self, None)
 
+    def drop(self) -> None:
+        """Nobody uses it any more."""
+        self.stop()
+
+    # -- what subscriptions with a rate limit need ------------------------------------------------
+
+    def attach(self, paced: Paced) -> None:
+        """*paced* sends by this lane from now on."""
+        self._paced[paced] = None
+
+    def detach(self, paced: Paced) -> None:
+        """*paced* is empty and not used any more."""
+        del self._paced[paced]
+
+    def due(self, paced: Paced) -> None:
+        """A task of *paced* may start; it does with the next ``pump`` that finds a place."""
+        self._due.append(paced)
+
+    def not_due(self, paced: Paced) -> None:
+        """*paced* has nothing to start any more."""
+        self._due.remove(paced)
+
+    def takes(self, *, nothing_waits: bool) -> bool:
+        """Whether the breaker lets a task in that would wait for its pace."""
+        return self._breaker.state is _CLOSED or (nothing_waits and self._lacks_probe())
+
     @property
     def queued(self) -> int:
         """Tasks that wait."""
@@ -448,7 +454,7 @@ class Lane:
 
     def unused(self, now_s: float) -> bool:
         """Whether the lane can be dropped: nobody used it for long, and nothing is due."""
-        if self._queue or self._flights or self._hold_until_s > now_s:
+        if self._queue or self._flights or self._paced or self._hold_until_s > now_s:
             return False
         lives = 1 if self._breaker.state is _CLOSED else _UNUSED_LIVES
         return now_s - self._used_s >= self._shared.limits.idle_s * lives

@@ -1,6 +1,7 @@
 """How many attempts of one sink run at once, and how many start a second.
 
-Called by ``lane`` alone. Hides the two control laws; pure arithmetic on times that it is given.
+Called by ``lane`` and ``paced`` alone. Hides the two control laws; pure arithmetic on times that it
+is given.
 """
 
 from typing import Final
@@ -79,10 +80,29 @@ class Pace:
     In any window of T seconds at most ``rate * (T + BURST_S) + 1`` attempts start.
     """
 
-    __slots__ = ("_due_s",)
+    __slots__ = ("_due_s", "_rate_per_s")
 
     def __init__(self) -> None:
         self._due_s = float("-inf")
+        self._rate_per_s = 0.0
+
+    @property
+    def due_s(self) -> float:
+        """When the pace knows of no attempt any more."""
+        return self._due_s
+
+    def wait_s(self, rate_per_s: float, now_s: float) -> float:
+        """Seconds until the next attempt may start; 0.0: now.
+
+        Args:
+            rate_per_s: Attempts a second that are allowed, above 0. A change counts at once: the
+                last attempt keeps nobody longer than the new rate says.
+            now_s: Now.
+        """
+        if rate_per_s != self._rate_per_s:
+            self._rate_per_s = rate_per_s
+            self._due_s = min(self._due_s, now_s + 1.0 / rate_per_s)
+        return max(0.0, self._due_s - BURST_S - now_s)
 
     def take(self, rate_per_s: float, now_s: float) -> float:
         """Take the place of one attempt, or learn how long to wait.
@@ -94,7 +114,7 @@ class Pace:
         Returns:
             0.0: taken, start now. Else seconds to wait; nothing was taken.
         """
-        wait_s = self._due_s - BURST_S - now_s
+        wait_s = self.wait_s(rate_per_s, now_s)
         if wait_s > 0.0:
             return wait_s
         self._due_s = max(self._due_s, now_s) + 1.0 / rate_per_s

@@ -50,7 +50,7 @@ class Patience:
         if lane.completions_per_s == 0.0:
             if lane.oldest_in_flight_s > UNPROVEN_S:
                 return False
-        elif lane.drain_s > DRAIN_S_MAX and lane.oldest_in_flight_s > PAUSE_S:
+        elif lane.drain_s > DRAIN_S_MAX and (lane.paced or lane.oldest_in_flight_s > PAUSE_S):
             return False
         self._note(uri)
         return self._spent[uri] <= SHARE_MAX or self._alone(uri)

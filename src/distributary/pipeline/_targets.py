@@ -118,9 +118,9 @@ class DirectoryTargets:
         if isinstance(listed, ListedRoute):
             return _route_target(listed)
         try:
-            target = _target(listed, self._directory.credential(route))
+            target = _target(route, listed, self._directory.credential(route))
         except StoreError as error:
-            return self._unusable(_target(listed, None), str(error), route)
+            return self._unusable(_target(route, listed, None), str(error), route)
         absent = PROTOCOLS_ABSENT.get(listed.spec.protocol)
         return target if absent is None else self._unusable(target, absent, route)
 
@@ -175,20 +175,20 @@ def _endpoint(
     )
 
 
-def _target(listed: Listed, credential: Credential | None) -> RouteTarget:
+def _target(route: str, listed: Listed, credential: Credential | None) -> RouteTarget:
     spec = listed.spec
     dead = spec.delivery.dead_letter
-    sink = _destination(spec)
+    sink = _destination(spec, route)
     return RouteTarget(
         listed.revision,
         # For its own sink alone: a dead letter sink never gets it (decision 10).
         dataclasses.replace(sink, credential=credential),
-        None if dead is None else _destination(dead),
+        None if dead is None else _destination(dead, f"{route} dead letters"),
         spec.config.events_max,
     )
 
 
-def _destination(spec: SubscriptionSpec | DeadLetterSpec) -> Destination:
+def _destination(spec: SubscriptionSpec | DeadLetterSpec, paced_by: str) -> Destination:
     """Where and how *spec* wants its events sent, without its credential."""
     settings = spec.settings
     sink = Destination(
@@ -198,6 +198,7 @@ def _destination(spec: SubscriptionSpec | DeadLetterSpec) -> Destination:
         policy=delivery_policy(spec.delivery),
         unusable=PROTOCOLS_ABSENT.get(spec.protocol),
         ca_certs=spec.ca_certs,
+        paced_by=paced_by,
     )
     if not isinstance(settings, HttpSettings):
         return dataclasses.replace(sink, settings=settings)

@@ -75,4 +75,10 @@ def destination(uri: str, route: str, leg: Leg, policy: DeliveryPolicy) -> Desti
     """A sink at *uri* that tells the script for whom it is."""
     # The headers tell the script for whom it is; the sinks are shared.
     headers = ((b"route", route.encode()), (b"leg", b"%d" % leg))
-    return Destination(uri, headers=headers, policy=policy, wants_reply=leg is Leg.EVENT)
+    return Destination(
+        uri,
+        headers=headers,
+        policy=policy,
+        wants_reply=leg is Leg.EVENT,
+        paced_by=f"{route} {leg:d}",
+    )

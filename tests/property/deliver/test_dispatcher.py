@@ -74,13 +74,14 @@ class DispatcherMachine(RuleBasedStateMachine):
         sink=st.integers(0, 4),
         count=st.integers(1, 30),
         size=st.sampled_from([0, 100, 20_000]),
-        rate=st.sampled_from([None, None, 5.0]),
+        pace=st.sampled_from([(None, ""), (5.0, "one"), (0.5, "one"), (5.0, "other")]),
         retry=st.booleans(),
     )
-    def offer(self, sink, count, size, rate, retry):
+    def offer(self, sink, count, size, pace, retry):
         uri = f"http://sink{sink}.example/"
+        rate, owner = pace
         policy = DeliveryPolicy(timeout_s=2.0, backoff_max_s=5.0, rate_limit_per_s=rate)
-        to = Destination(uri, policy=policy)
+        to = Destination(uri, policy=policy, paced_by=owner)
         offer = self.dispatcher.offer_retry if retry else self.dispatcher.offer
         for _ in range(count):
             number = len(self.admitted)
@@ -90,7 +91,7 @@ class DispatcherMachine(RuleBasedStateMachine):
             if offer(task, to) is Admission.ADMITTED:
                 self.admitted[number] = task
             else:
-                self.refused.add(uri)
+                self.refused.add(to.lane)
 
     @rule(sink=st.integers(0, 4), answer=answers, after_s=st.sampled_from([0.0, 0.01, 0.5, 5.0]))
     def behave(self, sink, answer, after_s):
@@ -100,9 +101,9 @@ class DispatcherMachine(RuleBasedStateMachine):
     def wait(self, seconds):
         self.timers.advance(seconds)
 
-    @rule(sink=st.none() | st.integers(0, 4))
-    def take(self, sink):
-        uri = None if sink is None else f"http://sink{sink}.example/"
+    @rule(sink=st.none() | st.integers(0, 4), owner=st.sampled_from(["", " of one", " of other"]))
+    def take(self, sink, owner):
+        uri = None if sink is None else f"http://sink{sink}.example/{owner}"
         for task in self.dispatcher.take_queued(uri):
             self.end(task)
 

@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-from distributary.deliver import Admission, BreakerState
+from distributary.deliver import Admission, BreakerState, Destination
 from distributary.errors import TransportError
-from distributary.policy import Reply
+from distributary.policy import DeliveryPolicy, Reply
 from distributary.testing.scripted_transport import Step
 
 URI = "http://sink.example/"
@@ -199,6 +199,110 @@ def test_keeps_the_rate_limit(stage, rate):
         within = [start for start in starts if first <= start < first + 1.0]
         assert len(within) <= rate * 1.1 + 1
     assert starts[-1] == pytest.approx(3.0, abs=1.3 / rate + 0.2)
+
+
+def paced(rate, owner="limited"):
+    """The sink as a subscription with a rate limit asks for it."""
+    return Destination(URI, policy=DeliveryPolicy(rate_limit_per_s=rate), paced_by=owner)
+
+
+def offer_to(stage, destination, count):
+    """What came of offering so many tasks there."""
+    return [stage.dispatcher.offer(stage.task(), destination) for _ in range(count)]
+
+
+def test_a_rate_limit_holds_up_its_own_subscription_alone(stage):
+    """Another subscription of the same sink gets 500 events while the limited one gets one."""
+    offer_to(stage, paced(1.0), 100)
+    stage.offer(500)
+    stage.advance(1.0)
+    ids = [int(attempt.task.event.attributes["id"]) for attempt in stage.attempts]
+    assert sorted(ids)[2:] == list(range(101, 601))
+    assert sorted(ids)[:2] == [1, 2]
+
+
+def test_each_subscription_has_its_own_pace(stage):
+    """Two limits at one sink are kept side by side."""
+    offer_to(stage, paced(1.0, "slow"), 50)
+    offer_to(stage, paced(10.0, "quick"), 50)
+    stage.advance(3.85)
+    ids = [int(attempt.task.event.attributes["id"]) for attempt in stage.attempts]
+    assert len([number for number in ids if number <= 50]) == 4
+    assert 38 <= len([number for number in ids if number > 50]) <= 41
+
+
+def test_a_limited_subscription_gets_its_turn_at_a_sink_that_is_never_idle(stage):
+    """What others have waiting does not stand before it: its pace is kept."""
+    stage.script = lambda event, _destination: Step(
+        after_s=0.5 + int(event.attributes["id"]) % 50 / 100
+    )
+    offer_to(stage, paced(20.0), 40)
+    for _ in range(40):
+        stage.offer(500)
+        stage.advance(0.25)
+    ids = {int(attempt.task.event.attributes["id"]) for attempt in stage.attempts}
+    assert set(range(1, 41)) <= ids
+
+
+def test_a_fast_rate_leaves_the_others_their_turn(stage):
+    """A limit above what the sink takes is no right to the whole sink."""
+    stage.script = lambda _event, _destination: Step(after_s=1.0)
+    offer_to(stage, paced(1e6), 4_000)
+    stage.offer(4_000)
+    stage.advance(20.0)
+    ids = [int(attempt.task.event.attributes["id"]) for attempt in stage.attempts]
+    assert len([number for number in ids if number > 4_000]) == pytest.approx(len(ids) / 2, rel=0.1)
+
+
+def test_a_new_rate_counts_at_once(stage):
+    """After one attempt in a million seconds, 10 a second begin with the next tenth."""
+    offer_to(stage, paced(1e-6), 3)
+    stage.advance(5.0)
+    assert len(stage.attempts) == 1
+    waiting = stage.dispatcher.take_queued(paced(1e-6).lane)
+    for task in waiting:
+        stage.dispatcher.offer(task, paced(10.0))
+    stage.advance(0.35)
+    assert len(stage.attempts) == 3
+
+
+def test_what_waits_for_its_pace_shares_breaker_and_retry_after_of_the_sink(stage):
+    """The pace is the subscription's, the sink's state is everybody's."""
+    stage.script = steps(reply(503, "30"))
+    stage.offer(1)
+    stage.advance(0.1)
+    assert stage.lane().held_s > 29.0
+    stage.script = steps(reply(204))
+    assert offer_to(stage, paced(100.0), 1) == [Admission.ADMITTED]
+    assert stage.lane(paced(100.0).lane).held_s > 29.0
+    stage.advance(10.0)
+    assert len(stage.attempts) == 1
+    stage.advance(25.0)
+    assert len(stage.attempts) == 2
+
+
+def test_a_limited_subscription_hears_when_the_breaker_lets_go(stage):
+    """It was refused, and is told by its own name."""
+    stage.script = steps(REFUSED)
+    stage.offer(30)
+    stage.advance(0.1)
+    stage.dispatcher.take_queued(URI)
+    assert offer_to(stage, paced(100.0), 1) == [Admission.OPEN]
+    stage.advance(5.0)
+    assert paced(100.0).lane in stage.room
+
+
+def test_a_pace_is_not_forgotten_while_it_holds_back(stage):
+    """A limit of one an hour holds although nobody uses the sink in between."""
+    offer_to(stage, paced(1 / 3600), 1)
+    stage.advance(1000.0)
+    offer_to(stage, paced(1 / 3600), 1)
+    stage.advance(1000.0)
+    assert len(stage.attempts) == 1
+    stage.advance(2000.0)
+    assert len(stage.attempts) == 2
+    stage.timers.run_until_idle()
+    assert stage.dispatcher.lanes() == []
 
 
 def test_remembers_a_dead_sink_longer(stage):
