@@ -10,6 +10,7 @@ The tree::
     ├── RequestError        an HTTP request breaks a limit or a rule of HTTP itself
     ├── LogError            the log cannot do what was asked
     │   ├── LogUnavailableError   not now: full disk, failed fsync, closed; nothing was appended
+    │   ├── RecordTooLargeError   never: no record holds it; nothing was appended
     │   ├── LogDamagedError       bytes on the medium are not what was written
     │   ├── LogLockedError        another process owns the folder
     │   └── LogFormatError        written by a newer version
@@ -146,6 +147,12 @@ class LogUnavailableError(LogError):
     """The log takes nothing now (disk full, fsync failed, closed). Nothing was promised."""
 
     code = "log-unavailable"
+
+
+class RecordTooLargeError(LogError):
+    """What should be appended is larger than a record; trying again does not help."""
+
+    code = "content-too-large"
 
 
 class LogDamagedError(LogError):

@@ -29,6 +29,7 @@ from distributary.errors import SettingsError
 __all__ = [
     "CREDENTIAL_KEY_VARIABLE",
     "ENV_PREFIX",
+    "EVENT_BYTES_CAP",
     "Settings",
     "SettingsRow",
     "config_file",
@@ -52,6 +53,9 @@ _ENV_OF_OTHERS = frozenset({"DISTRIBUTARY_CONFIG", "DISTRIBUTARY_URL", CREDENTIA
 _KIB = 1024
 _MIB = 1024 * _KIB
 _GIB = 1024 * _MIB
+EVENT_BYTES_CAP = 15 * _MIB
+"""Most that ``event_bytes_max`` may be. A record of the log holds 16 MiB, and holds beside the data
+what stands in a request's headers."""
 _SIZE_UNITS = {"": 1, "b": 1, "k": _KIB, "kib": _KIB, "m": _MIB, "mib": _MIB, "g": _GIB}
 _SIZE_UNITS |= {"gib": _GIB, "t": 1024 * _GIB, "tib": 1024 * _GIB}
 _DURATION_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -221,7 +225,9 @@ class Settings:
         _whole(1, 64), 2, "Partitions of a new log; an existing log keeps the count it has."
     )
     event_bytes_max: int = _setting(
-        _size(_KIB, 64 * _MIB), _MIB, "Largest request body accepted; a larger one is answered 413."
+        _size(_KIB, EVENT_BYTES_CAP),
+        _MIB,
+        "Largest request body accepted; a larger one is answered 413.",
     )
     batch_events_max: int = _setting(
         _whole(1, 1000), 1000, "Most events in one batch; a larger batch is answered 400."

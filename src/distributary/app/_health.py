@@ -34,6 +34,8 @@ HELPS = {
     "replays_begun_total": "Routes that began in the past",
     "lags_dropped_total": "Lags that ended because their route was deleted",
     "lost_records_total": "Records that the pipeline met as a hole: damaged, or lost by the medium",
+    "retention_failures_total": "Times that old segments of the log could not be deleted",
+    "retention_failing": "1 while they cannot: the log grows",
     "log_damage_total": "Damaged stretches found when the log was opened",
     "snapshots_left_out_total": "Snapshots of counters that could not be written (a full disk)",
     "received_bytes_total": "Bytes read from publishers and API clients",

@@ -19,11 +19,12 @@ import uvloop
 from distributary.app._addresses import Addresses
 from distributary.app._children import end_with_parent
 from distributary.app._logging import configure
+from distributary.app._retention import Retention, RetentionLimits
 from distributary.app._route_wire import RouteAppendServer
 from distributary.clock import SystemClock
 from distributary.control import store_url
 from distributary.control.objects import AddressBook
-from distributary.errors import DistributaryError, LogError, LogUnavailableError
+from distributary.errors import LogError
 from distributary.flow import Received
 from distributary.ingest import (
     ACK_BOUNDS_S,
@@ -34,16 +35,13 @@ from distributary.ingest import (
     load_seen,
     serve,
 )
-from distributary.log import Appender, GroupCommitter, Reader, partition_dir, retain
+from distributary.log import Appender, GroupCommitter
 from distributary.meter import Meter
 from distributary.outcome import read_journal
-from distributary.pipeline import Board, DirectoryTargets, Phase, Places, Word, follow_from
-from distributary.route import BlindMatcher
+from distributary.pipeline import Board, Phase, Places, Word
 
 LOOK_S = 0.25
 """How often the process looks at disk space, at the Brokers and Channels, and writes counters."""
-RETAIN_S = 15.0
-"""How often old segments are looked for."""
 EXIT_LOG_DEAD = 72
 """Exit code: the log refused a write or a sync; a new process recovers it from the medium."""
 SWITCH_S = 0.0001
@@ -110,7 +108,7 @@ class LogAppends:
 
         try:
             committers[number].submit(received.kind, received.body, told)
-        except LogUnavailableError as error:
+        except LogError as error:
             done(error)
 
     def _partition_for(self, key: str | None) -> int:
@@ -193,7 +191,18 @@ class IngestProcess:
         self._addresses.tell(self._server.learn)
         looking = loop.create_task(self._look())
         following = loop.create_task(self._follow_addresses())
-        retaining = loop.create_task(self._retain())
+        limits = RetentionLimits(
+            start.retention_bytes_max // start.partitions, start.retention_age_max_s
+        )
+        retention = Retention(
+            self._places,
+            start.partitions,
+            limits,
+            clock=self._clock,
+            meter=self._meter,
+            log=self._log,
+        )
+        retaining = loop.create_task(retention.run())
         await self._stop.wait()
         retaining.cancel()
         await self._server.close(start.drain_s)
@@ -236,7 +245,9 @@ class IngestProcess:
             await asyncio.sleep(LOOK_S)
 
     def _look_once(self) -> None:
-        dead = [appender.dead for appender in self._appenders if appender.dead is not None]
+        # A committer that met a bug takes nothing more either, and nobody else would see it.
+        whys = [each.dead for each in self._appenders] + [each.broken for each in self._committers]
+        dead = [why for why in whys if why is not None]
         if dead and not self._stop.is_set():
             self._log.error("log-dead", reason=str(dead[0]))
             self._code = EXIT_LOG_DEAD
@@ -297,52 +308,6 @@ class IngestProcess:
         self._meter.gauges["ingest_held_bytes"] = counters.held_bytes
         self._meter.gauges["log_accepts"] = float(self._appends.open)
         self._meter.save()
-
-    async def _retain(self) -> None:
-        while True:
-            await asyncio.sleep(RETAIN_S)
-            for number in range(self._start.partitions):
-                try:
-                    await asyncio.to_thread(self._retain_partition, number)
-                except (DistributaryError, OSError) as error:
-                    # Whatever it was (a store that is read just then, a full disk): retention is
-                    # what gives the space back, so it must be tried again.
-                    self._log.warning("retention-failed", partition=number, error=str(error))
-
-    def _retain_partition(self, partition: int) -> None:
-        places = self._places
-        board = Board(places.board(partition))
-        keep_from = board[Word.KEEP_FROM]
-        board.close()
-
-        def routes_at(cut: int) -> bytes:
-            targets = DirectoryTargets(places.state_db)
-            records = Reader(places.log, partition)
-            try:
-                follower = follow_from(
-                    places.routes(partition), records, targets, cut, BlindMatcher
-                )
-                return follower.table.snapshot()
-            finally:
-                records.close()
-                targets.close()
-
-        retained = retain(
-            partition_dir(places.log, partition),
-            keep_from,
-            bytes_max=self._start.retention_bytes_max // self._start.partitions,
-            age_max_s=self._start.retention_age_max_s,
-            now_ms=self._clock.wall_ms(),
-            snapshot_at_cut=routes_at,
-        )
-        if retained.segment_count:
-            self._log.info(
-                "segments-deleted",
-                partition=partition,
-                count=retained.segment_count,
-                bytes=retained.freed_bytes,
-                start=retained.start,
-            )
 
 
 def main(arguments: list[str]) -> int:

@@ -6,7 +6,7 @@ Callers: ``_protocol`` queues one for each answer it owes. Hides the accounting 
 from collections.abc import Sequence
 from typing import Protocol
 
-from distributary.errors import LogError
+from distributary.errors import LogError, RecordTooLargeError
 from distributary.event import Event
 from distributary.flow import Received
 from distributary.ingest._answers import Persistence
@@ -76,7 +76,7 @@ class Exchange:
         desk.appends.submit(received, self.settle)
 
     def settle(self, error: LogError | None) -> None:
-        """Answers the request: 202, or 503 when nothing was promised."""
+        """Answers the request: 202, or 503 when nothing was promised (413: and never will be)."""
         assert self.answer is None
         desk = self._desk
         counters = desk.counters
@@ -87,6 +87,13 @@ class Exchange:
             counters.accepted(self._event_count, desk.now_s() - self._since_s)
             if self._unseen is not None:
                 desk.seen.add(self._unseen)
+        elif isinstance(error, RecordTooLargeError):
+            self.answer = desk.answers.problem(
+                "content-too-large",
+                "The events take more room than a record has.",
+                self.persistence,
+            )
+            counters.refused("content-too-large", 413)
         else:
             # The log room reports why; the sender needs to know only that nothing was kept.
             self.answer = desk.answers.problem(

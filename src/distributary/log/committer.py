@@ -18,7 +18,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from distributary.clock import Clock
-from distributary.errors import LogError, LogUnavailableError
+from distributary.errors import LogError, LogUnavailableError, RecordTooLargeError
+from distributary.log.frame import BODY_BYTES_MAX
 
 QUEUE_BYTES_MAX = 64 * 1024 * 1024
 """Bodies that may wait, bytes: a quarter of a second of a disk that takes 256 MB/s. More waiting
@@ -133,9 +134,15 @@ class GroupCommitter:
 
         Raises:
             LogUnavailableError: The queue is full or the committer closed; *done* is not called.
+            RecordTooLargeError: No record holds *body*; *done* is not called.
         """
         if self._closing:
             raise LogUnavailableError("the log is closing")
+        if len(body) > BODY_BYTES_MAX:
+            # Refused here: the others of its commit are none of its affair.
+            raise RecordTooLargeError(
+                f"a record of {len(body)} bytes: the log takes {BODY_BYTES_MAX} at most"
+            )
         if self.full:
             raise LogUnavailableError("too many events wait for the disk; try again later")
         self._pending_bytes += len(body)
@@ -199,6 +206,11 @@ class GroupCommitter:
             self._pending_bytes >= self._queue_bytes_max
             or self._pending_count >= self._queue_count_max
         )
+
+    @property
+    def broken(self) -> LogUnavailableError | None:
+        """Why nothing is taken any more (a bug): only a new process helps; None: all is well."""
+        return self._broken
 
     @property
     def pending(self) -> int:

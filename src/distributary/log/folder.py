@@ -146,13 +146,16 @@ def _write(log_dir: Path, partitions: int, disk: Disk) -> None:
     write_file(disk, log_dir / FORMAT_NAME, text.encode())
 
 
-def write_file(disk: Disk, path: Path, content: bytes) -> None:
-    """Make *path* hold *content*, durably: either all of it or what was there before."""
+def write_file(disk: Disk, path: Path, *parts: bytes) -> None:
+    """Make *path* hold *parts*, durably: either all of them or what was there before."""
     draft = path.with_name(path.name + ".tmp")
     handle = disk.open(draft, write=True, create=True)
     try:
         disk.truncate(handle, 0)
-        write_all(disk, handle, content, 0)
+        position = 0
+        for part in parts:
+            write_all(disk, handle, part, position)
+            position += len(part)
         disk.fdatasync(handle)
     finally:
         disk.close(handle)

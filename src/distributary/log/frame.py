@@ -41,6 +41,10 @@ BODY_BYTES_MAX = 16 * 1024 * 1024
 """Largest body, bytes: sixteen times ingest's default limit for a whole batch, and a quarter of a
 default segment. It bounds what a reader must hold at once."""
 
+SNAPSHOT_PIECE_BYTES = 8 * 1024 * 1024
+"""A route snapshot that is longer stands in several records: half of what one may hold, so that
+nobody who reads it needs more memory for a piece than for any record."""
+
 OFFSET_MAX = 2**62
 """Offsets stay below this: 25,000 a second for six million years, and no sign bit near."""
 

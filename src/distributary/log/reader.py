@@ -26,12 +26,12 @@ from distributary.log.damage import Damage
 from distributary.log.disk import SYSTEM_DISK, Disk, unavailable
 from distributary.log.folder import partition_dir
 from distributary.log.frame import (
-    BODY_BYTES_MAX,
     HEADER_BYTES,
     Header,
     body_fits,
     iter_frames,
     iter_kind,
+    parse_header,
 )
 
 READ_BYTES = 1024 * 1024
@@ -186,15 +186,31 @@ class Reader:
         try:
             handle = self._disk.open(path)
             try:
-                block = self._disk.pread(handle, HEADER_BYTES + BODY_BYTES_MAX, 0)
+                return cuts[-1], b"".join(self._pieces(handle, path, cuts[-1]))
             finally:
                 self._disk.close(handle)
         except OSError as error:
             raise unavailable(error, path, "read the route snapshot") from error
-        records = list(iter_frames(block))
-        if len(records) != 1 or records[0].kind != Kind.ROUTE_SNAPSHOT:
-            raise LogDamagedError(f"{path} is not a route snapshot")
-        return records[0].offset, records[0].body
+
+    def _pieces(self, handle: int, path: Path, cut: int) -> Iterator[bytes]:
+        """The pieces of a route snapshot: each tells, as its stamp, how many follow."""
+        position, left = 0, None
+        while left != 0:
+            header = parse_header(self._disk.pread(handle, HEADER_BYTES, position))
+            start = position + HEADER_BYTES
+            body = b"" if header is None else self._disk.pread(handle, header.length, start)
+            if (
+                header is None
+                or (header.kind, header.offset) != (Kind.ROUTE_SNAPSHOT, cut)
+                or left not in (None, header.stamp + 1)
+                or not body_fits(header, body)
+            ):
+                raise LogDamagedError(f"{path} is not a route snapshot")
+            yield body
+            left = header.stamp
+            position = start + header.length
+        if self._disk.pread(handle, 1, position):
+            raise LogDamagedError(f"{path} is longer than a route snapshot")
 
     def damages(self) -> tuple[Damage, ...]:
         """Every stretch of damage that this reader has met, once each (the first 1,000)."""

@@ -8,6 +8,9 @@ stand at the cut are written beside the log first. They are a file of their own 
 a record goes to the end of the log, behind events that must see these routes. Readers that begin at
 the oldest record read the snapshot first (``Reader.route_snapshot``).
 
+A snapshot is as long as the routes need. It is cut into pieces, each a record with the offset of
+the cut; its stamp, which no search ever looks for in such a file, tells how many follow it.
+
 The snapshot's appearance moves the beginning of the log to its offset, at one stroke. The segments
 before it are then rubbish: this call deletes them, or the next one does after a crash.
 """
@@ -27,7 +30,7 @@ from distributary.log._segment import (
 )
 from distributary.log.disk import SYSTEM_DISK, Disk, unavailable
 from distributary.log.folder import write_file
-from distributary.log.frame import encode_frame
+from distributary.log.frame import SNAPSHOT_PIECE_BYTES, encode_frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ def retain(
     age_max_s: float,
     now_ms: int,
     snapshot_at_cut: Callable[[int], bytes],
+    keep_from_again: Callable[[], int] | None = None,
     disk: Disk = SYSTEM_DISK,
 ) -> Retained:
     """Delete the oldest segments while the partition is too large or they are too old.
@@ -73,8 +77,11 @@ def retain(
         bytes_max: Segments together, bytes.
         age_max_s: A segment goes when all its records are older, seconds.
         now_ms: Wall clock, milliseconds.
-        snapshot_at_cut: The routes that stand before the given offset, at most
-            ``BODY_BYTES_MAX`` bytes; called once, before anything is deleted.
+        snapshot_at_cut: The routes that stand before the given offset, however many bytes; called
+            once, before anything is deleted.
+        keep_from_again: Asked for *keep_from_offset* once more when the snapshot stands: making
+            one takes seconds, and somebody may have begun in the past meanwhile. Then the cut is
+            taken back and nothing is deleted. None: it cannot have changed.
         disk: The disk.
 
     Raises:
@@ -90,6 +97,9 @@ def retain(
         cut = max(stored[doomed].first, begun)
         if cut > begun and doomed:
             _write_snapshot(disk, partition_dir, cut, now_ms, snapshot_at_cut(cut))
+            if keep_from_again is not None and keep_from_again() < cut:
+                _take_back(disk, partition_dir, cut)
+                return Retained(max(stored[0].first, begun), 0, 0)
         if doomed:
             _delete(disk, partition_dir, stored[:doomed], cut)
     except OSError as error:
@@ -128,9 +138,25 @@ def _doomed(
 
 
 def _write_snapshot(disk: Disk, folder: Path, cut: int, now_ms: int, routes: bytes) -> None:
-    """A record in a file of its own: so it has the record's checksums and version."""
-    frame = encode_frame(Kind.ROUTE_SNAPSHOT, routes, cut, now_ms, stamp=0)
-    write_file(disk, folder / offset_name(cut, SNAPSHOT_SUFFIX), frame)
+    """Records in a file of their own: so they have the record's checksums and version."""
+    starts = range(0, max(len(routes), 1), SNAPSHOT_PIECE_BYTES)
+    pieces = [
+        encode_frame(
+            Kind.ROUTE_SNAPSHOT,
+            routes[start : start + SNAPSHOT_PIECE_BYTES],
+            cut,
+            now_ms,
+            stamp=len(starts) - number,
+        )
+        for number, start in enumerate(starts, 1)
+    ]
+    write_file(disk, folder / offset_name(cut, SNAPSHOT_SUFFIX), *pieces)
+
+
+def _take_back(disk: Disk, folder: Path, cut: int) -> None:
+    """The log begins again where it began: the segments before the cut are all there."""
+    disk.unlink(folder / offset_name(cut, SNAPSHOT_SUFFIX))
+    disk.fsync_dir(folder)
 
 
 def _delete(disk: Disk, folder: Path, doomed: list[_Stored], cut: int) -> None:

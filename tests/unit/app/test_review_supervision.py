@@ -10,13 +10,16 @@ from types import SimpleNamespace
 import pytest
 
 from distributary.app import _children as children_module
+from distributary.app import _retention as retention_module
 from distributary.app import ingest_process as ingest_module
 from distributary.app._children import Child
 from distributary.app._health import STALE_MS, Health
 from distributary.app._logging import Lines
+from distributary.app._retention import Retention, RetentionLimits
 from distributary.app._serve import SOCKET_PATH_BYTES_MAX, _check_socket_path
 from distributary.app.ingest_process import IngestProcess
-from distributary.errors import SettingsError, StoreError
+from distributary.errors import LogUnavailableError, SettingsError, StoreError
+from distributary.log import Retained
 from distributary.meter import Meter
 from distributary.pipeline import Board, Phase, Places, Word
 from distributary.testing.virtual import VirtualClock
@@ -81,30 +84,71 @@ def test_a_process_that_cannot_be_started_is_tried_again(monkeypatch):
     assert child.restarts >= 2
 
 
-def test_retention_goes_on_after_any_failure(monkeypatch):
-    """It gives the space back that the failure may have been about."""
+def test_retention_goes_on_after_any_failure_and_tells_of_it(monkeypatch, tmp_path):
+    """It gives the space back that the failure may have been about; a bug is no exception."""
+    faults = [StoreError("locked"), OSError("too many open files"), AssertionError()]
     calls = []
 
-    def fail(_partition):
-        calls.append(1)
-        raise StoreError("locked") if len(calls) % 2 else OSError("too many open files")
+    class Failing(Retention):
+        def retain_partition(self, partition):
+            calls.append(partition)
+            if faults:
+                raise faults.pop()
+            return Retained(0, 0, 0)
 
     warnings = []
-    around = SimpleNamespace(
-        _start=SimpleNamespace(partitions=2),
-        _retain_partition=fail,
-        _log=SimpleNamespace(warning=lambda event, **_fields: warnings.append(event)),
+    meter = Meter()
+    retention = Failing(
+        Places(tmp_path),
+        1,
+        RetentionLimits(0, 0.0),
+        clock=VirtualClock(),
+        meter=meter,
+        log=SimpleNamespace(warning=lambda event, **fields: warnings.append((event, fields))),
     )
-    monkeypatch.setattr(ingest_module, "RETAIN_S", 0.0)
+    monkeypatch.setattr(retention_module, "RETAIN_S", 0.0)
+    name = 'retention_failing{partition="0"}'
 
     async def run():
-        retaining = asyncio.create_task(IngestProcess._retain(around))
-        while len(calls) < 6:  # noqa: ASYNC110 - a list, no event
+        retaining = asyncio.create_task(retention.run())
+        while len(calls) < 3:  # noqa: ASYNC110 - a list, no event
+            await asyncio.sleep(0)
+        assert meter.gauges[name] == 1.0
+        while len(calls) < 5:  # noqa: ASYNC110 - as above
             await asyncio.sleep(0)
         retaining.cancel()
 
     asyncio.run(run())
-    assert set(warnings) == {"retention-failed"}
+    assert {event for event, _ in warnings} == {"retention-failed"}
+    assert [fields["error"] for _, fields in warnings] == [
+        "AssertionError()",
+        "too many open files",
+        "locked",
+    ]
+    assert meter.counters['retention_failures_total{partition="0"}'] == 3
+    assert meter.gauges[name] == 0.0
+
+
+def test_a_committer_that_met_a_bug_ends_the_process(tmp_path):
+    """Nothing can be appended there any more: a new process recovers the partition."""
+    stop = asyncio.Event()
+    ends = []
+    around = SimpleNamespace(
+        _start=SimpleNamespace(data_dir=tmp_path, disk_free_bytes_min=0),
+        _appenders=[SimpleNamespace(dead=None, space_error=None)],
+        _committers=[SimpleNamespace(broken=LogUnavailableError("appending failed"))],
+        _appends=SimpleNamespace(open=True),
+        _stop=stop,
+        _log=SimpleNamespace(error=lambda event, **_fields: ends.append(event)),
+        _board=dict.fromkeys(Word, 0),
+        _clock=VirtualClock(),
+        _server=None,
+        _count=lambda _server: None,
+        _save_seen=lambda: None,
+    )
+    IngestProcess._look_once(around)
+    assert stop.is_set()
+    assert (ends, around._code, around._appends.open) == (["log-dead"], 72, False)
 
 
 def test_the_ingest_process_goes_on_looking_after_a_failure(monkeypatch):

@@ -4,7 +4,7 @@ import zlib
 
 import pytest
 
-from distributary.errors import LogUnavailableError
+from distributary.errors import LogUnavailableError, RecordTooLargeError
 from distributary.event import Event, record
 from distributary.ingest import IngestSettings, choose_partition, partition_key
 
@@ -242,3 +242,12 @@ def test_the_partition_key_is_the_first_events(value, key):
     attributes = {"id": "1"} if value is None else {"id": "1", "partitionkey": value}
     events = [Event(attributes, None), Event({"id": "2", "partitionkey": "other"}, None)]
     assert partition_key(events) == key
+
+
+def test_what_no_record_holds_is_413(client, event):
+    """For good: who is told to come back would send it for ever."""
+    client.appends.error = RecordTooLargeError("a record of 17 MiB")
+    (answer,) = client.send(event())
+    assert (answer.status, answer.problem["code"]) == (413, "content-too-large")
+    client.appends.error = None
+    assert client.statuses(event()) == [202]

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from distributary.errors import LogUnavailableError
-from distributary.log import COMMIT_COUNT_MAX, GroupCommitter
+from distributary.errors import LogError, LogUnavailableError
+from distributary.log import BODY_BYTES_MAX, COMMIT_COUNT_MAX, GroupCommitter
 from distributary.testing.memory_log import MemoryLog
 from distributary.testing.virtual import VirtualClock
 
@@ -317,3 +317,31 @@ def test_loop_and_thread_never_use_the_appender_at_once(count):
     run_inline(scenario, log)
     assert sorted(told) == list(range(2 * count))
     assert all(log.rested)
+
+
+def test_what_no_record_holds_is_refused_alone():
+    """Before it comes to the log: the others of its commit, and all later ones, are appended."""
+    log = OpenLog()
+
+    async def scenario(committer):
+        told = ask(committer, b"before")
+        with pytest.raises(LogError) as caught:
+            committer.submit(1, bytes(BODY_BYTES_MAX + 1), print)
+        assert caught.value.code == "content-too-large"
+        largest = ask(committer, bytes(BODY_BYTES_MAX))
+        assert [await told, await largest, await ask(committer, b"behind")] == [0, 1, 2]
+        assert committer.broken is None
+
+    run(scenario, log)
+
+
+def test_a_bug_in_the_log_shows_in_the_committer():
+    """Its process ends: only a new one recovers the partition."""
+    log = OpenLog()
+    log.groups = None
+
+    async def scenario(committer):
+        assert isinstance(await ask(committer, b"a"), LogUnavailableError)
+        assert isinstance(committer.broken, LogUnavailableError)
+
+    run(scenario, log)

@@ -5,10 +5,13 @@ import errno
 import pytest
 
 from distributary.errors import LogDamagedError, LogUnavailableError
-from distributary.log import retain
+from distributary.flow import Kind, RouteRecord
+from distributary.log import BODY_BYTES_MAX, encode_frame, retain
+from distributary.route import BlindMatcher, RouteTable
 from distributary.testing.small_log import PARTITION_DIR, SmallLog
 
 FOR_EVER_S = 1e9
+SNAPSHOT_PIECE_BYTES = 8 * 1024 * 1024
 
 
 @pytest.fixture
@@ -22,8 +25,9 @@ def old_log():
     return log
 
 
-def keep(log, keep_from, *, bytes_max=10**9, age_max_s=FOR_EVER_S, snapshot=None):
+def keep(log, keep_from, *, bytes_max=10**9, age_max_s=FOR_EVER_S, snapshot=None, again=None):
     """Run retention with a snapshot that says where it was cut."""
+    more = {} if again is None else {"keep_from_again": again}
     return retain(
         PARTITION_DIR,
         keep_from,
@@ -32,6 +36,7 @@ def keep(log, keep_from, *, bytes_max=10**9, age_max_s=FOR_EVER_S, snapshot=None
         now_ms=log.clock.wall_ms(),
         snapshot_at_cut=snapshot or (lambda cut: b"routes at %d" % cut),
         disk=log.disk,
+        **more,
     )
 
 
@@ -80,6 +85,80 @@ def test_the_routes_at_the_cut_are_kept(old_log):
     assert [name for name in old_log.disk.listdir(PARTITION_DIR) if "routes" in name] == [
         "00000000000000000009.routes"
     ]
+
+
+@pytest.mark.parametrize("size", [0, SNAPSHOT_PIECE_BYTES, BODY_BYTES_MAX + 1, 40_000_000])
+def test_a_snapshot_is_as_long_as_the_routes_need(old_log, size):
+    """However many routes stand: they are kept, and the old segments go."""
+    routes = b"r" * (size // 2) + b"s" * (size - size // 2)
+    assert keep(old_log, 12, bytes_max=0, snapshot=lambda _cut: routes).start == 9
+    assert [record.offset for record in old_log.records()] == [9, 10, 11]
+    with old_log.reader() as reader:
+        assert reader.route_snapshot() == (9, routes)
+
+
+def test_a_snapshot_of_an_older_version_is_read(old_log):
+    """It stands in one record, of up to the largest size of one."""
+    keep(old_log, 12, bytes_max=0)
+    routes = b"r" * (SNAPSHOT_PIECE_BYTES + 5)
+    frame = encode_frame(Kind.ROUTE_SNAPSHOT, routes, 9, 0, stamp=0)
+    old_log.disk.content(PARTITION_DIR / "00000000000000000009.routes")[:] = frame
+    with old_log.reader() as reader:
+        assert reader.route_snapshot() == (9, routes)
+
+
+@pytest.mark.parametrize(
+    "fault", ["cut short", "a piece too many", "a piece twice", "a flipped bit"]
+)
+def test_a_long_snapshot_counts_as_a_whole(old_log, fault):
+    """Routes that are missing, or another's, would send events to the wrong subscribers."""
+    keep(old_log, 12, bytes_max=0, snapshot=lambda _cut: b"r" * (2 * SNAPSHOT_PIECE_BYTES))
+    content = old_log.disk.content(PARTITION_DIR / "00000000000000000009.routes")
+    half = len(content) // 2
+    if fault == "cut short":
+        del content[half:]
+    elif fault == "a piece too many":
+        content += content[half:]
+    elif fault == "a piece twice":
+        content[half:] = content[:half]
+    else:
+        content[-1] ^= 1
+    with old_log.reader() as reader, pytest.raises(LogDamagedError):
+        reader.route_snapshot()
+
+
+def test_who_begins_in_the_past_meanwhile_keeps_what_it_needs(old_log):
+    """Making a snapshot takes a while: what is needed by then stays, and so does its beginning."""
+    needed = [12]
+
+    def snapshot(cut):
+        needed[0] = 4
+        return b"routes at %d" % cut
+
+    done = keep(old_log, 12, bytes_max=0, snapshot=snapshot, again=lambda: needed[0])
+    assert (done.start, done.segment_count) == (0, 0)
+    assert [record.offset for record in old_log.records()] == list(range(12))
+    with old_log.reader() as reader:
+        assert (reader.start(), reader.route_snapshot()) == (0, None)
+    assert keep(old_log, 4, bytes_max=0, again=lambda: needed[0]).start == 3
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_triggers_do_not_stop_retention(old_log):
+    """Their routes are kept at the cut, and the old segments go."""
+    table = RouteTable(BlindMatcher)
+    for seq in range(1, 100_001):
+        filters = ({"exact": {"type": f"com.example.orders.created.{seq}"}},)
+        uid = f"{seq:08d}-0000-4000-8000-000000000000"
+        table.apply(
+            RouteRecord(seq=seq, op="put", uid=uid, revision=1, filters=filters, address=uid)
+        )
+    snapshot = table.snapshot()
+    assert len(snapshot) > BODY_BYTES_MAX
+    assert keep(old_log, 12, bytes_max=0, snapshot=lambda _cut: snapshot).segment_count == 3
+    with old_log.reader() as reader:
+        _, found = reader.route_snapshot()
+    assert len(RouteTable.restore(found, BlindMatcher)) == 100_000
 
 
 def test_the_snapshot_comes_before_the_deletion(old_log):
