@@ -30,6 +30,15 @@ class RouteChanges:
         with _engine.guard(), self._engine.connect() as connection:
             return connection.execute(query).scalar() or 0
 
+    def newest_seq(self) -> int:
+        """Number of the newest change, whether or not its record was appended yet; 0: none.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        with _engine.guard(), self._engine.connect() as connection:
+            return connection.execute(sa.select(_g.c.seq)).scalar() or 0
+
     def between(self, after_seq: int, before_seq: int) -> list[RouteRecord]:
         """The changes with ``after_seq < seq < before_seq``, in order.
 

@@ -11,8 +11,15 @@ from distributary.pipeline._lock import OwnerLock
 from distributary.pipeline._owner import Owner
 from distributary.pipeline._places import Places
 from distributary.pipeline._ports import Blocking, Records, RouteTarget, Targets
-from distributary.pipeline._routes import RouteFollower, RouteHistory, follow_from, save_table
-from distributary.pipeline._session import Session, SessionSettings, stands_in
+from distributary.pipeline._prepared import cursor_of, prepare_next, stands_in
+from distributary.pipeline._routes import (
+    RouteFollower,
+    RouteHistory,
+    follow_from,
+    follow_on,
+    save_table,
+)
+from distributary.pipeline._session import Session, SessionSettings
 from distributary.pipeline._surroundings import Surroundings
 from distributary.pipeline._targets import DirectoryTargets
 from distributary.pipeline._tracker import Tracker
@@ -36,7 +43,10 @@ __all__ = [
     "Targets",
     "Tracker",
     "Word",
+    "cursor_of",
     "follow_from",
+    "follow_on",
+    "prepare_next",
     "save_table",
     "stands_in",
 ]

@@ -5,16 +5,23 @@ stops; it is never skipped (DESIGN rule 4): a missed change would send events to
 subscribers, or to none.
 """
 
+import contextlib
 import struct
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from distributary.errors import EventError, LogDamagedError
+from distributary.errors import EventError, LogDamagedError, StoreError
 from distributary.flow import Kind, Logged, RouteRecord, decode_route
 from distributary.pipeline._ports import Records
-from distributary.route import IndexMatcher, Matcher, RouteTable
+from distributary.route import (
+    SNAPSHOT_HEADING_BYTES,
+    IndexMatcher,
+    Matcher,
+    RouteTable,
+    snapshot_seq,
+)
 
 _CACHE_HEADER = struct.Struct("<QI")
 """Where the routes stand, and the checksum of the snapshot; its own checksum follows, since it is
@@ -27,6 +34,10 @@ class RouteHistory(Protocol):
 
     def last_seq(self) -> int:
         """The last change that stands in every partition; 0: none."""
+        ...
+
+    def newest_seq(self) -> int:
+        """The last change that was made, whether or not it stands in the log yet; 0: none."""
         ...
 
     def between(self, after_seq: int, before_seq: int) -> list[RouteRecord]:
@@ -114,10 +125,16 @@ class RouteFollower:
 
         For a reader of its own that comes by the hole at another time (a lag).
         """
+        if self._history.newest_seq() <= after_seq:
+            return []
         lost = self._history.between(after_seq, self._first_seq_from(gap_end))
         return [record for record in lost if record.uid == route]
 
     def _restore(self, gap_end: int) -> list[RouteRecord]:
+        # Where no change is newer than the table, none can be missing: the log, which may be a
+        # long backlog, is not looked through for the next one.
+        if self._history.newest_seq() <= self.table.last_seq:
+            return []
         before = self._first_seq_from(gap_end)
         return self._take(self._history.between(self.table.last_seq, before), gap_end)
 
@@ -158,6 +175,17 @@ def move_table(path: Path, at_offset: int) -> None:
             file.write(_cache_header(at_offset, found[1]))
 
 
+def note_table(path: Path, last_seq: int, at_offset: int) -> None:
+    """Routes kept at *path* that are those of the change *last_seq* stand further on too.
+
+    Called when an owner ends: the next one then has nothing to look through.
+    """
+    kept = kept_at(path)
+    if kept is not None and kept[1] == last_seq and kept[0] < at_offset:
+        with contextlib.suppress(OSError):  # it only shortens a start
+            move_table(path, at_offset)
+
+
 def _cache_header(at_offset: int, checksum: int) -> bytes:
     header = _CACHE_HEADER.pack(at_offset, checksum)
     return header + zlib.crc32(header).to_bytes(4, "little")
@@ -169,6 +197,20 @@ def _cache_header_of(content: bytes) -> tuple[int, int] | None:
     at_offset, checksum = _CACHE_HEADER.unpack_from(content)
     expected = _cache_header(at_offset, checksum)
     return (at_offset, checksum) if content[:_CACHE_HEADER_BYTES] == expected else None
+
+
+def kept_at(path: Path) -> tuple[int, int] | None:
+    """Offset and number of the last change of the routes that ``save_table`` keeps at *path*.
+
+    Costs the same however many routes there are. None: nothing (readable) is kept.
+    """
+    try:
+        with path.open("rb") as file:
+            header = _cache_header_of(file.read(_CACHE_HEADER_BYTES))
+            last_seq = snapshot_seq(file.read(SNAPSHOT_HEADING_BYTES))
+    except OSError:
+        return None
+    return None if header is None or last_seq is None else (header[0], last_seq)
 
 
 def _load_cache(path: Path) -> tuple[int, bytes] | None:
@@ -216,6 +258,45 @@ def follow_from(
     table = RouteTable(make_matcher) if newest is None else RouteTable.restore(newest, make_matcher)
     follower = RouteFollower(records, history, table, at_offset)
     for logged in records.kinds(at_offset, offset, Kind.ROUTE):
+        follower.pass_change(logged)
+    follower.reach(offset)
+    return follower
+
+
+def follow_on(
+    table: RouteTable, path: Path, records: Records, history: RouteHistory, offset: int
+) -> RouteFollower | None:
+    """The routes that stand at *offset*, from a *table* that was built before: nothing is compiled.
+
+    *table* is that of any partition: all hold the same changes in the same order, so how far it
+    is, is told by the number of its last change.
+
+    Args:
+        table: Changed, or to be thrown away where the answer is None.
+        path: See ``follow_from``.
+        records: The partition.
+        history: See ``follow_from``.
+        offset: Where the live path begins.
+
+    Returns:
+        None where *table* is newer than *offset*, or what came since cannot be told.
+    """
+    kept = kept_at(path)
+    if kept is None or not records.start() <= kept[0] <= offset:
+        return None
+    at_offset, standing = kept
+    changes = list(records.kinds(at_offset, offset, Kind.ROUTE))
+    if changes:
+        standing = max(standing, decode_route(changes[-1].body).seq)
+    if table.last_seq > standing:
+        return None
+    follower = RouteFollower(records, history, table, at_offset)
+    try:
+        for record in history.between(table.last_seq, kept[1] + 1):
+            table.apply(record)
+    except StoreError:
+        return None
+    for logged in changes:
         follower.pass_change(logged)
     follower.reach(offset)
     return follower

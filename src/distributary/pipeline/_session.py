@@ -5,6 +5,7 @@ of the owner happens on the session's event loop thread.
 """
 
 import asyncio
+import contextlib
 import gc
 import os
 import sys
@@ -13,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +23,6 @@ import structlog
 import uvloop
 
 from distributary.clock import SystemClock, SystemRandom
-from distributary.control import Keys
 from distributary.deliver import Dispatcher, LoopTimers
 from distributary.errors import DistributaryError, LogUnavailableError, StoreError
 from distributary.flow import Attempt
@@ -33,9 +34,9 @@ from distributary.pipeline._board import Board, Phase, Word
 from distributary.pipeline._lock import OwnerLock
 from distributary.pipeline._owner import Owner
 from distributary.pipeline._places import Places
-from distributary.pipeline._routes import follow_from
+from distributary.pipeline._prepared import SHELF, stands_in
+from distributary.pipeline._routes import note_table
 from distributary.pipeline._surroundings import Surroundings
-from distributary.pipeline._targets import DirectoryTargets
 from distributary.pipeline._transports import make_transports
 
 BUFFER_BYTES_MAX = 4 * 1024 * 1024
@@ -52,7 +53,7 @@ SLOW_S = 0.1
 HEARTBEAT_S = 0.25
 """How often the session looks at its board and its parent."""
 STOP_WAIT_S = 5.0
-"""A loop that does not stop within this is left to the end of the process."""
+"""A loop that does not stop within this ends with its process."""
 
 
 class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,43 +117,54 @@ class Session:
     def __init__(self, partition: int, epoch: int, settings: SessionSettings) -> None:
         self._settings = settings
         self._partition = partition
-        self._places = Places.of(settings.data_dir)
+        self._places = places = Places.of(settings.data_dir)
         self._clock = SystemClock()
         self._failure: DistributaryError | None = None
         self._parent = os.getppid()
         self._gate = threading.Condition()
         self._log = _logger(settings.log_level).bind(partition=partition, epoch=epoch)
-        places = self._places
-        self._lock = OwnerLock(places.owner_lock(partition), LOCK_WAIT_S, self._clock, time.sleep)
-        self._board = Board(places.board(partition))
-        self._board[Word.PHASE] = Phase.LOADING
-        self._board[Word.EPOCH] = epoch
-        self._board[Word.OWNER_PID] = os.getpid()
-        self._loop = uvloop.new_event_loop()
-        self._pool = ThreadPoolExecutor(1, f"flush-p{partition}")
-        self._aside = ThreadPoolExecutor(1, f"aside-p{partition}")
-        self._quota = QuotaStore(places.quota_db, self._clock)
-        self._meter = Meter(places.meter(f"owner-p{partition:04d}"))
         self._cooling = False
         self._closing = False
         self._sent_bytes = self._arrived_bytes = 0
         # Deliveries make few cycles and many short-lived objects: collecting rarely keeps the
         # pauses out of the latencies, and a quarter off the time that 100,000 routes take.
         gc.set_threshold(100_000, 20, 50)
-        try:
-            self.owner = self._load()
-        except BaseException:
-            self._lock.release()
-            raise
-        self._loop.set_exception_handler(self._on_loop_error)
         self._thread = threading.Thread(target=self._run, name=f"owner-p{partition}", daemon=True)
-        self._thread.start()
-        self._call(self._begin)
+        with ExitStack() as opened:  # closed here where anything fails, by ``_shut`` otherwise
+            self._board = Board(places.board(partition))
+            opened.callback(self._board.close)
+            self._prepared = SHELF.take(places, settings.credential_key_file)
+            opened.callback(self._put_back)
+            self._prepared.targets.report_to(self._warn)
+            lock = OwnerLock(places.owner_lock(partition), LOCK_WAIT_S, self._clock, time.sleep)
+            opened.callback(lock.release)
+            opened.callback(self._board.__setitem__, Word.PHASE, Phase.ABSENT)
+            self._board[Word.PHASE] = Phase.LOADING
+            self._board[Word.EPOCH] = epoch
+            self._board[Word.OWNER_PID] = os.getpid()
+            self._loop = uvloop.new_event_loop()
+            opened.callback(self._loop.close)  # its thread has ended by then, or never began
+            self._pool = ThreadPoolExecutor(1, f"flush-p{partition}")
+            self._aside = ThreadPoolExecutor(1, f"aside-p{partition}")
+            opened.callback(self._aside.shutdown)
+            opened.callback(self._pool.shutdown)
+            self._meter = Meter(places.meter(f"owner-p{partition:04d}"))
+            opened.callback(self._meter.save)
+            self.owner = self._load(opened)
+            self._loop.set_exception_handler(self._on_loop_error)
+            self._thread.start()
+            opened.callback(self._end_loop)
+            self._call(self._begin)
+            self._opened = opened.pop_all()
 
-    def _load(self) -> Owner:
+    def _load(self, opened: ExitStack) -> Owner:
         places, partition = self._places, self._partition
         self._records = records = Reader(places.log, partition)
+        opened.callback(records.close)
+        self._quota = quota = QuotaStore(places.quota_db, self._clock)
+        opened.callback(quota.close)
         journal = Journal(places.journal(partition))
+        opened.callback(journal.close)
         self._wait_for_log(records, journal.state.mark)
         state = fit(journal.state, lambda mark: stands_in(records, mark))
         if state is not journal.state:
@@ -163,30 +175,26 @@ class Session:
             )
             journal.restart_at(state)
         self._journal = journal
-        self._store = DeliveryStore(sqlite_url(places.delivery_db(partition)), partition)
-        self._targets = DirectoryTargets(
-            places.state_db,
-            Keys.of(places.key_file(self._settings.credential_key_file), os.environ),
-            lambda event, fields: self._log.warning(event, **fields),
-        )
-        follower = follow_from(places.routes(partition), records, self._targets, state.mark.offset)
+        store = DeliveryStore(sqlite_url(places.delivery_db(partition)), partition)
+        opened.callback(store.close)
+        follower = self._prepared.follow(partition, records, state.mark.offset)
         path = places.root / "logs" / f"attempts-p{partition:04d}.jsonl"
         mode = self._settings.log_attempts
-        self._attempts = AttemptLog(
-            None if mode == "none" else path, failures_only=mode == "failures"
-        )
+        attempts = AttemptLog(None if mode == "none" else path, failures_only=mode == "failures")
+        opened.callback(attempts.close)
+        self._follower = follower
         return Owner(
             Surroundings(
                 partition=partition,
                 make_records=lambda: Reader(places.log, partition),
                 follower=follower,
-                targets=self._targets,
+                targets=self._prepared.targets,
                 journal=journal,
-                store=self._store,
-                quota=self._quota,
+                store=store,
+                quota=quota,
                 board=self._board,
                 meter=self._meter,
-                attempts=self._attempts,
+                attempts=attempts,
                 clock=self._clock,
                 timers=LoopTimers(self._loop),
                 random=SystemRandom(),
@@ -199,6 +207,14 @@ class Session:
                 report=lambda event, fields: self._log.info(event, **fields),
             )
         )
+
+    def _warn(self, event: str, fields: dict[str, object]) -> None:
+        self._log.warning(event, **fields)
+
+    def _put_back(self) -> None:
+        """The next owner in this process begins with what this one knows."""
+        self._prepared.targets.report_to(lambda _event, _fields: None)
+        SHELF.put(self._places, self._settings.credential_key_file, self._prepared)
 
     def _wait_for_log(self, records: Reader, mark: Mark) -> None:
         """Wait until the appending process has recovered the partition.
@@ -237,7 +253,6 @@ class Session:
     # -- the loop's thread --------------------------------------------------------------------
 
     def _run(self) -> None:
-        gc.freeze()  # what is there at the start is never garbage
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
 
@@ -347,27 +362,27 @@ class Session:
         return count
 
     def _shut(self) -> None:
+        if self._failure is None:
+            self._prepared.keep(self._follower)
+            table, mark = self._follower.table, self._journal.state.mark
+            note_table(self._places.routes(self._partition), table.last_seq, mark.offset)
+        self._opened.close()
+
+    def _end_loop(self) -> None:
         self._closing = True
         closing = asyncio.run_coroutine_threadsafe(
             self.owner.dispatcher.close(abort=True), self._loop
         )
-        closing.result(STOP_WAIT_S)
+        with contextlib.suppress(TimeoutError):
+            closing.result(STOP_WAIT_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(STOP_WAIT_S)
+        if self._thread.is_alive():
+            # It may be sending yet, and the lock is let go of next (DESIGN rule 2).
+            self._log.error("owner-hangs")
+            os._exit(70)
         self._pool.shutdown()
         self._aside.shutdown()
-        if not self._thread.is_alive():
-            self._loop.close()
-        self._meter.save()
-        self._attempts.close()
-        self._journal.close()
-        self._store.close()
-        self._quota.close()
-        self._targets.close()
-        self._records.close()
-        self._board[Word.PHASE] = Phase.ABSENT
-        self._lock.release()
-        self._board.close()
 
 
 def _logger(level: str) -> Any:
@@ -382,14 +397,3 @@ def _logger(level: str) -> Any:
         wrapper_class=structlog.make_filtering_bound_logger(level),
         role="owner",
     )
-
-
-def stands_in(records: Reader, mark: Mark) -> bool:
-    """Whether the record below the cursor *mark* is the one that the cursor knew.
-
-    A record that retention has deleted in good order is taken to be.
-    """
-    offset = mark.offset - 1
-    if offset < records.start():
-        return mark.offset <= records.durable_end()
-    return any(logged.checksum == mark.checksum for logged in records.read(offset, offset + 1))

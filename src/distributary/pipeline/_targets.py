@@ -133,6 +133,14 @@ class DirectoryTargets:
         """The last change that stands in every partition."""
         return self._history.last_seq()
 
+    def newest_seq(self) -> int:
+        """The last change that was made, whether or not it stands in the log yet."""
+        return self._history.newest_seq()
+
+    def report_to(self, report: Callable[[str, dict[str, object]], None]) -> None:
+        """Give lines for people to *report* from now on."""
+        self._report = report
+
     def between(self, after_seq: int, before_seq: int) -> list[RouteRecord]:
         """Changes with ``after_seq < seq < before_seq``, in order."""
         return self._history.between(after_seq, before_seq)

@@ -7,13 +7,20 @@ looks like. Knows nothing of sinks and policies: they are not in the log (DESIGN
 
 from distributary.route._index import IndexMatcher
 from distributary.route._matcher import BlindMatcher, Matcher, WalkMatcher
-from distributary.route._table import SNAPSHOT_FORMAT, RouteTable
+from distributary.route._table import (
+    SNAPSHOT_FORMAT,
+    SNAPSHOT_HEADING_BYTES,
+    RouteTable,
+    snapshot_seq,
+)
 
 __all__ = [
     "SNAPSHOT_FORMAT",
+    "SNAPSHOT_HEADING_BYTES",
     "BlindMatcher",
     "IndexMatcher",
     "Matcher",
     "RouteTable",
     "WalkMatcher",
+    "snapshot_seq",
 ]

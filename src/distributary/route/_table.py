@@ -1,5 +1,6 @@
 """The routes that stand at one point of the log: route records applied in log order."""
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -14,6 +15,11 @@ from distributary.route._matcher import Matcher, WalkMatcher
 
 SNAPSHOT_FORMAT: Final = 1
 """Format of ``RouteTable.snapshot``; raised where an older reader would misread a newer one."""
+
+SNAPSHOT_HEADING_BYTES: Final = 80
+"""So many bytes of a snapshot hold its heading: two numbers of 20 digits and their names."""
+
+_HEADING: Final = re.compile(rb'\{"format":(\d{1,20}),"last_seq":(\d{1,20}),"routes":\[')
 
 ALONE_COUNT_MAX: Final = 4_096
 """Routes whose own filter is kept ready for ``matches``: some 10 MB. With more timers than that,
@@ -199,6 +205,15 @@ class RouteTable:
         if not 0 < record.seq <= last_seq:
             return "a route with a number beyond the snapshot's"
         return ""
+
+
+def snapshot_seq(heading: bytes) -> int | None:
+    """Number of the last change in a snapshot, of which *heading* is the beginning.
+
+    None: it is none of this version.
+    """
+    found = _HEADING.match(heading[:SNAPSHOT_HEADING_BYTES])
+    return int(found[2]) if found is not None and int(found[1]) == SNAPSHOT_FORMAT else None
 
 
 def _decode(body: bytes) -> _Snapshot:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 import pyarrow as pa
 
-from distributary.pipeline import Board, Places, Session, SessionSettings, Word
+from distributary.pipeline import Board, Places, Session, SessionSettings, Word, prepare_next
 
 
 def run(batches: Iterator[pa.RecordBatch], settings_json: str) -> None:
@@ -22,6 +22,8 @@ def run(batches: Iterator[pa.RecordBatch], settings_json: str) -> None:
     partition, epoch, token = (first.column(place)[0].as_py() for place in range(3))
     board = Board(Places.of(settings.data_dir).board(partition))
     try:
+        # Before the session, and so before the lock: the last owner may be delivering yet.
+        prepare_next(settings.data_dir, settings.credential_key_file, partition)
         _own(batches, Session(partition, epoch, settings), board, epoch)
     except BaseException:
         # Spark looks at our failure only once our reader has returned.

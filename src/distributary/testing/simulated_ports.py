@@ -105,6 +105,10 @@ class SimulatedTargets:
         """Number of the last change."""
         return self.changes[-1].seq if self.changes else 0
 
+    def newest_seq(self) -> int:
+        """The same: no change waits for the log."""
+        return self.last_seq()
+
     def between(self, after_seq: int, before_seq: int) -> list[RouteRecord]:
         """Changes with ``after_seq < seq < before_seq``."""
         return [change for change in self.changes if after_seq < change.seq < before_seq]

@@ -116,6 +116,9 @@ class _History:
     def last_seq(self):
         return self.records[-1].seq
 
+    def newest_seq(self):
+        return self.last_seq()
+
     def between(self, after_seq, before_seq):
         return [record for record in self.records if after_seq < record.seq < before_seq]
 

@@ -5,7 +5,7 @@ import pytest
 from distributary.errors import LogDamagedError, StoreError
 from distributary.event import Event
 from distributary.flow import Kind, RouteRecord, encode_route
-from distributary.pipeline import RouteFollower, follow_from, save_table
+from distributary.pipeline import RouteFollower, follow_from, follow_on, save_table
 from distributary.pipeline._routes import move_table
 from distributary.route import RouteTable
 from distributary.testing.simulated_ports import SimulatedLog, SimulatedTargets
@@ -259,3 +259,101 @@ def test_a_follower_that_begins_somewhere_keeps_the_table_that_it_was_given(plac
     table.apply(put(1, "a", "t"))
     follower = RouteFollower(place.log, place.history, table, 0)
     assert follower.table is table
+
+
+class CountedLog(SimulatedLog):
+    """A log that counts the records that were looked through."""
+
+    def __init__(self, clock):
+        super().__init__(clock)
+        self.looked = 0
+
+    def kinds(self, offset, end, *kinds):
+        self.looked += max(0, min(end, self.durable_end()) - offset)
+        return super().kinds(offset, end, *kinds)
+
+
+def test_a_start_looks_through_no_backlog_where_no_change_is_missing(place, clock):
+    """An owner that is far behind the log starts as quickly as one that is not."""
+    place.log = CountedLog(clock)
+    cursor = place.change(put(1, "a", "t")) + 1
+    for _ in range(500):
+        place.event()
+    place.follow(cursor)
+    assert place.log.looked == cursor
+
+
+def test_a_hole_is_passed_without_a_look_at_the_backlog(place, clock):
+    """Where no change is newer than the table, the hole held none."""
+    place.log = CountedLog(clock)
+    cursor = place.change(put(1, "a", "t")) + 1
+    follower = place.follow(cursor)
+    for _ in range(500):
+        place.event()
+    place.log.looked = 0
+    assert not follower.pass_gap(cursor + 5)
+    assert place.log.looked == 0
+
+
+def kept(place, at_offset):
+    """Keep the routes that stand at *at_offset*, as an owner does; their table."""
+    table = place.follow(at_offset).table
+    save_table(place.path, at_offset, table.snapshot())
+    return table
+
+
+def follow_on_at(place, table, offset):
+    """The routes at *offset*, from *table*."""
+    return follow_on(table, place.path, place.log, place.history, offset)
+
+
+def test_a_table_that_was_built_before_goes_on(place):
+    """The table of a former owner serves the next one, and is the one that the log gives."""
+    table = kept(place, place.change(put(1, "a", "t")) + 1)
+    place.change(put(2, "b", "t"))
+    place.event()
+    end = place.change(delete(3, "a")) + 1
+    follower = follow_on_at(place, table, end)
+    assert follower.table is table
+    assert table.snapshot() == place.follow(end).table.snapshot()
+
+
+def test_a_table_of_another_partition_that_is_further_is_not_used(place):
+    """An event is never met by routes that came after it (DESIGN rule 4)."""
+    kept(place, place.change(put(1, "a", "t")) + 1)
+    place.event()
+    cursor = place.log.durable_end()
+    newer = place.follow(place.change(put(2, "b", "t")) + 1).table
+    assert follow_on_at(place, newer, cursor) is None
+
+
+def test_a_table_that_is_behind_what_is_kept_catches_up(place):
+    """Changes below what is kept come from the store, those above it from the log."""
+    table = place.follow(place.change(put(1, "a", "t")) + 1).table
+    kept(place, place.change(put(2, "b", "t")) + 1)
+    end = place.change(put(3, "c", "t")) + 1
+    follower = follow_on_at(place, table, end)
+    assert matches(follower.table, "t") == ("a", "b", "c")
+
+
+def test_a_table_is_not_used_where_the_store_has_forgotten_the_changes_since(place, monkeypatch):
+    """Then the routes are compiled from the nearest snapshot."""
+    table = place.follow(place.change(put(1, "a", "t")) + 1).table
+    cursor = place.change(put(2, "b", "t")) + 1
+    kept(place, cursor)
+
+    def forgotten(_after, _before):
+        raise StoreError("trimmed")
+
+    monkeypatch.setattr(place.history, "between", forgotten)
+    assert follow_on_at(place, table, cursor) is None
+
+
+@pytest.mark.parametrize("content", [None, b"", b"torn", bytes(100)])
+def test_a_table_is_not_used_where_nothing_says_how_far_it_may_be(place, content):
+    """Without what is kept beside the journal the routes are compiled anew."""
+    cursor = place.change(put(1, "a", "t")) + 1
+    table = place.follow(cursor).table
+    if content is not None:
+        place.path.write_bytes(content)
+    assert follow_on_at(place, table, cursor) is None

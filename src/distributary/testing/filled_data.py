@@ -1,0 +1,49 @@
+"""A data directory with many subscriptions in store and log, as a server leaves it.
+
+Callers: tests and benchmarks that need routes in numbers, and no server to make them one by one.
+Hides: that a change stands in the store first, then in every partition.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from distributary.clock import SystemClock
+from distributary.control import Store, rules, store_url
+from distributary.control._stored import Put
+from distributary.flow import Kind
+from distributary.log import Appender, open_folder
+from distributary.pipeline import Places
+from distributary.resource import SinkRule, api_subscription
+
+__all__ = ["fill"]
+
+BATCH = 1_000
+"""Subscriptions made in one transaction, as many as one request of a client makes."""
+
+
+def fill(
+    places: Places, count: int, partitions: int, body: Callable[[int], Mapping[str, Any]]
+) -> None:
+    """Make a data directory with *count* subscriptions; ``body(n)`` is what the n-th asks for."""
+    for folder in (places.root, places.run, places.root / "logs"):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    checked = rules(SinkRule(local_allowed=True))
+    store = Store(store_url(places.state_db))
+    open_folder(places.log, partitions)
+    appenders = [Appender.open(places.log, n, clock=SystemClock()) for n in range(partitions)]
+    for first in range(0, count, BATCH):
+        numbers = range(first, min(first + BATCH, count))
+        store.apply(
+            [
+                Put(f"filled-{n:07d}", api_subscription.parse(dict(body(n)), checked), f"{n:032x}")
+                for n in numbers
+            ],
+            0,
+        )
+        pending = store.pending(BATCH)
+        for appender in appenders:
+            appender.append([(Kind.ROUTE, record) for _, record in pending])
+        store.mark_appended(pending[-1][0])
+    for appender in appenders:
+        appender.close()
+    store.close()
