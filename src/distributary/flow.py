@@ -25,6 +25,7 @@ references, never copies.
 """
 
 import enum
+import struct
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
@@ -54,6 +55,7 @@ __all__ = [
     "decode_route",
     "decode_tick",
     "encode_addressed",
+    "encode_carried",
     "encode_route",
     "encode_tick",
 ]
@@ -80,6 +82,8 @@ class Kind(enum.IntEnum):
     ADDRESSED = 5
     """Events published to a Broker or Channel, or with passes left: ``encode_addressed``. Those of
     ``EVENTS`` were published to the default broker and have all their passes."""
+    CARRIED = 6
+    """The same with header fields that go along with the events: ``encode_carried``."""
 
 
 class Position(NamedTuple):
@@ -101,10 +105,11 @@ class Received:
     """Events that one request brought, checked and encoded; all or nothing.
 
     Attributes:
-        body: ``event.record.encode`` of the events, or ``encode_addressed`` of that.
+        body: ``event.record.encode`` of the events, or ``encode_addressed`` or
+            ``encode_carried`` of that.
         event_count: How many events, from 1 to the batch limit.
         partition_key: Events with the same key share a partition; None: any partition.
-        kind: Which of the two: ``EVENTS`` or ``ADDRESSED``.
+        kind: What ``body`` is: ``EVENTS``, ``ADDRESSED`` or ``CARRIED``.
     """
 
     body: bytes
@@ -168,6 +173,8 @@ class Task:
         logged_ms: When the record was appended (wall clock): for latency figures.
         origin: Who brought it; changes to RETRY once the task waits as a row.
         ttl: Passes through Brokers and Channels that the event has left, from 1.
+        carried: Header lines that go along (``event.carried``), where the route is one of
+            Knative's kinds; empty: none.
     """
 
     position: Position
@@ -179,6 +186,7 @@ class Task:
     logged_ms: int
     origin: Origin
     ttl: int = TTL_MAX
+    carried: bytes = b""
 
 
 @dataclass(slots=True, eq=False)
@@ -312,11 +320,13 @@ class Addressed(NamedTuple):
         address: Its uid; empty: the default broker. A recreated one has another.
         ttls: For each event the passes that it has left, 1 to ``TTL_MAX``.
         events: The events, without the attribute ``knativebrokerttl`` (decision 17).
+        carried: Header lines that go along with each of them (``event.carried``).
     """
 
     address: str
     ttls: tuple[int, ...]
     events: list[Event]
+    carried: bytes = b""
 
 
 class _AddressedBody(msgspec.Struct, frozen=True, array_like=True):
@@ -340,30 +350,66 @@ def encode_addressed(address: str, ttls: tuple[int, ...], record: bytes) -> byte
     return _addressed_encoder.encode(_AddressedBody(address, ttls, record))
 
 
+_CARRIED_HEAD: Final = struct.Struct("<BBHIII")  # format, flags, events, three lengths
+_CARRIED_FORMAT: Final = 1  # no body of kind ADDRESSED begins with it
+
+
+def encode_carried(address: str, ttls: tuple[int, ...], record: bytes, carried: bytes) -> bytes:
+    """Body of a log record of kind ``CARRIED``: see docs/design/files.md.
+
+    Args:
+        address: Uid of the Broker or Channel; empty: the default broker.
+        ttls: For each event the passes that it has left.
+        record: ``event.record.encode`` of the events.
+        carried: Header lines that go along (``event.carried.lines``).
+    """
+    place = address.encode()
+    head = _CARRIED_HEAD.pack(_CARRIED_FORMAT, 0, len(ttls), len(place), len(carried), 0)
+    return b"".join((head, bytes(ttls), place, carried, record))
+
+
 def address_of(body: bytes) -> str:
-    """The address of a record of kind ``ADDRESSED``, without a look at its events.
+    """The address of a record of kind ``ADDRESSED`` or ``CARRIED``, without a look at its events.
 
     Raises:
         EventError: *body* is not such a record.
     """
-    return _addressed_body(body).address
+    return _addressed_body(body)[0].address
 
 
 def decode_addressed(body: bytes) -> Addressed:
-    """The events in *body*, and where they were published.
+    """The events in *body*, of kind ``ADDRESSED`` or ``CARRIED``, and where they were published.
 
     Raises:
         EventError: *body* is not such a record.
     """
-    found = _addressed_body(body)
+    found, carried = _addressed_body(body)
     events = event_record.decode(found.record)
     if len(events) != len(found.ttls):
-        raise EventError([Fault("$", "addressed", "as many events as passes")])
-    return Addressed(found.address, found.ttls, events)
+        raise _not_addressed("as many events as passes")
+    return Addressed(found.address, found.ttls, events, carried)
 
 
-def _addressed_body(body: bytes) -> _AddressedBody:
+def _addressed_body(body: bytes) -> tuple[_AddressedBody, bytes]:
     try:
-        return _addressed_decoder.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
-        raise EventError([Fault("$", "addressed", str(error))]) from error
+        if body[:1] == b"\x01":
+            return _carried_body(body)
+        return _addressed_decoder.decode(body), b""
+    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError, struct.error) as error:
+        raise _not_addressed(str(error)) from error
+
+
+def _carried_body(body: bytes) -> tuple[_AddressedBody, bytes]:
+    _, flags, events, address_bytes, carried_bytes, more = _CARRIED_HEAD.unpack_from(body)
+    address_at = _CARRIED_HEAD.size + events
+    carried_at = address_at + address_bytes
+    record_at = carried_at + carried_bytes
+    if flags or more or record_at > len(body):
+        raise _not_addressed("flags or sections that are not known, or a section cut short")
+    ttls = tuple(body[_CARRIED_HEAD.size : address_at])
+    address = body[address_at:carried_at].decode()
+    return _AddressedBody(address, ttls, body[record_at:]), body[carried_at:record_at]
+
+
+def _not_addressed(message: str) -> EventError:
+    return EventError([Fault("$", "addressed", message)])

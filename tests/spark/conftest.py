@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from distributary.event import Event, record
-from distributary.flow import Kind, Tick, encode_addressed, encode_tick
+from distributary.flow import Kind, Tick, encode_addressed, encode_carried, encode_tick
 from distributary.log import Appender, open_folder
 from distributary.spark import find_java, java_environment, register
 
@@ -105,8 +105,13 @@ class LogOnDisk:
         """One record with *events*."""
         return self._appenders[partition].append([(Kind.EVENTS, record.encode(events))])
 
-    def append_addressed(self, partition: int, address: str, *events: Event, ttl: int) -> int:
+    def append_addressed(
+        self, partition: int, address: str, *events: Event, ttl: int, carried: bytes = b""
+    ) -> int:
         """One record with *events* that were published to a Broker or Channel."""
+        if carried:
+            body = encode_carried(address, (ttl,) * len(events), record.encode(events), carried)
+            return self._appenders[partition].append([(Kind.CARRIED, body)])
         body = encode_addressed(address, (ttl,) * len(events), record.encode(events))
         return self._appenders[partition].append([(Kind.ADDRESSED, body)])
 

@@ -98,12 +98,14 @@ def test_events_of_all_brokers_and_channels_are_rows(
     log.append(0, event("a"))
     log.append_addressed(0, "broker-uid", event("b"), event("c"), ttl=7)
     log.append(0, event("d"))
+    log.append_addressed(0, "other-uid", event("e"), ttl=9, carried=b"x-request-id: r\r\n")
     rows = _read(spark, log).orderBy("offset", "index").collect()
     assert [(row["id"], row["address"], row["ttl"]) for row in rows] == [
         ("a", "", 255),
         ("b", "broker-uid", 7),
         ("c", "broker-uid", 7),
         ("d", "", 255),
+        ("e", "other-uid", 9),
     ]
 
 

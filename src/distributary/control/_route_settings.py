@@ -30,6 +30,7 @@ class RouteSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
 
     Attributes:
         name: For people: ``Trigger default/orders``.
+        namespace: Of that object: its deliveries say it. None: written before they did.
         sink: Where events go. Where it does not resolve any more: the last one that did.
         unusable: Why nothing can be sent to *sink* now; each attempt fails and is made again.
         wants_reply: Say ``Prefer: reply`` to *sink*.
@@ -45,6 +46,7 @@ class RouteSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     """
 
     name: str
+    namespace: str | None = None
     sink: RouteEndpoint
     unusable: str | None = None
     wants_reply: bool = False

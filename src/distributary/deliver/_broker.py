@@ -81,6 +81,8 @@ class BrokerTransport:
         timeout_s: float,
         done: Done,
         identity: str = "",
+        *,
+        carried: bytes = b"",  # noqa: ARG002 - the port's; these protocols have no place for it
     ) -> None:
         """Start one attempt; see ``Transport``."""
         if self._closed:

@@ -36,6 +36,8 @@ class Destination:
             asked. What *dial* then names speaks no TLS.
         wants_reply: Say ``Prefer: reply``, and read an event in a 2xx answer (but 202) whole.
         ca_certs: PEM of certificates that this sink is trusted by, besides the system's.
+        namespace: Of the Trigger or messaging Subscription that delivers there: HTTP says it as
+            ``Kn-Namespace``, and the event's carried header lines go along. None: neither.
         paced_by: Whose pace ``policy.rate_limit_per_s`` is: the uid of the subscription. Who has
             another one waits for another pace.
         sink_lane: What concurrency, breaker and ``Retry-After`` are kept by: the URI, and at a
@@ -56,6 +58,7 @@ class Destination:
     wants_reply: bool = False
     ca_certs: str | None = dataclasses.field(default=None, repr=False)
     settings: BrokerSettings | None = None
+    namespace: str | None = None
     paced_by: str = dataclasses.field(default="", compare=False)
     sink_lane: str = dataclasses.field(init=False, repr=False, compare=False)
     lane: str = dataclasses.field(init=False, repr=False, compare=False)
@@ -76,6 +79,7 @@ class Destination:
             self.wants_reply,
             self.ca_certs,
             self.settings,
+            self.namespace,
         )
         place = None if self.settings is None else self.settings.place
         sink_lane = self.uri if place is None else f"{self.uri} {place}"

@@ -189,7 +189,7 @@ class Lane:
             self._refused = True
             return Admission.OPEN
         body = task.event.data
-        size = TASK_BYTES_OVERHEAD + more_bytes
+        size = TASK_BYTES_OVERHEAD + more_bytes + len(task.carried)
         if body is not None:
             size += len(body)
         queue = self._queue
@@ -278,7 +278,11 @@ class Lane:
             event = with_passes_left(event, entry.task.ttl)
         # HTTP has no place for it, and it costs as much as a tenth of the delivery.
         identity = "" if destination.settings is None else identity_of(entry.task)
-        transport.send(event, destination, destination.policy.timeout_s, entry.answered, identity)
+        # A publisher's header fields are for Knative's kinds: nobody else's sink gets them.
+        carried = b"" if destination.namespace is None else entry.task.carried
+        timeout_s = destination.policy.timeout_s
+        done = entry.answered
+        transport.send(event, destination, timeout_s, done, identity, carried=carried)
 
     def answered(self, entry: Entry, answer: Answer) -> None:
         """Take the answer of an attempt, start what may follow, and pass it on."""

@@ -36,6 +36,8 @@ class Transport(Protocol):
         timeout_s: float,
         done: Done,
         identity: str = "",
+        *,
+        carried: bytes = b"",
     ) -> None:
         """Start one attempt.
 
@@ -50,6 +52,7 @@ class Transport(Protocol):
                 makes no second attempt by itself.
             identity: Names the delivery: equal in each of its attempts, and in those of no other.
                 For protocols that know a message which they have had before; empty: it has none.
+            carried: Header lines that go along (``event.carried``), for HTTP alone.
         """
         ...
 

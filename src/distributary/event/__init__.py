@@ -8,7 +8,7 @@ The promise of every decoder here: any bytes give events or an ``EventError`` (o
 ``UnsupportedFormatError``), nothing else.
 """
 
-from distributary.event import amqp, http, json_format, kafka, mqtt, nats, record
+from distributary.event import amqp, carried, http, json_format, kafka, mqtt, nats, record
 from distributary.event._event import AttributeValue, Event, canonical
 from distributary.event._syntax import is_name
 from distributary.event._validity import (
@@ -36,6 +36,7 @@ __all__ = [
     "UnsupportedFormatError",
     "amqp",
     "canonical",
+    "carried",
     "http",
     "is_name",
     "json_format",

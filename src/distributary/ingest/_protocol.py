@@ -10,6 +10,7 @@ from collections import deque
 from typing import cast
 
 from distributary.errors import CATALOGUE, EventError, Fault, RequestError
+from distributary.event import carried
 from distributary.event import http as event_http
 from distributary.ingest import _limits
 from distributary.ingest._addresses import is_address
@@ -306,12 +307,18 @@ class Connection(asyncio.Protocol):
         if ttls is not None and min(ttls) <= 0:
             self._answer_faults("hop-limit", request, used_up(ttls, request.fields))
             return
+        along = carried.pick(request.fields)
+        along_lines = carried.lines(along) if along else b""
+        if along_lines is None:
+            self._refuse(_too_much_carried(), request, broken=False)
+            return
         persistence = self._take_turn(request)
         if events:
             exchange = Exchange(self, persistence)
             self._waiting.append(exchange)
             unseen = self._desk.seen.unseen(events)
-            exchange.append(self._desk, received(events, address, ttls), self._read_s, unseen)
+            record = received(events, address, ttls, along_lines)
+            exchange.append(self._desk, record, self._read_s, unseen)
         else:
             self._desk.counters.accepted(0, 0.0)
             self._answer_now(self._desk.answers.accepted[persistence], persistence)
@@ -445,3 +452,12 @@ class Connection(asyncio.Protocol):
         )
         self._answer_now(answer, persistence)
         self._advance()
+
+
+def _too_much_carried() -> RequestError:
+    return RequestError(
+        "headers-too-large",
+        f"More than {carried.CARRIED_COUNT_MAX} header fields, or {carried.CARRIED_BYTES_MAX} bytes "
+        "of them, that go along with events (Knative-*, X-B3-*, X-Request-Id, traceparent, "
+        "tracestate).",
+    )

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 
 from distributary.event import Event
 from distributary.event import record as event_record
-from distributary.flow import TTL_MAX, Kind, Received, encode_addressed
+from distributary.flow import TTL_MAX, Kind, Received, encode_addressed, encode_carried
 from distributary.ingest._partition import partition_key
 
 
-def received(events: Sequence[Event], address: str, ttls: Sequence[int] | None) -> Received:
+def received(
+    events: Sequence[Event], address: str, ttls: Sequence[int] | None, carried: bytes = b""
+) -> Received:
     """The events of one request, encoded.
 
     Most go to the default broker with all their passes; a record of those says nothing of either.
@@ -20,10 +22,14 @@ def received(events: Sequence[Event], address: str, ttls: Sequence[int] | None) 
         events: At least one.
         address: Uid of the Broker or Channel; empty: the default broker.
         ttls: For each event the passes left, from 1; None: all have ``TTL_MAX``.
+        carried: Header lines of the request that go along with the events.
     """
     body = event_record.encode(events)
     key = partition_key(events)
-    if not address and ttls is None:
+    if not address and ttls is None and not carried:
         return Received(body, len(events), key)
     left = (TTL_MAX,) * len(events) if ttls is None else tuple(ttls)
+    if carried:
+        whole = encode_carried(address, left, body, carried)
+        return Received(whole, len(events), key, Kind.CARRIED)
     return Received(encode_addressed(address, left, body), len(events), key, Kind.ADDRESSED)

@@ -2,7 +2,7 @@
 
 ::
 
-    {data}/log/FORMAT                        {"format": 1, "partitions": 2}
+    {data}/log/FORMAT                        {"format": 2, "partitions": 2}
     {data}/log/p0000/00000000000000000000.seg    records from offset 0
     {data}/log/p0000/00000000000000081920.seg    records from offset 81,920
     {data}/log/p0000/00000000000000081920.routes routes that stand before that offset (retention)
@@ -18,12 +18,21 @@ import errno
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from distributary.errors import LogDamagedError, LogFormatError
 from distributary.log.disk import SYSTEM_DISK, Disk, unavailable, write_all
 
-FORMAT_VERSION = 1
-"""Of the layout above. A folder with a larger number is refused, never guessed at."""
+FORMAT_VERSION = 2
+"""Of the layout above, and of the kinds of records. A folder with a larger number is refused, never
+guessed at; one with a smaller number gets this one when it is opened, before anything is written
+that an older version would pass over.
+
+==  ==========================================================================================
+1   the first
+2   records of kind 6 (``flow.Kind.CARRIED``): an older version would lose their events
+==  ==========================================================================================
+"""
 
 FORMAT_NAME = "FORMAT"
 FORMAT_BYTES_MAX = 4096
@@ -71,10 +80,10 @@ def open_folder(log_dir: Path, partitions: int, *, disk: Disk = SYSTEM_DISK) -> 
     assert 1 <= partitions <= PARTITIONS_MAX
     try:
         disk.mkdir(log_dir)
-        there = _read(log_dir, disk)
-        if there is None:
-            _write(log_dir, partitions, disk)
-            there = partitions
+        found = _read(log_dir, disk)
+        there = partitions if found is None else found.partitions
+        if found is None or found.version < FORMAT_VERSION:
+            _write(log_dir, there, disk)
         for partition in range(there):
             disk.mkdir(partition_dir(log_dir, partition))
         # A process that was killed may have made these names without making them durable.
@@ -99,15 +108,22 @@ def read_folder(log_dir: Path, *, disk: Disk = SYSTEM_DISK) -> Folder:
         LogUnavailableError: There is no log, or it cannot be read.
     """
     try:
-        there = _read(log_dir, disk)
-        if there is None:
+        found = _read(log_dir, disk)
+        if found is None:
             raise FileNotFoundError(errno.ENOENT, "there is no log here", str(log_dir))
     except OSError as error:
         raise unavailable(error, log_dir, "read the log folder") from error
-    return Folder(log_dir, there)
+    return Folder(log_dir, found.partitions)
 
 
-def _read(log_dir: Path, disk: Disk) -> int | None:
+class _Format(NamedTuple):
+    """What a FORMAT file says."""
+
+    version: int
+    partitions: int
+
+
+def _read(log_dir: Path, disk: Disk) -> _Format | None:
     path = log_dir / FORMAT_NAME
     try:
         handle = disk.open(path)
@@ -131,7 +147,7 @@ def _read(log_dir: Path, disk: Disk) -> int | None:
         )
     if not isinstance(partitions, int) or not 1 <= partitions <= PARTITIONS_MAX:
         raise _not_format(path)
-    return partitions
+    return _Format(version, partitions)
 
 
 def _not_format(path: Path) -> LogDamagedError:

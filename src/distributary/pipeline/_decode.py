@@ -13,10 +13,12 @@ class Found(NamedTuple):
     Attributes:
         event: The event.
         ttl: Passes through Brokers and Channels that it has left, from 1.
+        carried: Header lines that go along with it.
     """
 
     event: Event
     ttl: int
+    carried: bytes = b""
 
 
 def event_at(logged: Logged, index: int) -> Found:
@@ -27,7 +29,7 @@ def event_at(logged: Logged, index: int) -> Found:
     """
     if logged.kind == Kind.TICK:
         return Found(decode_tick(logged.body).event, TTL_MAX)
-    if logged.kind == Kind.ADDRESSED:
+    if logged.kind in (Kind.ADDRESSED, Kind.CARRIED):
         addressed = decode_addressed(logged.body)
-        return Found(addressed.events[index], addressed.ttls[index])
+        return Found(addressed.events[index], addressed.ttls[index], addressed.carried)
     return Found(event_record.decode(logged.body)[index], TTL_MAX)

@@ -249,11 +249,11 @@ class Lag:
         try:
             if logged.kind == Kind.EVENTS:
                 return [] if self._record.address else _all(event_record.decode(logged.body))
-            if logged.kind == Kind.ADDRESSED:
+            if logged.kind in (Kind.ADDRESSED, Kind.CARRIED):
                 if address_of(logged.body) != self._record.address:
                     return []
-                _, ttls, events = decode_addressed(logged.body)
-                return list(map(Found, events, ttls))
+                _, ttls, events, carried = decode_addressed(logged.body)
+                return [Found(event, ttl, carried) for event, ttl in zip(events, ttls, strict=True)]
             if logged.kind == Kind.TICK:
                 tick = decode_tick(logged.body)
                 return _all([tick.event]) if tick.uid == self.route else []
@@ -274,8 +274,9 @@ class Lag:
                 logged.time_ms,
                 Origin.CATCH_UP,
                 ttl,
+                carried,
             )
-            for index, (event, ttl) in enumerate(self._events(logged))
+            for index, (event, ttl, carried) in enumerate(self._events(logged))
             if index >= first and self._matcher.match(event)
         ]
         return [task for task in tasks if not self._offers.is_done(task)]

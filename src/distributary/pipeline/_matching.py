@@ -65,9 +65,9 @@ class Matching:
         try:
             if logged.kind == Kind.EVENTS:
                 return self._events(logged, event_record.decode(logged.body))
-            if logged.kind == Kind.ADDRESSED:
-                address, ttls, events = decode_addressed(logged.body)
-                return self._events(logged, events, address, ttls)
+            if logged.kind in (Kind.ADDRESSED, Kind.CARRIED):
+                address, ttls, events, carried = decode_addressed(logged.body)
+                return self._events(logged, events, address, ttls, carried)
             if logged.kind == Kind.TICK:
                 return self._tick(logged)
         except EventError as error:
@@ -82,6 +82,7 @@ class Matching:
         events: Sequence[Event],
         address: str = "",
         ttls: Sequence[int] | None = None,
+        carried: bytes = b"",
     ) -> list[Task]:
         """Events that were published to *address*; *ttls* None: all have all their passes."""
         offset, logged_ms, checksum, _, _ = logged
@@ -104,6 +105,7 @@ class Matching:
                     logged_ms,
                     Origin.LIVE,
                     TTL_MAX if ttls is None else ttls[index],
+                    carried,
                 )
                 if offset >= self._seen_until or not self.is_done(task):
                     tasks.append(task)

@@ -41,7 +41,7 @@ class Reload:
         found = next(iter(self._records.read(key.offset, key.offset + 1)), None)
         if found is None or found.checksum != row.checksum:
             return None
-        event, ttl = event_at(found, key.index)
+        event, ttl, carried = event_at(found, key.index)
         if stored is not None:
             (event,) = event_record.decode(stored)
         elif row.leg is Leg.DEAD_LETTER and row.failure is not None:
@@ -56,4 +56,5 @@ class Reload:
             found.time_ms,
             Origin.RETRY,
             ttl,
+            carried,
         )

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from distributary.deliver import CROWDED, Admission, BreakerState, Dispatcher, attribute_bytes
 from distributary.errors import TransportError
 from distributary.event import Event
+from distributary.event import carried as event_carried
 from distributary.flow import TTL_ATTRIBUTE, Attempt, Leg, Task
 from distributary.pipeline._ports import RouteTarget
 from distributary.pipeline._surroundings import Surroundings
@@ -112,7 +113,7 @@ class Replies:
         elif target.reply.own and task.ttl < PASSES_LEFT_MIN:
             self._drop(task, "hop-limit")
         else:
-            self._send(task, answer.event, target)
+            self._send(task, answer.event, target, answer.carried)
 
     def _drop(self, task: Task, reason: str, fault: str | None = None) -> None:
         self._meter.add(f'replies_dropped_total{{reason="{reason}"}}')
@@ -123,7 +124,7 @@ class Replies:
             self._around.report("reply-dropped", fields)
         self._delivered(task)
 
-    def _send(self, task: Task, event: Event, target: RouteTarget) -> None:
+    def _send(self, task: Task, event: Event, target: RouteTarget, carried: bytes) -> None:
         if TTL_ATTRIBUTE in event.attributes:
             # The count is ours: a sink that sets it could start a loop anew, or end one early.
             kept = {name: v for name, v in event.attributes.items() if name != TTL_ATTRIBUTE}
@@ -138,6 +139,10 @@ class Replies:
             task.logged_ms,
             task.origin,
             task.ttl,
+            # Its own, as Knative has it; it belongs to the trace of what it answers all the same.
+            carried
+            if event_carried.trace(carried)
+            else carried + event_carried.trace(task.carried),
         )
         self._origins[reply] = task
         assert target.reply is not None
@@ -237,4 +242,5 @@ class Replies:
 
 
 def _size(reply: Task) -> int:
-    return TASK_BYTES + attribute_bytes(reply.event) + len(reply.event.data or b"")
+    size = attribute_bytes(reply.event) + len(reply.carried)
+    return TASK_BYTES + size + len(reply.event.data or b"")

@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
 
 from distributary.control import (
     PROTOCOLS_ABSENT,
@@ -13,6 +12,7 @@ from distributary.control import (
     ListedRoute,
     RouteChanges,
     RouteEndpoint,
+    RouteSettings,
     Sealer,
     delivery_policy,
     route_policy,
@@ -159,27 +159,28 @@ def _unreadable(route: str, revision: int) -> RouteTarget:
 def _route_target(listed: ListedRoute) -> RouteTarget:
     settings = listed.settings
     policy = route_policy(settings)
-    sink = _endpoint(settings.sink, policy, settings.format)
+    sink = _endpoint(settings.sink, policy, settings)
     reply, dead = settings.reply, settings.dead_letter
     return RouteTarget(
         listed.revision,
         dataclasses.replace(sink, unusable=settings.unusable, wants_reply=settings.wants_reply),
-        None if dead is None else _endpoint(dead, policy, settings.format),
-        reply=None if reply is None else _endpoint(reply, policy, settings.format),
+        None if dead is None else _endpoint(dead, policy, settings),
+        reply=None if reply is None else _endpoint(reply, policy, settings),
         reply_kept=settings.reply_kept,
     )
 
 
 def _endpoint(
-    endpoint: RouteEndpoint, policy: DeliveryPolicy, format_: Literal["binary", "structured"]
+    endpoint: RouteEndpoint, policy: DeliveryPolicy, settings: RouteSettings
 ) -> Destination:
     return Destination(
         uri=endpoint.uri,
-        format=format_,
+        format=settings.format,
         policy=policy,
         dial=endpoint.dial,
         own=endpoint.own,
         ca_certs=endpoint.ca_certs,
+        namespace=settings.namespace,
     )
 
 

@@ -22,6 +22,7 @@ class Reply:
             connection is lost: the sink costs more than others.
         event: The event in the answer, where one was asked for and the answer may hold one: a 2xx
             but 202 (decision 14). None: it holds none.
+        carried: Header lines of the answer that go along with its event (``event.carried``).
         event_fault: Why what says that it is an event could not be read as one, for people.
     """
 
@@ -32,6 +33,7 @@ class Reply:
     cut: bool = False
     event: Event | None = None
     event_fault: str | None = None
+    carried: bytes = b""
 
 
 Answer: TypeAlias = Reply | Acknowledgement | TransportError

@@ -70,8 +70,8 @@ def batches(partition: int, logged: Iterable[Logged]) -> Iterator[pa.RecordBatch
     for entry in logged:
         if entry.kind == Kind.EVENTS:
             rows.add(entry, decode(entry.body))
-        elif entry.kind == Kind.ADDRESSED:
-            address, ttls, events = decode_addressed(entry.body)
+        elif entry.kind in (Kind.ADDRESSED, Kind.CARRIED):
+            address, ttls, events, _ = decode_addressed(entry.body)
             rows.add(entry, events, address, ttls)
         else:
             continue

@@ -160,7 +160,7 @@ class _Log:
         warnings.warn(f"{message}; they are left out", stacklevel=2)
 
     def _damaged(self, damage: Damage) -> None:
-        if damage.kind not in {None, Kind.EVENTS, Kind.ADDRESSED}:
+        if damage.kind not in {None, Kind.EVENTS, Kind.ADDRESSED, Kind.CARRIED}:
             return
         message = (
             f"partition {damage.partition}: records from {damage.from_offset} are damaged "

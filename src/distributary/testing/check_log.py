@@ -124,6 +124,7 @@ def check_what_was_appended_is_read(log: LogUnderTest, _: VirtualClock) -> None:
         (int(Kind.ROUTE), b"{}"),
         (int(Kind.TICK), b"\x94\xa1r\x01\x01\xc4\x00"),
         (int(Kind.ADDRESSED), b"\x93\xa1b\x91\x01\xc4\x00"),
+        (int(Kind.CARRIED), b"\x01" + bytes(15)),
         (int(Kind.EVENTS), bytes(range(256)) * 40),
         (int(Kind.EVENTS), b"\xd7\x01" * 100),
     ]

@@ -154,8 +154,8 @@ class _Partition:
             if logged.kind == Kind.EVENTS:
                 for index, event in enumerate(event_record.decode(logged.body)):
                     yield _Placed(logged.offset, index, event, "")
-            elif logged.kind == Kind.ADDRESSED:
-                address, _, events = decode_addressed(logged.body)
+            elif logged.kind in (Kind.ADDRESSED, Kind.CARRIED):
+                address, _, events, _ = decode_addressed(logged.body)
                 for index, event in enumerate(events):
                     yield _Placed(logged.offset, index, event, address)
             elif logged.kind == Kind.TICK:

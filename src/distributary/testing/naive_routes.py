@@ -18,8 +18,8 @@ def published(logged: Logged) -> tuple[str, list[Event]]:
     """Where the events of a record were published, and the events; those of timers were not."""
     if logged.kind == Kind.EVENTS:
         return "", event_record.decode(logged.body)
-    if logged.kind == Kind.ADDRESSED:
-        address, _, events = decode_addressed(logged.body)
+    if logged.kind in (Kind.ADDRESSED, Kind.CARRIED):
+        address, _, events, _ = decode_addressed(logged.body)
         return address, events
     return "", []
 

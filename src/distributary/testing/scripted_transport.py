@@ -43,6 +43,7 @@ class ScriptedTransport:
     Attributes:
         arrived: Every (event, destination) that a sink took, in order.
         identities: What each attempt was named, in order.
+        carried: Header lines that went along with each attempt, in order.
         under_way: Attempts that have no answer yet.
     """
 
@@ -53,6 +54,7 @@ class ScriptedTransport:
         self._closed = False
         self.arrived: list[tuple[Event, Destination]] = []
         self.identities: list[str] = []
+        self.carried: list[bytes] = []
 
     @property
     def under_way(self) -> int:
@@ -66,9 +68,12 @@ class ScriptedTransport:
         timeout_s: float,
         done: Done,
         identity: str = "",
+        *,
+        carried: bytes = b"",
     ) -> None:
         """Start one attempt; see ``deliver.Transport``."""
         self.identities.append(identity)
+        self.carried.append(carried)
         attempt = _Scripted(self._attempts, done)
         self._attempts[attempt] = None
         if self._closed:

@@ -1,11 +1,21 @@
-"""Who publishes to a ``simulation.Partition``: events, and how many passes each came with."""
+"""Who publishes to a ``simulation.Partition``: events, and what came beside each of them."""
 
 import random
 from collections.abc import Sequence
 
 from distributary.event import Event
+from distributary.event import carried as event_carried
 from distributary.event import record as event_record
-from distributary.flow import TTL_MAX, Kind, Task, Tick, encode_addressed, encode_tick
+from distributary.flow import (
+    TTL_MAX,
+    Kind,
+    Leg,
+    Task,
+    Tick,
+    encode_addressed,
+    encode_carried,
+    encode_tick,
+)
 from distributary.testing.simulated_sinks import origin_id
 
 __all__ = ["Publisher"]
@@ -21,6 +31,7 @@ class Publisher:
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
         self._ttls: dict[str, int] = {}  # by event id, where they are not ``TTL_MAX``
+        self._carried: dict[str, bytes] = {}  # by event id, where there is any
         self._event_count = 0
         self._tick_count = 0
 
@@ -29,7 +40,8 @@ class Publisher:
     ) -> tuple[int, bytes, list[Event]]:
         """Kind and body of a record with an event of each of *types*, and the events.
 
-        They go to *address*; the first of them has *ttl* passes left.
+        They go to *address*; the first of them has *ttl* passes left. With every second record
+        that has one of these goes a header field.
         """
         events = [self._event(name) for name in types]
         body = event_record.encode(events)
@@ -37,7 +49,11 @@ class Publisher:
             return Kind.EVENTS, body, events
         self._ttls[str(events[0].attributes["id"])] = ttl
         ttls = (ttl, *[TTL_MAX] * (len(events) - 1))
-        return Kind.ADDRESSED, encode_addressed(address, ttls, body), events
+        if self._event_count % 2:
+            return Kind.ADDRESSED, encode_addressed(address, ttls, body), events
+        carried = b"traceparent: %d\r\nknative-n: 1\r\n" % self._event_count
+        self._carried.update((str(event.attributes["id"]), carried) for event in events)
+        return Kind.CARRIED, encode_carried(address, ttls, body, carried), events
 
     def tick(self, route: str, name: str) -> tuple[bytes, Event]:
         """Body of a record with the next event of the timer of *route*, and the event."""
@@ -51,7 +67,12 @@ class Publisher:
         identity = f"e{self._event_count}"
         return Event({"specversion": "1.0", "id": identity, "source": "/s", "type": name}, data)
 
-    def check_ttl(self, task: Task) -> None:
-        """However often *task* was made anew, its event has the passes that it came with."""
-        expected = self._ttls.get(origin_id(task.event), TTL_MAX)
+    def check_task(self, task: Task) -> None:
+        """However often *task* was made anew, its event has what it came with."""
+        name = origin_id(task.event)
+        expected = self._ttls.get(name, TTL_MAX)
         assert task.ttl == expected, f"{task.ttl} passes left, not {expected}"
+        carried = self._carried.get(name, b"")
+        if task.leg is Leg.REPLY:
+            carried = event_carried.trace(carried)
+        assert task.carried == carried, f"{task.carried!r} go along, not {carried!r}"

@@ -322,7 +322,7 @@ class Partition:
     ) -> Dispatcher:
         def answered(attempt: Attempt) -> None:
             if timers.alive:  # The last answers come from closing connections: nobody listens.
-                self._publisher.check_ttl(attempt.task)
+                self._publisher.check_task(attempt.task)
                 self.witness.answered(attempt)
             on_attempt(attempt)
 

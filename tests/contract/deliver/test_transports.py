@@ -200,12 +200,12 @@ def test_the_suite_finds_a_transport_that_answers_twice():
             super().__init__()
             inner = self.transport.send
 
-            def send(event, destination, timeout_s, done, identity=""):
+            def send(event, destination, timeout_s, done, identity="", *, carried=b""):
                 def double(answer):
                     done(answer)
                     done(answer)
 
-                inner(event, destination, timeout_s, double, identity)
+                inner(event, destination, timeout_s, double, identity, carried=carried)
 
             self.transport.send = send
 

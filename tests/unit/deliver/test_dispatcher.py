@@ -304,6 +304,27 @@ def test_gives_the_transport_the_timeout_of_the_policy(stage):
     assert stage.attempts[0].duration_s == pytest.approx(3.0)
 
 
+def test_header_lines_go_along_to_the_sinks_of_knative_kinds_alone(stage):
+    """A publisher's header fields are nobody else's business."""
+    task = stage.task()
+    task.carried = b"x-request-id: r1\r\n"
+    for namespace in (None, "shop"):
+        stage.dispatcher.offer(task, Destination(URI, namespace=namespace))
+        stage.advance(1.0)
+    assert stage.transport.carried == [b"", b"x-request-id: r1\r\n"]
+
+
+def test_header_lines_that_go_along_count_among_the_bytes_of_a_lane(make_stage):
+    """They are held with their task."""
+    stage = make_stage(held_bytes_max=20_000)
+    stage.script = lambda *_: Step(None)
+    tasks = [stage.task() for _ in range(8)]
+    for task in tasks:
+        task.carried = b"x" * 8_000
+    admitted = [stage.dispatcher.offer(task, Destination(URI)) for task in tasks]
+    assert admitted == [Admission.ADMITTED] * 2 + [Admission.FULL] * 6
+
+
 def test_closing_with_abort_ends_what_is_under_way(stage):
     """Each attempt is reported as ``closed``; what waits can be taken."""
     stage.script = steps(None)

@@ -1,5 +1,7 @@
 """Bodies of log records: what is written is read, and other bytes are refused with one error."""
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +17,7 @@ from distributary.flow import (
     decode_route,
     decode_tick,
     encode_addressed,
+    encode_carried,
     encode_route,
     encode_tick,
 )
@@ -35,11 +38,33 @@ def test_addressed_events_are_read_as_they_were_written():
     assert address_of(body) == "uid"
 
 
+CARRIED = b"x-request-id: r1\r\ntraceparent: 00-ab-cd-01\r\n"
+
+
+@pytest.mark.parametrize("address", ["", "uid"])
+def test_what_goes_along_with_events_is_read_as_it_was_written(address):
+    """The header lines byte for byte; where and what the events are, as without them."""
+    events = [EVENT] * 1_000
+    ttls = tuple(1 + number % 255 for number in range(1_000))
+    body = encode_carried(address, ttls, record.encode(events), CARRIED)
+    assert decode_addressed(body) == Addressed(address, ttls, events, CARRIED)
+    assert address_of(body) == address
+
+
+@pytest.mark.parametrize("encode", [encode_addressed, partial(encode_carried, carried=CARRIED)])
 @pytest.mark.parametrize("ttls", [(), (1,), (1, 2, 3)])
-def test_each_addressed_event_has_its_passes(ttls):
+def test_each_addressed_event_has_its_passes(ttls, encode):
     """More or fewer than events are no such record."""
     with pytest.raises(EventError):
-        decode_addressed(encode_addressed("uid", ttls, record.encode([EVENT, EVENT])))
+        decode_addressed(encode("uid", ttls, record.encode([EVENT, EVENT])))
+
+
+def test_a_record_that_says_more_than_is_known_is_refused():
+    """A newer version's: what cannot be read whole is not read in part."""
+    body = encode_carried("uid", (1,), record.encode([EVENT]), CARRIED)
+    for place in (1, 12):  # flags, and the length of a section that is not there yet
+        with pytest.raises(EventError):
+            decode_addressed(body[:place] + b"\x01" + body[place + 1 :])
 
 
 def test_a_route_record_of_an_older_version_listens_at_the_default_broker():
@@ -70,6 +95,7 @@ def test_a_damaged_body_is_read_or_refused(place):
         (route, decode_route),
         (encode_tick(Tick("u", 1, 1, EVENT)), decode_tick),
         (encode_addressed("u", (1,), record.encode([EVENT])), decode_addressed),
+        (encode_carried("u", (1,), record.encode([EVENT]), b"a: b\r\n"), decode_addressed),
     ):
         at = place % len(body)
         damaged = body[:at] + b"\xff" + body[at + 1 :]

@@ -1,6 +1,8 @@
 """The folder: made once, kept as it is, refused when it is newer, damaged or owned."""
 
+import contextlib
 import errno
+import json
 import os
 from pathlib import Path
 
@@ -45,11 +47,35 @@ def test_the_number_of_partitions_is_kept():
 
 def test_a_newer_format_is_refused():
     """A log of a newer version is left alone."""
-    disk = written(b'{"format": 2, "partitions": 2, "more": []}')
+    disk = written(b'{"format": 3, "partitions": 2, "more": []}')
     with pytest.raises(LogFormatError, match="upgrade"):
         open_folder(LOG_DIR, 2, disk=disk)
     with pytest.raises(LogFormatError):
         read_folder(LOG_DIR, disk=disk)
+
+
+OLD = b'{"format": 1, "partitions": 2}'
+
+
+def test_an_older_format_is_raised_before_anything_is_written():
+    """What that version wrote is kept; it refuses the folder from then on."""
+    disk = written(OLD)
+    assert read_folder(LOG_DIR, disk=disk).partitions == 2  # looking changes nothing
+    assert disk.content(LOG_DIR / "FORMAT") == OLD
+    assert open_folder(LOG_DIR, 5, disk=disk).partitions == 2
+    assert json.loads(disk.content(LOG_DIR / "FORMAT")) == {"format": 2, "partitions": 2}
+    assert open_folder(LOG_DIR, 2, disk=disk).note is None
+
+
+@pytest.mark.parametrize("call", range(1, 30))
+def test_a_folder_whose_format_could_not_be_raised_is_what_it_was(call):
+    """At whatever call the disk fails: either version stands there whole."""
+    disk = written(OLD)
+    disk.fail(call, errno.EIO)
+    with contextlib.suppress(LogUnavailableError):
+        open_folder(LOG_DIR, 2, disk=disk)
+    assert json.loads(disk.content(LOG_DIR / "FORMAT"))["format"] in {1, 2}
+    assert open_folder(LOG_DIR, 2, disk=disk).partitions == 2
 
 
 @pytest.mark.parametrize(

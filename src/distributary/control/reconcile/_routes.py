@@ -252,8 +252,7 @@ def _compose(
         address = None
     if address is None or (before is None and not complete):
         return None
-    name = f"{stored.content['kind']} {stored.key.namespace}/{stored.key.name}"
-    settings = _settings(name, ways, None if before is None else before.settings)
+    settings = _settings(stored, ways, None if before is None else before.settings)
     if own is not None:
         settings = _with_delivery(settings, own)
     elif source is not None:
@@ -264,7 +263,7 @@ def _compose(
     return PutRoute(stored.uid, address, matching.filters, matching.present, settings)
 
 
-def _settings(name: str, ways: _Ways, before: RouteSettings | None) -> RouteSettings:
+def _settings(stored: Stored, ways: _Ways, before: RouteSettings | None) -> RouteSettings:
     """Where the events go; what does not resolve keeps the place that it had."""
     sink = _endpoint(ways.sink, None if before is None else before.sink)
     assert sink is not None  # it resolves, or a route stands that has one
@@ -274,7 +273,8 @@ def _settings(name: str, ways: _Ways, before: RouteSettings | None) -> RouteSett
         if isinstance(resolution, Unresolved)
     ]
     return RouteSettings(
-        name=name,
+        name=f"{stored.content['kind']} {stored.key.namespace}/{stored.key.name}",
+        namespace=stored.key.namespace,
         sink=sink,
         unusable="; ".join(faults) or None,
         wants_reply=ways.wants_reply,

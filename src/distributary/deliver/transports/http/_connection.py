@@ -366,9 +366,17 @@ class Connection(asyncio.Protocol):
         self._finish(cut=True)
 
     def _reply(self, *, cut: bool) -> Reply:
-        event, fault = (None, None) if self._incoming is None else self._incoming.decode()
+        incoming = self._incoming
+        event, fault = (None, None) if incoming is None else incoming.decode()
         return Reply(
-            self._status, self._retry_after, self._content_type, self._body, cut, event, fault
+            self._status,
+            self._retry_after,
+            self._content_type,
+            self._body,
+            cut,
+            event,
+            fault,
+            b"" if incoming is None else incoming.along,
         )
 
     def _drop_incoming(self) -> None:

@@ -7,7 +7,7 @@ and the two limits: of one reply, and of all that are half received.
 from typing import Final
 
 from distributary.errors import EventError
-from distributary.event import Event, http
+from distributary.event import Event, carried, http
 
 REPLY_BYTES_MAX: Final = 1024 * 1024
 """Body of one reply: as the receiver allows an event by default. A longer one is no reply."""
@@ -75,11 +75,12 @@ class Incoming:
         crowded: There was no room for it; nothing of it is kept.
     """
 
-    __slots__ = ("_body", "_fields", "_share", "crowded", "too_long")
+    __slots__ = ("_along", "_body", "_fields", "_share", "crowded", "too_long")
 
     def __init__(self, share: Share) -> None:
         self._share = share
         self._fields: list[tuple[bytes, bytes]] = []
+        self._along: list[tuple[bytes, bytes]] = []
         self._body = bytearray()  # not a list of pieces: one of two bytes costs fifty
         self.too_long = False
         self.crowded = False
@@ -88,10 +89,18 @@ class Incoming:
         """A header field of the answer, its name in lower case."""
         if name == b"content-type" or name.startswith(b"ce-"):
             self._fields.append((name, value))
+        else:
+            self._along += carried.pick([(name, value.strip(b" \t"))])
 
     def forget_fields(self) -> None:
         """They were those of an interim response."""
         self._fields.clear()
+        self._along.clear()
+
+    @property
+    def along(self) -> bytes:
+        """Header lines that go along with the event; none where they are more than is carried."""
+        return carried.lines(self._along) or b""
 
     @property
     def says_event(self) -> bool:

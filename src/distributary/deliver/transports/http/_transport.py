@@ -130,6 +130,8 @@ class HttpTransport:
         timeout_s: float,
         done: Done,
         identity: str = "",  # noqa: ARG002 - the port's; HTTP has no place for it
+        *,
+        carried: bytes = b"",
     ) -> None:
         """Start one attempt; see ``Transport``."""
         try:
@@ -146,6 +148,8 @@ class HttpTransport:
             self._loop.call_soon(done, failure)
             return
         size = len(body)
+        if carried:
+            block = carried + block
         request: tuple[bytes, ...]
         if size <= _JOINED_BYTES_MAX:
             request = (b"%bcontent-length: %d\r\n%b\r\n%b" % (target.prefix, size, block, body),)
@@ -244,6 +248,8 @@ class HttpTransport:
             lines.append(b"user-agent: " + self._user_agent)
         if destination.wants_reply:
             lines.append(b"prefer: reply")
+        if destination.namespace is not None:
+            lines.append(b"kn-namespace: " + destination.namespace.encode())
         for name, value in destination.headers:
             # Resources are checked for this; here it is what keeps requests from being split.
             if not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
