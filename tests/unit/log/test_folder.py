@@ -72,10 +72,12 @@ def test_a_folder_whose_format_could_not_be_raised_is_what_it_was(call):
     """At whatever call the disk fails: either version stands there whole."""
     disk = written(OLD)
     disk.fail(call, errno.EIO)
-    with contextlib.suppress(LogUnavailableError):
-        open_folder(LOG_DIR, 2, disk=disk)
-    assert json.loads(disk.content(LOG_DIR / "FORMAT"))["format"] in {1, 2}
+    for _ in range(2):  # the call that fails may be one of either
+        with contextlib.suppress(LogUnavailableError):
+            open_folder(LOG_DIR, 2, disk=disk)
+        assert json.loads(disk.content(LOG_DIR / "FORMAT"))["format"] in {1, 2}
     assert open_folder(LOG_DIR, 2, disk=disk).partitions == 2
+    assert json.loads(disk.content(LOG_DIR / "FORMAT"))["format"] == 2
 
 
 @pytest.mark.parametrize(
