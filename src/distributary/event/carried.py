@@ -6,7 +6,7 @@ sent on as these bytes. Any other field stays where it came: credentials (``Auth
 ``Cookie``, ``Proxy-*``) and whatever else a sender put there are nobody else's.
 
 Source:
-    Knative Eventing 1.22 ``pkg/utils/headers.go`` (which fields), W3C Trace Context, B3 propagation.
+    Knative Eventing 1.22 ``pkg/utils/headers.go`` (which), W3C Trace Context, B3 propagation.
 """
 
 import re

@@ -457,7 +457,7 @@ class Connection(asyncio.Protocol):
 def _too_much_carried() -> RequestError:
     return RequestError(
         "headers-too-large",
-        f"More than {carried.CARRIED_COUNT_MAX} header fields, or {carried.CARRIED_BYTES_MAX} bytes "
-        "of them, that go along with events (Knative-*, X-B3-*, X-Request-Id, traceparent, "
+        f"More than {carried.CARRIED_COUNT_MAX} header fields that go along with events, or "
+        f"{carried.CARRIED_BYTES_MAX} bytes of them (Knative-*, X-B3-*, X-Request-Id, traceparent, "
         "tracestate).",
     )

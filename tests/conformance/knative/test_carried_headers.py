@@ -1,7 +1,7 @@
 """Header fields that go along with events, as Knative's own Brokers and Channels pass them on.
 
 Source:
-    knative/eventing 1.22: ``test/conformance/header_test.go``, ``rekt/features`` (``Kn-Namespace``).
+    knative/eventing 1.22: ``test/conformance/header_test.go``; ``rekt/features`` (the namespace).
 """
 
 import pytest
