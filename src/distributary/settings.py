@@ -209,6 +209,12 @@ class Settings:
         "Address to listen on. While it is loopback, sinks on private addresses are allowed.",
     )
     port: int = _setting(_whole(0, 65535), 8080, "TCP port; 0 takes a free one and prints it.")
+    health_port: int | None = _setting(
+        _whole(0, 65535),
+        None,
+        "TCP port, at the same address, that answers /healthz and /readyz alone, at once whatever"
+        " hangs; 0 takes a free one and prints it. Without it the main port alone answers them.",
+    )
     amqp_port: int | None = _setting(
         _whole(0, 65535),
         None,

@@ -107,6 +107,18 @@ def test_a_data_directory_of_a_newer_version(tmp_path: Path) -> None:
     assert [path.name for path in log.iterdir()] == ["FORMAT"]
 
 
+def test_a_log_that_the_ingest_process_cannot_open(tmp_path: Path) -> None:
+    """No restart mends it: the server ends with the code of that process, and its line says why."""
+    partition = tmp_path / "data" / "log" / "p0000"
+    (partition / "lock").mkdir(parents=True)  # a folder where a file should be
+    ended = _serve(tmp_path / "data")
+    assert ended.returncode == 78, ended.stderr
+    lines = [json.loads(line) for line in ended.stderr.splitlines()]
+    (reason,) = [line["reason"] for line in lines if line["event"] == "cannot-start"]
+    assert str(partition / "lock") in reason
+    assert lines[-1]["event"] == "stopped"
+
+
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
     """The message names address and port, and the flag for another."""
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -2,7 +2,9 @@
 
 import base64
 import contextlib
+import http.client
 import json
+import signal
 import socket
 import struct
 from collections.abc import Callable, Iterator
@@ -15,7 +17,13 @@ from distributary.cli._behaviour import Behaviour, StatusChance
 from distributary.cli._listen_server import Request
 from distributary.outcome import DeliveryStore, sqlite_url
 from distributary.pipeline import Word
-from distributary.testing.running_server import Answer, Role, RunningServer, wait_until
+from distributary.testing.running_server import (
+    Answer,
+    Role,
+    RunningServer,
+    free_port,
+    wait_until,
+)
 from distributary.testing.traffic import Sink, Traffic
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -37,9 +45,10 @@ NAMES = ("good", "other", "flaky", "refusing", "dead", "later")
 class World:
     """The server with its sinks; every test works with a source of its own."""
 
-    def __init__(self, server: RunningServer, traffic: Traffic) -> None:
+    def __init__(self, server: RunningServer, traffic: Traffic, health_port: int) -> None:
         self.server = server
         self.traffic = traffic
+        self.health_port = health_port
 
     def sink(self, name: str) -> Sink:
         """The sink called *name*."""
@@ -85,11 +94,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("serve")
     sinks = dict.fromkeys(NAMES, Behaviour())
     sinks["refusing"] = Behaviour(statuses=(StatusChance(400),))
+    health_port = free_port()
     with (
         Traffic(folder, sinks, keep_requests=True) as traffic,
-        RunningServer(folder / "data") as server,
+        RunningServer(folder / "data", flags=["--health-port", str(health_port)]) as server,
     ):
-        yield World(server, traffic)
+        yield World(server, traffic, health_port)
 
 
 def _ids(requests: list[Request]) -> list[str]:
@@ -383,6 +393,52 @@ def test_ports_of_spark_deserialize_nothing_for_who_has_no_secret(world: World) 
     answers = [_call_without_a_secret(port) for port in ports]
     assert any(b"SaslMessage" in answer for answer in answers)
     assert not any(b"java.io" in answer or b"NettyRpcEnv" in answer for answer in answers)
+
+
+# -- processes that hang ----------------------------------------------------------------------
+
+ANSWER_S_MAX = 20.0
+"""Patience with an answer that is promised within 3 s: the machine may be busy."""
+REPLACED_S_MAX = 120.0
+"""Patience with what takes 12 s on a quiet machine: seen, killed, started again."""
+
+
+def _ask(path: str, port: int) -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_S_MAX)
+    with contextlib.closing(connection):
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+
+def test_the_health_port_answers_health_alone(world: World) -> None:
+    """It says what the main port says, and has no other path."""
+    for port in (world.health_port, world.server.port):
+        assert _ask("/healthz", port) == (200, "ok\n")
+        assert _ask("/readyz", port) == (200, '{"ready":true}')
+    assert _ask("/subscriptions", world.health_port)[0] == 404
+
+
+def test_processes_that_hang_are_told_and_replaced(world: World) -> None:
+    """Ingest and an owner are stopped: both ports answer 503 with the reason; then all is well."""
+    world.subscribe("/hang", "good")
+    server = world.server
+    hanging = {role: server.processes(role)[0] for role in (Role.INGEST, Role.WRITER)}
+    for process in hanging.values():
+        process.send_signal(signal.SIGSTOP)
+    status, body = _ask("/healthz", server.port)  # waits until somebody answers
+    assert (status, "ingest does not answer" in body) == (503, True)
+    assert world.publish("/hang", "refused").status == 503
+    for path in ("/healthz", "/readyz"):
+        status, body = _ask(path, world.health_port)
+        assert (status, "ingest does not answer" in body) == (503, True)
+    for role, process in hanging.items():
+        wait_until(lambda p=process: not p.is_running(), REPLACED_S_MAX, f"{role} is replaced")
+    server.wait_ready()
+    assert _ask("/healthz", world.health_port) == (200, "ok\n")
+    for number in range(4):  # every partition gets some
+        assert world.publish("/hang", str(number)).status == 202
+    world.arrived("/hang", "good", 4)
 
 
 # -- stopping and going on; these stop the server, and stand last -----------------------------

@@ -45,7 +45,8 @@ class Child:
         environ: Variables added to its environment.
         withheld: Variables of ours that it does not get.
         pass_fds: Descriptors that it inherits.
-        ended: Called in the watching thread each time it has ended, before it starts again.
+        ended: Called in the watching thread each time it has ended, before it starts again; with
+            False it is not started again.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Child:
         environ: Mapping[str, str] | None = None,
         withheld: Collection[str] = (),
         pass_fds: Sequence[int] = (),
-        ended: Callable[[int], None] = lambda _code: None,
+        ended: Callable[[int], bool] = lambda _code: True,
     ) -> None:
         self.role = role
         self._arguments = list(arguments)
@@ -93,7 +94,7 @@ class Child:
         while not self._stopping.is_set():
             began_s = time.monotonic()
             code = self._run()
-            if self._stopping.is_set():
+            if self._stopping.is_set() or (code is not None and not self._ended(code)):
                 return
             failures = 0 if time.monotonic() - began_s > STEADY_S else failures + 1
             wait_s = RESTART_WAIT_S[min(failures, len(RESTART_WAIT_S)) - 1] if failures else 0.05
@@ -127,9 +128,7 @@ class Child:
         assert process.stdout is not None
         with process.stdout:
             self._read(process.stdout)
-        code = process.wait()
-        self._ended(code)
-        return code
+        return process.wait()
 
     def _read(self, lines: IO[str]) -> None:
         for line in lines:
@@ -139,6 +138,12 @@ class Child:
             # not cost the process that wrote it.
             except Exception:  # noqa: BLE001 - see above
                 self.lines_lost += 1
+
+    def kill(self, pid: int) -> None:
+        """Kill the process *pid* if it is the one that runs, with what it started."""
+        if pid == self.pid:
+            with contextlib.suppress(ProcessLookupError):  # it ended just now
+                os.killpg(pid, signal.SIGKILL)
 
     def stop(self, timeout_s: float) -> int | None:
         """Ask it to end, wait, kill what is left; its exit code, None where it had to be killed."""

@@ -10,6 +10,9 @@ from distributary.pipeline import Board, Phase, Places, Word
 
 STALE_MS = 3_000
 """A board without a sign of life for so long is not running; a hand-over takes 0.2 s."""
+SILENT_MS = 2_000
+"""The same of the ingest process, which gives four signs a second: a question after health is
+answered in its place from then on, and so within 3 s."""
 
 HELPS = {
     "accepted_events_total": "Events answered 2xx: on disk",
@@ -104,6 +107,11 @@ class Health:
         self._boards = [Board(places.board(number)) for number in range(partitions)]
         self._ingest = Board(places.ingest_board)
         self._readers: dict[int, Reader] = {}
+        self._turned_s = clock.monotonic_s()
+
+    def turned(self) -> None:
+        """The loop of the API turns; called several times a second."""
+        self._turned_s = self._clock.monotonic_s()
 
     def forget(self) -> None:
         """What the boards say is of an earlier run: nothing is alive yet."""
@@ -120,8 +128,10 @@ class Health:
     def ready(self) -> tuple[bool, list[str]]:
         """Whether events are taken and delivered; if not, why."""
         reasons: list[str] = []
-        if self._age_ms(self._ingest) > STALE_MS:
-            reasons.append("the ingest process is not running")
+        if self._api_silent:
+            reasons.append("the API does not answer")
+        if self.ingest_silent:
+            reasons.append("ingest does not answer")
         elif self._ingest[Word.PHASE] != Phase.RUNNING:
             reasons.append("the log takes no events (disk space?)")
         for number, board in enumerate(self._boards):
@@ -132,6 +142,32 @@ class Health:
         behind = self._behind()
         if behind is not None:
             reasons.append(f"route changes wait for the log: {behind}")
+        return not reasons, reasons
+
+    @property
+    def ingest_silent(self) -> bool:
+        """Whether the ingest process has not begun, or gives no sign of life."""
+        return self._age_ms(self._ingest) > SILENT_MS
+
+    @property
+    def ingest_began(self) -> bool:
+        """Whether an ingest process has given a sign of life since ``forget``."""
+        return self._ingest[Word.HEARTBEAT_MS] > 0
+
+    @property
+    def _api_silent(self) -> bool:
+        return (self._clock.monotonic_s() - self._turned_s) * 1000 > STALE_MS
+
+    def alive(self) -> tuple[bool, list[str]]:
+        """Whether every process that answers others answers; if not, why.
+
+        An ingest process that starts for the first time counts as alive.
+        """
+        reasons: list[str] = []
+        if self._api_silent:
+            reasons.append("the API does not answer")
+        if self.ingest_silent and (self.ingest_began or self._restarts().get("ingest")):
+            reasons.append("ingest does not answer")
         return not reasons, reasons
 
     def _age_ms(self, board: Board) -> int:

@@ -52,9 +52,12 @@ class Lines:
         self._other = other
         self.lost_count = 0
         """Lines that could not be written."""
-        console = form == "console" or (form == "auto" and out.isatty())
+        self.for_people = form == "console" or (form == "auto" and out.isatty())
+        """Whether lines are written for people; else each one is a JSON object."""
         self._render = (
-            structlog.dev.ConsoleRenderer(colors=out.isatty(), pad_event_to=24) if console else None
+            structlog.dev.ConsoleRenderer(colors=out.isatty(), pad_event_to=24)
+            if self.for_people
+            else None
         )
 
     def write(self, line: str) -> None:

@@ -16,28 +16,29 @@ import socket
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import TextIO
 
 import msgspec
 import structlog
 import uvicorn
 import uvloop
-from rich.console import Console
-from rich.panel import Panel
-from rich.table import Table
 
-from distributary import __version__
 from distributary.api import Description, create_app
 from distributary.app._amqp import AmqpApi, listen_for_amqp
+from distributary.app._banner import print_banner
 from distributary.app._children import Child
 from distributary.app._due import Due
+from distributary.app._ends import EXIT_CANNOT_RUN, EXIT_DISK_FULL
 from distributary.app._health import Health
 from distributary.app._knative import Knative
 from distributary.app._logging import Lines, configure
+from distributary.app._probe import Probe, listen_for_health
 from distributary.app._renewal import Renewal
 from distributary.app._route_wire import RouteAppendClient
-from distributary.app._sources import STOP_S as SOURCES_STOP_S
+from distributary.app._running import Running, beat
 from distributary.app._sources import check_sources, sources_child
+from distributary.app._watchdog import ProcFolder, Watchdog
+from distributary.app._watched import watched_processes
 from distributary.app.ingest_process import IngestStart
 from distributary.app.pipeline_process import PipelineStart
 from distributary.clock import SystemClock
@@ -53,10 +54,8 @@ from distributary.settings import CREDENTIAL_KEY_VARIABLE, Settings
 from distributary.source import secret_variables
 from distributary.spark import find_java, java_environment
 
-INGEST_STOP_S = 8.0
-"""Longest wait for the ingest process at a stop: it finishes requests under way."""
 INGEST_DRAIN_S = 3.0
-"""Of which this for connections that are still sending."""
+"""Of the ingest process's stop: for connections that are still sending."""
 LOG_BYTES_MAX = 16 * 1024 * 1024
 """The file of other programs' lines (the JVM's) is turned over at start when it is larger."""
 EXIT_FAILED = 1
@@ -121,6 +120,7 @@ class Server:
             self._store = Store(store_url(self._places.state_db), sealer=Sealer(self._keys()))
             self._socket = _listen(settings.host, settings.port)
             self._amqp_socket = listen_for_amqp(settings.host, settings.amqp_port)
+            self._health_socket = listen_for_health(settings.host, settings.health_port)
         except BaseException:
             self._lock.close()
             raise
@@ -131,6 +131,7 @@ class Server:
         self._log = structlog.get_logger()
         self._began_s = time.monotonic()
         self._health: Health | None = None
+        self._exit_code = 0
 
     def release(self) -> None:
         """Let the port and the folder go."""
@@ -145,7 +146,7 @@ class Server:
         structlog.configure(logger_factory=_LineLoggers(self._lines))
         sys.setswitchinterval(SWITCH_S)
         gc.set_threshold(*COLLECT_AFTER)
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
         routes = RouteAppendClient(self._places.append_socket)
@@ -183,36 +184,82 @@ class Server:
         )
         health.forget()
         self._health = health
+        probe = self._probe(health, ingest, pipeline, sources)
         description = Description(lambda: load_seen(self._places.seen))
         application = create_app(subscriptions, health, description, knative.api)
         api = _api(application, self._places.control_socket)
-        running = _Running(
-            subscriptions, routes, due, renewal, knative, amqp_api, ingest, pipeline, sources, api
+        running = Running(
+            subscriptions,
+            routes,
+            due,
+            renewal,
+            knative,
+            amqp_api,
+            ingest,
+            pipeline,
+            sources,
+            api,
+            probe,
         )
         await self._run_until_asked(running, health)
         self._log.info("stopped")
-        return 0
+        return self._exit_code
 
-    async def _run_until_asked(self, running: "_Running", health: Health) -> None:
+    async def _run_until_asked(self, running: Running, health: Health) -> None:
         serving = asyncio.create_task(running.api.serve())
-        await running.start()
-        self._banner(running.amqp.url)
-        announcing = asyncio.create_task(self._announce(health))
-        await self._stopping.wait()
-        self._log.info("stopping", drain_s=self._settings.drain_s)
-        announcing.cancel()
+        beating = asyncio.create_task(beat(health))
+        starting = asyncio.create_task(self._start(running, health))
+        stopped = asyncio.create_task(self._stopping.wait())
+        await asyncio.wait({starting, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+        await stopped
+        starting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await starting
         await running.stop(self._settings.drain_s, serving)
+        beating.cancel()
         self._store.close()
+
+    async def _start(self, running: Running, health: Health) -> None:
+        await running.start()
+        self._say_serving(running.amqp.url)
+        await self._announce(health)
+
+    def _probe(
+        self, health: Health, ingest: Child, pipeline: Child, sources: Child | None
+    ) -> Probe:
+        watched = watched_processes(
+            self._places, self._partitions, ingest, pipeline, lambda: sources
+        )
+        return Probe(
+            health,
+            Watchdog(watched, ProcFolder(), self._clock.monotonic_s),
+            self._clock,
+            port=self._socket,
+            own=self._health_socket,
+        )
 
     def _on_signal(self) -> None:
         if self._stopping.is_set():
             # Asked twice: at once. What was acknowledged is on disk.
             os._exit(128 + signal.SIGINT)
+        self._log.info("stopping", drain_s=self._settings.drain_s)
         self._stopping.set()
 
-    def _pipeline_ended(self) -> None:
-        if self._health is not None:
-            self._health.pipeline_ended()
+    def _ended(self, role: str, code: int) -> bool:
+        """A child has ended; whether it is started again. Called in the thread that watches it."""
+        health = self._health
+        assert health is not None
+        if role == "pipeline":
+            health.pipeline_ended()
+        never_ran = role == "ingest" and not health.ingest_began
+        if code != EXIT_CANNOT_RUN and not (code == EXIT_DISK_FULL and never_ran):
+            return True
+        self._log.error("stopping", process=role, code=code, reason="it cannot run; see its line")
+        self._exit_code = code
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        return False
 
     def _children(self) -> tuple[Child, Child]:
         settings = self._settings
@@ -255,6 +302,7 @@ class Server:
                 line=self._lines.write,
                 withheld=(CREDENTIAL_KEY_VARIABLE, *secret_variables(settings.sources)),
                 pass_fds=(self._socket.fileno(),),
+                ended=lambda code: self._ended("ingest", code),
             ),
             Child(
                 "pipeline",
@@ -262,7 +310,7 @@ class Server:
                 line=self._lines.write,
                 environ=self._java,
                 withheld=secret_variables(settings.sources),
-                ended=lambda _code: self._pipeline_ended(),
+                ended=lambda code: self._ended("pipeline", code),
             ),
         )
 
@@ -306,76 +354,25 @@ class Server:
             (reached, *(_base(name, port) for name in names)),
         )
 
-    def _banner(self, amqp_url: str | None) -> None:
-        base = _base(*self.address)
-        table = Table.grid(padding=(0, 2))
-        for name, value in (
-            ("publish", f"POST {base}/events"),
-            ("subscribe", f"POST {base}/subscriptions"),
-            *([("by AMQP", f"{amqp_url}/subscriptions")] if amqp_url else []),
-            ("kubectl", f"distributary kubeconfig --server {base} > kubeconfig"),
-            ("look", f"{base}/readyz   {base}/metrics   {base}/docs"),
-            ("data", str(self._places.root)),
-            ("attempts", str(self._places.root / "logs" / "attempts-p*.jsonl")),
-        ):
-            table.add_row(f"[dim]{name}[/]", value)
-        console = Console(stderr=True, highlight=False, soft_wrap=True)
-        if console.is_terminal:
-            console.print(Panel(table, title=f"distributary {__version__}", expand=False))
-        else:
-            console.print(table)
+    def _say_serving(self, amqp_url: str | None) -> None:
+        base, health_url = _base(*self.address), None
+        if self._health_socket is not None:
+            health_url = _base(*self._health_socket.getsockname()[:2])
+        if self._lines.for_people:
+            print_banner(base, self._places.root, amqp_url=amqp_url, health_url=health_url)
         self._log.info(
-            "serving", address=base, data_dir=str(self._places.root), partitions=self._partitions
+            "serving",
+            address=base,
+            data_dir=str(self._places.root),
+            partitions=self._partitions,
+            amqp=amqp_url,
+            health=health_url,
         )
 
     async def _announce(self, health: Health) -> None:
         while not health.ready()[0]:  # noqa: ASYNC110 - boards of other processes, no event here
             await asyncio.sleep(0.1)
         self._log.info("ready", seconds=round(time.monotonic() - self._began_s, 1))
-
-
-class _Running(NamedTuple):
-    """What runs between a start and a stop, and the order of both."""
-
-    subscriptions: Subscriptions
-    routes: RouteAppendClient
-    due: Due
-    renewal: Renewal
-    knative: Knative
-    amqp: AmqpApi
-    ingest: Child
-    pipeline: Child
-    sources: Child | None
-    api: uvicorn.Server
-
-    async def start(self) -> None:
-        """Start; sources last: what they bring must find a receiver."""
-        self.ingest.start()
-        self.pipeline.start()
-        await self.subscriptions.start()
-        await self.amqp.start()
-        await self.knative.start()
-        if self.sources is not None:
-            self.sources.start()
-        gc.freeze()  # what stood at the start is never garbage
-        self.due.start()
-        self.renewal.start()
-
-    async def stop(self, drain_s: float, serving: asyncio.Task[None]) -> None:
-        """Stop: who brings events first, the API last, so that it can be asked how it goes."""
-        await self.due.stop()
-        await self.renewal.stop()
-        if self.sources is not None:
-            await asyncio.to_thread(self.sources.stop, SOURCES_STOP_S)
-        await asyncio.to_thread(self.ingest.stop, INGEST_STOP_S)
-        await asyncio.to_thread(self.pipeline.stop, drain_s + 10.0)
-        self.api.should_exit = True
-        await self.knative.end_watches()
-        await serving
-        await self.knative.close()
-        await self.amqp.close()
-        await self.subscriptions.close()
-        self.routes.close()
 
 
 class _LineLoggers:

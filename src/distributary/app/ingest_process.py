@@ -18,6 +18,7 @@ import uvloop
 
 from distributary.app._addresses import Addresses
 from distributary.app._children import end_with_parent
+from distributary.app._ends import starting
 from distributary.app._logging import configure
 from distributary.app._retention import Retention, RetentionLimits
 from distributary.app._route_wire import RouteAppendServer
@@ -160,13 +161,16 @@ class IngestProcess:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._stop.set)
         loop.add_signal_handler(signal.SIGINT, lambda: None)  # the parent stops us in its order
+        self._board[Word.COMMITTING] = 0  # of a process that was killed while it did
         self._appenders = [self._open(number) for number in range(self._start.partitions)]
         for appender in self._appenders:
             for damage in appender.damages:
                 self._log.error("log-damage", damage=repr(damage))
                 self._meter.add("log_damage_total")
         self._committers = [
-            GroupCommitter(appender, loop, clock=self._clock, inline=True)
+            GroupCommitter(
+                appender, loop, clock=self._clock, inline=True, on_inline=self._on_inline
+            )
             for appender in self._appenders
         ]
         self._appends = LogAppends(self._committers)
@@ -230,6 +234,9 @@ class IngestProcess:
         for committer, appender in zip(self._committers, self._appenders, strict=True):
             await committer.close()
             appender.close()
+
+    def _on_inline(self, under_way: bool) -> None:
+        self._board[Word.COMMITTING] = under_way
 
     async def _look(self) -> None:
         while True:
@@ -316,11 +323,7 @@ def main(arguments: list[str]) -> int:
     start = msgspec.json.decode(arguments[0], type=IngestStart)
     configure(start.log_level, role="ingest")
     sys.setswitchinterval(SWITCH_S)
-    try:
-        return uvloop.run(_run(start))
-    except LogError as error:
-        structlog.get_logger().error("log-cannot-be-opened", code=error.code, error=str(error))
-        return EXIT_LOG_DEAD
+    return starting(lambda: uvloop.run(_run(start)), EXIT_LOG_DEAD)
 
 
 async def _run(start: IngestStart) -> int:

@@ -6,8 +6,12 @@ import sys
 import msgspec
 
 from distributary.app._children import end_with_parent
+from distributary.app._ends import starting
 from distributary.app._logging import configure
 from distributary.pipeline import Places, SessionSettings
+
+EXIT_FAILED = 1
+"""Exit code: the driver could not start; another start may work."""
 
 
 class PipelineStart(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +42,7 @@ def main(arguments: list[str]) -> int:
         epoch_s=start.epoch_s,
         drain_s=start.drain_s,
     )
-    return run(settings, Places.of(start.session.data_dir).spark)
+    return starting(lambda: run(settings, Places.of(start.session.data_dir).spark), EXIT_FAILED)
 
 
 if __name__ == "__main__":

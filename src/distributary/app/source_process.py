@@ -27,7 +27,7 @@ from distributary.deliver import (
 )
 from distributary.deliver.transports.http import HttpTransport
 from distributary.meter import Meter
-from distributary.pipeline import Places
+from distributary.pipeline import Board, Places, Word
 from distributary.source import (
     UNSETTLED_TOTAL_MAX,
     Source,
@@ -93,7 +93,8 @@ async def run(start: SourcesStart, specs: tuple[SourceSpec, ...], meter: Meter) 
     ]
     for source in sources:
         source.start()
-    writing = loop.create_task(_write(meter, sources))
+    board = Board(Places.of(start.data_dir).sources_board)
+    writing = loop.create_task(_write(meter, sources, board))
     await stopping.wait()
     writing.cancel()
     await asyncio.gather(*(source.stop(start.drain_s) for source in sources))
@@ -102,8 +103,9 @@ async def run(start: SourcesStart, specs: tuple[SourceSpec, ...], meter: Meter) 
     meter.save()
 
 
-async def _write(meter: Meter, sources: list[Source]) -> None:
+async def _write(meter: Meter, sources: list[Source], board: Board) -> None:
     while True:
+        board[Word.HEARTBEAT_MS] = SystemClock().wall_ms()
         for source in sources:
             source.gauge()
         meter.save()

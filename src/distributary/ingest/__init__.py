@@ -10,6 +10,7 @@ The log is a port (``Appends``); ``app`` wires it to the log's group commit and 
 """
 
 from distributary.ingest._addresses import EVENTS_PATH
+from distributary.ingest._answers import Answers, Persistence
 from distributary.ingest._counters import ACK_BOUNDS_S, Counters
 from distributary.ingest._desk import Appends
 from distributary.ingest._limits import BODY_BYTES_MAX_DEFAULT, IngestSettings
@@ -23,9 +24,11 @@ __all__ = [
     "EVENTS_PATH",
     "SEEN_CHARS_MAX",
     "SEEN_NAMES_MAX",
+    "Answers",
     "Appends",
     "Counters",
     "IngestSettings",
+    "Persistence",
     "Seen",
     "SeenNames",
     "Server",

@@ -79,6 +79,13 @@ OBJECT_BODY_BYTES_MAX = 2 * 1024 * 1024
 RELAY_HEAD_DEADLINE_S = 30.0
 """Wait for the header of the control process's answer; then 503."""
 
+HEALTH_DEADLINE_S = 1.5
+"""The same for a question after health: with the precision of ``SWEEP_S`` it is answered within 3 s
+although the control process hangs."""
+
+HEALTH_PATHS = frozenset({b"/healthz", b"/readyz"})
+"""Questions after health."""
+
 WRITE_STALL_S = 30.0
 """A client that takes none of its answer for this long is cut off: it holds our memory."""
 

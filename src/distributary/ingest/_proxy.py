@@ -12,7 +12,11 @@ import httptools
 
 from distributary.ingest._answers import Persistence, connection_field
 from distributary.ingest._desk import Desk
-from distributary.ingest._limits import RELAY_HEAD_DEADLINE_S
+from distributary.ingest._limits import (
+    HEALTH_DEADLINE_S,
+    HEALTH_PATHS,
+    RELAY_HEAD_DEADLINE_S,
+)
 from distributary.ingest._relayed import is_watch
 from distributary.ingest._request import Request
 
@@ -109,6 +113,8 @@ class Relay(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._started_s = desk.now_s()
         self._is_watch = is_watch(request)
+        health = request.target.partition(b"?")[0] in HEALTH_PATHS
+        self._head_deadline_s = HEALTH_DEADLINE_S if health else RELAY_HEAD_DEADLINE_S
         self._phrase = b""
         self._fields: list[tuple[bytes, bytes]] = []
         self._head_written = False
@@ -153,7 +159,7 @@ class Relay(asyncio.Protocol):
 
     def sweep(self, now_s: float) -> None:
         """Gives up on an answer whose header does not come; a body may take for ever (watch)."""
-        if not self._head_written and now_s - self._started_s >= RELAY_HEAD_DEADLINE_S:
+        if not self._head_written and now_s - self._started_s >= self._head_deadline_s:
             self._fail()
 
     # -- the connection to the control process

@@ -95,6 +95,7 @@ class GroupCommitter:
         queue_bytes_max: int = QUEUE_BYTES_MAX,
         queue_count_max: int = QUEUE_COUNT_MAX,
         inline: bool = False,
+        on_inline: Callable[[bool], None] = lambda _under_way: None,
     ) -> None:
         """Start the thread.
 
@@ -105,6 +106,8 @@ class GroupCommitter:
             queue_bytes_max: Bodies that may wait, bytes.
             queue_count_max: Bodies that may wait.
             inline: Let the loop commit while the disk is quick.
+            on_inline: Told True before the loop commits, and False after: between the two it
+                waits for the disk.
         """
         self._appender = appender
         self._loop = loop
@@ -120,6 +123,7 @@ class GroupCommitter:
         self._in_turn = False
         self._quick = inline
         self._adaptive = inline
+        self._on_inline = on_inline
         self._streak = 0
         self._closing = False
         self._broken: LogUnavailableError | None = None
@@ -175,6 +179,7 @@ class GroupCommitter:
         """
         entries, self._inline = self._inline, []
         self._in_turn = True
+        self._on_inline(True)
         start = size = 0
         for stop, entry in enumerate(entries, 1):
             size += len(entry[1])
@@ -185,6 +190,7 @@ class GroupCommitter:
             self._finish(group, result, duration_s)
             start, size = stop, 0
         self._prepare()
+        self._on_inline(False)
         self._in_turn = False
 
     def _judge(self, duration_s: float) -> None:

@@ -46,6 +46,18 @@ class Word(enum.IntEnum):
     FAILED_READER = 12
     """Token of the reader whose owner failed: that reader returns."""
 
+    # Written by the reader (the process that tails the partition).
+    READER_MS = 20
+    """Wall clock of its last sign of life, milliseconds."""
+    READER_PID = 21
+    """Process id of the reader; 0 while there is none."""
+    READER_WAITS = 22
+    """1 while it hands rows on: it waits for whoever takes them."""
+
+    # Written by the ingest process, on its own board.
+    COMMITTING = 24
+    """1 while its event loop commits: it waits for the disk."""
+
     # Written by the driver.
     COOLING = 32
     """1: an orderly end of the epoch is near; start nothing on slow sinks."""

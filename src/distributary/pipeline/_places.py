@@ -106,6 +106,16 @@ class Places:
         return self.run / "ingest.board"
 
     @property
+    def driver_board(self) -> Path:
+        """Whether the driver of the pipeline lives."""
+        return self.run / "driver.board"
+
+    @property
+    def sources_board(self) -> Path:
+        """Whether the process of the sources lives."""
+        return self.run / "sources.board"
+
+    @property
     def seen(self) -> Path:
         """Types and sources of events, as the ingest process saw them."""
         return self.run / "seen.json"

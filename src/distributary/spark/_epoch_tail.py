@@ -4,6 +4,7 @@ Called by ``epoch_source`` in a Python worker. Hides the pace of looking, and wh
 flow through Spark at once.
 """
 
+import os
 import secrets
 import time
 from collections.abc import Iterator
@@ -48,9 +49,18 @@ def rows(data_dir: str, partition: int, epoch: int) -> Iterator[pa.RecordBatch]:
     records = Reader(places.log, partition)
     board = Board(places.board(partition))
     reading = _Reading(partition, epoch, secrets.randbits(62))
+    board[Word.READER_MS] = 0
+    board[Word.READER_PID] = os.getpid()
+    tail = _tail(records, board, reading, _cursor(places, records, partition))
     try:
-        yield from _tail(records, board, reading, _cursor(places, records, partition))
+        for row in tail:
+            # Whoever takes rows may have no room: waiting for it is no hang.
+            board[Word.READER_WAITS] = 1
+            yield row
+            board[Word.READER_WAITS] = 0
     finally:
+        if board[Word.READER_PID] == os.getpid():
+            board[Word.READER_PID] = 0
         records.close()
         board.close()
 
@@ -72,6 +82,7 @@ def _tail(
     while not _ended(board, reading):
         chunk, after = records.read_chunk(offset, CHUNK_BYTES)
         now_s = time.monotonic()
+        board[Word.READER_MS] = time.time_ns() // 1_000_000
         if after > offset:
             offset = after
             yield _row(reading, offset, chunk)

@@ -88,6 +88,8 @@ class Driver:
         self._log = structlog.get_logger()
         self._places = Places.of(settings.session.data_dir)
         self._boards = [Board(self._places.board(p)) for p in range(settings.partitions)]
+        self._own_board = Board(self._places.driver_board)
+        self._own_board[Word.PHASE] = Phase.LOADING
         self._cooling_since_s: float | None = None
         self._epoch_began_s = 0.0
         self._epoch = 0
@@ -124,6 +126,11 @@ class Driver:
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._stop.set()
+        if self._own_board[Word.PHASE] == Phase.LOADING and os.getpgrp() == os.getpid():
+            # Nothing is under way, and Spark's start answers no signal: the JVM ends with us.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            os.killpg(0, signal.SIGTERM)
+            os._exit(0)
 
     def _jvm_alive(self) -> bool:
         context = SparkSession.getActiveSession()
@@ -141,9 +148,12 @@ class Driver:
         query = self._start_query()
         self._warm = False
         try:
+            self._own_board[Word.PHASE] = Phase.RUNNING
             while query.isActive and not self._stop.is_set():
+                self._own_board[Word.HEARTBEAT_MS] = time.time_ns() // 1_000_000
                 self._watch(query)
                 self._sleep(LOOK_S)
+            self._own_board[Word.PHASE] = Phase.DRAINING
             if self._stop.is_set():
                 self._drain(query)
             elif (error := query.exception()) is not None:
@@ -151,6 +161,7 @@ class Driver:
         finally:
             if query.isActive:
                 query.stop()
+            self._own_board[Word.PHASE] = Phase.LOADING
 
     def _reset_boards(self) -> None:
         for board in self._boards:

@@ -345,3 +345,27 @@ def test_a_bug_in_the_log_shows_in_the_committer():
         assert isinstance(committer.broken, LogUnavailableError)
 
     run(scenario, log)
+
+
+def test_who_asks_is_told_while_the_loop_waits_for_the_disk():
+    """Between the two calls nothing else turns the loop: another process can see why."""
+    told = []
+
+    class Told(WatchedLog):
+        def append(self, entries):
+            told.append("appends")
+            return super().append(entries)
+
+    async def body():
+        log = Told()
+        loop = asyncio.get_running_loop()
+        log.committer = GroupCommitter(
+            log, loop, clock=log.clock, inline=True, on_inline=told.append
+        )
+        while not log.committer._sleeping:  # noqa: ASYNC110 - the thread has just been started
+            await asyncio.sleep(0)
+        await ask(log.committer, b"x")
+        await log.committer.close()
+
+    asyncio.run(body())
+    assert told == [True, "appends", False]

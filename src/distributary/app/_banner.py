@@ -1,0 +1,36 @@
+"""What ``serve`` says when it serves: a panel for people, or lines that programs read.
+
+Called by ``_serve``. Where lines are JSON objects, nothing else is written: who collects them reads
+one object a line.
+"""
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table
+
+from distributary import __version__
+
+
+def print_banner(
+    base: str, data_dir: Path, *, amqp_url: str | None, health_url: str | None
+) -> None:
+    """Print where everything is, on standard error, for people."""
+    table = Table.grid(padding=(0, 2))
+    for name, value in (
+        ("publish", f"POST {base}/events"),
+        ("subscribe", f"POST {base}/subscriptions"),
+        *([("by AMQP", f"{amqp_url}/subscriptions")] if amqp_url else []),
+        ("kubectl", f"distributary kubeconfig --server {base} > kubeconfig.yaml"),
+        ("look", f"{base}/readyz   {base}/metrics   {base}/docs"),
+        *([("probes", f"{health_url}/healthz   {health_url}/readyz")] if health_url else []),
+        ("data", str(data_dir)),
+        ("attempts", str(data_dir / "logs" / "attempts-p*.jsonl")),
+    ):
+        table.add_row(f"[dim]{name}[/]", value)
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    if console.is_terminal:
+        console.print(Panel(table, title=f"distributary {__version__}", expand=False))
+    else:
+        console.print(table)

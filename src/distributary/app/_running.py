@@ -1,0 +1,78 @@
+"""What runs between a start and a stop of the server, and the order of both. For ``_serve``."""
+
+import asyncio
+import gc
+from typing import NamedTuple
+
+import uvicorn
+
+from distributary.app._amqp import AmqpApi
+from distributary.app._children import Child
+from distributary.app._due import Due
+from distributary.app._health import Health
+from distributary.app._knative import Knative
+from distributary.app._probe import Probe
+from distributary.app._renewal import Renewal
+from distributary.app._route_wire import RouteAppendClient
+from distributary.app._sources import STOP_S as SOURCES_STOP_S
+from distributary.control import Subscriptions
+
+INGEST_STOP_S = 8.0
+"""Longest wait for the ingest process at a stop: it finishes requests under way."""
+BEAT_S = 0.5
+"""How often the loop says that it turns, for those who ask after health."""
+
+
+class Running(NamedTuple):
+    """What runs between a start and a stop, and the order of both."""
+
+    subscriptions: Subscriptions
+    routes: RouteAppendClient
+    due: Due
+    renewal: Renewal
+    knative: Knative
+    amqp: AmqpApi
+    ingest: Child
+    pipeline: Child
+    sources: Child | None
+    api: uvicorn.Server
+    probe: Probe
+
+    async def start(self) -> None:
+        """Start; sources last: what they bring must find a receiver."""
+        self.probe.start()
+        self.ingest.start()
+        self.pipeline.start()
+        await self.subscriptions.start()
+        await self.amqp.start()
+        await self.knative.start()
+        if self.sources is not None:
+            self.sources.start()
+        gc.freeze()  # what stood at the start is never garbage
+        self.due.start()
+        self.renewal.start()
+
+    async def stop(self, drain_s: float, serving: asyncio.Task[None]) -> None:
+        """Stop: who brings events first, the API last, so that it can be asked how it goes."""
+        self.probe.rest()
+        await self.due.stop()
+        await self.renewal.stop()
+        if self.sources is not None:
+            await asyncio.to_thread(self.sources.stop, SOURCES_STOP_S)
+        await asyncio.to_thread(self.ingest.stop, INGEST_STOP_S)
+        await asyncio.to_thread(self.pipeline.stop, drain_s + 10.0)
+        self.api.should_exit = True
+        await self.knative.end_watches()
+        await serving
+        await self.knative.close()
+        await self.amqp.close()
+        await self.subscriptions.close()
+        self.routes.close()
+        await asyncio.to_thread(self.probe.stop)
+
+
+async def beat(health: Health) -> None:
+    """Say for ever that the loop turns."""
+    while True:
+        health.turned()
+        await asyncio.sleep(BEAT_S)

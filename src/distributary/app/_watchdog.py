@@ -1,0 +1,207 @@
+"""Sees a process that hangs, and replaces it. A slow disk is no hang.
+
+Called by ``_probe``, in its thread. Each process writes a sign of life on a board from the loop
+that does its work. One whose sign has not changed for ``HUNG_S`` is killed, and whoever started
+it starts it again. Waiting for the disk is excused: a kill would not make the disk faster, and
+what replaces the process would wait as well. So is the time before the first sign, as long as the
+process (the driver: with what it has started) uses the processor.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import structlog
+
+HUNG_S = 10.0
+"""A process without a sign of life for so long hangs: the slowest of them gives four a second."""
+START_SILENT_S = 120.0
+"""The same for one that has given no sign yet and uses no processor: it may wait for the network,
+as Spark does for what it downloads."""
+LOOK_S_MAX = 1.0
+"""Most that one look adds to a silence: where this process itself was held up (a machine that was
+suspended, or has no processor to spare), so were the others."""
+_STOPPED = frozenset("Tt")
+_DISK = "D"
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A process that is watched.
+
+    Attributes:
+        role: Its name, for people.
+        pid: Its process id; None or 0 while there is none.
+        sign: A number that changes while it works.
+        settled: Whether it gives signs by now; before, it is starting.
+        excused: Whether it says that it waits for something else.
+        replace: Ends it, given its process id.
+        family: What it has started counts when it is starting (the JVM).
+    """
+
+    role: str
+    pid: Callable[[], int | None]
+    sign: Callable[[], int]
+    replace: Callable[[int], None]
+    settled: Callable[[], bool] = lambda: True
+    excused: Callable[[], bool] = lambda: False
+    family: bool = False
+
+
+class Look(NamedTuple):
+    """What the system says of a process.
+
+    Attributes:
+        states: Letter of each of its threads, as in ``/proc/PID/stat``; empty: it is gone.
+        ticks: Processor time that it has used, in the system's ticks.
+    """
+
+    states: frozenset[str]
+    ticks: int
+
+
+class Processes(Protocol):
+    """The system's processes."""
+
+    def look(self, pid: int) -> Look:
+        """At one process."""
+        ...
+
+    def family(self, pid: int) -> list[int]:
+        """Every process of the session that *pid* leads, itself among them."""
+        ...
+
+
+class ProcFolder:
+    """``Processes`` from ``/proc``; where there is none, every process looks idle.
+
+    Args:
+        root: Where it is.
+    """
+
+    def __init__(self, root: Path = Path("/proc")) -> None:
+        self._root = root
+
+    def look(self, pid: int) -> Look:
+        """At one process, all of its threads."""
+        states: set[str] = set()
+        ticks = 0
+        with contextlib.suppress(OSError):  # it ended just now
+            for thread in (self._root / str(pid) / "task").iterdir():
+                fields = self._fields(f"{pid}/task/{thread.name}")
+                if fields:
+                    states.add(fields[0])
+            fields = self._fields(str(pid))
+            ticks = int(fields[11]) + int(fields[12]) if fields else 0
+        return Look(frozenset(states), ticks)
+
+    def family(self, pid: int) -> list[int]:
+        """Every process of the session that *pid* leads."""
+        found = [pid]
+        with contextlib.suppress(OSError):
+            for each in self._root.iterdir():
+                if each.name.isdecimal() and int(each.name) != pid:
+                    fields = self._fields(each.name)
+                    if fields and int(fields[3]) == pid:
+                        found.append(int(each.name))
+        return found
+
+    def _fields(self, name: str) -> list[str]:
+        """Of ``stat``, from the state on: the name before it may hold anything."""
+        try:
+            text = (self._root / name / "stat").read_text(errors="replace")
+        except OSError:
+            return []
+        return text.rpartition(")")[2].split()
+
+
+@dataclass(slots=True)
+class _Silence:
+    """How long a process has given no sign."""
+
+    pid: int = 0
+    sign: int = 0
+    began: bool = False
+    settled: bool = False
+    silent_s: float = 0.0
+    ticks: int = -1
+    excused_said: bool = False
+
+
+class Watchdog:
+    """Looks at processes; call ``look`` a few times a second.
+
+    Args:
+        watched: The processes.
+        processes: What the system says of them.
+        monotonic_s: The monotonic clock.
+    """
+
+    def __init__(
+        self,
+        watched: Iterable[Watched],
+        processes: Processes,
+        monotonic_s: Callable[[], float],
+    ) -> None:
+        self._watched = [(each, _Silence()) for each in watched]
+        self._processes = processes
+        self._now_s = monotonic_s
+        self._looked_s = monotonic_s()
+        self._log = structlog.get_logger()
+
+    def look(self) -> None:
+        """Look at all of them; replace those that hang."""
+        now_s = self._now_s()
+        passed_s = min(now_s - self._looked_s, LOOK_S_MAX)
+        self._looked_s = now_s
+        for watched, silence in self._watched:
+            self._look_at(watched, silence, passed_s)
+
+    def _look_at(self, watched: Watched, silence: _Silence, passed_s: float) -> None:
+        pid, sign = watched.pid() or 0, watched.sign()
+        if pid != silence.pid:
+            silence.pid, silence.sign = pid, sign
+            silence.began = silence.settled = False
+            silence.silent_s, silence.ticks = 0.0, -1
+            return
+        if not pid:
+            return
+        settled = watched.settled()
+        if sign != silence.sign or settled != silence.settled:
+            silence.began = silence.began or sign != silence.sign
+            silence.sign, silence.settled = sign, settled
+            silence.silent_s, silence.excused_said = 0.0, False
+            return
+        silence.silent_s += passed_s
+        if silence.silent_s >= HUNG_S and self._hangs(watched, silence):
+            self._log.error(
+                "process-hangs", process=watched.role, pid=pid, silent_s=round(silence.silent_s, 1)
+            )
+            silence.silent_s = 0.0
+            watched.replace(pid)
+
+    def _hangs(self, watched: Watched, silence: _Silence) -> bool:
+        """Whether a process without a sign of life hangs, rather than waits or works."""
+        starting = not (silence.began and silence.settled)
+        pids = self._processes.family(silence.pid) if watched.family else [silence.pid]
+        looks = [self._processes.look(pid) for pid in pids]
+        if not looks[0].states:
+            return False  # it has ended: whoever started it knows
+        if any(look.states & _STOPPED for look in (looks if starting else looks[:1])):
+            return True
+        if _DISK in looks[0].states or watched.excused():
+            if not silence.excused_said:
+                silence.excused_said = True
+                self._log.warning(
+                    "process-waits", process=watched.role, pid=silence.pid, reason="a slow disk?"
+                )
+            return False
+        if not starting:
+            return True
+        ticks = sum(look.ticks for look in looks)
+        if ticks != silence.ticks:
+            silence.ticks, silence.silent_s = ticks, 0.0
+            return False
+        return silence.silent_s >= START_SILENT_S
