@@ -12,6 +12,7 @@ import pytest
 from distributary.pipeline import (
     _catch_up,
     _intake,
+    _matching,
     _owner,
     _replies,
     _settle,
@@ -65,6 +66,10 @@ def test_every_promise_holds_where_everything_is_small(tmp_path, first, monkeypa
     """Limits that a short run never meets as shipped: the window, held events, turns, slices."""
     monkeypatch.setattr(_owner, "WINDOW_EVENTS", 12)
     monkeypatch.setattr(_owner, "SPILL_RECORDS", 4)
+    monkeypatch.setattr(_owner, "WINDOW_OUTCOMES", 2)
+    monkeypatch.setattr(_owner, "SPILL_OUTCOMES", 1)
+    monkeypatch.setattr(_owner, "SLICE_TASKS", 1)
+    monkeypatch.setattr(_matching, "SLICE_TASKS", 1)
     monkeypatch.setattr(_intake, "SLICE_RECORDS", 2)
     monkeypatch.setattr(_standing, "ROUTES_SAVED_EVERY_S", 0.3)
     monkeypatch.setattr(_settle, "UNPARK_COUNT", 2)
@@ -75,6 +80,8 @@ def test_every_promise_holds_where_everything_is_small(tmp_path, first, monkeypa
     monkeypatch.setattr(_catch_up, "WAKE_COUNT", 1)
     monkeypatch.setattr(_catch_up, "READERS_MAX", 1)
     monkeypatch.setattr(_catch_up, "CHUNKS_MAX", 1)
+    monkeypatch.setattr(_catch_up, "FINISHED_MAX", 1)
+    monkeypatch.setattr(_catch_up, "FINISHED_LEAST", 0)
     monkeypatch.setattr(_replies, "HELD_BYTES_MAX", 2 * _replies.TASK_BYTES)
     monkeypatch.setattr(_replies, "ROOM_COUNT", 1)
     monkeypatch.setattr(_slots, "ASKING_PER_ROUTE_MAX", 3)

@@ -32,6 +32,12 @@ of the loop's time. Those whose sink tells that it has room do not wait for it."
 READERS_MAX = 16
 """Open readers, each with a file or two: more lags than these share them, and search their place
 in the log again at each turn."""
+FINISHED_MAX = 100_000
+"""Finished matches above the marks of all lags together, about: each is remembered until its lag's
+mark has passed it, which costs some 180 bytes. One attempt that hangs for ten minutes must not make
+its route remember all that its sink took meanwhile."""
+FINISHED_LEAST = 16
+"""Finished matches that each lag may have above its mark, however many lags there are."""
 CHUNKS_MAX = 64
 """With more lags than these, one that rests keeps no chunk: 4 MiB in all."""
 
@@ -118,6 +124,7 @@ class CatchUp:
         self._refused: dict[str, dict[Name, None]] = {}  # those by sink
         self._moved: dict[Name, Lag] = {}  # whose durable row may be behind
         self._floors: dict[str, int] = {}
+        self._stuck: dict[Name, Lag] = {}  # with much that is finished above an open match
         self._over: dict[str, list[LagRow]] = {}  # ended, and perhaps to be met again
         self._over_until: list[tuple[int, Name]] = []
 
@@ -238,10 +245,27 @@ class CatchUp:
             if lag.start <= offset:
                 lag.finish(task)
                 self._moved[lag.name] = lag
+                if lag.finished_count > self._finished_max:
+                    self._stuck[lag.name] = lag
                 if lag.joined and lag.name in self._resting:
                     self._wake(lag.name)  # It may have ended.
                 return
         # The route was deleted meanwhile, and its lags with it.
+
+    @property
+    def _finished_max(self) -> int:
+        """Finished matches that one lag may have above its mark."""
+        return max(FINISHED_LEAST, FINISHED_MAX // max(len(self._lags), 1))
+
+    def stuck(self) -> list[Task]:
+        """Open matches that must become rows, so that what is finished behind them is passed."""
+        found: list[Task] = []
+        stuck, self._stuck = self._stuck, {}
+        for lag in stuck.values():
+            lag.floor()
+            if lag.finished_count > self._finished_max:
+                found += lag.open_before(max(lag.finished_count // 2, 1))
+        return found
 
     # -- ending -------------------------------------------------------------------------------
 
@@ -257,6 +281,7 @@ class CatchUp:
             self._wake(name)
         self._turns.pop(name, None)
         self._moved.pop(name, None)
+        self._stuck.pop(name, None)
         del self._lags[name]
         lags = self.by_route[lag.route]
         lags.remove(lag)

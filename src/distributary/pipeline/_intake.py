@@ -22,7 +22,11 @@ class Taker(Protocol):
         ...
 
     def take(self, logged: Logged) -> bool:
-        """Take the next record; False where that cost as much as a slice."""
+        """Take the next record; False where that cost as much as a slice, or is not over."""
+        ...
+
+    def take_rest(self) -> bool:
+        """A slice begins: go on with the record that was taken last; False where there is more."""
         ...
 
     def pass_hole(self, to_offset: int) -> None:
@@ -96,6 +100,12 @@ class Intake:
         """Take records until there are none, a lane asks for patience, or the slice is over."""
         taker = self._taker
         try:
+            if not taker.offer_held():
+                self._pause()
+                return
+            if not taker.take_rest():
+                self.go_on()
+                return
             for _ in range(SLICE_RECORDS):
                 if not taker.offer_held():
                     self._pause()

@@ -153,6 +153,20 @@ class Lag:
         """The lowest record that it still needs."""
         return self._tracker.mark().offset
 
+    @property
+    def finished_count(self) -> int:
+        """Finished matches that the lag would ask about again after a crash: none below its mark.
+
+        Some of those below are counted until ``floor`` is asked.
+        """
+        return self._tracker.finished_count
+
+    def open_before(self, finished_count: int) -> list[Task]:
+        """Matches handed over that keep the mark from passing *finished_count* finished ones."""
+        # What is not handed over yet is no row's: it may still end with the lag.
+        end = self._next - 1 if self._tasks else self._next
+        return self._tracker.open_before(finished_count, end)
+
     def _record_bytes(self, mark: int) -> bytes:
         # The route as it stood at the mark: changes between the mark and the reading position
         # are read again after a restart, since their records lie there.

@@ -5,7 +5,7 @@ that keep it correct are DESIGN's "Rules that keep it correct"; where one is at 
 names it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from distributary.errors import DistributaryError, StoreError
 from distributary.flow import Attempt, Kind, Leg, Logged, Origin, RouteRecord, Task, encode_route
@@ -14,7 +14,7 @@ from distributary.pipeline._catch_up import CatchUp
 from distributary.pipeline._hand_out import HandOut
 from distributary.pipeline._intake import Intake
 from distributary.pipeline._ledger import Forgettable, Ledger, Point
-from distributary.pipeline._matching import Matching
+from distributary.pipeline._matching import SLICE_TASKS, Matching
 from distributary.pipeline._patience import PAUSE_S
 from distributary.pipeline._settle import Settle, waits_for_slot
 from distributary.pipeline._slots import Slots, claims
@@ -29,6 +29,12 @@ WINDOW_EVENTS = 100_000
 matches move to the retry store."""
 SPILL_RECORDS = WINDOW_EVENTS // 10
 """Records from the cursor on whose matches are moved at once."""
+WINDOW_OUTCOMES = 100_000
+"""Most finished matches above the cursor (DESIGN rule 1): each is remembered until the cursor has
+passed it, some 180 bytes of memory and 60 of the journal. A record holds up to 1,000 events, so
+bounding the records does not bound these."""
+SPILL_OUTCOMES = WINDOW_OUTCOMES // 10
+"""Finished matches that the cursor is made to pass at once: as many a second as ten looks make."""
 
 
 class Owner:
@@ -48,6 +54,8 @@ class Owner:
         mark = around.journal.state.mark
         self._live = mark.offset
         self._tracker = Tracker(mark)
+        self._rest: Iterator[Task] | None = None  # of the last record: matches not made yet
+        self._slice_left = SLICE_TASKS
         self._advancing = False
         self._blind = False
         self._stopped = False
@@ -173,11 +181,36 @@ class Owner:
             self._note_hole(offset)
         begun = self._change(self._follower.pass_record(logged), offset)
         tasks = [] if logged.kind == Kind.ROUTE else self._matching.tasks(logged)
-        self._tracker.take(offset, logged.checksum, tasks)
         self._live = offset + 1
-        for task in tasks:
+        if isinstance(tasks, list):
+            self._tracker.take(offset, logged.checksum, tasks)
+            for task in tasks:
+                self._hand_out.take(task)
+            self._slice_left -= len(tasks)
+            return self._slice_left > 0 and not begun
+        self._tracker.begin(offset, logged.checksum)
+        self._rest = tasks
+        return self._take_rest()
+
+    def take_rest(self) -> bool:
+        """A slice begins: go on with the record that was taken last; False where there is more."""
+        self._slice_left = SLICE_TASKS
+        return self._rest is None or self._take_rest()
+
+    def _take_rest(self) -> bool:
+        """Take matches of the last record until the slice is over or a lane needs patience."""
+        rest = self._rest
+        assert rest is not None
+        while self._slice_left > 0 and not self._hand_out.holds_back:
+            task = next(rest, None)
+            if task is None:
+                self._rest = None
+                self._tracker.complete()
+                return True
+            self._tracker.add(task)
             self._hand_out.take(task)
-        return not begun
+            self._slice_left -= 1
+        return False
 
     def _change(self, changes: Sequence[RouteRecord], offset: int) -> bool:
         """Routes changed at *offset*; True where one of them begins in the past."""
@@ -247,7 +280,8 @@ class Owner:
         self._ledger.end_lag(name)
 
     def _may_join(self, route: str) -> bool:
-        return self._hand_out.may_join(route)
+        # What is left of a record is judged by the lags that stand when it is made.
+        return self._rest is None and self._hand_out.may_join(route)
 
     def offer_held(self) -> bool:
         """Hand out what is held back; False where its lane is worth a moment's patience."""
@@ -315,14 +349,23 @@ class Owner:
             return
         if self._failed:
             return
-        if self._live - self._ledger.durable_mark.offset > WINDOW_EVENTS:
-            for waiting in self._tracker.open_below(self._tracker.mark().offset + SPILL_RECORDS):
-                self._settle.spill(waiting)
+        self._spill()
         self._standing.save_routes(self._live)
         self._settle.tick()
         self._around.attempts.flush()
         self._standing.post(self._live)
         self._ledger.moved()
+
+    def _spill(self) -> None:
+        """Matches that have held the cursor, or a lag's mark, for long become rows."""
+        mark = self._tracker.mark()
+        waiting: list[Task] = []
+        if self._live - self._ledger.durable_mark.offset > WINDOW_EVENTS:
+            waiting = self._tracker.open_below(mark.offset + SPILL_RECORDS)
+        elif self._tracker.finished_count > WINDOW_OUTCOMES:
+            waiting = self._tracker.open_before(SPILL_OUTCOMES, self._live)
+        for task in [*waiting, *self._catch_up.stuck()]:
+            self._settle.spill(task)
 
     def _look_at_targets(self) -> None:
         """What is known stays good enough while the store cannot be read."""

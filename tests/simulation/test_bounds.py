@@ -1,0 +1,157 @@
+"""What one sink can make its owner hold is bounded: outcomes, rows, matches of one record."""
+
+import pytest
+
+from distributary.deliver import Limits
+from distributary.flow import Task
+from distributary.outcome import _journal
+from distributary.pipeline import _catch_up, _intake, _matching, _owner
+from distributary.policy import DeliveryPolicy
+from distributary.testing.scripted_transport import Step
+from distributary.testing.simulation import answers, hangs
+
+FAST, SLOW = "http://fast.example/", "http://slow.example/"
+PATIENT = DeliveryPolicy(timeout_s=600.0)
+"""A sink that hangs holds each attempt for ten minutes."""
+
+
+@pytest.fixture
+def roomy(make_partition, monkeypatch):
+    """A partition with lanes of the usual size, and small bounds of what is remembered."""
+    monkeypatch.setattr(_journal, "COMPACT_BYTES", 16 * 1024)
+    monkeypatch.setattr(_owner, "WINDOW_OUTCOMES", 500, raising=False)
+    monkeypatch.setattr(_owner, "SPILL_OUTCOMES", 250, raising=False)
+    monkeypatch.setattr(_catch_up, "FINISHED_MAX", 500, raising=False)
+    return make_partition(limits=Limits())
+
+
+def most_remembered(partition, seconds):
+    """Let *seconds* pass; the most outcomes that the journal held meanwhile."""
+    most = 0
+    for _ in range(int(seconds * 10)):
+        partition.advance(0.1)
+        most = max(most, len(partition._life.journal.state.done))
+    return most
+
+
+def test_batches_behind_an_attempt_that_hangs_are_not_remembered_without_bound(roomy):
+    """A record holds a hundred outcomes of others: what counts is outcomes, not records."""
+    roomy.put_route("slow", SLOW, types=["s"], policy=PATIENT)
+    roomy.put_route("fast", FAST)
+    roomy.sinks[SLOW] = hangs
+    roomy.start()
+    roomy.publish("s")
+    most = 0
+    for _ in range(60):
+        roomy.publish(*["f"] * 100)
+        most = max(most, most_remembered(roomy, 0.2))
+    sent = [uri for _, _, uri in roomy.sends]
+    assert (sent.count(FAST), sent.count(SLOW)) == (6_001, 1)  # the others go on
+    assert most < 2_000
+    roomy.crash()
+    roomy.start()
+    roomy.rest()
+
+
+def test_a_backfill_behind_an_attempt_that_hangs_is_not_remembered_without_bound(roomy):
+    """The attempt becomes a row; the lag's mark, and the journal, follow what is done."""
+    hung = []
+
+    def first_hangs(chance):
+        hung.append(1)
+        return hangs(chance) if len(hung) == 1 else Step(answers()(chance).answer, 0.005)
+
+    roomy.sinks[FAST] = first_hangs
+    for _ in range(60):
+        roomy.publish(*["f"] * 100)
+    roomy.put_route("replayed", FAST, policy=PATIENT, begin_ms=0)
+    roomy.start()
+    assert most_remembered(roomy, 30.0) < 2_000
+    assert len(roomy.sends) == 6_000
+    assert list(roomy.store.kept_rows) == [(0, 0, "replayed")]
+    assert not roomy.store.kept_lags  # it has joined: the row alone is left
+    roomy.crash()
+    roomy.start()
+    roomy.rest()
+
+
+def test_a_lag_that_is_stuck_again_and_again_keeps_each_match_once(roomy):
+    """Rows that were made for the sake of its mark are delivered once each, also after a crash."""
+    roomy.sinks[FAST] = lambda chance: (
+        hangs(chance) if chance.random() < 0.02 else answers()(chance)
+    )
+    for _ in range(30):
+        roomy.publish(*["f"] * 100)
+    roomy.put_route("replayed", FAST, policy=DeliveryPolicy(retry=5, timeout_s=20.0), begin_ms=0)
+    roomy.start()
+    for _ in range(5):
+        roomy.advance(1.5)
+        roomy.crash()
+        roomy.start()
+    roomy.rest()
+
+
+# -- the matches of one record ------------------------------------------------------------------
+
+
+def count_made(monkeypatch):
+    """Matches that were made in each turn of the intake."""
+    made, turns = [0], []
+
+    def make(*arguments):
+        made[0] += 1
+        return Task(*arguments)
+
+    def pump(intake):
+        before = made[0]
+        whole(intake)
+        turns.append(made[0] - before)
+
+    whole = _intake.Intake._pump
+    monkeypatch.setattr(_matching, "Task", make)
+    monkeypatch.setattr(_intake.Intake, "_pump", pump)
+    return turns
+
+
+def test_a_batch_that_many_routes_see_is_taken_in_slices(make_partition, monkeypatch):
+    """Other sinks and timers get their turn meanwhile, and few of its matches stand in memory."""
+    partition = make_partition(limits=Limits())
+    for number in range(60):
+        partition.put_route(f"r{number}", f"http://sink-{number}.example/")
+    partition.start()
+    turns = count_made(monkeypatch)
+    partition.publish(*["t"] * 100)
+    partition.advance(0.1)
+    assert sum(turns) == 6_000
+    assert max(turns) <= 1_000
+    partition.rest()
+
+
+def test_one_event_that_many_routes_see_is_taken_in_slices(make_partition, monkeypatch):
+    """As a batch is."""
+    partition = make_partition(limits=Limits())
+    for number in range(2_000):
+        partition.put_route(f"r{number}", f"http://sink-{number % 50}.example/")
+    partition.start()
+    partition.advance(5.0)
+    turns = count_made(monkeypatch)
+    partition.publish("t")
+    partition.advance(0.1)
+    assert sum(turns) == 2_000
+    assert max(turns) <= 1_000
+    partition.rest()
+
+
+def test_a_crash_amid_a_batch_loses_and_repeats_nothing_that_is_durable(make_partition):
+    """The cursor waits for all matches of the record, those that were not made yet included."""
+    partition = make_partition()  # Lanes so small that the batch waits for them.
+    for number in range(30):
+        partition.put_route(f"r{number}", f"http://sink-{number % 3}.example/")
+    partition.start()
+    partition.publish(*["t"] * 40)
+    for _ in range(12):
+        partition.advance(0.05)
+        partition.crash()
+        partition.start()
+        assert partition.cursor <= 31
+    partition.rest()
