@@ -1,5 +1,6 @@
 """What keeps a server from starting: exit code 1 within seconds, and a message that helps."""
 
+import contextlib
 import json
 import os
 import socket
@@ -11,7 +12,13 @@ from pathlib import Path
 import pytest
 
 from distributary.log import lock
-from distributary.testing.running_server import clean_environ, free_port
+from distributary.testing.running_server import (
+    Role,
+    RunningServer,
+    clean_environ,
+    free_port,
+    wait_until,
+)
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
@@ -173,3 +180,22 @@ def test_settings_out_of_range(tmp_path: Path, flags: Sequence[str], says: str) 
     assert says in ended.stderr
     assert "Traceback" not in ended.stderr
     assert not (tmp_path / "data").exists()
+
+
+@contextlib.contextmanager
+def _starting(data_dir: Path) -> Iterator[RunningServer]:
+    server = RunningServer(data_dir)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill_all()
+
+
+def test_a_stop_during_the_start_is_prompt_and_says_so(tmp_path: Path) -> None:
+    """The start of Spark, which answers no signal, is not waited for; each line is JSON."""
+    with _starting(tmp_path / "data") as server:
+        wait_until(lambda: bool(server.processes(Role.JVM)), HANG_S, "the JVM is starting")
+        assert server.stop() == 0
+        lines = [json.loads(line) for line in server.log.read_text().splitlines()]
+    assert [line["event"] for line in lines] == ["serving", "stopping", "stopped"]

@@ -6,9 +6,10 @@ appends route records through the ingest process (``_route_wire``), and the pipe
 ingest appended.
 """
 
+from distributary.app._early import end_when_asked
 from distributary.settings import Settings
 
-__all__ = ["serve"]
+__all__ = ["end_when_asked", "serve"]
 
 
 def serve(settings: Settings) -> int:

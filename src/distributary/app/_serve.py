@@ -28,6 +28,7 @@ from distributary.app._amqp import AmqpApi, listen_for_amqp
 from distributary.app._banner import print_banner
 from distributary.app._children import Child
 from distributary.app._due import Due
+from distributary.app._early import say
 from distributary.app._ends import EXIT_CANNOT_RUN, EXIT_DISK_FULL
 from distributary.app._health import Health
 from distributary.app._knative import Knative
@@ -83,7 +84,7 @@ def serve(settings: Settings) -> int:
         finally:
             server.release()
     except DistributaryError as error:
-        print(f"distributary: {error}", file=sys.stderr)  # noqa: T201 - perhaps before logging
+        say(settings.log_format, "error", "cannot-start", str(error))
         return EXIT_FAILED
 
 

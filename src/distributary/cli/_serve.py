@@ -54,6 +54,7 @@ def command() -> Callable[..., None]:
         # Spark and what hangs on it load in seconds; no other command needs them.
         from distributary import app  # noqa: PLC0415 - see above
 
+        app.end_when_asked(chosen.log_format)
         raise typer.Exit(app.serve(chosen))
 
     parameters = [_parameter("config", "--config", "FILE", "TOML file of settings.", "")]
