@@ -20,7 +20,10 @@ from distributary.resource import api_subscription as subscription
 
 _RESERVED_SUBJECTS: Final = "|".join(NATS_RESERVED).replace("$", r"\$")
 
-_SHOWN: Final = "They are shown to whoever can read the subscription."
+_SHOWN: Final = (
+    "They are shown to whoever can read the subscription, but for"
+    " [secret ones](../how-to/sink-credentials.md#headers-and-properties)."
+)
 
 _HEADERS_SCHEMA: Final[Schema] = {
     "type": "object",

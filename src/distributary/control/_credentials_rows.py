@@ -1,4 +1,4 @@
-"""The table of sealed credentials: written with the resource, renewed by the refresher.
+"""The table of sealed secrets: written with the resource, renewed by the refresher.
 
 Called by ``Store`` (in its own transaction) and by ``Refresher``. A renewal needs no route record
 and no revision: it gets a number of its own, which readers see in the row that they look at
@@ -14,19 +14,21 @@ from sqlalchemy.engine import Connection
 
 from distributary.control import _engine, _tables
 from distributary.control._credentials_batch import CredentialChanges
-from distributary.control._credentials_sealed import Sealer
+from distributary.control._credentials_sealed import Sealed, Sealer
 from distributary.errors import StoreError
 from distributary.resource import Credential
 
 RESEALED_MAX: Final = 256
-"""Credentials that one transaction seals anew; it holds the store for some milliseconds."""
+"""Rows of secrets that one transaction seals anew; it holds the store for some milliseconds."""
 
 _c = _tables.credential
 _g = _tables.generation
 _t = _tables.api_subscription
 
-_HELD = sa.select(_t.c.id, _c.c.uid, _c.c.revision, _c.c.sealed).join_from(
-    _c, _t, _c.c.uid == _t.c.uid
+_HELD = (
+    sa.select(_t.c.id, _c.c.uid, _c.c.revision, _c.c.sealed)
+    .join_from(_c, _t, _c.c.uid == _t.c.uid)
+    .where(_c.c.sealed != b"")
 )
 
 
@@ -46,11 +48,12 @@ class Held(NamedTuple):
     sealed: bytes
 
 
-def read_stored(connection: Connection, ids: Iterable[str]) -> dict[str, bytes]:
-    """Sealed credentials of the subscriptions with these ids, by uid."""
-    query = sa.select(_c.c.uid, _c.c.sealed).join_from(_t, _c, _t.c.uid == _c.c.uid)
+def read_stored(connection: Connection, ids: Iterable[str]) -> dict[str, Sealed]:
+    """Sealed secrets of the subscriptions with these ids, by uid."""
+    query = sa.select(_c.c.uid, _c.c.sealed, _c.c.settings)
+    query = query.join_from(_t, _c, _t.c.uid == _c.c.uid)
     rows = connection.execute(query.where(_t.c.id.in_(ids), _t.c.state == _tables.LIVE))
-    return {row.uid: row.sealed for row in rows}
+    return {row.uid: Sealed(row.sealed, row.settings) for row in rows}
 
 
 def write_credentials(connection: Connection, changes: CredentialChanges) -> None:
@@ -134,7 +137,7 @@ class CredentialRows:
                 sa.select(_g.c.credential_seq).with_for_update()
             ).scalar_one()
             row = connection.execute(sa.select(_c.c.sealed).where(_c.c.uid == uid)).one_or_none()
-            if row is None:
+            if row is None or not row.sealed:
                 return False
             stands = self._sealer.open(uid, row.sealed)
             if (stands.refresh_token, stands.refresh_token_endpoint) != (
@@ -165,17 +168,19 @@ class CredentialRows:
         Raises:
             StoreError: Nothing was changed.
         """
-        query = sa.select(_c.c.uid, _c.c.sealed).where(_c.c.uid > after_uid).order_by(_c.c.uid)
+        query = sa.select(_c.c.uid, _c.c.sealed, _c.c.settings)
+        query = query.where(_c.c.uid > after_uid).order_by(_c.c.uid)
         count = 0
         with _engine.guard(), self._writer.begin() as connection:
             rows = connection.execute(query.limit(RESEALED_MAX)).all()
-            for uid, sealed in rows:
-                if not self._sealer.outdated(sealed):
-                    continue
+            for uid, *sealed in rows:
                 try:
-                    anew = self._sealer.seal(uid, self._sealer.open(uid, sealed))
+                    anew = self._sealer.reseal(uid, Sealed(*sealed))
                 except StoreError:
                     continue
-                connection.execute(sa.update(_c).where(_c.c.uid == uid).values(sealed=anew))
+                if anew is None:
+                    continue
+                values = {"sealed": anew.credential, "settings": anew.settings}
+                connection.execute(sa.update(_c).where(_c.c.uid == uid).values(**values))
                 count += 1
         return count, rows[-1].uid if len(rows) == RESEALED_MAX else None

@@ -5,13 +5,20 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from distributary.control import _engine, _tables
-from distributary.control._credentials_sealed import Sealer, sealer_beside
+from distributary.control._credentials_sealed import Sealed, Sealer, sealer_beside
 from distributary.control._route_settings import RouteSettings, decode_settings
 from distributary.control._store import check_version
 from distributary.errors import StoreError
 from distributary.policy import parse_duration_s
 from distributary.resource import Credential, SubscriptionSpec
-from distributary.resource.api_subscription import CREDENTIAL_MEMBERS, restore
+from distributary.resource.api_subscription import (
+    CREDENTIAL_MEMBERS,
+    SecretSettings,
+    has_masks,
+    put_back,
+    restore,
+    sink_origin,
+)
 
 _t = _tables.api_subscription
 _g = _tables.generation
@@ -22,7 +29,7 @@ _NEWEST = sa.select(_g.c.seq, _g.c.trimmed_through, _g.c.credential_seq)
 
 # One statement: a credential that is read with its resource belongs to that revision.
 _RESOURCES = sa.select(
-    _t.c.uid, _t.c.id, _t.c.revision, _t.c.state, _t.c.spec_json, _c.c.sealed
+    _t.c.uid, _t.c.id, _t.c.revision, _t.c.state, _t.c.spec_json, _c.c.sealed, _c.c.settings
 ).join_from(_t, _c, sa.and_(_t.c.uid == _c.c.uid, _t.c.revision == _c.c.revision), isouter=True)
 
 _ROUTES = sa.select(_k.c.uid, _k.c.revision, _k.c.state, _k.c.settings_json)
@@ -89,7 +96,7 @@ class Directory:
         self._seq = -1
         self._credential_seq = 0
         self._listed: dict[str, Listed | ListedRoute | _Unread | _UnreadRoute] = {}
-        self._sealed: dict[str, bytes] = {}
+        self._sealed: dict[str, Sealed] = {}
         self._renewed: set[str] = set()
         self._changed: set[str] = set()
         with _engine.guard(), self._engine.connect() as connection:
@@ -148,7 +155,7 @@ class Directory:
                 self._listed[uid] = _UnreadRoute(revision, settings_json)
             else:
                 self._listed.pop(uid, None)
-        for uid, id_, revision, state, realized, sealed in rows:
+        for uid, id_, revision, state, realized, sealed, settings in rows:
             self._changed.add(uid)
             if state == _tables.LIVE:
                 self._listed[uid] = _Unread(id_, revision, realized)
@@ -157,14 +164,14 @@ class Directory:
             if sealed is None:
                 self._sealed.pop(uid, None)
             else:
-                self._sealed[uid] = sealed
+                self._sealed[uid] = Sealed(sealed, settings)
 
     def _read_renewed(self, connection: sa.Connection) -> None:
         """What was sealed anew without a change of its resource."""
-        query = sa.select(_c.c.uid, _c.c.revision, _c.c.sealed)
-        for uid, revision, sealed in connection.execute(
-            query.where(_c.c.seq > self._credential_seq)
-        ):
+        query = sa.select(_c.c.uid, _c.c.revision, _c.c.sealed, _c.c.settings)
+        query = query.where(_c.c.seq > self._credential_seq)
+        for uid, revision, *secrets in connection.execute(query):
+            sealed = Sealed(*secrets)
             listed = self._listed.get(uid)
             # One of a revision that was not read yet comes with that revision.
             if listed is None or listed.revision != revision or self._sealed.get(uid) == sealed:
@@ -186,18 +193,46 @@ class Directory:
         """The credential for the sink of the resource *uid*; None: it has none.
 
         Raises:
-            StoreError: It cannot be opened, or is not there although the resource has one. Do
-                not deliver without it. The message says what to do.
+            StoreError: It cannot be opened, is not there although the resource has one, or was
+                given for another sink. Do not deliver without it. The message says what to do.
         """
-        sealed = self._sealed.get(uid)
-        if sealed is not None:
-            return self._sealer.open(uid, sealed)
+        sealed = self._sealed.get(uid, Sealed()).credential
         listed = self.get(uid)
-        if isinstance(listed, Listed) and _has_credential(listed.spec):
+        if not isinstance(listed, Listed):
+            return None
+        if sealed:
+            credential = self._sealer.open(uid, sealed)
+            # Without an origin it was sealed before there were any, in one row with this sink.
+            if credential.origin is None or credential.origin.covers(
+                sink_origin(listed.spec.to_json())
+            ):
+                return credential
+            raise StoreError(
+                "the stored credential is for another sink: send the subscription with its"
+                " secrets again"
+            )
+        if _has_credential(listed.spec):
             raise StoreError(
                 "the stored credential is missing: send the subscription with its secrets again"
             )
         return None
+
+    def spec(self, uid: str) -> SubscriptionSpec:
+        """The spec of the subscription *uid*, which stands, with its secret settings in place.
+
+        Raises:
+            StoreError: As ``credential``, of the secret settings.
+        """
+        listed = self.get(uid)
+        assert isinstance(listed, Listed)
+        if not has_masks(listed.spec.realized):
+            return listed.spec
+        sealed = self._sealed.get(uid, Sealed()).settings
+        secrets = self._sealer.open_settings(uid, sealed) if sealed else SecretSettings()
+        try:
+            return restore(put_back(listed.spec.realized, secrets), parse_duration_s)
+        except ValueError as error:
+            raise StoreError(f"{error}: send the subscription with its secrets again") from None
 
     def revision(self, uid: str) -> int | None:
         """Revision of the resource of the route *uid*; None where there is none, or not yet."""

@@ -17,6 +17,9 @@ BUSY_TIMEOUT_MS: Final = 5000
 with a database shell may hold one open."""
 
 
+_TO_BE_SCRUBBED: Final = 1
+"""Value of SQLite's ``user_version``, which nothing else uses, while a file is to be scrubbed."""
+
 _turns: Final[dict[str, threading.Lock]] = {}
 """By URL: whose turn it is to write. Two threads that met at SQLite's own lock would sleep and
 look again, up to 100 ms at a time."""
@@ -75,6 +78,34 @@ def open_reader(url: sa.URL) -> Engine:
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "connect", _prepare_sqlite_reader)
     return engine
+
+
+def ask_for_scrubbing(connection: Connection) -> None:
+    """Note in the transaction of *connection* that the file holds what nobody shall read there."""
+    connection.exec_driver_sql(f"PRAGMA user_version = {_TO_BE_SCRUBBED}")
+
+
+def scrubbed(engine: Engine) -> bool:
+    """Rewrite the file and empty its write-ahead log, where ``ask_for_scrubbing`` was called.
+
+    Returns:
+        False where somebody else has it open: then the log could not be emptied.
+
+    Raises:
+        sqlite3.Error: It could not be done now.
+    """
+    raw = engine.raw_connection()
+    try:
+        cursor = raw.cursor()
+        if cursor.execute("PRAGMA user_version").fetchone() != (_TO_BE_SCRUBBED,):
+            return True
+        cursor.execute("VACUUM")
+        busy = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        if not busy:
+            cursor.execute("PRAGMA user_version = 0")
+        return not busy
+    finally:
+        raw.close()
 
 
 @contextmanager

@@ -31,6 +31,7 @@ from distributary.control._stored import (
     Put,
     StoredSubscription,
 )
+from distributary.control._upgrade import bring_up, scrub
 from distributary.errors import DistributaryError, NotFoundError, StoreError
 
 SUBSCRIPTIONS_MAX: Final = 200_000
@@ -87,7 +88,8 @@ class Store:
         self._trimmed_at = 0
         self._writer = _engine.open_writer(url)
         with _engine.guard(), self._writer.begin() as connection:
-            prepare(connection)
+            prepare(connection, self._sealer)
+        scrub(self._writer)
         # That a record was appended may be forgotten: it is appended again, which changes nothing.
         self._noter = _engine.open_writer(url, durable=False)
         self._reader = _engine.open_reader(url)
@@ -210,28 +212,25 @@ def _shown(row: Iterable[Any]) -> StoredSubscription:
     return StoredSubscription._make((*members, spec_json.encode()))
 
 
-def prepare(connection: Connection) -> None:
-    """Make the tables where they are missing.
+def prepare(connection: Connection, sealer: Sealer) -> None:
+    """Make the tables where they are missing, and bring up those of an older version.
+
+    Args:
+        connection: In a transaction.
+        sealer: For what an older version has not sealed.
 
     Raises:
-        StoreError: A newer version wrote the store.
+        StoreError: A newer version wrote the store; or there is no key to seal with.
     """
     _tables.schema.create(connection, checkfirst=True)
     version = connection.execute(sa.select(_tables.schema.c.version)).scalar()
     check_version(version or _tables.SCHEMA_VERSION)
     _tables.metadata.create_all(connection)
     if version is not None and version < _tables.SCHEMA_VERSION:
-        _bring_up(connection, version)
+        bring_up(connection, version, sealer)
     if version is None:
         connection.execute(sa.insert(_tables.schema).values(version=_tables.SCHEMA_VERSION))
         connection.execute(sa.insert(_g).values(id=1, seq=0, live_count=0, trimmed_through=0))
-
-
-def _bring_up(connection: Connection, version: int) -> None:
-    for newer in range(version + 1, _tables.SCHEMA_VERSION + 1):
-        for statement in _tables.ADDED_COLUMNS.get(newer, ()):
-            connection.exec_driver_sql(statement)
-    connection.execute(sa.update(_tables.schema).values(version=_tables.SCHEMA_VERSION))
 
 
 def check_version(version: int) -> None:

@@ -4,21 +4,23 @@ from typing import Final
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 """Raised by every change that an older version could not read, or would misunderstand.
 
 ==  ==========================================================================================
 1   the first
 2   credentials: an older version would deliver without them
 3   objects of the Kubernetes API: an older version would not deliver what their routes match
+4   secret settings are sealed: an older version would send masks in their place
 ==  ==========================================================================================
 """
 
-ADDED_COLUMNS: Final[dict[int, tuple[str, ...]]] = {
-    2: ("ALTER TABLE generation ADD COLUMN credential_seq BIGINT NOT NULL DEFAULT 0",),
+ADDED_COLUMNS: Final[dict[int, tuple[tuple[str, str, str], ...]]] = {
+    2: (("generation", "credential_seq", "BIGINT NOT NULL DEFAULT 0"),),
+    4: (("credential", "settings", "BLOB"),),
 }
-"""What a store of an older version needs beside the tables that it lacks, by the version that
-brought it; carried out in one transaction, in order, when the store is opened."""
+"""What a store of an older version needs beside the tables that it lacks (table, column, type), by
+the version that brought it; added in one transaction, in order, when the store is opened."""
 
 metadata = sa.MetaData()
 
@@ -112,9 +114,12 @@ credential = sa.Table(
     sa.Column("revision", sa.Integer, nullable=False),
     # Number of the change of credentials that wrote the row.
     sa.Column("seq", sa.BigInteger, nullable=False, index=True),
+    # The credential; empty where only settings are secret.
     sa.Column("sealed", sa.LargeBinary, nullable=False),
+    # Secret settings: values that stand as masks in ``api_subscription.spec_json``.
+    sa.Column("settings", sa.LargeBinary),
 )
-"""Sealed credentials: a row for each live subscription that has one, and nothing of the past."""
+"""Sealed secrets: a row for each live subscription that has any, and nothing of the past."""
 
 route_target = sa.Table(
     "route_target",

@@ -22,7 +22,8 @@ class FailingRoute(msgspec.Struct, frozen=True, kw_only=True):
         last_ms: Of the last one.
         count: Failed attempts since the last delivery, from 1.
         reason: The short reason of the last one (``status-503``, ``timeout``...).
-        dest: URI of the destination that failed: the sink, the reply's, or the dead letter sink.
+        dest: URI of the destination that failed: the sink, the reply's, or the dead letter sink;
+            without its query (``shown_uri``).
     """
 
     route: str

@@ -82,7 +82,7 @@ class Failure:
 
     Attributes:
         reason: A short reason for people and logs.
-        dest: URI of the destination that failed.
+        dest: URI of the destination that failed, without its query (``shown_uri``).
         code: Status of the last answer; None where no answer came (never invented).
         data: Base64 of at most 1,024 bytes of the last answer's body; None where none came.
     """

@@ -5,16 +5,18 @@ import base64
 from distributary.event import Event
 from distributary.outcome import Failure
 from distributary.policy import Acknowledgement, Answer, Reply
+from distributary.resource import shown_uri
 
 ERROR_DATA_BYTES_MAX = 1024
 """Bytes of the failing answer's body that are kept, cut before encoding (decision 16)."""
 
 
 def failure_of(answer: Answer, reason: str, dest: str) -> Failure:
-    """Why a delivery to *dest* failed.
+    """Why a delivery to the URI *dest* failed; it is noted as everybody may see it.
 
     The code is absent where no answer came; a status is never invented (decision 13).
     """
+    dest = shown_uri(dest)
     if isinstance(answer, Reply):
         data = base64.b64encode(answer.body[:ERROR_DATA_BYTES_MAX]).decode() or None
         return Failure(reason, dest, answer.status, data)
@@ -34,7 +36,8 @@ def dead_letter_event(event: Event, failure: Failure) -> Event:
         for name, value in event.attributes.items()
         if name not in {"knativeerrordest", "knativeerrorcode", "knativeerrordata"}
     }
-    attributes["knativeerrordest"] = failure.dest
+    # Rows of an older version have all of the URI.
+    attributes["knativeerrordest"] = shown_uri(failure.dest)
     if failure.code is not None:
         attributes["knativeerrorcode"] = failure.code
     if failure.data is not None:

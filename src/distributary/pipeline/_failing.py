@@ -11,6 +11,7 @@ from distributary.errors import StoreError
 from distributary.outcome import FailingRoute, read_failing, write_failing
 from distributary.pipeline._surroundings import Surroundings
 from distributary.policy import Decision, Verdict
+from distributary.resource import shown_uri
 
 FAILURES_MIN: Final = 3
 """So many failed attempts in a row are told: one or two are a restart of the sink."""
@@ -53,7 +54,7 @@ class Failing:
         for row in read_failing(self._path):
             trouble = self._troubles[row.route] = _Trouble(row.since_ms)
             trouble.last_ms, trouble.count = row.last_ms, row.count
-            trouble.reason, trouble.dest = row.reason, row.dest
+            trouble.reason, trouble.dest = row.reason, shown_uri(row.dest)
             self._told.append(row)
 
     @property
@@ -84,7 +85,7 @@ class Failing:
             self._troubles.move_to_end(route)
         trouble.last_ms = now_ms
         trouble.reason = reason
-        trouble.dest = dest
+        trouble.dest = shown_uri(dest)
         return trouble
 
     def delivered(self, route: str) -> None:

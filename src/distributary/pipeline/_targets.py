@@ -118,9 +118,18 @@ class DirectoryTargets:
         if isinstance(listed, ListedRoute):
             return _route_target(listed)
         try:
-            target = _target(route, listed, self._directory.credential(route))
+            spec = self._directory.spec(route)
         except StoreError as error:
-            return self._unusable(_target(route, listed, None), str(error), route)
+            # Its dead letters would go out with masks in place of their own secrets.
+            target = self._unusable(_target(route, listed, listed.spec, None), str(error), route)
+            dead = target.dead_letter and dataclasses.replace(
+                target.dead_letter, unusable=target.sink.unusable
+            )
+            return dataclasses.replace(target, dead_letter=dead)
+        try:
+            target = _target(route, listed, spec, self._directory.credential(route))
+        except StoreError as error:
+            return self._unusable(_target(route, listed, spec, None), str(error), route)
         absent = PROTOCOLS_ABSENT.get(listed.spec.protocol)
         return target if absent is None else self._unusable(target, absent, route)
 
@@ -184,8 +193,9 @@ def _endpoint(
     )
 
 
-def _target(route: str, listed: Listed, credential: Credential | None) -> RouteTarget:
-    spec = listed.spec
+def _target(
+    route: str, listed: Listed, spec: SubscriptionSpec, credential: Credential | None
+) -> RouteTarget:
     dead = spec.delivery.dead_letter
     sink = _destination(spec, route)
     return RouteTarget(

@@ -25,6 +25,7 @@ from distributary.resource._credential import (
 )
 from distributary.resource._faults import FAULTS_MAX, Faults
 from distributary.resource._json import JSON_DEPTH_MAX, RESOURCE_BYTES_MAX, decode_json
+from distributary.resource._origins import Origin, origin_of
 from distributary.resource._places import (
     AMQP_ADDRESS_BYTES_MAX,
     KAFKA_TOPIC_CHARS_MAX,
@@ -46,6 +47,7 @@ from distributary.resource._uri import (
     URI_CHARS_MAX,
     SinkUri,
     broker_uri,
+    shown_uri,
 )
 from distributary.resource.api_subscription import (
     ConfigSpec,
@@ -88,6 +90,7 @@ __all__ = [
     "KafkaSettings",
     "MqttSettings",
     "NatsSettings",
+    "Origin",
     "Rules",
     "SinkRule",
     "SinkUri",
@@ -96,4 +99,6 @@ __all__ = [
     "broker_uri",
     "certificates_in",
     "decode_json",
+    "origin_of",
+    "shown_uri",
 ]

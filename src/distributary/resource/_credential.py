@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
+from distributary.resource._origins import Origin
+
 CredentialType = Literal["PLAIN", "ACCESSTOKEN", "REFRESHTOKEN"]
 
 CREDENTIAL_TYPES: Final[tuple[CredentialType, ...]] = get_args(CredentialType)
@@ -29,6 +31,9 @@ class Credential:
         access_token_expires_ms: From then on no request leaves with it; wall clock, milliseconds.
         refresh_token: Trades for new access tokens, for ``REFRESHTOKEN``.
         refresh_token_endpoint: Where; None: the access token is used until it expires.
+        origin: Of the sink that it was given for: no other one gets it. None: nobody noted it, as
+            in what a version without origins has sealed. Says whom a credential is for, not
+            what it is: equal ones may differ in it.
     """
 
     type: CredentialType
@@ -39,6 +44,7 @@ class Credential:
     access_token_expires_ms: int | None = None
     refresh_token: str | None = field(default=None, repr=False)
     refresh_token_endpoint: str | None = None
+    origin: Origin | None = field(default=None, compare=False, repr=False)
 
     @property
     def complete(self) -> bool:

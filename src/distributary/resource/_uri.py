@@ -154,6 +154,15 @@ def place_in(protocol: str, uri: str) -> str | None:
     return name or None
 
 
+def shown_uri(uri: str) -> str:
+    """*uri* as everybody but its own sink may see it: without query and fragment.
+
+    Queries of sinks hold access tokens and signatures. Dead letters, conditions, logs and errors
+    name a sink by this; the request line and the subscription object alone have all of it.
+    """
+    return uri.partition("#")[0].partition("?")[0]
+
+
 def _well_formed(faults: Faults, path: str, text: str, outside: re.Pattern[str]) -> bool:
     found = outside.search(text)
     if found is not None:

@@ -34,7 +34,7 @@ tokens = {
     "credentialType": st.just("REFRESHTOKEN"),
     "accessToken": printable,
     "accessTokenType": st.sampled_from(["Bearer", "bearer", "DPoP"]),
-    "accessTokenExpiresUtc": st.datetimes().map(lambda time: time.isoformat() + "Z"),
+    "accessTokenExpiresUtc": st.times().map(lambda time: f"2126-01-31T{time.isoformat()}Z"),
     "refreshToken": printable,
     "refreshTokenEndpoint": st.just("https://example.com/token"),
 }

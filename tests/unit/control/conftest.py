@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from distributary.control import Store, Subscriptions, rules, store_url
+from distributary.control import (
+    CredentialRows,
+    Directory,
+    Keys,
+    Sealer,
+    Store,
+    Subscriptions,
+    rules,
+    store_url,
+)
 from distributary.resource import Rules, SinkRule, SubscriptionSpec, api_subscription
 from distributary.testing.memory_routes import MemoryRouteAppender
 
@@ -69,6 +78,30 @@ def proposal() -> Callable[..., dict[str, Any]]:
 def spec(local_rules, proposal) -> Callable[..., SubscriptionSpec]:
     """The spec of such a proposal."""
     return lambda **members: api_subscription.parse(proposal(**members), local_rules)
+
+
+@pytest.fixture
+def kept(local_rules, proposal) -> Callable[..., SubscriptionSpec]:
+    """The spec of a proposal that replaces one."""
+    return lambda **members: api_subscription.parse(
+        proposal(**members), local_rules, secrets_kept=True
+    )
+
+
+@pytest.fixture
+def rows(url, store, tmp_path):  # noqa: ARG001 - it makes the file
+    """The credentials of the store."""
+    made = CredentialRows(url, Sealer(Keys(tmp_path / "credentials.key")))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def directory(url, store):  # noqa: ARG001 - it makes the file
+    """A reader of the store."""
+    made = Directory(url)
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import base64
 import dataclasses
 import sqlite3
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from distributary.control import CredentialRows, Directory, Keys, Sealer, Store
 from distributary.control._stored import Applied, Delete, Put
 from distributary.errors import ResourceError, StoreError
-from distributary.resource import Credential, SubscriptionSpec, api_subscription
+from distributary.resource import Credential, SubscriptionSpec
 
 PLAIN = {"credentialType": "PLAIN", "identifier": "me", "secret": "canary"}
 REFRESH = {
@@ -28,30 +27,6 @@ REFRESH = {
 def key_text(number: int = 1) -> str:
     """A key."""
     return base64.b64encode(bytes([number]) * 32).decode()
-
-
-@pytest.fixture
-def kept(local_rules, proposal) -> Callable[..., SubscriptionSpec]:
-    """The spec of a proposal that replaces one."""
-    return lambda **members: api_subscription.parse(
-        proposal(**members), local_rules, secrets_kept=True
-    )
-
-
-@pytest.fixture
-def rows(url, store, tmp_path):  # noqa: ARG001 - it makes the file
-    """The credentials of the store."""
-    made = CredentialRows(url, Sealer(Keys(tmp_path / "credentials.key")))
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def directory(url, store):  # noqa: ARG001 - it makes the file
-    """A reader of the store."""
-    made = Directory(url)
-    yield made
-    made.close()
 
 
 def put(store: Store, spec: SubscriptionSpec, uid: str = "u1") -> Applied:

@@ -22,10 +22,17 @@ def test_an_account_is_basic():
 
 
 @pytest.mark.parametrize("kind", ["ACCESSTOKEN", "REFRESHTOKEN"])
-def test_a_token_is_sent_with_its_type_as_it_is_spelled(kind):
-    """Some sinks compare its case."""
-    credential = Credential(kind, access_token="abc.def", access_token_type="bearer")
-    assert authorization(credential) == b"bearer abc.def"
+@pytest.mark.parametrize("spelled", ["bearer", "Bearer", "BEARER"])
+def test_a_bearer_token_is_sent_as_the_registered_scheme(kind, spelled):
+    """Token endpoints give ``bearer``, and some sinks compare the case of the scheme."""
+    credential = Credential(kind, access_token="abc.def", access_token_type=spelled)
+    assert authorization(credential) == b"Bearer abc.def"
+
+
+def test_another_token_is_sent_with_its_type_as_it_is_spelled():
+    """Nobody but the subscriber knows what its sink takes."""
+    credential = Credential("ACCESSTOKEN", access_token="abc", access_token_type="gNAP")
+    assert authorization(credential) == b"gNAP abc"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +81,7 @@ def test_destinations_with_other_credentials_are_others():
 )
 def test_an_answer_is_kept_without_the_secret(body, kept):
     """A sink may repeat the request in its error page; dead letters carry that on."""
-    assert masked(body, secrets_of(TOKEN)) == kept
+    assert masked(body, secrets_of(Destination(URI, credential=TOKEN))) == kept
 
 
 def test_an_account_is_masked_in_both_forms():
@@ -82,7 +89,34 @@ def test_an_account_is_masked_in_both_forms():
     credential = Credential("PLAIN", identifier="me", secret="hunter22")
     encoded = base64.b64encode(b"me:hunter22")
     body = b"password hunter22 of Basic " + encoded
-    assert masked(body, secrets_of(credential)) == b"password *** of Basic ***"
+    assert (
+        masked(body, secrets_of(Destination(URI, credential=credential)))
+        == b"password *** of Basic ***"
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "kept"),
+    [
+        (b"no such page: /in?access_token=canary-q&v=1", b"no such page: /in?***"),
+        (b'{"access_token": "canary-q"}', b'{"access_token": "***"}'),
+        (b"v=1 is fine", b"v=1 is fine"),
+        (b"key canary%21key or canary!key", b"key *** or ***"),
+        (b"cookie: a=canary-cookie; b", b"cookie: ***; b"),
+        (b"x-plain: in the open", b"x-plain: in the open"),
+    ],
+)
+def test_an_answer_is_kept_without_headers_and_queries_that_hold_secrets(body, kept):
+    """Where the keys of many sinks stand; what names no secret stays."""
+    destination = Destination(
+        URI + "in?access_token=canary-q&v=1",
+        headers=(
+            (b"X-Api-Key", b"canary!key"),
+            (b"Cookie", b"a=canary-cookie"),
+            (b"X-Plain", b"in the open"),
+        ),
+    )
+    assert masked(body, secrets_of(destination)) == kept
 
 
 # -- what a lane makes of attempts that were not made -----------------------------------------
@@ -143,5 +177,6 @@ def test_an_unusable_destination_fails_and_may_be_tried_again(stage):
 )
 def test_a_secret_is_masked_as_error_pages_write_it(page, form):
     """They quote it in ways of their own."""
-    secrets = secrets_of(Credential("PLAIN", identifier="me", secret='p"ä/<w>'))
+    credential = Credential("PLAIN", identifier="me", secret='p"ä/<w>')
+    secrets = secrets_of(Destination(URI, credential=credential))
     assert masked((page % form).encode(), secrets) == (page % "***").encode()

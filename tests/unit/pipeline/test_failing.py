@@ -153,3 +153,11 @@ def test_a_refusal_does_not_take_back_what_was_counted(stage):
         stage.failing.failed("r", AGAIN, SINK)
     stage.failing.refused("r", SINK)
     assert stage.told()["r"].count == 7
+
+
+def test_a_failing_route_is_told_without_the_query_of_its_sink(stage):
+    """Conditions are for everybody to read, and queries hold tokens."""
+    stage.failing.refused("r", SINK + "?access_token=canary")
+    stage.failing.failed("s", FINAL, SINK + "?access_token=canary")
+    assert {row.dest for row in stage.told().values()} == {SINK}
+    assert b"canary" not in stage.path.read_bytes()

@@ -59,6 +59,14 @@ def test_a_dead_letter_forgets_an_earlier_failure():
 # -- the board ----------------------------------------------------------------------------------
 
 
+def test_a_dead_letter_names_its_sink_without_the_query():
+    """Queries hold tokens, and the letter goes to another party; rows of before had them."""
+    whole = SINK + "?access_token=canary#canary"
+    assert failure_of(Reply(403, None, None, b""), "status-403", whole).dest == SINK
+    letter = dead_letter_event(EVENT, Failure("r", whole, 403))
+    assert letter.attributes["knativeerrordest"] == SINK
+
+
 def test_a_board_is_seen_by_everybody_who_opens_it(tmp_path):
     """Two processes, one page."""
     path = tmp_path / "run" / "p0000.board"

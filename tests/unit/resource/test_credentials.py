@@ -274,3 +274,17 @@ def test_settings_that_are_none_are_their_own_fault(faults_of, settings):
     """A credential beside them hides nothing."""
     found = faults_of(sinkCredential=PLAIN, protocol=..., protocolsettings=settings)
     assert ("$.protocol", "missing") in found
+
+
+@pytest.mark.parametrize("written", [ACCESS, changed(REFRESH, refreshTokenEndpoint=...)])
+def test_a_new_token_that_has_expired_for_good_is_refused(faults_of, written):
+    """It would be stored, and silently deliver nothing."""
+    stale = changed(written, accessTokenExpiresUtc="2020-01-01T00:00:00Z")
+    assert faults_of(sinkCredential=stale) == [(f"{C}.accessTokenExpiresUtc", "value")]
+
+
+def test_an_expired_token_is_taken_where_it_can_be_renewed_or_is_only_kept(parse, replacing):
+    """The first is renewed at once; the second is what a client has read and sends back."""
+    past = "2020-01-01T00:00:00Z"
+    assert parse(sinkCredential=changed(REFRESH, accessTokenExpiresUtc=past)).credential
+    assert replacing(changed(ACCESS, accessToken=..., accessTokenExpiresUtc=past)).credential

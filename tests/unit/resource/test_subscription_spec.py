@@ -71,21 +71,54 @@ def test_typed_values_follow_the_realized_object(parse):
     )
 
 
-def test_a_dead_letter_uri_shares_protocol_and_settings(parse):
-    """The short form means the same settings, but letters end there."""
+def test_a_dead_letter_uri_shares_protocol_method_and_format(parse):
+    """The short form means the same settings but for headers, and letters end there."""
     spec = parse(
         protocolsettings={
             "headers": {"X-One": "1"},
-            "delivery": {"retry": 3, "deadLetterSink": "https://example.com/dead"},
+            "method": "PUT",
+            "format": "structured",
+            "delivery": {"retry": 3, "deadLetterSink": "https://example.org/dead"},
         }
     )
     dead_letter = spec.delivery.dead_letter
     assert dead_letter is not None
-    assert dead_letter.sink == "https://example.com/dead"
-    assert dead_letter.settings == spec.settings
+    assert dead_letter.sink == "https://example.org/dead"
+    assert dead_letter.settings == HttpSettings("PUT", ())
+    assert dead_letter.format == "structured"
     assert dead_letter.delivery == dataclasses.replace(spec.delivery, dead_letter=None)
     shown = spec.to_json()["protocolsettings"]["delivery"]["deadLetterSink"]
-    assert shown == "https://example.com/dead"
+    assert shown == "https://example.org/dead"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "sink", "settings", "member"),
+    [
+        ("HTTP", "http://127.0.0.1/", {"headers": {"X-One": "1"}}, "headers"),
+        (
+            "MQTT5",
+            "mqtt://127.0.0.1/",
+            {"topicname": "t", "userproperties": {"a": "1"}},
+            "userproperties",
+        ),
+        (
+            "AMQP",
+            "amqp://127.0.0.1/",
+            {"address": "q", "linkproperties": {"a": 1}},
+            "linkproperties",
+        ),
+    ],
+)
+def test_a_dead_letter_uri_has_custom_headers_at_the_same_party_alone(
+    parse, protocol, sink, settings, member
+):
+    """They may be keys: another address does not get them (decision 21)."""
+    for target, own in ((sink, True), (sink.replace(".1/", ".1:1/"), False)):
+        wanted = settings | {"delivery": {"deadLetterSink": target}}
+        spec = parse(protocol=protocol, sink=sink, protocolsettings=wanted)
+        assert spec.delivery.dead_letter is not None
+        there = getattr(spec.delivery.dead_letter.settings, member)
+        assert there == (getattr(spec.settings, member) if own else ())
 
 
 def test_a_dead_letter_object_has_settings_of_its_own(parse):

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from distributary.control import _engine, _tables
+from distributary.control._credentials_sealed import sealer_beside
 from distributary.control._store import prepare
 from distributary.control.objects import _addresses, _content
 from distributary.control.objects._shelf import Shelf
@@ -40,7 +41,7 @@ class Rows:
         self._resources = tuple(resources)
         self._writer = _engine.open_writer(url)
         with _engine.writing(self._writer) as connection:
-            prepare(connection)
+            prepare(connection, sealer_beside(url))
             if _version(connection) is None:
                 connection.execute(sa.insert(_counter).values(id=1, version=0, address_version=0))
         self._reader = _engine.open_reader(url)

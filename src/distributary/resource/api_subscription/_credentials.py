@@ -18,7 +18,7 @@ from distributary.resource._credential import (
 )
 from distributary.resource._faults import Faults, one_of
 from distributary.resource._places import CONTROL
-from distributary.resource._sinks import SinkRule
+from distributary.resource._rules import Rules
 from distributary.resource._times import parse_time_ms
 from distributary.resource._uri import check_http_sink
 from distributary.resource.api_subscription._shape import PROTOCOLS
@@ -88,14 +88,14 @@ def refuse_credentials(faults: Faults, path: str, value: Mapping[str, Any]) -> N
 
 
 def read_credential(
-    faults: Faults, body: Mapping[str, Any], rule: SinkRule, *, kept: bool
+    faults: Faults, body: Mapping[str, Any], rules: Rules, *, kept: bool
 ) -> ReadCredential | None:
     """The credential of the subscription *body*; None where it has none, or with faults noted.
 
     Args:
         faults: Takes what is wrong.
         body: The whole proposal.
-        rule: Where a refresh token may be sent: where events may.
+        rules: Where a refresh token may be sent: where events may; and what time it is.
         kept: A credential may leave its secrets out, all of them: the stored ones are kept, and
             so is every member that is required and left out with them.
 
@@ -113,13 +113,25 @@ def read_credential(
     if written is None:
         return None
     colon_allowed = body.get("protocol") in _COLON_PROTOCOLS
-    return _Reader(faults, path, written, rule, colon_allowed=colon_allowed).read(kept=kept)
+    return _Reader(faults, path, written, rules, colon_allowed=colon_allowed).read(kept=kept)
 
 
-def credential_faults(faults: Faults, path: str, type_: CredentialType) -> None:
-    """Note the secrets that are missing where none are stored that could be kept."""
+def credential_faults(
+    faults: Faults, path: str, type_: CredentialType, elsewhere: str | None = None
+) -> None:
+    """Note the secrets that are missing where none are stored that could be kept.
+
+    Args:
+        faults: Takes them.
+        path: Where the credential stands.
+        type_: Its type.
+        elsewhere: Why those that are stored may not be kept; None: there are none.
+    """
     for name in SECRET_MEMBERS[type_]:
-        _missing(faults, f"{path}.{name}", type_)
+        if elsewhere is None:
+            _missing(faults, f"{path}.{name}", type_)
+        else:
+            faults.add(f"{path}.{name}", "missing", f"{elsewhere}: send the secrets again")
 
 
 class _Reader:
@@ -129,7 +141,7 @@ class _Reader:
         faults: Takes what is wrong.
         path: Where it stands.
         written: The object.
-        rule: See ``read_credential``.
+        rules: See ``read_credential``.
         colon_allowed: Whether the identifier may have a colon.
     """
 
@@ -138,14 +150,14 @@ class _Reader:
         faults: Faults,
         path: str,
         written: Mapping[str, Any],
-        rule: SinkRule,
+        rules: Rules,
         *,
         colon_allowed: bool,
     ) -> None:
         self._faults = faults
         self._path = path
         self._written = written
-        self._rule = rule
+        self._rules = rules
         self._colon_allowed = colon_allowed
         self._spelling: dict[str, str] = {}
 
@@ -158,6 +170,7 @@ class _Reader:
             return None
         self._check_members(type_, kept=kept)
         credential = self._credential(type_)
+        self._check_expiry(credential)
         if len(self._faults.found) != count_before:
             return None
         shown = {
@@ -287,8 +300,18 @@ class _Reader:
             self._faults.add(path, "time", str(error))
             return None
 
+    def _check_expiry(self, credential: Credential) -> None:
+        """A new token that has expired, and that nothing renews, would never send anything."""
+        if (
+            credential.complete
+            and not credential.refreshable
+            and credential.expired(self._rules.wall_ms())
+        ):
+            message = "expected a time in the future: without a refresh token nothing is ever sent"
+            self._faults.add(self._at("accessTokenExpiresUtc"), "value", message)
+
     def _endpoint(self, path: str, value: object) -> str | None:
-        uri = check_http_sink(self._faults, path, value, self._rule)
+        uri = check_http_sink(self._faults, path, value, self._rules.sinks)
         if uri is not None and not uri.lower().startswith("https:") and not _on_loopback(uri):
             message = "a refresh token is sent by https alone (http only on this machine)"
             self._faults.add(path, "uri", message)

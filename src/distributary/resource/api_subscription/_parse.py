@@ -17,6 +17,11 @@ from distributary.resource.api_subscription._credentials import (
 )
 from distributary.resource.api_subscription._restore import restore
 from distributary.resource.api_subscription._revisions import read_filters
+from distributary.resource.api_subscription._secret_settings import (
+    refuse_masks,
+    sink_origin,
+    take_out,
+)
 from distributary.resource.api_subscription._settings import check_protocol, realize_target
 from distributary.resource.api_subscription._shape import SubscriptionSpec
 
@@ -48,7 +53,8 @@ def parse(body: object, rules: Rules, *, secrets_kept: bool = False) -> Subscrip
         body: Any JSON value.
         rules: What to check against.
         secrets_kept: *body* may replace a subscription, so its credential may leave the secrets
-            out; whether there are any to keep the store alone knows (``Credential.complete``).
+            out, and masks may stand in secret settings; whether there are any to keep the store
+            alone knows (``Credential.complete``, ``SecretValues.complete``).
 
     Raises:
         ResourceError: *body* is not a subscription; it names every fault. Nothing else can come
@@ -61,16 +67,22 @@ def parse(body: object, rules: Rules, *, secrets_kept: bool = False) -> Subscrip
     proposal = faults.object_at("$", body)
     faults.refuse()
     assert proposal is not None
-    read = read_credential(faults, proposal, rules.sinks, kept=secrets_kept)
+    read = read_credential(faults, proposal, rules, kept=secrets_kept)
     realized = _realize(faults, proposal, rules, read)
+    if not secrets_kept:
+        refuse_masks(faults, proposal)
     faults.refuse()
+    secrets = take_out(realized)
     try:
         text = msgspec.json.encode(realized)
     except UnicodeEncodeError:  # from a decoder less strict than ``decode_json``
         faults.add("$", "text", "a lone surrogate is no character")
         faults.refuse()
     spec = restore(text, rules.duration_s)
-    return spec if read is None else dataclasses.replace(spec, credential=read.credential)
+    credential = None
+    if read is not None:
+        credential = dataclasses.replace(read.credential, origin=sink_origin(realized))
+    return dataclasses.replace(spec, credential=credential, secrets=secrets)
 
 
 def _realize(

@@ -6,7 +6,13 @@ from typing import Any
 
 import msgspec
 
-from distributary.resource._broker_settings import AmqpSettings, BrokerSettings, KafkaSettings
+from distributary.resource._broker_settings import (
+    AmqpSettings,
+    BrokerSettings,
+    KafkaSettings,
+    MqttSettings,
+)
+from distributary.resource._origins import origin_of
 from distributary.resource._times import parse_time_ms
 from distributary.resource._uri import place_in
 from distributary.resource.api_subscription._protocols import PROTOCOL_SETTINGS
@@ -42,7 +48,7 @@ def restore(realized: bytes, duration_s: ReadDuration) -> SubscriptionSpec:
             settings=sent,
             format=settings["format"],
             ca_certs=settings.get("cacerts"),
-            delivery=_delivery(settings, protocol, sent, duration_s),
+            delivery=_delivery(value, sent, duration_s),
             realized=realized,
             config=_config(value.get("config", {})),
         )
@@ -71,11 +77,11 @@ def _begin_ms(start: str) -> int | None:
 
 
 def _delivery(
-    settings: Mapping[str, Any],
-    protocol: str,
+    subscription: Mapping[str, Any],
     sent: HttpSettings | BrokerSettings,
     duration_s: ReadDuration,
 ) -> DeliverySpec:
+    settings, protocol = subscription["protocolsettings"], subscription["protocol"]
     value = settings["delivery"]
     plain = _delivery_alone(value, duration_s)
     target = value.get("deadLetterSink")
@@ -83,6 +89,8 @@ def _delivery(
         return plain
     if isinstance(target, str):  # the same protocol and settings, but no dead letters of its own
         moved = _at(sent, place_in(protocol, target))
+        if not origin_of(subscription["sink"]).covers(origin_of(target)):
+            moved = _for_others(moved)
         certificates = settings.get("cacerts")
         letters = DeadLetterSpec(target, protocol, moved, settings["format"], certificates, plain)
         return dataclasses.replace(plain, dead_letter=letters)
@@ -107,6 +115,23 @@ def _at(
     if place is not None and isinstance(settings, KafkaSettings):
         return dataclasses.replace(settings, topicname=place)
     return settings
+
+
+def _for_others(settings: HttpSettings | BrokerSettings) -> HttpSettings | BrokerSettings:
+    """The same settings for another party: without what may hold the sink's secrets.
+
+    Source:
+        Decision 21.
+    """
+    match settings:
+        case HttpSettings():
+            return dataclasses.replace(settings, headers=())
+        case MqttSettings():
+            return dataclasses.replace(settings, userproperties=())
+        case AmqpSettings():
+            return dataclasses.replace(settings, linkproperties=())
+        case _:
+            return settings
 
 
 def _delivery_alone(value: Mapping[str, Any], duration_s: ReadDuration) -> DeliverySpec:

@@ -8,6 +8,7 @@ import msgspec
 
 from distributary.resource._broker_settings import BrokerSettings
 from distributary.resource._credential import Credential
+from distributary.resource.api_subscription._secret_settings import SecretSettings
 
 PROTOCOLS: Final = ("AMQP", "MQTT3", "MQTT5", "HTTP", "KAFKA", "NATS")
 """The delivery protocols with a CloudEvents binding; compared case-sensitively (decision 20)."""
@@ -124,8 +125,9 @@ class SubscriptionSpec:
         config: Timer, beginning and end.
         credential: What ``parse`` read; what the store knows is kept elsewhere, sealed, and is
             None after ``restore``. Only the subscription's own sink ever sees it (decision 10).
+        secrets: What stands in ``realized`` and ``settings`` as ``***``; of ``parse`` alone, too.
         realized: JSON of the subscription object without its ``id``, in the newest revision of
-            the specification, with every default filled in.
+            the specification, with every default filled in and every secret left out or masked.
     """
 
     source: str | None
@@ -140,6 +142,7 @@ class SubscriptionSpec:
     realized: bytes = field(repr=False)
     config: ConfigSpec = ConfigSpec()
     credential: Credential | None = None
+    secrets: SecretSettings = field(default_factory=SecretSettings)
 
     def to_json(self) -> dict[str, Any]:
         """The realized object without its ``id``, as values of its own."""

@@ -1,7 +1,7 @@
-"""A credential as HTTP carries it, and as it must not come back.
+"""A credential as HTTP carries it, and secrets of a request as they must not come back.
 
 Called by ``_transport``. Hides the schemes of ``Authorization``, and what a sink may do with it:
-one that repeats the request in its error page would have the secret travel on to a dead letter
+one that repeats the request in its error page would have its secrets travel on to a dead letter
 sink.
 """
 
@@ -11,17 +11,23 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote_plus, urlsplit
 
+from distributary.deliver._destination import Destination
 from distributary.errors import TransportError
 from distributary.resource import Credential
+from distributary.resource.api_subscription import is_secret
 
 MASK: Final = b"***"
 """What stands in a kept answer where a secret stood."""
 
 _ECHO_BYTES_MIN: Final = 4
-"""A secret cut off at the end of an answer is masked from this length on: what is shorter says
-nothing, and would be found in every answer."""
+"""A secret cut off at the end of an answer is masked from this length on, and a query at all: what
+is shorter says nothing, and would be found in every answer."""
+
+_PIECE_CHARS_MIN: Final = 8
+"""A part of a header, or one parameter of a query, is masked by itself from this length on: harmless
+ones are mostly shorter, and would be found in every answer."""
 
 _SCHEME: Final = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _CREDENTIALS: Final = re.compile(rb"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
@@ -35,13 +41,17 @@ def authorization(credential: Credential) -> bytes:
 
     Source:
         RFC 7617, section 2 (``PLAIN``, in UTF-8); RFC 6750, section 2.1 (both kinds of token;
-        the scheme is the subscription's ``accessTokenType`` as it stands).
+        the scheme is the subscription's ``accessTokenType`` as it stands, and ``Bearer`` in
+        whatever case it stands).
     """
     if credential.type == "PLAIN":
         scheme = b"Basic"
         value = base64.b64encode(f"{credential.identifier}:{credential.secret}".encode())
     else:
-        scheme = (credential.access_token_type or "").encode()
+        name = credential.access_token_type or ""
+        # Schemes differ in more than their case (RFC 9110, 11.1), but many sinks look for this one
+        # letter by letter, and token endpoints give it in lower case.
+        scheme = b"Bearer" if name.lower() == "bearer" else name.encode()
         value = (credential.access_token or "").encode()
     # Resources are checked for this; here it is what keeps requests from being split.
     if not _SCHEME.fullmatch(scheme) or not _CREDENTIALS.fullmatch(value):
@@ -51,15 +61,33 @@ def authorization(credential: Credential) -> bytes:
     return scheme + b" " + value
 
 
-def secrets_of(credential: Credential) -> tuple[bytes, ...]:
-    """What of *credential* must not stand in anything that is kept, longest first.
+def secrets_of(destination: Destination) -> tuple[bytes, ...]:
+    """What of a request to *destination* must not stand in anything that is kept, longest first.
 
-    Error pages are JSON or HTML and hold URIs, so each secret is there as these write it, too.
+    Its credential, its headers of secret names, the query of its URI. Error pages are JSON or HTML
+    and hold URIs, so each secret is there as these write it, too.
     """
-    value = authorization(credential).partition(b" ")[2].decode()
-    texts = {value, credential.secret or "", credential.access_token or ""} - {""}
-    written = {form.encode() for text in texts for form in _forms(text)}
+    texts: set[str] = set()
+    credential = destination.credential
+    if credential is not None:
+        value = authorization(credential).partition(b" ")[2].decode()
+        texts |= {value, credential.secret or "", credential.access_token or ""}
+    for name, field in destination.headers:
+        if is_secret(name.decode("latin-1")):
+            text = field.decode("latin-1")
+            texts |= {text, *_long(re.split(r"[ ;,=]+", text))}
+    query = urlsplit(destination.uri).query
+    if len(query) >= _ECHO_BYTES_MIN:
+        values = [parameter.rpartition("=")[2] for parameter in re.split("[&;]", query)]
+        for value in (query, *_long(values)):
+            texts |= {value, unquote_plus(value)}
+    written = {form.encode() for text in texts - {""} for form in _forms(text)}
     return tuple(sorted(written, key=lambda form: (-len(form), form)))
+
+
+def _long(texts: Iterable[str]) -> list[str]:
+    """Those of *texts* that are long enough to be secrets."""
+    return [text for text in texts if len(text) >= _PIECE_CHARS_MIN]
 
 
 def _forms(text: str) -> Iterator[str]:

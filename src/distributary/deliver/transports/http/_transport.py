@@ -136,8 +136,8 @@ class HttpTransport:
         """Start one attempt; see ``Transport``."""
         try:
             target = self._targets.get(destination) or self._aim(destination)
-            if target.credential is not None:
-                done = self._authorized(target, done)
+            if target.secrets:
+                done = self._guarded(target, done)
             block, body = target.encode(event)
         except TransportError as error:
             self._loop.call_soon(done, error)
@@ -165,14 +165,13 @@ class HttpTransport:
             connection.close()
         self._dial(target, request, due_s, done)
 
-    def _authorized(self, target: _Target, done: Done) -> Done:
+    def _guarded(self, target: _Target, done: Done) -> Done:
         """*done*, behind what keeps the target's secrets out of the answer.
 
         Raises:
             TransportError: ``credential-expired``: no request leaves (decision 10).
         """
-        assert target.credential is not None
-        if target.credential.expired(self._wall_ms()):
+        if target.credential is not None and target.credential.expired(self._wall_ms()):
             raise TransportError(CREDENTIAL_EXPIRED, "The access token of the sink has expired")
         secrets = target.secrets
 
@@ -211,7 +210,7 @@ class HttpTransport:
             destination.method in (b"HEAD", b"CONNECT"),
             pool,
             credential,
-            secrets_of(credential) if credential is not None else (),
+            secrets_of(destination),
         )
         if credential is not None:
             self._forget_expired()

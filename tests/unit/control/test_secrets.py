@@ -1,0 +1,348 @@
+"""Whom a stored secret is for, and settings that are secrets: sealed, masked, kept, refused."""
+
+import dataclasses
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from distributary.control import Directory, Keys, Sealer, Store
+from distributary.control._stored import Applied, Put
+from distributary.errors import ResourceError, StoreError
+from distributary.resource import Credential, SubscriptionSpec
+
+PLAIN = {"credentialType": "PLAIN", "identifier": "me", "secret": "canary"}
+REFRESH = {
+    "credentialType": "REFRESHTOKEN",
+    "accessToken": "canary",
+    "accessTokenType": "Bearer",
+    "accessTokenExpiresUtc": "2030-01-31T12:00:00Z",
+    "refreshToken": "canary-too",
+    "refreshTokenEndpoint": "https://example.com/token",
+}
+
+
+def put(store: Store, spec: SubscriptionSpec, uid: str = "u1") -> Applied:
+    """Create or replace the subscription ``a``."""
+    (outcome,) = store.apply([Put("a", spec, uid)], 5)
+    assert isinstance(outcome, Applied), outcome
+    return outcome
+
+
+def seen(directory: Directory, uid: str = "u1") -> Credential | None:
+    """The credential that a reader has after a look."""
+    directory.refresh()
+    return directory.credential(uid)
+
+
+# -- whom a secret is for ---------------------------------------------------------------------
+
+KEEP = {"credentialType": "PLAIN", "identifier": "me"}
+
+
+@pytest.mark.parametrize(
+    "sinks",
+    [
+        ("http://127.0.0.1:9/", "http://127.0.0.1:10/"),
+        ("http://127.0.0.1/", "http://127.0.0.2/"),
+        ("https://127.0.0.1/", "http://127.0.0.1/"),
+        ("http://127.0.0.1/", "https://127.0.0.1:444/"),
+        ("http://127.0.0.1/", "http://127.0.0.1.example.com/"),
+    ],
+)
+def test_a_secret_is_not_kept_for_another_origin(store, spec, kept, directory, sinks):
+    """Who may change a subscription cannot have its secret sent to himself."""
+    before, now = sinks
+    put(store, spec(sink=before, sinkCredential=PLAIN))
+    moved = kept(sink=now, sinkCredential=KEEP)
+    (refused,) = store.apply([Put("a", moved, "u2")], 5)
+    assert isinstance(refused, ResourceError)
+    (fault,) = refused.faults
+    assert (fault.path, fault.code) == ("$.sinkCredential.secret", "missing")
+    assert "send the secrets again" in fault.message
+    assert "canary" not in fault.message
+    seen(directory)
+    assert directory.get("u1").spec.sink == before
+
+
+@pytest.mark.parametrize(
+    "sinks",
+    [
+        ("http://127.0.0.1:9/a?b", "http://127.0.0.1:9/c"),
+        ("http://LOCALHOST/", "http://localhost.:80/"),
+        ("http://[::1]:80/", "http://[0::1]/"),
+        ("http://127.0.0.1/", "https://127.0.0.1/"),
+        ("http://127.0.0.1:9/", "https://127.0.0.1:9/"),
+    ],
+)
+def test_a_secret_is_kept_at_its_origin_and_where_tls_is_added(store, spec, kept, directory, sinks):
+    """Path and query are the same party's; so is the port that speaks TLS."""
+    before, now = sinks
+    put(store, spec(sink=before, sinkCredential=PLAIN))
+    put(store, kept(sink=now, sinkCredential=KEEP))
+    credential = seen(directory)
+    assert credential is not None
+    assert credential.secret == "canary"
+
+
+def test_tls_that_was_added_is_not_taken_away_again(store, spec, kept):
+    """The secret belongs to the newest origin that it was kept for."""
+    put(store, spec(sink="http://127.0.0.1/", sinkCredential=PLAIN))
+    put(store, kept(sink="https://127.0.0.1/", sinkCredential=KEEP))
+    back = kept(sink="http://127.0.0.1/", sinkCredential=KEEP)
+    (refused,) = store.apply([Put("a", back, "u2")], 5)
+    assert isinstance(refused, ResourceError)
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "https://example.org/token",
+        "https://example.com:8443/token",
+        "http://localhost/token",
+        "https://example.com.example.org/token",
+    ],
+)
+def test_a_refresh_token_is_not_kept_for_another_endpoint(store, spec, kept, endpoint):
+    """It would be posted there at the next refresh."""
+    put(store, spec(sinkCredential=REFRESH))
+    moved = {"credentialType": "REFRESHTOKEN", "refreshTokenEndpoint": endpoint}
+    (refused,) = store.apply([Put("a", kept(sinkCredential=moved), "u2")], 5)
+    assert isinstance(refused, ResourceError)
+    assert [fault.path for fault in refused.faults] == [
+        "$.sinkCredential.accessToken",
+        "$.sinkCredential.refreshToken",
+    ]
+    assert all("refreshTokenEndpoint" in fault.message for fault in refused.faults)
+
+
+def test_a_refresh_token_that_had_no_endpoint_is_not_kept_for_one(store, spec, kept):
+    """Nobody said that it may be sent anywhere."""
+    bare = {name: value for name, value in REFRESH.items() if name != "refreshTokenEndpoint"}
+    put(store, spec(sinkCredential=bare))
+    named = {"credentialType": "REFRESHTOKEN", "refreshTokenEndpoint": "https://example.com/"}
+    (refused,) = store.apply([Put("a", kept(sinkCredential=named), "u2")], 5)
+    assert isinstance(refused, ResourceError)
+
+
+def test_another_path_of_the_endpoint_keeps_the_refresh_token(store, spec, kept, directory):
+    """The origin is the same."""
+    put(store, spec(sinkCredential=REFRESH))
+    moved = {"credentialType": "REFRESHTOKEN", "refreshTokenEndpoint": "https://EXAMPLE.com:443/v2"}
+    put(store, kept(sinkCredential=moved))
+    credential = seen(directory)
+    assert credential is not None
+    assert (credential.refresh_token, credential.refresh_token_endpoint) == (
+        "canary-too",
+        "https://EXAMPLE.com:443/v2",
+    )
+
+
+def test_readers_do_not_use_a_credential_for_another_sink(store, spec, directory, url):
+    """However the sink came to stand beside it: the origin is sealed with the secret."""
+    put(store, spec(sinkCredential=PLAIN))
+    with sqlite3.connect(str(url.database)) as connection:
+        connection.execute("UPDATE api_subscription SET spec_json = replace(spec_json, ':9/', '/')")
+    connection.close()
+    with pytest.raises(StoreError, match="another sink"):
+        seen(directory)
+
+
+def downgrade(url, *, plain: str) -> None:
+    """Make the store what version 3 wrote: *plain* where masks stand, and no origin sealed."""
+    sealer = Sealer(Keys(Path(str(url.database)).with_name("credentials.key")))
+    with sqlite3.connect(str(url.database)) as connection:
+        rows = connection.execute("SELECT uid, sealed FROM credential WHERE sealed <> x''")
+        for uid, sealed in rows.fetchall():
+            bare = dataclasses.replace(sealer.open(uid, sealed), origin=None)
+            connection.execute("UPDATE credential SET sealed = ?", (sealer.seal(uid, bare),))
+        connection.execute("DELETE FROM credential WHERE sealed = x''")
+        connection.execute("ALTER TABLE credential DROP COLUMN settings")
+        connection.execute(
+            "UPDATE api_subscription SET spec_json = replace(spec_json, '***', ?)", (plain,)
+        )
+        connection.execute("UPDATE control_schema SET version = 3")
+        connection.execute("PRAGMA user_version = 0")
+    connection.close()
+
+
+def test_a_credential_without_an_origin_is_for_the_sink_that_it_stood_with(
+    store, spec, kept, url, directory
+):
+    """A version without origins sealed it: it is bound when the store is opened."""
+    put(store, spec(sinkCredential=PLAIN))
+    store.close()
+    downgrade(url, plain="")
+    store = Store(url)
+    assert seen(directory) == Credential("PLAIN", identifier="me", secret="canary")
+    moved = kept(sink="http://127.0.0.1:10/", sinkCredential=KEEP)
+    (refused,) = store.apply([Put("a", moved, "u2")], 5)
+    assert isinstance(refused, ResourceError)
+    put(store, kept(sink="http://127.0.0.1:9/other", sinkCredential=KEEP))
+    credential = seen(directory)
+    assert credential is not None
+    assert credential.secret == "canary"
+    store.close()
+
+
+# -- secret settings --------------------------------------------------------------------------
+
+HEADERS = {"X-Api-Key": "canary-key", "X-Plain": "plain", "Cookie": "canary-cookie"}
+MASKED = {"X-Api-Key": "***", "X-Plain": "plain", "Cookie": "***"}
+
+
+def headers_of(store: Store) -> dict[str, str]:
+    """What a client is shown."""
+    settings = store.find("a").to_json()["protocolsettings"]
+    assert isinstance(settings["headers"], dict)
+    return settings["headers"]
+
+
+def sent(directory: Directory, uid: str = "u1") -> dict[str, str]:
+    """What a sink is sent."""
+    directory.refresh()
+    return dict(directory.spec(uid).settings.headers)
+
+
+def files_with(url, what: bytes) -> list[str]:
+    """Files of the store that hold *what*."""
+    paths = [Path(str(url.database) + suffix) for suffix in ("", "-wal")]
+    return [path.name for path in paths if path.exists() and what in path.read_bytes()]
+
+
+def test_secret_headers_are_masked_where_shown_and_sent_as_they_are(store, spec, directory, url):
+    """By their names; the store holds them sealed alone."""
+    made = put(store, spec(protocolsettings={"headers": HEADERS}))
+    assert headers_of(store) == MASKED
+    assert b"canary" not in made.record + made.subscription.encode()
+    assert sent(directory) == HEADERS
+    assert files_with(url, b"canary") == []
+    assert "canary" not in repr(directory.spec("u1"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{}, {"sink": "http://127.0.0.1:9/other"}, {"sink": "https://127.0.0.1:9/"}],
+    ids=["the same", "another path", "TLS added"],
+)
+def test_a_mask_that_is_sent_back_keeps_the_stored_value(store, spec, kept, directory, change):
+    """What GET gave can be put back; the case of a header's name says nothing."""
+    put(store, spec(protocolsettings={"headers": HEADERS}))
+    again = {"x-api-key": "***", "Cookie": "canary-new", "X-Plain": "***"}
+    put(store, kept(protocolsettings={"headers": again}, **change))
+    assert sent(directory) == {
+        "x-api-key": "canary-key",
+        "Cookie": "canary-new",
+        "X-Plain": "***",
+    }
+
+
+def test_a_mask_without_a_stored_value_for_this_sink_is_a_fault(store, spec, kept, directory):
+    """Each with its place: a new name, another origin, and both kinds of sink at once."""
+    letters = {"sink": "http://127.0.0.1:8/", "protocolsettings": {"headers": {"token": "canary"}}}
+    settings = {"headers": HEADERS, "delivery": {"deadLetterSink": letters}}
+    put(store, spec(protocolsettings=settings))
+    moved = {"sink": "http://127.0.0.1:7/", "protocolsettings": {"headers": {"token": "***"}}}
+    settings = {
+        "headers": {"X-Api-Key": "***", "X-Secret": "***"},
+        "delivery": {"deadLetterSink": moved},
+    }
+    (refused,) = store.apply([Put("a", kept(protocolsettings=settings), "u2")], 5)
+    assert isinstance(refused, ResourceError)
+    dead = "$.protocolsettings.delivery.deadLetterSink.protocolsettings.headers.token"
+    assert [(fault.path, fault.code) for fault in refused.faults] == [
+        ('$.protocolsettings.headers["X-Secret"]', "missing"),
+        (dead, "missing"),
+    ]
+    assert sent(directory) == HEADERS
+    there = kept(sink="http://127.0.0.1:7/", protocolsettings={"headers": {"X-Api-Key": "***"}})
+    (refused,) = store.apply([Put("a", there, "u2")], 5)
+    assert isinstance(refused, ResourceError)
+    assert "another origin" in refused.faults[0].message
+
+
+def test_a_create_cannot_mask(spec):
+    """Nothing is stored that the mask could stand for."""
+    with pytest.raises(ResourceError) as caught:
+        spec(protocolsettings={"headers": {"X-Api-Key": "***", "X-Plain": "***"}})
+    assert [fault.path for fault in caught.value.faults] == [
+        '$.protocolsettings.headers["X-Api-Key"]'
+    ]
+
+
+def test_a_value_beside_a_credential_is_kept_with_it(store, spec, kept, directory, rows):
+    """A renewal of the token changes nothing about the settings."""
+    put(store, spec(sinkCredential=REFRESH, protocolsettings={"headers": {"X-Key": "canary-key"}}))
+    used = rows.open(rows.find("u1"))
+    assert rows.renew("u1", used, dataclasses.replace(used, access_token="new"))
+    assert sent(directory) == {"X-Key": "canary-key"}
+    credential = seen(directory)
+    assert credential is not None
+    assert credential.access_token == "new"
+    put(store, kept(sinkCredential={"credentialType": "REFRESHTOKEN"}))
+    assert sent(directory) == {}
+
+
+def test_readers_do_not_send_a_secret_setting_to_another_sink(store, spec, directory, url):
+    """The origin is sealed with it."""
+    put(store, spec(protocolsettings={"headers": HEADERS}))
+    with sqlite3.connect(str(url.database)) as connection:
+        connection.execute("UPDATE api_subscription SET spec_json = replace(spec_json, ':9/', '/')")
+    connection.close()
+    with pytest.raises(StoreError, match="another sink"):
+        sent(directory)
+
+
+def test_settings_that_an_older_version_wrote_in_the_clear_are_sealed(store, spec, url):
+    """When the store is opened; nothing readable is left in its files, and the tag stays."""
+    letters = {"sink": "http://127.0.0.1:8/", "protocolsettings": {"headers": {"token": "a"}}}
+    settings = {"headers": {"X-Key": "a", "X-Plain": "b"}, "delivery": {"deadLetterSink": letters}}
+    put(store, spec(sinkCredential=PLAIN, protocolsettings=settings))
+    etag = store.find("a").etag
+    store.close()
+    downgrade(url, plain="canary-plain")
+    assert files_with(url, b"canary-plain") != []
+    store = Store(url)
+    assert headers_of(store) == {"X-Key": "***", "X-Plain": "b"}
+    assert store.find("a").etag == etag
+    assert files_with(url, b"canary-plain") == []
+    directory = Directory(url)
+    assert sent(directory) == {"X-Key": "canary-plain", "X-Plain": "b"}
+    dead = directory.spec("u1").delivery.dead_letter
+    assert dead is not None
+    assert dict(dead.settings.headers) == {"token": "canary-plain"}
+    assert seen(directory) == Credential("PLAIN", identifier="me", secret="canary")
+    directory.close()
+    store.close()
+    assert Store(url).find("a").etag == etag
+
+
+def test_the_lost_key_of_a_credential_keeps_no_older_store_from_opening(url, spec, tmp_path):
+    """Secret settings are sealed by the new key; the credential waits for its own."""
+    store = Store(url)
+    put(store, spec(sinkCredential=PLAIN, protocolsettings={"headers": {"X-Key": "a"}}))
+    store.close()
+    downgrade(url, plain="canary-plain")
+    (tmp_path / "credentials.key").rename(tmp_path / "lost")
+    Store(url).close()
+    directory = Directory(url)
+    assert sent(directory) == {"X-Key": "canary-plain"}
+    with pytest.raises(StoreError, match="another key"):
+        seen(directory)
+    (tmp_path / "lost").rename(tmp_path / "credentials.key")
+    back = Directory(url)
+    assert seen(back) == Credential("PLAIN", identifier="me", secret="canary")
+    directory.close()
+    back.close()
+
+
+def test_an_older_version_is_told_of_a_newer_store(url, store):
+    """It would send masks in place of secrets."""
+    store.close()
+    with sqlite3.connect(str(url.database)) as connection:
+        (version,) = connection.execute("SELECT version FROM control_schema").fetchone()
+        assert version >= 4
+        connection.execute("UPDATE control_schema SET version = version + 1")
+    connection.close()
+    with pytest.raises(StoreError, match="upgrade distributary"):
+        Store(url)
