@@ -1,10 +1,12 @@
-"""The whole server with sink credentials: they reach their sinks, and stand nowhere else.
+"""The whole server with secrets: they reach whom they were given for, and stand nowhere else.
 
-Every secret holds a canary. At the end everything that the server has said or written is searched
-for them, and for what Basic authentication makes of them (RELIABILITY H14).
+Credentials, headers and the query of a sink hold canaries. At the end everything that the server
+has said or written, and all that the wrong parties got, is searched for them, and for what Basic
+authentication makes of them (RELIABILITY H14).
 """
 
 import base64
+import datetime as dt
 import json
 import threading
 import time
@@ -33,14 +35,15 @@ FAR = "2099-01-01T00:00:00Z"
 QUICK = {"retry": 1, "backoffDelay": "PT0.05S", "backoffMax": "PT0.1S"}
 STEADFAST = {"retry": 1000, "backoffDelay": "PT0.1S", "backoffMax": "PT0.5S"}
 ARRIVE_S_MAX = 30.0
+EXPIRES_S = 3.0  # longer than the change of a subscription takes, also under load
 JSON = {"content-type": "application/json"}
 
 
 class Peer:
     """A server on loopback: a sink, an endpoint for tokens, or one that tells on us.
 
-    ``/sink/...`` takes events; ``/echo/...`` refuses them with all that it was sent; ``/token``
-    gives a new access token and a new refresh token; ``/broken`` fails, repeating the form.
+    ``/sink/...`` takes events; ``/echo/...`` refuses them with all that it was sent, and so does
+    ``/moved...``, with its query; ``/token`` gives a new access token and a new refresh token; ``/broken`` fails, repeating the form.
     """
 
     def __init__(self) -> None:
@@ -73,6 +76,8 @@ class Peer:
         """Status and body."""
         if path.startswith("/echo"):
             return 401, json.dumps(fields).encode() + fields.get("authorization", "").encode()
+        if path.startswith("/moved"):
+            return 403, f"no {path}: {fields}".encode()
         if path == "/broken":
             return 500, b'{"error": "server_error", "error_description": "' + body + b'"}'
         if path != "/token":
@@ -99,12 +104,13 @@ class Peer:
 
 
 class World:
-    """A server, its peer, and everything that the server answered."""
+    """A server, its peer, another party, and everything that the server answered."""
 
-    def __init__(self, folder: Path, peer: Peer) -> None:
+    def __init__(self, folder: Path, peer: Peer, other: Peer) -> None:
         self.folder = folder
         self.peer = peer
-        self.heard: list[bytes] = []
+        self.other = other
+        self.heard: list[tuple[str, bytes]] = []
         self.server = self.with_key(KEY)
 
     def with_key(self, key: str) -> RunningServer:
@@ -120,12 +126,13 @@ class World:
         """One request of the API; what it answers is kept."""
         text = None if body is None else json.dumps(body).encode()
         answer = self.server.request(method, path, text, JSON if text else {})
-        self.heard.append(answer.body + repr(answer.headers).encode())
+        self.heard.append((path, answer.body + repr(answer.headers).encode()))
         return answer
 
     def put(self, name: str, sink: str, credential: Any = None, **members: Any) -> Answer:
         """Create or replace the subscription *name* for events of the source ``/name``."""
-        body = {"sink": self.peer.url + sink, "protocol": "HTTP", "source": f"/{name}", **members}
+        sink = sink if "://" in sink else self.peer.url + sink
+        body = {"sink": sink, "protocol": "HTTP", "source": f"/{name}", **members}
         if credential is not None:
             body["sinkCredential"] = credential
         return self.ask("PUT", f"/subscriptions/{name}", body)
@@ -147,12 +154,17 @@ class World:
         """Where a canary stands: answers, command lines, files."""
         files = sorted(path for path in self.folder.rglob("*") if path.is_file())
         said = [
-            *(("an answer", body) for body in self.heard),
+            ("requests to another party", repr(self.other.requests).encode()),
+            *self.heard,
             *((f"arguments of {each.pid}", _arguments(each)) for each in self.server.tree()),
             *((str(path.relative_to(self.folder)), path.read_bytes()) for path in files),
         ]
+        found = [(where, what) for where, text in said for what in FORBIDDEN if _in(what, text)]
+        # A query is part of the subscription, which shows it and stands in its store.
         return [
-            f"{what} in {where}" for where, text in said for what in FORBIDDEN if _in(what, text)
+            f"{what} in {where}"
+            for where, what in found
+            if what != QUERY or not where.startswith(("/subscriptions", "data/state.db"))
         ]
 
 
@@ -169,7 +181,15 @@ def basic(identifier: str, secret: str) -> str:
 
 
 SECRET = f"{CANARY}-secret"
-FORBIDDEN = (CANARY, basic("me", SECRET), base64.b64encode(CANARY.encode()).decode()[:8], KEY)
+QUERY = "qu3ry-secret"
+KEYS = {"X-Api-Key": f"{CANARY}-header", "Cookie": f"a={CANARY}-cookie", "X-Plain": "plain"}
+FORBIDDEN = (
+    CANARY,
+    basic("me", SECRET),
+    base64.b64encode(CANARY.encode()).decode()[:8],
+    KEY,
+    QUERY,
+)
 
 
 def _in(what: str, text: bytes) -> bool:
@@ -199,15 +219,16 @@ def refresh(endpoint: str, number: int = 1) -> dict[str, str]:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    """A server with a key of its own, and a peer."""
-    peer = Peer()
-    made = World(tmp_path, peer)
+    """A server with a key of its own, a peer, and a party that gets no secret."""
+    peer, other = Peer(), Peer()
+    made = World(tmp_path, peer, other)
     try:
         with made.server:
             yield made
     finally:
         made.server.kill_all()
         peer.close()
+        other.close()
 
 
 def deliver_all_kinds(world: World) -> None:
@@ -221,7 +242,11 @@ def deliver_all_kinds(world: World) -> None:
     world.put("told", "/echo/told", PLAIN, protocolsettings=dead)
     world.put("kept", "/echo/kept", ACCESS, protocolsettings=quick)
     stale = ACCESS | {"accesstokenexpiresutc": "2020-01-01T00:00:00Z"}
-    world.put("expired", "/sink/expired", stale, protocolsettings=dead)
+    assert world.put("expired", "/sink/expired", stale, protocolsettings=dead).status == 400
+    soon = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=EXPIRES_S)
+    stale = ACCESS | {"accesstokenexpiresutc": soon.isoformat()}
+    assert world.put("expired", "/sink/expired", stale, protocolsettings=dead).status == 201
+    wait_until(lambda: dt.datetime.now(dt.UTC) > soon, ARRIVE_S_MAX, "the token has expired")
     world.publish("plain", "access", "renewed", "broken", "told", "kept", "expired")
     ((fields, _),) = world.arrived("/sink/plain")
     assert fields["authorization"] == "Basic " + basic("me", SECRET)
@@ -239,6 +264,55 @@ def deliver_all_kinds(world: World) -> None:
     world.arrived("/echo/kept")
     wait_until(lambda: bool(world.peer.of("/broken")), ARRIVE_S_MAX, "the broken endpoint")
     assert world.peer.of("/sink/expired") == world.peer.of("/sink/broken") == []
+
+
+def deliver_with_settings(world: World) -> None:
+    """Keys in headers and in a query; they fail, their letters and their heirs go elsewhere."""
+    dead = world.other.url + "/sink/dead"
+    keyed = {"headers": KEYS, "delivery": QUICK | {"deadLetterSink": dead}}
+    assert world.put("keyed", "/sink/keyed", protocolsettings=keyed).status == 201
+    where = f"/moved?access_token={QUERY}"
+    assert world.put("query", where, protocolsettings=keyed).status == 201
+    kept = {"headers": KEYS, "delivery": QUICK}
+    assert world.put("stored", where, protocolsettings=kept).status == 201
+    world.publish("keyed", "query", "stored", "stored", "stored")
+    ((fields, _),) = world.arrived("/sink/keyed")
+    assert {name: fields[name.lower()] for name in KEYS} == KEYS
+    wait_until(lambda: bool(world.other.of("/sink/dead")), ARRIVE_S_MAX, "the dead letter")
+    ((letter, _),) = world.other.of("/sink/dead")
+    assert letter["ce-knativeerrordest"] == world.peer.url + "/moved"
+    told = base64.b64decode(letter["ce-knativeerrordata"])
+    assert told.startswith(b"no /moved?***")
+    assert CANARY.encode() not in told
+    assert QUERY.encode() not in told
+    failing = world.folder / "data" / "run"
+    wait_until(
+        lambda: any(b"/moved" in path.read_bytes() for path in failing.glob("failing-*.json")),
+        ARRIVE_S_MAX,
+        "the failing route is told",
+    )
+
+
+def move_secrets(world: World) -> None:
+    """Whoever may change a subscription does not get its secrets."""
+    there = world.other.url + "/sink/moved"
+    kept = {"credentialType": "PLAIN", "identifier": "me"}
+    assert world.put("plain", there, kept).status == 400
+    elsewhere = {
+        "credentialType": "REFRESHTOKEN",
+        "refreshTokenEndpoint": world.other.url + "/token",
+        "accessTokenExpiresUtc": "2020-01-01T00:00:00Z",
+    }
+    assert world.put("renewed", "/sink/renewed", elsewhere).status == 400
+    read_back = world.ask("GET", "/subscriptions/keyed").json()
+    headers = read_back["protocolsettings"]["headers"]
+    assert headers == KEYS | {"X-Api-Key": "***", "Cookie": "***"}
+    assert world.ask("PUT", "/subscriptions/keyed", read_back | {"sink": there}).status == 400
+    assert world.ask("PUT", "/subscriptions/keyed", read_back).status == 200
+    world.publish("keyed")
+    (*_, (fields, _)) = world.arrived("/sink/keyed", 2)
+    assert {name: fields[name.lower()] for name in KEYS} == KEYS
+    assert world.other.of("/sink/moved") == world.other.of("/token") == []
 
 
 def ask_for_everything(world: World) -> None:
@@ -280,6 +354,8 @@ def test_secrets_reach_their_sinks_and_stand_nowhere_else(world: World) -> None:
     """Deliveries, renewals, dead letters, faults, a wrong key: 0 canaries in all that is left."""
     deliver_all_kinds(world)
     ask_for_everything(world)
+    deliver_with_settings(world)
+    move_secrets(world)
     world.publish("plain")
     assert [fields["authorization"] for fields, _ in world.arrived("/sink/plain", 2)] == [
         "Basic " + basic("me", SECRET)
