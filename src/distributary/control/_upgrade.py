@@ -67,18 +67,17 @@ def _seal_all(connection: Connection, sealer: Sealer) -> None:
     own = sa.and_(_t.c.uid == _c.c.uid, _t.c.revision == _c.c.revision)
     query = query.join_from(_t, _c, own, isouter=True)
     query = query.where(_t.c.state == _tables.LIVE).order_by(_t.c.uid).limit(_ROWS)
-    after, plain = "", 0
+    after, plain = "", False
     while True:
         rows = connection.execute(query.where(_t.c.uid > after)).all()
         for uid, revision, spec_json, sealed in rows:
-            plain += _seal_one(connection, sealer, seq, (uid, revision, spec_json, sealed))
+            plain |= _seal_one(connection, sealer, seq, (uid, revision, spec_json, sealed))
         if len(rows) < _ROWS:
             break
         after = rows[-1].uid
     connection.execute(sa.update(_g).values(credential_seq=seq))
     if plain:
         _engine.ask_for_scrubbing(connection)
-        _log.info("secret-settings-sealed", subscriptions=plain)
 
 
 def _seal_one(
