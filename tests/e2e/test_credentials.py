@@ -43,7 +43,8 @@ class Peer:
     """A server on loopback: a sink, an endpoint for tokens, or one that tells on us.
 
     ``/sink/...`` takes events; ``/echo/...`` refuses them with all that it was sent, and so does
-    ``/moved...``, with its query; ``/token`` gives a new access token and a new refresh token; ``/broken`` fails, repeating the form.
+    ``/moved...``, with its query; ``/token`` gives a new access token and a new refresh token;
+    ``/broken`` fails, repeating the form.
     """
 
     def __init__(self) -> None:

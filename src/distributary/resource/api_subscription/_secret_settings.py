@@ -150,7 +150,7 @@ def take_out(realized: dict[str, Any], *, stored: bool = False) -> SecretSetting
 
 
 def sink_origin(subscription: Mapping[str, Any]) -> Origin:
-    """The origin of the sink of *subscription* (realized); its account at a broker is part of it."""
+    """The origin of the sink of *subscription* (realized), with the account at a broker."""
     credential = subscription.get("sinkCredential", {})
     user = credential.get("identifier") if subscription["protocol"] != "HTTP" else None
     return origin_of(subscription["sink"], user)

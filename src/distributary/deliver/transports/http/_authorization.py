@@ -26,8 +26,8 @@ _ECHO_BYTES_MIN: Final = 4
 is shorter says nothing, and would be found in every answer."""
 
 _PIECE_CHARS_MIN: Final = 8
-"""A part of a header, or one parameter of a query, is masked by itself from this length on: harmless
-ones are mostly shorter, and would be found in every answer."""
+"""A part of a header, or one parameter of a query, is masked by itself from this length on:
+harmless ones are mostly shorter, and would be found in every answer."""
 
 _SCHEME: Final = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _CREDENTIALS: Final = re.compile(rb"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
