@@ -14,17 +14,27 @@ fault of every source is found before anything is refused, so that one start sho
 """
 
 import difflib
-import ipaddress
-import math
-import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any, NamedTuple, Never
-from urllib.parse import urlsplit
+from typing import Any, NamedTuple
 
 from distributary.errors import SettingsError
+from distributary.settings._shapes import GIB as _GIB
+from distributary.settings._shapes import KIB as _KIB
+from distributary.settings._shapes import MIB as _MIB
+from distributary.settings._shapes import Shape as _Shape
+from distributary.settings._shapes import base_url as _base_url
+from distributary.settings._shapes import duration as _duration
+from distributary.settings._shapes import one_of as _one_of
+from distributary.settings._shapes import parse_networks as _parse_networks
+from distributary.settings._shapes import parse_table as _parse_table
+from distributary.settings._shapes import path as _path
+from distributary.settings._shapes import size as _size
+from distributary.settings._shapes import size_text as _size_text
+from distributary.settings._shapes import text as _text
+from distributary.settings._shapes import whole as _whole
 
 __all__ = [
     "CREDENTIAL_KEY_VARIABLE",
@@ -50,137 +60,9 @@ CREDENTIAL_KEY_VARIABLE = "DISTRIBUTARY_CREDENTIAL_KEY"
 _ENV_OF_OTHERS = frozenset({"DISTRIBUTARY_CONFIG", "DISTRIBUTARY_URL", CREDENTIAL_KEY_VARIABLE})
 """Ours, but no settings of ``serve``: the file's name, the client commands' server, the keys."""
 
-_KIB = 1024
-_MIB = 1024 * _KIB
-_GIB = 1024 * _MIB
 EVENT_BYTES_CAP = 15 * _MIB
 """Most that ``event_bytes_max`` may be. A record of the log holds 16 MiB, and holds beside the data
 what stands in a request's headers."""
-_SIZE_UNITS = {"": 1, "b": 1, "k": _KIB, "kib": _KIB, "m": _MIB, "mib": _MIB, "g": _GIB}
-_SIZE_UNITS |= {"gib": _GIB, "t": 1024 * _GIB, "tib": 1024 * _GIB}
-_DURATION_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DIGITS = re.compile(r"[0-9]{1,18}")
-_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
-
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """What values a setting takes: how people are told, and how a raw value becomes one."""
-
-    expects: str
-    parse: Callable[[Any], Any]
-
-
-def _refuse() -> Never:
-    """Refuse a value; the caller adds the setting's name and what was expected."""
-    raise ValueError
-
-
-def _whole(low: int, high: int) -> _Shape:
-    def parse(raw: Any) -> int:
-        if isinstance(raw, bool) or not isinstance(raw, (int, str)):
-            _refuse()
-        if isinstance(raw, str) and not _DIGITS.fullmatch(raw):
-            _refuse()
-        number = int(raw)
-        return number if low <= number <= high else _refuse()
-
-    return _Shape(f"a whole number from {low:,} to {high:,}", parse)
-
-
-def _quantity(raw: Any, units: Mapping[str, float]) -> float:
-    """The number in *raw*: itself, or digits with one of *units* (``64 MiB``, ``5m``)."""
-    if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
-        _refuse()
-    if not isinstance(raw, str):
-        return raw
-    found = _QUANTITY.fullmatch(raw)
-    unit = units.get(found[2].lower()) if found else None
-    return float(found[1]) * unit if found and unit else _refuse()
-
-
-def _size(low: int, high: int) -> _Shape:
-    def parse(raw: Any) -> int:
-        size = _quantity(raw, _SIZE_UNITS)
-        return int(size) if math.isfinite(size) and low <= size <= high else _refuse()
-
-    return _Shape(f"a size such as 64 MiB, from {_size_text(low)} to {_size_text(high)}", parse)
-
-
-def _duration(low_s: float, high_s: float) -> _Shape:
-    def parse(raw: Any) -> float:
-        seconds = float(_quantity(raw, _DURATION_UNITS))
-        return seconds if low_s <= seconds <= high_s else _refuse()
-
-    return _Shape(f"a duration such as 30s, 5m or 7d, from {low_s:g} s to {high_s:g} s", parse)
-
-
-def _size_text(size: int) -> str:
-    for unit, scale in (("GiB", _GIB), ("MiB", _MIB), ("KiB", _KIB)):
-        if size >= scale and size % scale == 0:
-            return f"{size // scale} {unit}"
-    return f"{size} B"
-
-
-def _text(expects: str, pattern: str) -> _Shape:
-    compiled = re.compile(pattern)
-
-    def parse(raw: Any) -> str:
-        return raw if isinstance(raw, str) and compiled.fullmatch(raw) else _refuse()
-
-    return _Shape(expects, parse)
-
-
-def _base_url(expects: str) -> _Shape:
-    compiled = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
-
-    def parse(raw: Any) -> str:
-        if not isinstance(raw, str) or not compiled.fullmatch(raw):
-            _refuse()
-        # Raises too: a ValueError, for brackets that hold no address and ports that are none.
-        return _refuse() if urlsplit(raw).port == 0 else raw
-
-    return _Shape(expects, parse)
-
-
-def _one_of(*names: str) -> _Shape:
-    def parse(raw: Any) -> str:
-        return raw if isinstance(raw, str) and raw in names else _refuse()
-
-    return _Shape("one of " + ", ".join(names), parse)
-
-
-def _path(expects: str) -> _Shape:
-    def parse(raw: Any) -> Path:
-        if not isinstance(raw, (str, Path)) or not str(raw) or "\0" in str(raw):
-            _refuse()
-        return Path(raw).expanduser()
-
-    return _Shape(expects, parse)
-
-
-def _parse_networks(raw: Any) -> tuple[str, ...]:
-    names = [part.strip() for part in raw.split(",")] if isinstance(raw, str) else raw
-    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
-        _refuse()
-    return tuple(str(ipaddress.ip_network(name)) for name in names if name)
-
-
-def _parse_table(raw: Any) -> dict[str, str]:
-    if isinstance(raw, str):
-        pairs = [part.partition("=") for part in raw.split(",") if part.strip()]
-        if not all(separator for _, separator, _ in pairs):
-            _refuse()
-        raw = {key.strip(): value.strip() for key, _, value in pairs}
-    if not isinstance(raw, Mapping) or not all(isinstance(key, str) and key for key in raw):
-        _refuse()
-    return {key: _table_value(value) for key, value in raw.items()}
-
-
-def _table_value(raw: Any) -> str:
-    if isinstance(raw, bool):
-        return "true" if raw else "false"  # as Spark spells it; str() would give "True"
-    return str(raw) if isinstance(raw, (str, int, float)) else _refuse()
 
 
 def _setting(shape: _Shape, default: Any, about: str) -> Any:

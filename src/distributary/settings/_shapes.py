@@ -1,0 +1,139 @@
+"""What values a setting takes: sizes, durations, addresses and the like, from text or TOML."""
+
+import ipaddress
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Never
+from urllib.parse import urlsplit
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+_SIZE_UNITS = {"": 1, "b": 1, "k": KIB, "kib": KIB, "m": MIB, "mib": MIB, "g": GIB}
+_SIZE_UNITS |= {"gib": GIB, "t": 1024 * GIB, "tib": 1024 * GIB}
+_DURATION_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DIGITS = re.compile(r"[0-9]{1,18}")
+_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What values a setting takes: how people are told, and how a raw value becomes one."""
+
+    expects: str
+    parse: Callable[[Any], Any]
+
+
+def _refuse() -> Never:
+    """Refuse a value; the caller adds the setting's name and what was expected."""
+    raise ValueError
+
+
+def whole(low: int, high: int) -> Shape:
+    def parse(raw: Any) -> int:
+        if isinstance(raw, bool) or not isinstance(raw, (int, str)):
+            _refuse()
+        if isinstance(raw, str) and not _DIGITS.fullmatch(raw):
+            _refuse()
+        number = int(raw)
+        return number if low <= number <= high else _refuse()
+
+    return Shape(f"a whole number from {low:,} to {high:,}", parse)
+
+
+def _quantity(raw: Any, units: Mapping[str, float]) -> float:
+    """The number in *raw*: itself, or digits with one of *units* (``64 MiB``, ``5m``)."""
+    if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
+        _refuse()
+    if not isinstance(raw, str):
+        return raw
+    found = _QUANTITY.fullmatch(raw)
+    unit = units.get(found[2].lower()) if found else None
+    return float(found[1]) * unit if found and unit else _refuse()
+
+
+def size(low: int, high: int) -> Shape:
+    def parse(raw: Any) -> int:
+        size = _quantity(raw, _SIZE_UNITS)
+        return int(size) if math.isfinite(size) and low <= size <= high else _refuse()
+
+    return Shape(f"a size such as 64 MiB, from {size_text(low)} to {size_text(high)}", parse)
+
+
+def duration(low_s: float, high_s: float) -> Shape:
+    def parse(raw: Any) -> float:
+        seconds = float(_quantity(raw, _DURATION_UNITS))
+        return seconds if low_s <= seconds <= high_s else _refuse()
+
+    return Shape(f"a duration such as 30s, 5m or 7d, from {low_s:g} s to {high_s:g} s", parse)
+
+
+def size_text(size: int) -> str:
+    for unit, scale in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
+        if size >= scale and size % scale == 0:
+            return f"{size // scale} {unit}"
+    return f"{size} B"
+
+
+def text(expects: str, pattern: str) -> Shape:
+    compiled = re.compile(pattern)
+
+    def parse(raw: Any) -> str:
+        return raw if isinstance(raw, str) and compiled.fullmatch(raw) else _refuse()
+
+    return Shape(expects, parse)
+
+
+def base_url(expects: str) -> Shape:
+    compiled = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
+
+    def parse(raw: Any) -> str:
+        if not isinstance(raw, str) or not compiled.fullmatch(raw):
+            _refuse()
+        # Raises too: a ValueError, for brackets that hold no address and ports that are none.
+        return _refuse() if urlsplit(raw).port == 0 else raw
+
+    return Shape(expects, parse)
+
+
+def one_of(*names: str) -> Shape:
+    def parse(raw: Any) -> str:
+        return raw if isinstance(raw, str) and raw in names else _refuse()
+
+    return Shape("one of " + ", ".join(names), parse)
+
+
+def path(expects: str) -> Shape:
+    def parse(raw: Any) -> Path:
+        if not isinstance(raw, (str, Path)) or not str(raw) or "\0" in str(raw):
+            _refuse()
+        return Path(raw).expanduser()
+
+    return Shape(expects, parse)
+
+
+def parse_networks(raw: Any) -> tuple[str, ...]:
+    names = [part.strip() for part in raw.split(",")] if isinstance(raw, str) else raw
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        _refuse()
+    return tuple(str(ipaddress.ip_network(name)) for name in names if name)
+
+
+def parse_table(raw: Any) -> dict[str, str]:
+    if isinstance(raw, str):
+        pairs = [part.partition("=") for part in raw.split(",") if part.strip()]
+        if not all(separator for _, separator, _ in pairs):
+            _refuse()
+        raw = {key.strip(): value.strip() for key, _, value in pairs}
+    if not isinstance(raw, Mapping) or not all(isinstance(key, str) and key for key in raw):
+        _refuse()
+    return {key: _table_value(value) for key, value in raw.items()}
+
+
+def _table_value(raw: Any) -> str:
+    if isinstance(raw, bool):
+        return "true" if raw else "false"  # as Spark spells it; str() would give "True"
+    return str(raw) if isinstance(raw, (str, int, float)) else _refuse()
