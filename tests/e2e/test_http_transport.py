@@ -408,6 +408,19 @@ def test_dials_elsewhere_and_says_where_it_wants_to_go():
     assert (request.header("host"), request.target) == ("orders.shop.svc", "/in")
 
 
+def test_our_own_receiver_is_asked_by_its_address():
+    """It answers to no foreign name, and a Service's is one."""
+
+    async def scenario():
+        async with FakeSink() as sink, opened() as transport:
+            dial = f"127.0.0.1:{sink.port}"
+            await send(transport, "http://broker.shop.svc/events", dial=dial, own=True)
+            return dial, sink.requests[0]
+
+    dial, request = run(scenario())
+    assert (request.header("host"), request.target) == (dial, "/events")
+
+
 def test_a_connection_of_ours_is_not_used_for_others():
     """The rule for addresses was not asked about it."""
 

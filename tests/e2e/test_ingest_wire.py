@@ -186,7 +186,7 @@ def test_a_refusal_is_read_although_the_client_still_sends(loop):
     async def main() -> None:
         server, port = await start(Appends())
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"POST /events HTTP/1.1\r\nhost: h\r\ncontent-length: 2000000\r\n\r\n")
+        writer.write(b"POST /events HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2000000\r\n\r\n")
         writer.write(b"x" * 2_000_000)
         answer = await reader.read()
         assert answer.startswith(b"HTTP/1.1 413 ")
@@ -208,7 +208,7 @@ def test_shutdown_answers_what_is_in_flight(loop):
         server, port = await start(appends)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         lines = "".join(f"{name}: {value}\r\n" for name, value in EVENT.items())
-        writer.write(f"POST /events HTTP/1.1\r\nhost: h\r\n{lines}\r\n".encode())
+        writer.write(f"POST /events HTTP/1.1\r\nhost: localhost\r\n{lines}\r\n".encode())
         await appends.came.wait()
         closing = asyncio.create_task(server.close(10))
         await asyncio.sleep(0)
@@ -232,7 +232,7 @@ def test_shutdown_ends_at_its_deadline(loop):
         server, port = await start(appends)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         lines = "".join(f"{name}: {value}\r\n" for name, value in EVENT.items())
-        writer.write(f"POST /events HTTP/1.1\r\nhost: h\r\n{lines}\r\n".encode())
+        writer.write(f"POST /events HTTP/1.1\r\nhost: localhost\r\n{lines}\r\n".encode())
         await appends.came.wait()
         await server.close(0.05)
         try:

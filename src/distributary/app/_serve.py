@@ -33,6 +33,7 @@ from distributary.app._ends import EXIT_CANNOT_RUN, EXIT_DISK_FULL
 from distributary.app._health import Health
 from distributary.app._knative import Knative
 from distributary.app._logging import Lines, configure
+from distributary.app._open import check_open, keep_warning
 from distributary.app._probe import Probe, listen_for_health
 from distributary.app._renewal import Renewal
 from distributary.app._route_wire import RouteAppendClient
@@ -101,6 +102,7 @@ class Server:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        check_open(settings)
         check_sources(settings)
         _raise_file_limit()
         data_dir = settings.data_dir.absolute()
@@ -209,12 +211,14 @@ class Server:
     async def _run_until_asked(self, running: Running, health: Health) -> None:
         serving = asyncio.create_task(running.api.serve())
         beating = asyncio.create_task(beat(health))
+        warning = asyncio.create_task(keep_warning(self.address[0], self._log))
         starting = asyncio.create_task(self._start(running, health))
         stopped = asyncio.create_task(self._stopping.wait())
         await asyncio.wait({starting, stopped}, return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             starting.result()
         await stopped
+        warning.cancel()
         starting.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await starting
@@ -269,6 +273,9 @@ class Server:
             listen_fd=self._socket.fileno(),
             data_dir=data_dir,
             partitions=self._partitions,
+            hosts=(socket.gethostname(), settings.host),
+            public_url=settings.public_url,
+            allowed_hosts=settings.allowed_hosts,
             log_level=settings.log_level,
             body_bytes_max=settings.event_bytes_max,
             batch_events_max=settings.batch_events_max,

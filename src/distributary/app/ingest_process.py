@@ -29,6 +29,7 @@ from distributary.errors import LogError
 from distributary.flow import Received
 from distributary.ingest import (
     ACK_BOUNDS_S,
+    Guard,
     IngestSettings,
     Seen,
     Server,
@@ -40,6 +41,7 @@ from distributary.log import Appender, GroupCommitter
 from distributary.meter import Meter
 from distributary.outcome import read_journal
 from distributary.pipeline import Board, Phase, Places, Word
+from distributary.settings import is_host_name
 
 LOOK_S = 0.25
 """How often the process looks at disk space, at the Brokers and Channels, and writes counters."""
@@ -61,11 +63,17 @@ class IngestStart(msgspec.Struct, frozen=True, kw_only=True):
         listen_fd: Inherited listening socket.
         data_dir: Data directory.
         partitions: Of the log.
+        hosts: Names of this machine, and the one it was told to listen on.
+        public_url: By which others reach it; None: not said.
+        allowed_hosts: More names that requests may be for.
     """
 
     listen_fd: int
     data_dir: str
     partitions: int
+    hosts: tuple[str, ...]
+    public_url: str | None
+    allowed_hosts: tuple[str, ...]
     log_level: str
     body_bytes_max: int
     batch_events_max: int
@@ -155,6 +163,17 @@ class IngestProcess:
         )
         self._stop = asyncio.Event()
         self._code = 0
+        self._allowed_hosts: tuple[str, ...] = ()
+        self._guard = Guard(start.hosts, start.public_url, told=self._host_refused)
+        self.allow_hosts(start.allowed_hosts)
+
+    def allow_hosts(self, names: tuple[str, ...]) -> None:
+        """These are all of ``allowed_hosts`` from now on."""
+        self._allowed_hosts = names
+        self._guard.allow(names)
+
+    def _host_refused(self, name: str) -> None:
+        self._log.warning("host-refused", host=name, **host_remedy(name, self._allowed_hosts))
 
     async def run(self) -> int:
         """Serve until SIGTERM; the exit code."""
@@ -191,6 +210,7 @@ class IngestProcess:
             clock=self._clock,
             seen=self._seen,
             addresses=self._addresses.paths,
+            guard=self._guard,
         )
         self._addresses.tell(self._server.learn)
         looking = loop.create_task(self._look())
@@ -315,6 +335,14 @@ class IngestProcess:
         self._meter.gauges["ingest_held_bytes"] = counters.held_bytes
         self._meter.gauges["log_accepts"] = float(self._appends.open)
         self._meter.save()
+
+
+def host_remedy(name: str, allowed: tuple[str, ...]) -> dict[str, str]:
+    """What to say with a refused *name*: the line of settings that would allow it, if one can."""
+    if not is_host_name(name):
+        return {}
+    listed = ", ".join(f'"{one}"' for one in (*allowed, name))
+    return {"remedy": f"allowed_hosts = [{listed}]"}
 
 
 def main(arguments: list[str]) -> int:

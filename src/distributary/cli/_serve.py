@@ -49,7 +49,7 @@ def _source_faults(tables: settings.Tables) -> list[str]:
 def command() -> Callable[..., None]:
     """The function that typer turns into the command, with an option for each setting."""
 
-    def serve(*, config: str | None = None, **flags: str | None) -> None:
+    def serve(*, config: str | None = None, **flags: str | bool | None) -> None:
         chosen = load_settings(flags, config)
         # Spark and what hangs on it load in seconds; no other command needs them.
         from distributary import app  # noqa: PLC0415 - see above
@@ -79,7 +79,7 @@ Sources, the brokers that are read from, stand in the file alone: tables [bold]\
 
   distributary serve
 
-  distributary serve --data-dir /var/lib/distributary --host 0.0.0.0 --allow-sinks 10.0.0.0/8
+  distributary serve --host 0.0.0.0 --no-auth --allowed-hosts events.shop.svc
 
   DISTRIBUTARY_PORT=9000 distributary serve --config distributary.toml
 
@@ -88,19 +88,24 @@ the next start goes on from there.
 """
 
 
-def _metavar(row: settings.SettingsRow) -> str:
+def _metavar(row: settings.SettingsRow) -> str | None:
+    if row.expects == settings.SWITCH:
+        return None
     for word, metavar in (("size", "SIZE"), ("duration", "TIME"), ("whole number", "N")):
         if word in row.expects.split(" such as")[0]:
             return metavar
     return "PATH" if "path" in row.expects else "TEXT"
 
 
-def _parameter(name: str, flag: str, metavar: str, about: str, default: str) -> inspect.Parameter:
+def _parameter(
+    name: str, flag: str, metavar: str | None, about: str, default: str
+) -> inspect.Parameter:
     help_text = f"{about} \\[default: {default}]" if default else about
+    kind = str if metavar else bool  # a switch is its flag alone
     option = typer.Option(flag, metavar=metavar, help=help_text, show_default=False)
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,
         default=None,
-        annotation=Annotated[str | None, option],
+        annotation=Annotated[kind | None, option],
     )

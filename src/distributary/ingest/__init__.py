@@ -13,6 +13,7 @@ from distributary.ingest._addresses import EVENTS_PATH
 from distributary.ingest._answers import Answers, Persistence
 from distributary.ingest._counters import ACK_BOUNDS_S, Counters
 from distributary.ingest._desk import Appends
+from distributary.ingest._guard import Guard
 from distributary.ingest._limits import BODY_BYTES_MAX_DEFAULT, IngestSettings
 from distributary.ingest._partition import choose_partition, partition_key
 from distributary.ingest._seen import SEEN_CHARS_MAX, SEEN_NAMES_MAX, Seen, SeenNames, load_seen
@@ -27,6 +28,7 @@ __all__ = [
     "Answers",
     "Appends",
     "Counters",
+    "Guard",
     "IngestSettings",
     "Persistence",
     "Seen",

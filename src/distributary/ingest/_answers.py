@@ -4,7 +4,7 @@ Callers: ``_protocol`` and ``_server``. Hides header order, dates and problem de
 """
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Sequence
 from email.utils import formatdate
 from http import HTTPStatus
 
@@ -20,6 +20,16 @@ _RETRY_AFTER = b"retry-after: %d\r\n" % _limits.RETRY_AFTER_S
 # much is answered 503 with Retry-After (CloudEvents http-webhook 4.2).
 _PERMISSION = b"webhook-allowed-origin: *\r\nwebhook-allowed-rate: *\r\n"
 _encode = msgspec.json.encode
+_STATUS_REASONS = {
+    400: "BadRequest",
+    403: "Forbidden",
+    405: "MethodNotAllowed",
+    408: "Timeout",
+    413: "RequestEntityTooLarge",
+    415: "UnsupportedMediaType",
+    503: "ServiceUnavailable",
+}
+"""HTTP status -> reason of a ``Status`` (k8s.io/apimachinery); others have none."""
 
 
 class Persistence(enum.IntEnum):
@@ -99,11 +109,12 @@ class Answers:
         detail: str,
         persistence: Persistence,
         *,
-        faults: Iterable[Fault] = (),
+        faults: Sequence[Fault] = (),
         events_path: bool = False,
         without_body: bool = False,
+        as_status: bool = False,
     ) -> bytes:
-        """A problem details answer.
+        """A problem details answer, or a ``Status`` of the Kubernetes API.
 
         Args:
             code: Key of ``errors.CATALOGUE``: gives status and title.
@@ -112,27 +123,19 @@ class Answers:
             faults: Every fault found, with its place.
             events_path: The request was for the events path: decides ``Allow`` of a 405.
             without_body: Answer to HEAD: the header alone.
+            as_status: The client is one of the Kubernetes API; *faults* are not for it.
         """
         entry = CATALOGUE[code]
-        listed = [
-            {"path": fault.path, "code": fault.code, "message": fault.message} for fault in faults
-        ]
-        body = _encode(
-            {
-                "type": "about:blank",
-                "title": entry.title,
-                "status": entry.status,
-                "code": code,
-                "detail": detail,
-                "faults": listed,
-            }
-        )
-        fields = b"content-type: application/problem+json\r\ncontent-length: %d\r\n" % len(body)
+        if as_status:
+            media_type, body = b"application/json", _status(code, detail)
+        else:
+            media_type, body = b"application/problem+json", _problem(code, detail, faults)
+        fields = b"content-type: %s\r\ncontent-length: %d\r\n" % (media_type, len(body))
         if entry.status == 503:
             fields += _RETRY_AFTER
         elif entry.status == 405:
             fields += _ALLOW_EVENTS if events_path else _ALLOW_OTHERS
-        elif entry.status == 415 and not listed:
+        elif entry.status == 415 and not faults:
             # Nothing is wrong with the format: it was the coding (RFC 9110 section 15.5.16).
             fields += b"accept-encoding: identity\r\n"
         return self.build(
@@ -141,3 +144,36 @@ class Answers:
             fields,
             b"" if without_body else body,
         )
+
+
+def _problem(code: str, detail: str, faults: Sequence[Fault]) -> bytes:
+    entry = CATALOGUE[code]
+    return _encode(
+        {
+            "type": "about:blank",
+            "title": entry.title,
+            "status": entry.status,
+            "code": code,
+            "detail": detail,
+            "faults": [
+                {"path": fault.path, "code": fault.code, "message": fault.message}
+                for fault in faults
+            ],
+        }
+    )
+
+
+def _status(code: str, detail: str) -> bytes:
+    status = CATALOGUE[code].status
+    return _encode(
+        {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": detail,
+            "reason": _STATUS_REASONS.get(status, ""),
+            "details": {"causes": [{"reason": code, "message": CATALOGUE[code].title}]},
+            "code": status,
+        }
+    )

@@ -15,6 +15,7 @@ from distributary.flow import Received
 from distributary.ingest._addresses import Addresses, is_address
 from distributary.ingest._answers import Answers
 from distributary.ingest._counters import Counters
+from distributary.ingest._guard import Guard
 from distributary.ingest._limits import RELAYS_MAX, IngestSettings
 from distributary.ingest._relayed import is_watch
 from distributary.ingest._request import Request
@@ -76,6 +77,7 @@ class Desk:
         draining: Shutting down: new requests are answered 503 with ``connection: close``.
         connections: Open connections, refused ones excepted.
         dial: Connects a relay to the control process; None: there is none.
+        guard: Whom we answer at all.
         seen: Types and sources of accepted events.
     """
 
@@ -89,6 +91,7 @@ class Desk:
         "counters",
         "dial",
         "draining",
+        "guard",
         "now_s",
         "seen",
         "settings",
@@ -101,6 +104,8 @@ class Desk:
         clock: Clock,
         dial: Dial | None,
         seen: Seen | None = None,
+        *,
+        guard: Guard | None = None,
     ) -> None:
         self.appends = appends
         self.settings = settings
@@ -112,6 +117,7 @@ class Desk:
         self.connections: set[Swept] = set()
         self.draining = False
         self.seen = Seen() if seen is None else seen
+        self.guard = Guard() if guard is None else guard
         self.addresses = Addresses()
         self._by_address: dict[str, int] = {}
 
@@ -156,6 +162,8 @@ class Desk:
             RequestError: The answer; 503 means that nothing is promised and the sender should
                 try again.
         """
+        if request.host not in self.guard.passed or request.page is not None:
+            self.guard.check(request)
         if request.path in self.addresses.by_path:
             if request.method == b"POST":
                 self._admit_events(request)

@@ -104,6 +104,14 @@ RETRY_AFTER_S = 1
 """``Retry-After`` of a 503: a full queue is empty again within a second, or it is not ours."""
 
 
+HOSTS_PASSED_MAX = 1_024
+"""Spellings of our own ``Host`` that are known: one a client program as a rule, some for each port;
+beyond, all are looked at anew."""
+
+HOSTS_TOLD_MAX = 64
+"""Refused names that are logged: what publishers use are few, what strangers make up has no end."""
+
+
 @dataclass(frozen=True, slots=True)
 class IngestSettings:
     """What an operator may turn on the public port.

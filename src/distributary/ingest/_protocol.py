@@ -22,6 +22,7 @@ from distributary.ingest._hops import take_ttls, used_up
 from distributary.ingest._proxy import Relay
 from distributary.ingest._reader import RequestReader
 from distributary.ingest._received import received
+from distributary.ingest._relayed import is_kubernetes
 from distributary.ingest._request import Request
 
 _decode = event_http.decode
@@ -345,6 +346,7 @@ class Connection(asyncio.Protocol):
             faults=faults,
             events_path=request is not None and request.path in self._desk.addresses.by_path,
             without_body=request is not None and request.method == b"HEAD",
+            as_status=request is not None and is_kubernetes(request.path),
         )
         self._answer_now(answer, persistence)
 
@@ -449,6 +451,7 @@ class Connection(asyncio.Protocol):
             "The control process does not answer now.",
             persistence,
             without_body=request.method == b"HEAD",
+            as_status=is_kubernetes(request.path),
         )
         self._answer_now(answer, persistence)
         self._advance()

@@ -11,6 +11,8 @@ from distributary.ingest import _limits
 from distributary.ingest._request import Request
 
 _OBJECTS = (b"/api/", b"/apis/")
+_KUBERNETES = (*_OBJECTS, b"/openapi/", b"/version/")
+_KUBERNETES_ROOTS = frozenset(path.removesuffix(b"/") for path in _KUBERNETES)
 _WATCH_PATH = re.compile(rb"/(?:api|apis/[^/]+)/[^/]+/watch/.")
 _NOT_WATCHED = (b"false", b"0")
 
@@ -30,6 +32,11 @@ def is_watch(request: Request) -> bool:
         if unquote_to_bytes(name) == b"watch":  # of several the last counts, as for the API
             watched = unquote_to_bytes(value).lower() not in _NOT_WATCHED
     return watched
+
+
+def is_kubernetes(path: bytes) -> bool:
+    """Whether clients of *path* are those of the Kubernetes API, who read errors as ``Status``."""
+    return path.startswith(_KUBERNETES) or path in _KUBERNETES_ROOTS
 
 
 def body_bytes_max(request: Request, others_bytes_max: int) -> int:

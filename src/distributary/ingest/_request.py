@@ -42,6 +42,9 @@ class Request:
         expects_continue: The client waits for 100 before it sends its body.
         content_encoded: ``Content-Encoding`` is there and is not identity.
         asks_permission: ``WebHook-Request-Origin`` was sent.
+        host: Authority that the request is for; empty in HTTP/1.0 without one.
+        page: What a browser says of the page that asks: ``origin`` and ``sec-fetch-site``; None:
+            neither was sent.
 
     The others (``watched``, ``host_count``, ``has_length``, ``close_asked``, ``head_ended``)
     serve parsing alone.
@@ -58,10 +61,12 @@ class Request:
         "fields",
         "has_length",
         "head_ended",
+        "host",
         "host_count",
         "http10",
         "keep_alive",
         "method",
+        "page",
         "path",
         "target",
         "watched",
@@ -82,7 +87,9 @@ class Request:
         self.content_encoded = False
         self.close_asked = False
         self.has_length = False
+        self.host = b""
         self.host_count = 0
+        self.page: dict[bytes, bytes] | None = None
         self.asks_permission = False
         self.head_ended = False
 
@@ -170,6 +177,7 @@ def _read_watched(request: Request) -> None:
 
 def _read_host(request: Request, value: bytes) -> None:
     request.host_count += 1
+    request.host = value
     if _HOST.fullmatch(value) is None:
         raise RequestError("bad-request", "Host is not a host and port.")
 
@@ -211,12 +219,30 @@ def _read_request_origin(request: Request, _value: bytes) -> None:
     request.asks_permission = True
 
 
+def _read_origin(request: Request, value: bytes) -> None:
+    _note_page(request, b"origin", value)
+
+
+def _read_fetch_site(request: Request, value: bytes) -> None:
+    _note_page(request, b"sec-fetch-site", value)
+
+
+def _note_page(request: Request, name: bytes, value: bytes) -> None:
+    if request.page is None:
+        request.page = {}
+    # Of several none is believed: together they equal nothing.
+    before = request.page.get(name)
+    request.page[name] = value if before is None else before + b", " + value
+
+
 _FIELD_READERS: dict[bytes, Callable[[Request, bytes], None]] = {
     b"connection": _read_connection,
     b"content-encoding": _read_content_encoding,
     b"content-length": _read_content_length,
     b"expect": _read_expect,
     b"host": _read_host,
+    b"origin": _read_origin,
+    b"sec-fetch-site": _read_fetch_site,
     b"transfer-encoding": _read_transfer_encoding,
     b"webhook-request-origin": _read_request_origin,
 }
@@ -244,6 +270,8 @@ def _resolve_target(request: Request) -> None:
         # The authority of the target takes the place of Host (RFC 9112 section 3.2.2).
         request.fields = [field for field in request.fields if field[0] != b"host"]
         request.fields.insert(0, (b"host", authority))
+        request.host = authority
+        request.host_count = 1
     path = target.partition(b"?")[0]
     if b"#" in target or _PATH.fullmatch(path) is None or _PATH_TRAPS.search(path) is not None:
         raise RequestError("bad-request", "The path is not canonical.")

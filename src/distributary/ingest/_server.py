@@ -12,6 +12,7 @@ from distributary.clock import Clock
 from distributary.ingest import _limits
 from distributary.ingest._counters import Counters
 from distributary.ingest._desk import Appends, Desk, Dial
+from distributary.ingest._guard import Guard
 from distributary.ingest._limits import IngestSettings
 from distributary.ingest._protocol import Connection
 from distributary.ingest._seen import Seen
@@ -100,6 +101,7 @@ async def serve(
     clock: Clock,
     seen: Seen | None = None,
     addresses: Mapping[str, str] | None = None,
+    guard: Guard | None = None,
 ) -> Server:
     """Receives events on *sock* until the server is closed.
 
@@ -115,13 +117,15 @@ async def serve(
         addresses: Every Broker and Channel: path without its first slash -> address (its uid;
             empty: the default broker's). None: not known yet; until ``Server.learn`` their
             paths are answered 503.
+        guard: Whom it answers; it may be changed while the server runs. None: who asks by an
+            address or by ``localhost``.
 
     Returns:
         A server that has begun to accept.
     """
     dial: _Dialler | None = None if control_socket is None else _Dialler(control_socket)
     port: Dial | None = dial
-    desk = Desk(appends, settings, clock, port, seen)
+    desk = Desk(appends, settings, clock, port, seen, guard=guard)
     if addresses is not None:
         desk.addresses.learn(addresses)
     loop = asyncio.get_running_loop()

@@ -24,15 +24,18 @@ from distributary.errors import SettingsError
 from distributary.settings._shapes import GIB as _GIB
 from distributary.settings._shapes import KIB as _KIB
 from distributary.settings._shapes import MIB as _MIB
+from distributary.settings._shapes import SWITCH, is_host_name
 from distributary.settings._shapes import Shape as _Shape
 from distributary.settings._shapes import base_url as _base_url
 from distributary.settings._shapes import duration as _duration
 from distributary.settings._shapes import one_of as _one_of
+from distributary.settings._shapes import parse_host_names as _parse_host_names
 from distributary.settings._shapes import parse_networks as _parse_networks
 from distributary.settings._shapes import parse_table as _parse_table
 from distributary.settings._shapes import path as _path
 from distributary.settings._shapes import size as _size
 from distributary.settings._shapes import size_text as _size_text
+from distributary.settings._shapes import switch as _switch
 from distributary.settings._shapes import text as _text
 from distributary.settings._shapes import whole as _whole
 
@@ -40,9 +43,11 @@ __all__ = [
     "CREDENTIAL_KEY_VARIABLE",
     "ENV_PREFIX",
     "EVENT_BYTES_CAP",
+    "SWITCH",
     "Settings",
     "SettingsRow",
     "config_file",
+    "is_host_name",
     "load",
     "settings_table",
 ]
@@ -88,7 +93,14 @@ class Settings:
     host: str = _setting(
         _text("an address or host name", r"[^\s/\0]+"),
         "127.0.0.1",
-        "Address to listen on. While it is loopback, sinks on private addresses are allowed.",
+        "Address to listen on. While it is loopback, sinks on private addresses are allowed;"
+        " another one is taken with no_auth alone.",
+    )
+    no_auth: bool = _setting(
+        _switch(),
+        False,
+        "Take an address that is not loopback although nobody is asked who they are: whoever"
+        " reaches it may publish, and read and change every subscription.",
     )
     port: int = _setting(_whole(0, 65535), 8080, "TCP port; 0 takes a free one and prints it.")
     health_port: int | None = _setting(
@@ -108,6 +120,15 @@ class Settings:
         None,
         "How others reach this server: what Brokers and Channels show as their address. Otherwise"
         " made of the address it listens on.",
+    )
+    allowed_hosts: tuple[str, ...] = _setting(
+        _Shape(
+            "host names such as events.shop.svc, without ports, separated by commas",
+            _parse_host_names,
+        ),
+        (),
+        "Names by which clients reach this server, besides every address, localhost, this machine's"
+        " name and that of the public URL; a request under another name is answered 421.",
     )
     partitions: int = _setting(
         _whole(1, 64), 2, "Partitions of a new log; an existing log keeps the count it has."
@@ -243,6 +264,8 @@ def _variable(name: str) -> str:
 def _default_text(name: str, default: Any) -> str:
     if default is None or default == ():
         return ""
+    if isinstance(default, bool):
+        return str(default).lower()
     if "bytes" in name:
         return _size_text(default)
     return f"{default:g}" if isinstance(default, float) else str(default)

@@ -99,6 +99,21 @@ def base_url(expects: str) -> Shape:
     return Shape(expects, parse)
 
 
+SWITCH = "true or false"
+"""What a setting takes that is on or off: on the command line its flag alone."""
+
+
+def switch() -> Shape:
+    def parse(raw: Any) -> bool:
+        if isinstance(raw, bool):
+            return raw
+        if raw not in ("true", "false"):
+            _refuse()
+        return bool(raw == "true")
+
+    return Shape(SWITCH, parse)
+
+
 def one_of(*names: str) -> Shape:
     def parse(raw: Any) -> str:
         return raw if isinstance(raw, str) and raw in names else _refuse()
@@ -120,6 +135,22 @@ def parse_networks(raw: Any) -> tuple[str, ...]:
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
         _refuse()
     return tuple(str(ipaddress.ip_network(name)) for name in names if name)
+
+
+_HOST_NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_])?")
+
+
+def is_host_name(name: str) -> bool:
+    """Whether *name* is a host name of ASCII letters, in lower case, without a port."""
+    return _HOST_NAME.fullmatch(name) is not None
+
+
+def parse_host_names(raw: Any) -> tuple[str, ...]:
+    names = [part.strip() for part in raw.split(",")] if isinstance(raw, str) else raw
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        _refuse()
+    plain = tuple(name.lower().removesuffix(".") for name in names if name)
+    return plain if all(map(is_host_name, plain)) else _refuse()
 
 
 def parse_table(raw: Any) -> dict[str, str]:

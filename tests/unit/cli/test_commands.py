@@ -50,6 +50,7 @@ def test_version_is_the_package_version() -> None:
     ("words", "said"),
     [
         (["serve", "--port", "x", "--epoch-s", "0"], ["--port: expected", "--epoch-s: expected"]),
+        (["serve", "--no-auth", "--port", "x"], ["--port: expected"]),
         (["serve", "--config", "missing.toml"], ["no configuration file", "missing.toml"]),
         (["send", "--url", "nowhere"], ["Expected a URL such as"]),
         (["send", "--data", "x", "--data-file", "y"], ["not both"]),

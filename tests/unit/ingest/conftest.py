@@ -14,7 +14,7 @@ from distributary.ingest._desk import Desk
 from distributary.ingest._protocol import Connection
 
 EVENT_FIELDS = (
-    b"host: h\r\nce-specversion: 1.0\r\nce-id: 1\r\nce-source: /s\r\nce-type: t\r\n"
+    b"host: localhost\r\nce-specversion: 1.0\r\nce-id: 1\r\nce-source: /s\r\nce-type: t\r\n"
     b"content-type: application/json\r\n"
 )
 

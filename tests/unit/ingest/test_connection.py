@@ -5,7 +5,7 @@ import pytest
 from distributary.errors import LogUnavailableError
 from distributary.ingest import _limits
 
-OPTIONS = b"OPTIONS /events HTTP/1.1\r\nhost: h\r\n\r\n"
+OPTIONS = b"OPTIONS /events HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 
 def test_answers_keep_the_order_of_requests(client, event):

@@ -7,8 +7,8 @@ import pytest
 from distributary.event import record
 from distributary.flow import TTL_ATTRIBUTE, TTL_MAX, Kind, decode_addressed
 
-BATCH = b"host: h\r\ncontent-type: application/cloudevents-batch+json\r\n"
-STRUCTURED = b"host: h\r\ncontent-type: application/cloudevents+json\r\n"
+BATCH = b"host: localhost\r\ncontent-type: application/cloudevents-batch+json\r\n"
+STRUCTURED = b"host: localhost\r\ncontent-type: application/cloudevents+json\r\n"
 
 VALUES = [
     ("abc", TTL_MAX),

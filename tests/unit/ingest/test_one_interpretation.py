@@ -7,7 +7,7 @@ accept and see the same body; where we refuse and h11 does not, the reason is in
 import h11
 import pytest
 
-HOST = b"host: h\r\nce-specversion: 1.0\r\nce-id: 1\r\nce-source: /s\r\nce-type: t\r\n"
+HOST = b"host: localhost\r\nce-specversion: 1.0\r\nce-id: 1\r\nce-source: /s\r\nce-type: t\r\n"
 POST = b"POST /events HTTP/1.1\r\n" + HOST
 GET = b"OPTIONS /events HTTP/1.1\r\n"
 CHUNKS = b"2\r\n{}\r\n0\r\n\r\n"
@@ -42,13 +42,13 @@ REFUSED = {
     "chunks in HTTP/1.0": CHUNKED.replace(b"HTTP/1.1", b"HTTP/1.0") + CHUNKS,
     "folded line": POST + b"a: b\r\n c: d\r\n\r\n",
     "folded length": POST + b"content-length:\r\n 2\r\n\r\n{}",
-    "first line folded": b"POST /events HTTP/1.1\r\n host: h\r\n\r\n",
-    "bare LF after the request line": b"GET / HTTP/1.1\nhost: h\r\n\r\n",
+    "first line folded": b"POST /events HTTP/1.1\r\n host: localhost\r\n\r\n",
+    "bare LF after the request line": b"GET / HTTP/1.1\nhost: localhost\r\n\r\n",
     "bare LF after a field": POST + b"a: b\nc: d\r\n\r\n",
     "bare LF at the end": POST + b"a: b\n\n",
     "bare LF alone": b"\n",
     "bare CR in a value": POST + b"a: b\rc: d\r\n\r\n",
-    "bare CR in the request line": b"GET /\r HTTP/1.1\r\nhost: h\r\n\r\n",
+    "bare CR in the request line": b"GET /\r HTTP/1.1\r\nhost: localhost\r\n\r\n",
     "NUL in a value": POST + b"a: b\x00c\r\n\r\n",
     "NUL in a name": POST + b"a\x00: b\r\n\r\n",
     "control in a value": POST + b"a: b\x01\r\n\r\n",
@@ -67,19 +67,19 @@ REFUSED = {
     "host with user": GET + b"host: u@a\r\n\r\n",
     "host with a space": GET + b"host: a b\r\n\r\n",
     "HTTP/0.9": b"GET /events\r\n\r\n",
-    "HTTP/0.9 with version": b"GET /events HTTP/0.9\r\nhost: h\r\n\r\n",
-    "HTTP/2.0": b"GET /events HTTP/2.0\r\nhost: h\r\n\r\n",
-    "HTTP/1.2": b"GET /events HTTP/1.2\r\nhost: h\r\n\r\n",
-    "HTTP/1.10": b"GET /events HTTP/1.10\r\nhost: h\r\n\r\n",
+    "HTTP/0.9 with version": b"GET /events HTTP/0.9\r\nhost: localhost\r\n\r\n",
+    "HTTP/2.0": b"GET /events HTTP/2.0\r\nhost: localhost\r\n\r\n",
+    "HTTP/1.2": b"GET /events HTTP/1.2\r\nhost: localhost\r\n\r\n",
+    "HTTP/1.10": b"GET /events HTTP/1.10\r\nhost: localhost\r\n\r\n",
     "h2 preface": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-    "RTSP": b"DESCRIBE /events RTSP/1.0\r\nhost: h\r\n\r\n",
-    "lower-case http": b"GET /events http/1.1\r\nhost: h\r\n\r\n",
-    "two spaces": b"GET  /events HTTP/1.1\r\nhost: h\r\n\r\n",
-    "space at the end of the line": b"GET /events HTTP/1.1 \r\nhost: h\r\n\r\n",
-    "tab in the line": b"GET\t/events\tHTTP/1.1\r\nhost: h\r\n\r\n",
-    "space in the target": b"GET /a b HTTP/1.1\r\nhost: h\r\n\r\n",
-    "space before the line": b" GET / HTTP/1.1\r\nhost: h\r\n\r\n",
-    "two empty lines before": b"\r\n\r\nGET / HTTP/1.1\r\nhost: h\r\n\r\n",
+    "RTSP": b"DESCRIBE /events RTSP/1.0\r\nhost: localhost\r\n\r\n",
+    "lower-case http": b"GET /events http/1.1\r\nhost: localhost\r\n\r\n",
+    "two spaces": b"GET  /events HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "space at the end of the line": b"GET /events HTTP/1.1 \r\nhost: localhost\r\n\r\n",
+    "tab in the line": b"GET\t/events\tHTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "space in the target": b"GET /a b HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "space before the line": b" GET / HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "two empty lines before": b"\r\n\r\nGET / HTTP/1.1\r\nhost: localhost\r\n\r\n",
     "TLS on a plain port": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
     "chunk shorter than its size": CHUNKED + b"3\r\n{}\r\n0\r\n\r\n",
     "chunk longer than its size": CHUNKED + b"1\r\n{}\r\n0\r\n\r\n",
@@ -96,24 +96,24 @@ REFUSED = {
     "trailer without a colon": CHUNKED + b"2\r\n{}\r\n0\r\nabc\r\n\r\n",
     "folded trailer": CHUNKED + b"2\r\n{}\r\n0\r\na: b\r\n c\r\n\r\n",
     "trailers end with a bare LF": CHUNKED + b"2\r\n{}\r\n0\r\n\n",
-    "path with dot segments": b"GET /a/../events HTTP/1.1\r\nhost: h\r\n\r\n",
-    "path with one dot": b"GET /./events HTTP/1.1\r\nhost: h\r\n\r\n",
-    "path ends with dots": b"GET /a/.. HTTP/1.1\r\nhost: h\r\n\r\n",
-    "coded dots": b"GET /a/%2e%2E/events HTTP/1.1\r\nhost: h\r\n\r\n",
-    "coded slash": b"GET /a%2fevents HTTP/1.1\r\nhost: h\r\n\r\n",
-    "coded backslash": b"GET /a%5cevents HTTP/1.1\r\nhost: h\r\n\r\n",
-    "backslash": b"GET /a\\events HTTP/1.1\r\nhost: h\r\n\r\n",
-    "two slashes": b"POST //events HTTP/1.1\r\nhost: h\r\n\r\n",
-    "coded NUL": b"GET /events%00 HTTP/1.1\r\nhost: h\r\n\r\n",
-    "coded line feed": b"GET /events%0a HTTP/1.1\r\nhost: h\r\n\r\n",
-    "half a triplet": b"GET /events%2 HTTP/1.1\r\nhost: h\r\n\r\n",
-    "fragment": b"GET /events#a HTTP/1.1\r\nhost: h\r\n\r\n",
-    "path beyond ASCII": "GET /é HTTP/1.1\r\nhost: h\r\n\r\n".encode(),
-    "other scheme": b"POST ftp://h/events HTTP/1.1\r\nhost: h\r\n\r\n",
-    "user in an absolute target": b"POST http://u@h/events HTTP/1.1\r\nhost: h\r\n\r\n",
-    "absolute without a host": b"POST http:///events HTTP/1.1\r\nhost: h\r\n\r\n",
-    "no slash": b"POST events HTTP/1.1\r\nhost: h\r\n\r\n",
-    "star for POST": b"POST * HTTP/1.1\r\nhost: h\r\n\r\n",
+    "path with dot segments": b"GET /a/../events HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "path with one dot": b"GET /./events HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "path ends with dots": b"GET /a/.. HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "coded dots": b"GET /a/%2e%2E/events HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "coded slash": b"GET /a%2fevents HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "coded backslash": b"GET /a%5cevents HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "backslash": b"GET /a\\events HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "two slashes": b"POST //events HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "coded NUL": b"GET /events%00 HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "coded line feed": b"GET /events%0a HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "half a triplet": b"GET /events%2 HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "fragment": b"GET /events#a HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "path beyond ASCII": "GET /é HTTP/1.1\r\nhost: localhost\r\n\r\n".encode(),
+    "other scheme": b"POST ftp://h/events HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "user in an absolute target": b"POST http://u@h/events HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "absolute without a host": b"POST http:///events HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "no slash": b"POST events HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "star for POST": b"POST * HTTP/1.1\r\nhost: localhost\r\n\r\n",
 }
 
 LENIENT = "h11 is lenient here on purpose; two readings are the start of smuggling"
@@ -187,17 +187,20 @@ ACCEPTED = {
     ),
     "HTTP/1.0 without a host": (
         b"POST /events HTTP/1.0\r\n"
-        + HOST.replace(b"host: h\r\n", b"")
+        + HOST.replace(b"host: localhost\r\n", b"")
         + b"content-length: 2\r\n\r\n{}",
         b"{}",
     ),
     "absolute target": (
-        POST.replace(b"/events", b"http://other:80/events") + b"content-length: 2\r\n\r\n{}",
+        POST.replace(b"/events", b"http://192.0.2.1:80/events") + b"content-length: 2\r\n\r\n{}",
         b"{}",
     ),
-    "empty host": (POST.replace(b": h\r\n", b":\r\n", 1) + b"content-length: 2\r\n\r\n{}", b"{}"),
+    "empty host": (
+        POST.replace(b": localhost\r\n", b":\r\n", 1) + b"content-length: 2\r\n\r\n{}",
+        b"{}",
+    ),
     "host of IPv6": (
-        POST.replace(b": h\r\n", b": [::1]:80\r\n", 1) + b"content-length: 2\r\n\r\n{}",
+        POST.replace(b": localhost\r\n", b": [::1]:80\r\n", 1) + b"content-length: 2\r\n\r\n{}",
         b"{}",
     ),
 }
@@ -224,7 +227,7 @@ def read_by_h11(sent: bytes) -> tuple[bool, bytes]:
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_message_of_two_meanings_is_400_and_the_end(client, name):
     """400, nothing appended, nothing after it is read as a request."""
-    smuggled = b"OPTIONS /events HTTP/1.1\r\nhost: h\r\n\r\n"
+    smuggled = b"OPTIONS /events HTTP/1.1\r\nhost: localhost\r\n\r\n"
     assert client.statuses(REFUSED[name] + smuggled) == [400]
     assert client.ended
     assert client.appends.received == []
@@ -233,7 +236,7 @@ def test_a_message_of_two_meanings_is_400_and_the_end(client, name):
 @pytest.mark.parametrize("name", REFUSED)
 def test_it_is_400_byte_by_byte_too(client, name):
     """The same verdict when every byte comes alone."""
-    sent = REFUSED[name] + b"OPTIONS /events HTTP/1.1\r\nhost: h\r\n\r\n"
+    sent = REFUSED[name] + b"OPTIONS /events HTTP/1.1\r\nhost: localhost\r\n\r\n"
     assert client.statuses(*[sent[at : at + 1] for at in range(len(sent))]) == [400]
 
 
@@ -252,7 +255,7 @@ def test_what_we_accept_h11_reads_the_same_way(client, name):
     assert body in client.appends.received[0].body
     assert read_by_h11(sent) == (True, body)
     if not client.ended:
-        assert client.statuses(b"OPTIONS /events HTTP/1.1\r\nhost: h\r\n\r\n") == [200]
+        assert client.statuses(b"OPTIONS /events HTTP/1.1\r\nhost: localhost\r\n\r\n") == [200]
 
 
 def test_one_empty_line_before_a_request_is_skipped(client, event):

@@ -4,7 +4,7 @@ import pytest
 
 from distributary.ingest import _limits
 
-GET = b"GET /subscriptions?limit=2 HTTP/1.1\r\nhost: h\r\n"
+GET = b"GET /subscriptions?limit=2 HTTP/1.1\r\nhost: localhost\r\n"
 
 
 class Control:
@@ -47,13 +47,13 @@ def control(client):
 def test_the_control_process_gets_the_request_without_hop_fields(client, control):
     """Target, host and fields pass; hop-by-hop ones, and those that Connection names, do not."""
     client.send(
-        b"POST /subscriptions?x=1 HTTP/1.1\r\nhost: h:1\r\nauthorization: Bearer t\r\n"
+        b"POST /subscriptions?x=1 HTTP/1.1\r\nhost: localhost:1\r\nauthorization: Bearer t\r\n"
         b"connection: x-private, keep-alive, authorization\r\nx-private: 1\r\nte: trailers\r\n"
         b"upgrade: h2c\r\nkeep-alive: 5\r\nx-forwarded-for: 192.0.2.7\r\n"
         b"transfer-encoding: chunked\r\n\r\n2;ext\r\n{}\r\n0\r\na: b\r\n\r\n"
     )
     assert control.request == (
-        b"POST /subscriptions?x=1 HTTP/1.1\r\nhost: h:1\r\nauthorization: Bearer t\r\n"
+        b"POST /subscriptions?x=1 HTTP/1.1\r\nhost: localhost:1\r\nauthorization: Bearer t\r\n"
         b"content-length: 2\r\nx-forwarded-for: 192.0.2.7, 127.0.0.1\r\n"
         b"connection: close\r\n\r\n{}"
     )
@@ -61,9 +61,9 @@ def test_the_control_process_gets_the_request_without_hop_fields(client, control
 
 def test_an_absolute_target_sets_the_host(client, control):
     """RFC 9112 3.2.2: the target's authority replaces Host."""
-    client.send(b"GET http://other:81?q HTTP/1.1\r\nhost: h\r\n\r\n")
-    assert control.request.startswith(b"GET /?q HTTP/1.1\r\nhost: other:81\r\n")
-    assert b"host: h" not in control.request
+    client.send(b"GET http://192.0.2.1:81?q HTTP/1.1\r\nhost: localhost\r\n\r\n")
+    assert control.request.startswith(b"GET /?q HTTP/1.1\r\nhost: 192.0.2.1:81\r\n")
+    assert b"host: localhost" not in control.request
 
 
 def test_an_answer_with_a_length_is_passed_on(client, control):
@@ -77,7 +77,7 @@ def test_an_answer_with_a_length_is_passed_on(client, control):
     assert (answer.status, answer.body) == (201, b"abc")
     assert answer.fields == {b"server": b"x", b"content-length": b"3"}
     assert control.upstreams[0].closed
-    assert client.statuses(b"OPTIONS /events HTTP/1.1\r\nhost: h\r\n\r\n") == [200]
+    assert client.statuses(b"OPTIONS /events HTTP/1.1\r\nhost: localhost\r\n\r\n") == [200]
     assert client.desk.counters.relays_in_flight == 0
 
 
@@ -112,13 +112,13 @@ def test_an_http_1_0_client_gets_it_until_close(client, control):
 )
 def test_answers_without_a_body_end_with_their_header(client, control, method, line):
     """HEAD, 204 and 304 have no body whatever their fields say."""
-    client.send(method + b" /x HTTP/1.1\r\nhost: h\r\n\r\n")
+    client.send(method + b" /x HTTP/1.1\r\nhost: localhost\r\n\r\n")
     control.answer(b"HTTP/1.1 " + line + b"\r\ncontent-length: 30\r\n\r\n")
     assert bytes(client.transport.written) == (
         b"HTTP/1.1 " + line + b"\r\ncontent-length: 30\r\n\r\n"
     )
     client.transport.written.clear()
-    assert client.statuses(b"OPTIONS /events HTTP/1.1\r\nhost: h\r\n\r\n") == [200]
+    assert client.statuses(b"OPTIONS /events HTTP/1.1\r\nhost: localhost\r\n\r\n") == [200]
 
 
 def test_interim_answers_are_left_out(client, control):
@@ -241,7 +241,7 @@ def test_relayed_answers_keep_their_place(client, control, event):
 def test_reading_pauses_when_much_comes_during_a_relay(client, control):
     """What follows is kept up to 64 KiB; all is answered afterwards."""
     client.send(GET + b"\r\n")
-    options = b"OPTIONS /events HTTP/1.1\r\nhost: h\r\n\r\n"
+    options = b"OPTIONS /events HTTP/1.1\r\nhost: localhost\r\n\r\n"
     count = _limits.RELAY_BUFFER_BYTES_MAX // len(options) + 1
     client.send(options * (count - 1))
     assert client.transport.reading
@@ -262,7 +262,7 @@ def test_too_many_relays_are_503(client, event):
 
 def test_bodies_for_the_control_process_have_the_same_limit(client, control):
     """413 before anything is passed on."""
-    head = b"POST /subscriptions HTTP/1.1\r\nhost: h\r\ncontent-length: 1048577\r\n\r\n"
+    head = b"POST /subscriptions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1048577\r\n\r\n"
     assert client.statuses(head) == [413]
     assert control.relays == []
 

@@ -34,7 +34,7 @@ def control(client):
 
 def get(target: bytes) -> bytes:
     """A request without a body."""
-    return b"GET %s HTTP/1.1\r\nhost: h\r\n\r\n" % target
+    return b"GET %s HTTP/1.1\r\nhost: localhost\r\n\r\n" % target
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_draining_waits_for_answers_that_end(client, control):
 def test_objects_may_be_larger_than_events(client, path, statuses):
     """An object of 1 MiB comes with the white space of its file."""
     length = client.desk.settings.body_bytes_max + 1
-    head = b"POST %s HTTP/1.1\r\nhost: h\r\ncontent-length: %d\r\n\r\n" % (path, length)
+    head = b"POST %s HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % (path, length)
     assert client.statuses(head) == statuses
 
 
@@ -145,5 +145,8 @@ def test_objects_may_be_larger_than_events(client, path, statuses):
 def test_objects_have_a_limit_too(client):
     """413 before the body is read."""
     length = _limits.OBJECT_BODY_BYTES_MAX + 1
-    head = b"PUT %s/x HTTP/1.1\r\nhost: h\r\ncontent-length: %d\r\n\r\n" % (TRIGGERS, length)
+    head = b"PUT %s/x HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % (
+        TRIGGERS,
+        length,
+    )
     assert client.statuses(head) == [413]

@@ -189,3 +189,23 @@ def test_the_configuration_file_is_found_by_flag_then_environment_then_place(
 def test_the_largest_request_fits_a_record() -> None:
     """Its attributes stand in headers, which are not part of its body: they have room beside it."""
     assert settings.EVENT_BYTES_CAP + 1024 * 1024 <= BODY_BYTES_MAX
+
+
+@pytest.mark.parametrize(("raw", "on"), [(True, True), ("true", True), ("false", False)], ids=str)
+def test_a_switch_is_on_or_off(raw: object, on: bool) -> None:
+    """Its flag has no value; files and variables say true or false."""
+    assert settings.load({"no_auth": raw}, {}, None).no_auth is on
+    for wrong in ("yes", "1", 1, ""):
+        with pytest.raises(SettingsError, match="expected true or false"):
+            settings.load({"no_auth": wrong}, {}, None)
+
+
+def test_allowed_hosts_are_names_alone() -> None:
+    """In one spelling, whatever the source."""
+    loaded = settings.load({"allowed_hosts": "Events.shop.svc, other_1."}, {}, None)
+    assert loaded.allowed_hosts == ("events.shop.svc", "other_1")
+    toml = 'allowed_hosts = ["events.shop.svc"]'
+    assert settings.load({}, {}, toml).allowed_hosts == ("events.shop.svc",)
+    for wrong in ("a:80", "http://a", "*", "*.example", "a b", "-a", "a" * 300, "\u00e4"):
+        with pytest.raises(SettingsError, match="--allowed-hosts: expected host names"):
+            settings.load({"allowed_hosts": wrong}, {}, None)

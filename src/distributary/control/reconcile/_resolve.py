@@ -126,10 +126,10 @@ class View:
         parts = urlsplit(uri)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             return _NOT_ABSOLUTE
-        if self.site.owns(uri):
-            return RouteEndpoint(uri, dial=self.site.dial, own=True, ca_certs=ca_certs)
         at_base = base.dial is not None and parts.netloc == urlsplit(base.uri).netloc
         dial = base.dial if at_base else None
+        if self.site.owns(uri, dial):
+            return RouteEndpoint(uri, dial=self.site.dial, own=True, ca_certs=ca_certs)
         refusal = self.site.sinks.refusal(_host(dial) if dial else parts.hostname)
         if refusal is not None:
             return Unresolved("BlockedAddress", refusal)

@@ -37,16 +37,19 @@ class Site:
         """What the Broker or Channel *key* shows as its address."""
         return f"{self.public_url.rstrip('/')}/{path_of(key)}"
 
-    def owns(self, uri: str) -> bool:
+    def owns(self, uri: str, dial: str | None = None) -> bool:
         """*uri* takes events at our own public URL, or at one that leads here as well.
 
-        Other paths of ours take no events: they are like anybody's, and the rule for addresses
-        counts.
+        So does one whose *dial*, ``host:port``, is an address of ours: a Service that stands for
+        this server. Other paths of ours take no events: they are like anybody's, and the rule for
+        addresses counts.
         """
         path = urlsplit(uri).path
         if path != EVENTS_PATH and not path.startswith(ADDRESS_PREFIXES):
             return False
-        return _origin(uri) in {_origin(url) for url in (self.public_url, *self.aliases)}
+        reached = f"http://{self.dial}" if self.dial else self.public_url
+        ours = {_origin(url) for url in (self.public_url, reached, *self.aliases)}
+        return _origin(uri if dial is None else f"http://{dial}") in ours
 
 
 def _origin(uri: str) -> tuple[str, str, int | None]:

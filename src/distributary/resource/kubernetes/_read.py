@@ -39,7 +39,8 @@ def read_object(body: bytes, content_type: str) -> tuple[Object, list[str]]:
     Args:
         body: Any bytes.
         content_type: ``application/json``, ``application/yaml`` or one of the patch types, with
-            parameters or without; empty: JSON.
+            parameters or without. Never guessed: a body without one is what any web page can
+            have a browser send.
 
     Returns:
         The object (of members that stand twice, the last one) and the paths of those members, in
@@ -57,7 +58,7 @@ def read_object(body: bytes, content_type: str) -> tuple[Object, list[str]]:
 
 def read_value(body: bytes, content_type: str) -> tuple[Any, list[str]]:
     """As ``read_object``, but any JSON value: a JSON patch is a list."""
-    media_type = content_type.partition(";")[0].strip().lower() or _JSON
+    media_type = content_type.partition(";")[0].strip().lower()
     if len(body) > BODY_BYTES_MAX:
         message = f"Request entity too large: limit is {BODY_BYTES_MAX}"
         raise StatusError("RequestEntityTooLarge", message)

@@ -18,11 +18,21 @@ import pytest
 from distributary.testing.servers._base import BrokerServer, ServerNotHadError
 from distributary.testing.servers._tls import Authority
 
-__all__ = ["artemis", "authority", "kafka", "mosquitto", "nats_server", "rabbitmq", "start"]
+__all__ = [
+    "artemis",
+    "authority",
+    "kafka",
+    "mosquitto",
+    "nats_server",
+    "not_run",
+    "rabbitmq",
+    "start",
+]
 
 REQUIRE: Final = "TESTS_REQUIRE"
 """Environment variable: names of what must be had, with commas between them: ``mosquitto``,
-``nats``, ``rabbitmq``, ``artemis``, ``kafka``, and ``amqp`` for AMQP's client library."""
+``nats``, ``rabbitmq``, ``artemis``, ``kafka``, ``amqp`` for AMQP's client library, and
+``chromium``, a browser."""
 
 
 class _Kind(NamedTuple):

@@ -61,6 +61,15 @@ def test_brokers_and_channels_are_destinations(world):
     assert {each.dial for each in (broker, channel, written)} == {"127.0.0.1:8080"}
 
 
+def test_a_service_that_stands_for_this_server_is_our_own(world):
+    """Its passes are counted as a Broker's are; paths that take no events are like anybody's."""
+    world.service("s", {"distributary.dev/address": "127.0.0.1:8080"})
+    ours = sink(world, world.at("Service", "s", uri="/brokers/default/default"))
+    assert (ours.uri, ours.own) == ("http://s.default.svc/brokers/default/default", True)
+    assert ours.dial == "127.0.0.1:8080"
+    assert not sink(world, world.at("Service", "s", uri="/subscriptions"), "u").own
+
+
 def test_references_in_a_circle_resolve(world):
     """An address depends on no reference; what goes round ends at the hop limit."""
     one = world.apply("Broker", "one", {"delivery": {"deadLetterSink": world.at("Broker", "two")}})

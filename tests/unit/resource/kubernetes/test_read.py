@@ -17,7 +17,7 @@ JSON = "application/json"
 def test_json_names_what_stands_twice():
     """The last one counts; paths say where."""
     body = b'{"a": 1, "b": [{"c": 1, "c": 2}], "a": 3}'
-    assert read_object(body, "") == ({"a": 3, "b": [{"c": 2}]}, ["a", "b[0].c"])
+    assert read_object(body, JSON) == ({"a": 3, "b": [{"c": 2}]}, ["a", "b[0].c"])
 
 
 def test_yaml_is_read_as_the_api_server_does():
@@ -124,3 +124,12 @@ def test_other_types_and_larger_bodies_are_refused():
     with pytest.raises(StatusError) as caught:
         read_object(b" " * (BODY_BYTES_MAX + 1), JSON)
     assert caught.value.status == 413
+
+
+@pytest.mark.parametrize("content_type", ["", ";charset=utf-8", "text/plain", "text/json"])
+def test_a_body_that_does_not_say_its_type_is_no_object(content_type):
+    """Any web page can have a browser send such a body, without asking the server first."""
+    for read in (read_object, read_value):
+        with pytest.raises(StatusError) as caught:
+            read(b'{"kind": "Trigger"}', content_type)
+        assert caught.value.status == 415

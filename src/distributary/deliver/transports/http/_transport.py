@@ -241,7 +241,10 @@ class HttpTransport:
     def _prefix(self, destination: Destination, endpoint: Endpoint) -> bytes:
         """Request line and the headers that are the same for every event."""
         lines = [b"%b %b HTTP/1.1" % (destination.method, endpoint.target)]
-        lines.append(b"host: " + endpoint.authority)
+        # Our own receiver answers to its address whatever a Service that stands for it is called.
+        dialled_own = destination.dial if destination.own else None
+        authority = endpoint.authority if dialled_own is None else dialled_own.encode("ascii")
+        lines.append(b"host: " + authority)
         names = {name.lower() for name, _ in destination.headers}
         if b"user-agent" not in names:
             lines.append(b"user-agent: " + self._user_agent)
