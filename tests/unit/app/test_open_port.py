@@ -11,12 +11,12 @@ from distributary.testing.virtual_loop import VirtualLoop
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "2001:db8::1"])
-def test_an_address_of_everybody_is_refused_with_what_would_allow_it(tmp_path, capsys, host):
+def test_an_address_of_everybody_is_refused_with_what_would_allow_it(tmp_path, capfd, host):
     """Before anything is made or started: exit code 1, and nothing on the disk."""
     data_dir = tmp_path / "data"
     chosen = Settings(data_dir=data_dir, host=host, java_home=tmp_path / "nowhere")
     assert app.serve(chosen) == 1
-    assert "--no-auth (no_auth = true)" in capsys.readouterr().err
+    assert "--no-auth (no_auth = true)" in capfd.readouterr().err
     assert not data_dir.exists()
 
 
