@@ -23,13 +23,14 @@ from distributary.outcome._journal import (
     fit,
     read_journal,
 )
+from distributary.outcome._letter import Budgets, DeadLetter, Failure, GivenUp
+from distributary.outcome._letters import KeptLetter
 from distributary.outcome._quota import Grant, QuotaStore, Slot, SlotWish
 from distributary.outcome._store import (
     IN_STORE,
     Changes,
-    DeadLetter,
     DeliveryStore,
-    Failure,
+    Kept,
     LagRow,
     RetryRow,
 )
@@ -37,6 +38,7 @@ from distributary.outcome._store import (
 __all__ = [
     "COMPACT_BYTES",
     "IN_STORE",
+    "Budgets",
     "Changes",
     "DeadLetter",
     "DeliveryStore",
@@ -44,9 +46,12 @@ __all__ = [
     "FailingRoute",
     "Failure",
     "Files",
+    "GivenUp",
     "Grant",
     "Journal",
     "JournalState",
+    "Kept",
+    "KeptLetter",
     "LagRow",
     "Mark",
     "QuotaStore",

@@ -1,5 +1,6 @@
 """Opening the files that owners write: the only place here that knows that they are SQLite."""
 
+import contextlib
 import os
 import sqlite3
 import time
@@ -15,6 +16,8 @@ from distributary.errors import StoreError
 WAL_TRIES: Final = 500
 WAL_PAUSE_S: Final = 0.01
 """Five seconds in all, as long as a statement waits for another one's transaction."""
+_INCREMENTAL: Final = 2
+"""SQLite's word for it in ``PRAGMA auto_vacuum``."""
 
 
 def sqlite_url(path: Path) -> str:
@@ -22,8 +25,14 @@ def sqlite_url(path: Path) -> str:
     return f"sqlite+pysqlite:///{path}"
 
 
-def open_engine(url: str) -> Engine:
-    """An engine whose transactions are on the medium when they return; its file is private."""
+def open_engine(url: str, *, gives_back: bool = False) -> Engine:
+    """An engine whose transactions are on the medium when they return; its file is private.
+
+    Args:
+        url: SQLAlchemy URL.
+        gives_back: A file that is made here keeps account of its free pages, so that
+            ``give_back`` can return them to the disk.
+    """
     engine = sa.create_engine(url, hide_parameters=True)  # tracebacks: rows hold whole events
     if engine.dialect.name == "sqlite":
         _create_private(engine.url.database)
@@ -32,11 +41,63 @@ def open_engine(url: str) -> Engine:
         def _pragmas(connection: Any, _record: Any) -> None:
             # WAL: readers (the API, a person) never block the owner. FULL: a commit is on the
             # medium when it returns; NORMAL would lose the last ones at a power cut.
+            if gives_back:
+                connection.execute("PRAGMA auto_vacuum=INCREMENTAL").close()
             _switch_to_wal(connection)
             for pragma in ("synchronous=FULL", "busy_timeout=5000"):
                 connection.execute(f"PRAGMA {pragma}").close()
 
     return engine
+
+
+def let_give_back(engine: Engine) -> None:
+    """Bring a file that was made without to keep account of its free pages: it is written anew.
+
+    Where that cannot be done now (a full disk, somebody reads it), the file serves as it is.
+    """
+    if engine.dialect.name != "sqlite" or engine.url.database in {None, "", ":memory:"}:
+        return
+    connection = engine.raw_connection()
+    try:
+        if _pragma(connection, "auto_vacuum") == _INCREMENTAL:
+            return
+        with contextlib.suppress(sqlite3.OperationalError):
+            connection.cursor().execute("VACUUM").close()
+    finally:
+        connection.close()
+
+
+def give_back(engine: Engine, pages: int, few: int) -> bool:
+    """Return up to *pages* free pages to the disk; True where there are more.
+
+    Args:
+        engine: ``open_engine`` made it.
+        pages: Pages of 4 KiB.
+        few: With fewer free ones, or a quarter of all, nothing is done.
+    """
+    if engine.dialect.name != "sqlite":
+        return False  # The other one looks after that by itself.
+    connection = engine.raw_connection()
+    try:
+        free = _pragma(connection, "freelist_count")
+        if free < few or free * 4 < _pragma(connection, "page_count"):
+            return False
+        if _pragma(connection, "auto_vacuum") != _INCREMENTAL:
+            return False
+        # A script is carried out to its end; a statement would free the first page alone.
+        connection.cursor().executescript(f"PRAGMA incremental_vacuum({pages})")
+        if free > pages:
+            return True
+        # What was written lies beside the file until then.
+        connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return False
+    finally:
+        connection.close()
+
+
+def _pragma(connection: Any, name: str) -> int:
+    (found,) = connection.cursor().execute(f"PRAGMA {name}").fetchone()
+    return int(found)
 
 
 def _switch_to_wal(connection: Any) -> None:

@@ -8,7 +8,8 @@ All changes of one flush go in by one transaction (``apply``) and every one of t
 idempotent, so a flush that was cut off can be made again.
 """
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -18,15 +19,28 @@ from sqlalchemy.engine import Connection
 
 from distributary.errors import StoreError
 from distributary.flow import Leg
-from distributary.outcome._engine import open_engine
+from distributary.outcome._engine import give_back, let_give_back, open_engine
 from distributary.outcome._journal import DoneKey
+from distributary.outcome._letter import Budgets, DeadLetter, Failure, GivenUp
+from distributary.outcome._letters import KeptLetter, Letters
+from distributary.outcome._metadata import metadata
 
-SCHEMA_VERSION = 1
-"""Raised where an older version must not write the file. A column that may be empty needs none."""
+SCHEMA_VERSION = 2
+"""Raised where an older version must not write the file. A column that may be empty needs none.
+Version 1 kept a whole event for each dead letter."""
+MOVED_COUNT = 1_000
+"""Letters of version 1 that are moved at once: up to 1 MiB each."""
+VACUUM_PAGES = 2_000
+"""Free pages given back to the disk by one turn: 8 MiB, some 20 ms."""
+FREE_PAGES_FEW = 256
+"""With fewer free pages than these (1 MiB), or a quarter of all, the file keeps them for the rows
+that come next."""
+TURNS_MAX = 20
+"""Slices of house-keeping in one call: what is left is done by the next."""
 IN_STORE = b""
 """``RetryRow.event`` where the bytes stand in the store and are not at hand: up to 1 MiB each, so
 they are read when the row is due."""
-_meta = sa.MetaData()
+_meta = metadata
 
 _version = sa.Table("delivery_schema", _meta, sa.Column("version", sa.Integer, primary_key=True))
 
@@ -59,38 +73,6 @@ _lag = sa.Table(
     sa.Column("to_offset", sa.BigInteger),
     sa.Column("record", sa.LargeBinary, nullable=False),
 )
-_dead_letter = sa.Table(
-    "dead_letter",
-    _meta,
-    sa.Column("partition", sa.Integer, primary_key=True),
-    sa.Column("offset", sa.BigInteger, primary_key=True),
-    sa.Column("index", sa.Integer, primary_key=True),
-    sa.Column("route", sa.String(64), primary_key=True),
-    sa.Column("checksum", sa.BigInteger, nullable=False),
-    sa.Column("reason", sa.Text, nullable=False),
-    sa.Column("error_dest", sa.Text),
-    sa.Column("error_code", sa.Integer),
-    sa.Column("error_data", sa.Text),
-    sa.Column("event", sa.LargeBinary, nullable=False),
-    sa.Column("kept_ms", sa.BigInteger, nullable=False),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a delivery failed: what a dead letter says about it (decision 16).
-
-    Attributes:
-        reason: A short reason for people and logs.
-        dest: URI of the destination that failed, without its query (``shown_uri``).
-        code: Status of the last answer; None where no answer came (never invented).
-        data: Base64 of at most 1,024 bytes of the last answer's body; None where none came.
-    """
-
-    reason: str
-    dest: str
-    code: int | None = None
-    data: str | None = None
 
 
 class RetryRow(NamedTuple):
@@ -156,25 +138,6 @@ class LagRow(NamedTuple):
         return self.route, self.start
 
 
-class DeadLetter(NamedTuple):
-    """An event that could not be delivered and has no dead letter sink that took it.
-
-    Attributes:
-        key: The match.
-        checksum: Of its record.
-        failure: Why.
-        event: ``event.record.encode`` of the one event, with its error attributes: kept whole,
-            since the log may delete its own copy.
-        kept_ms: Wall clock when it was kept, milliseconds.
-    """
-
-    key: DoneKey
-    checksum: int
-    failure: Failure
-    event: bytes
-    kept_ms: int
-
-
 @dataclass(slots=True)
 class Changes:
     """What one flush changes; later entries for the same match replace earlier ones."""
@@ -189,31 +152,53 @@ class Changes:
         return bool(self.rows or self.forget or self.lags or self.dead_letters)
 
 
+class Kept(NamedTuple):
+    """What ``keep_house`` found.
+
+    Attributes:
+        routes: Those that may have letters.
+        given_up: Letters that were too old.
+        more: There is more to do at once.
+    """
+
+    routes: list[str]
+    given_up: list[GivenUp]
+    more: bool
+
+
 class DeliveryStore:
     """Retries, lags and dead letters of one partition; blocking, for a thread of its own.
 
     Args:
         url: SQLAlchemy URL.
         partition: The partition that this owner holds.
+        budgets: How much is kept of what nobody takes.
     """
 
-    def __init__(self, url: str, partition: int) -> None:
-        self._engine = open_engine(url)
+    def __init__(self, url: str, partition: int, budgets: Budgets | None = None) -> None:
+        self._engine = open_engine(url, gives_back=True)
         self._partition = partition
+        self._letters = Letters(partition, budgets or Budgets())
+        self._turn = threading.Lock()  # Two that met at SQLite's own lock would sleep there.
         with self._guard(), self._engine.begin() as connection:
             if connection.dialect.name == "sqlite":
                 # The owners of all partitions come here at once, and one of them may bring it up.
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
+            _version.create(connection, checkfirst=True)
+            found = connection.execute(sa.select(_version.c.version)).scalar()
+            if found is not None and found > SCHEMA_VERSION:
+                raise StoreError(
+                    f"the delivery store has schema {found}, this version knows {SCHEMA_VERSION}:"
+                    " upgrade distributary, or use another data directory"
+                )
             _meta.create_all(connection)
             _add_event_column(connection)
-            found = connection.execute(sa.select(_version.c.version)).scalar()
             if found is None:
                 connection.execute(_version.insert().values(version=SCHEMA_VERSION))
-        if found is not None and found > SCHEMA_VERSION:
-            raise StoreError(
-                f"the delivery store has schema {found}, this version knows {SCHEMA_VERSION}:"
-                " upgrade distributary, or use another data directory"
-            )
+            elif found < SCHEMA_VERSION:
+                _bring_up(connection)
+        if found is not None:
+            let_give_back(self._engine)
 
     @contextmanager
     def _guard(self) -> Iterator[None]:
@@ -268,39 +253,36 @@ class DeliveryStore:
 
     def dead_letters(self, limit: int = 1000) -> list[DeadLetter]:
         """The oldest dead letters kept here, at most *limit*."""
-        query = (
-            sa.select(_dead_letter)
-            .where(_dead_letter.c.partition == self._partition)
-            .order_by(_dead_letter.c.kept_ms, _dead_letter.c.offset, _dead_letter.c.index)
-            .limit(limit)
-        )
-        with self._guard(), self._engine.connect() as connection:
-            return [
-                DeadLetter(
-                    DoneKey(found["offset"], found["index"], found["route"]),
-                    found["checksum"],
-                    Failure(
-                        found["reason"],
-                        found["error_dest"] or "",
-                        found["error_code"],
-                        found["error_data"],
-                    ),
-                    bytes(found["event"]),
-                    found["kept_ms"],
-                )
-                for found in connection.execute(query).mappings()
-            ]
+        return [kept.letter for kept in self.kept_letters(limit)]
 
-    def apply(self, changes: Changes) -> None:
+    def kept_letters(
+        self, limit: int, after: int = 0, route: str | None = None
+    ) -> list[KeptLetter]:
+        """The oldest letters behind the one with the number *after*, at most *limit*.
+
+        Args:
+            limit: Most letters; each has its event, of up to 1 MiB.
+            after: ``KeptLetter.id`` of the last one that is known; 0: from the first.
+            route: Of this route alone; None: of all.
+        """
+        with self._guard(), self._engine.connect() as connection:
+            return list(self._letters.read(connection, limit, after, route))
+
+    def apply(self, changes: Changes) -> list[GivenUp]:
         """Make *changes* durable, all or none; idempotent.
+
+        Returns:
+            What was given up for the letters among them.
 
         Raises:
             StoreError: Nothing was changed.
         """
-        with self._guard(), self._engine.begin() as connection:
+        with self._writing() as connection:
             self._put_rows(connection, changes)
             self._put_lags(connection, changes)
-            self._put_dead_letters(connection, changes)
+            given_up: list[GivenUp] = []
+            if changes.dead_letters:
+                given_up = self._letters.put(connection, changes.dead_letters)
             if changes.forget:
                 connection.execute(
                     _retry.delete().where(
@@ -314,6 +296,48 @@ class DeliveryStore:
                         for key in changes.forget
                     ],
                 )
+        return given_up
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        """A transaction of the one who has the turn."""
+        with self._turn:
+            try:
+                with self._guard(), self._engine.begin() as connection:
+                    yield connection
+            except BaseException:
+                self._letters.forget_counts()
+                raise
+
+    def keep_house(self, gone: Collection[str], now_ms: int) -> Kept:
+        """Give up what is too old, delete letters of routes that are *gone*, give space back.
+
+        A part of it, in short transactions: flushes go on in between. Idempotent.
+
+        Raises:
+            StoreError: A part of it was not done.
+        """
+        given_up: list[GivenUp] = []
+        left = list(gone)
+        more = True
+        turns = 0
+        while more and turns < TURNS_MAX:
+            turns += 1
+            with self._writing() as connection:
+                old = self._letters.expire(connection, now_ms)
+                if left and not self._letters.drop_route(connection, left[-1]):
+                    left.pop()
+            given_up += old
+            more = bool(old or left)
+        if not more:
+            more = self._give_back()
+        with self._guard(), self._engine.connect() as connection:
+            return Kept(self._letters.routes(connection), given_up, more)
+
+    def _give_back(self) -> bool:
+        """Give free pages back to the disk; True where there are more."""
+        with self._turn, self._guard():
+            return give_back(self._engine, VACUUM_PAGES, FREE_PAGES_FEW)
 
     def _put_rows(self, connection: Connection, changes: Changes) -> None:
         rows = [self._values(row) for row in changes.rows.values() if row.event != IN_STORE]
@@ -360,27 +384,6 @@ class DeliveryStore:
                 [{"b_route": route, "b_start": start} for route, start in gone],
             )
 
-    def _put_dead_letters(self, connection: Connection, changes: Changes) -> None:
-        if not changes.dead_letters:
-            return
-        letters = [
-            {
-                "partition": self._partition,
-                "offset": letter.key.offset,
-                "index": letter.key.index,
-                "route": letter.key.route,
-                "checksum": letter.checksum,
-                "reason": letter.failure.reason,
-                "error_dest": letter.failure.dest,
-                "error_code": letter.failure.code,
-                "error_data": letter.failure.data,
-                "event": letter.event,
-                "kept_ms": letter.kept_ms,
-            }
-            for letter in changes.dead_letters
-        ]
-        upsert(connection, _dead_letter, letters)
-
     def close(self) -> None:
         """Close the connections."""
         self._engine.dispose()
@@ -402,6 +405,37 @@ def _row_of(found: sa.RowMapping) -> RetryRow:
         found["done"],
         IN_STORE if found["has_event"] else None,
     )
+
+
+def _bring_up(connection: Connection) -> None:
+    """Version 1 to 2, of all partitions: letters that share their events."""
+    partitions = connection.exec_driver_sql('SELECT DISTINCT "partition" FROM dead_letter')
+    for partition in list(partitions.scalars()):
+        moved = Letters(partition, Budgets())
+        for letters in _letters_of_version_1(connection, partition):
+            moved.move(connection, letters)
+    connection.exec_driver_sql("DROP TABLE dead_letter")
+    connection.execute(_version.update().values(version=SCHEMA_VERSION))
+
+
+def _letters_of_version_1(connection: Connection, partition: int) -> Iterator[list[DeadLetter]]:
+    """The letters of the table that version 1 had, the oldest first."""
+    mine = 'SELECT * FROM dead_letter WHERE "partition" = :partition'
+    order = 'ORDER BY kept_ms, "offset", "index"'
+    found = connection.execute(sa.text(f"{mine} {order}"), {"partition": partition}).mappings()
+    for rows in found.partitions(MOVED_COUNT):
+        yield [
+            DeadLetter(
+                DoneKey(row["offset"], row["index"], row["route"]),
+                row["checksum"],
+                Failure(
+                    row["reason"], row["error_dest"] or "", row["error_code"], row["error_data"]
+                ),
+                bytes(row["event"]),
+                row["kept_ms"],
+            )
+            for row in rows
+        ]
 
 
 def _add_event_column(connection: Connection) -> None:

@@ -15,6 +15,7 @@ from distributary.outcome import (
     DeadLetter,
     DeliveryStore,
     DoneKey,
+    GivenUp,
     Grant,
     LagRow,
     QuotaStore,
@@ -179,11 +180,11 @@ class MirroredStore(DeliveryStore):
         self.crash_after: int | None = None
         self.failing = False
 
-    def apply(self, changes: Changes) -> None:
+    def apply(self, changes: Changes) -> list[GivenUp]:
         """See ``DeliveryStore.apply``; then note what is durable now."""
         if self.failing:
             raise StoreError("the simulated store was told to fail")
-        super().apply(changes)
+        given_up = super().apply(changes)
         self.kept_rows.update(changes.rows)
         for key in changes.forget:
             self.kept_rows.pop(key, None)
@@ -199,6 +200,7 @@ class MirroredStore(DeliveryStore):
             if self.crash_after < 0:
                 self.crash_after = None
                 raise Crashed
+        return given_up
 
 
 class FaultyQuotas(QuotaStore):

@@ -1,5 +1,6 @@
 """The delivery store: rows, lags, dead letters; all or none, and again without harm."""
 
+import os
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -7,14 +8,18 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from distributary.errors import StoreError
+from distributary.event import Event
+from distributary.event import record as event_record
 from distributary.flow import Leg
 from distributary.outcome import (
     IN_STORE,
+    Budgets,
     Changes,
     DeadLetter,
     DeliveryStore,
     DoneKey,
     Failure,
+    GivenUp,
     LagRow,
     RetryRow,
     sqlite_url,
@@ -272,3 +277,177 @@ def test_owners_of_all_partitions_may_bring_a_store_up_to_date_at_once(path):
 
     with ThreadPoolExecutor(4) as owners:
         assert list(owners.map(owner, range(4))) == [None] * 4
+
+
+# -- kept letters: shared, within budgets, given back -------------------------------------------
+
+VERSION_1 = """
+DROP TABLE letter; DROP TABLE letter_body; DROP TABLE letter_cause; DROP TABLE letter_route;
+CREATE TABLE dead_letter ("partition" INTEGER NOT NULL, "offset" BIGINT NOT NULL,
+    "index" INTEGER NOT NULL, route VARCHAR(64) NOT NULL, checksum BIGINT NOT NULL,
+    reason TEXT NOT NULL, error_dest TEXT, error_code INTEGER, error_data TEXT,
+    event BLOB NOT NULL, kept_ms BIGINT NOT NULL,
+    PRIMARY KEY ("partition", "offset", "index", route));
+UPDATE delivery_schema SET version = 1;
+"""
+"""What the schema before kept letters in."""
+
+
+def failed(offset, route="r", *, size=1_000, kept_ms=1, dest="http://sink.example/"):
+    """A letter with an event of so many bytes that could not be delivered to *dest*."""
+    attributes = {"specversion": "1.0", "id": str(offset), "source": "/", "type": "t"}
+    marks = {"knativeerrordest": dest, "knativeerrorcode": 400}
+    event = Event({**attributes, **marks}, os.urandom(1) * size)
+    failure = Failure("status-400", dest, 400)
+    kept = event_record.encode([event])
+    return DeadLetter(DoneKey(offset, 0, route), 7, failure, kept, kept_ms)
+
+
+@pytest.mark.slow
+def test_the_event_of_many_letters_stands_once(path, store):
+    """Fifty subscriptions missed it, each at a sink of its own: a fiftieth of the bytes is kept."""
+    published = 0
+    for offset in range(100):
+        one = failed(offset, size=20_000)
+        published += len(one.event)
+        letters = [
+            one._replace(key=DoneKey(offset, 0, f"{route:032x}"), event=moved(one.event, route))
+            for route in range(50)
+        ]
+        store.apply(changes(letters=letters))
+    assert store.dead_letters(5_000)[-50:] == letters
+    store.close()
+    assert path.stat().st_size < 2 * published
+
+
+def moved(event, number):
+    """*event* as it failed at another sink."""
+    (found,) = event_record.decode(event)
+    dest = {"knativeerrordest": f"http://sink{number}.example/"}
+    attributes = {name: v for name, v in found.attributes.items() if name not in MARKS}
+    return event_record.encode([Event({**attributes, **dest, "knativeerrorcode": 400}, found.data)])
+
+
+MARKS = ("knativeerrordest", "knativeerrorcode", "knativeerrordata")
+
+
+@pytest.mark.slow
+def test_small_events_of_many_letters_stay_small(path, store):
+    """500 events of 1 KB, and 50 letters of each: five times what was published, not fifty."""
+    for first in range(0, 500, 20):
+        events = [failed(offset) for offset in range(first, first + 20)]
+        letters = [
+            one._replace(key=DoneKey(one.key.offset, 0, f"{route:032x}"))
+            for one in events
+            for route in range(50)
+        ]
+        store.apply(changes(letters=letters))
+    store.close()
+    assert path.stat().st_size < 5 * 500 * 1_000
+
+
+@pytest.mark.slow
+def test_what_a_deleted_route_leaves_goes_and_the_file_shrinks(path, store):
+    """Others that missed the same event keep it."""
+    for offset in range(100):
+        one = failed(offset, size=50_000)
+        shared = [one._replace(key=DoneKey(offset, 0, route)) for route in ("r", "q")]
+        store.apply(changes(letters=shared if offset == 99 else shared[:1]))
+    before = path.stat().st_size
+    assert before > 4_000_000
+    more = True
+    while more:
+        kept = store.keep_house({"r"}, 1)
+        more = kept.more
+    assert [found.key for found in store.dead_letters()] == [DoneKey(99, 0, "q")]
+    assert kept.routes == ["q"]
+    assert path.stat().st_size < 500_000
+    assert not store.keep_house({"q"}, 1).more
+    assert store.dead_letters() == []
+
+
+def test_a_route_keeps_its_newest_letters_and_others_theirs(path):
+    """What is given up is counted by route."""
+    store = DeliveryStore(sqlite_url(path), 0, Budgets(route_bytes_max=50_000))
+    assert store.apply(changes(letters=[failed(0, "q")])) == []
+    given_up = store.apply(
+        changes(letters=[failed(offset, kept_ms=offset) for offset in range(99)])
+    )
+    kept = [found.key for found in store.dead_letters()]
+    assert kept[0] == DoneKey(0, 0, "q")
+    assert kept[1:] == [DoneKey(offset, 0, "r") for offset in range(100 - len(kept), 99)]
+    assert 40 <= len(kept) <= 50
+    assert given_up == [GivenUp("r", 100 - len(kept), "kept-bytes")]
+    store.close()
+
+
+@pytest.mark.slow
+def test_all_letters_together_keep_to_their_budget(path):
+    """The oldest go, whosever they are; a store that is opened again counts the same."""
+    store = DeliveryStore(sqlite_url(path), 0, Budgets(bytes_max=50_000))
+    store.apply(changes(letters=[failed(offset, f"r{offset}") for offset in range(30)]))
+    store.close()
+    store = DeliveryStore(sqlite_url(path), 0, Budgets(bytes_max=50_000))
+    given_up = store.apply(changes(letters=[failed(offset, "new") for offset in range(100, 130)]))
+    assert [told.route for told in given_up] == [f"r{offset}" for offset in range(len(given_up))]
+    left = store.dead_letters()
+    assert len(left) == 60 - len(given_up)
+    assert 35 <= len(left) <= 50
+    store.close()
+
+
+def test_letters_go_when_they_are_old(path):
+    """By the time at which they were kept."""
+    store = DeliveryStore(sqlite_url(path), 0, Budgets(age_max_s=10.0))
+    store.apply(changes(letters=[failed(1, kept_ms=1_000), failed(2, kept_ms=9_000)]))
+    assert store.keep_house((), 11_000).given_up == []
+    assert store.keep_house((), 11_001).given_up == [GivenUp("r", 1, "kept-age")]
+    assert [found.key.offset for found in store.dead_letters()] == [2]
+    store.close()
+
+
+def test_a_transaction_that_is_undone_does_not_count(path):
+    """Budgets go by what is in the store."""
+    store = DeliveryStore(sqlite_url(path), 0, Budgets(bytes_max=50_000))
+    broken = failed(50)._replace(checksum=None)
+    for _ in range(5):
+        with pytest.raises(StoreError):
+            store.apply(changes(letters=[*[failed(offset) for offset in range(30)], broken]))
+    assert store.apply(changes(letters=[failed(offset) for offset in range(30)])) == []
+    store.close()
+
+
+@pytest.mark.slow
+def test_letters_of_the_version_before_are_kept(path):
+    """Each with its event as it stood, the file learns to give space back, and none is lost."""
+    DeliveryStore(sqlite_url(path), 0).close()
+    letters = [failed(offset, f"r{offset % 3}", kept_ms=offset) for offset in range(2_500)]
+    letters.append(letter(2_500, 2_500))
+    with sqlite3.connect(path) as connection:
+        connection.executescript(VERSION_1)
+        connection.executemany(
+            "INSERT INTO dead_letter VALUES (0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (*one.key, one.checksum, f.reason, f.dest, f.code, f.data, one.event, one.kept_ms)
+                for one in letters
+                for f in [one.failure]
+            ],
+        )
+        connection.execute(
+            "INSERT INTO dead_letter SELECT 1, 9, 0, route, checksum, reason,"
+            " error_dest, error_code, error_data, event, kept_ms"
+            " FROM dead_letter LIMIT 1"
+        )
+    connection.execute("PRAGMA auto_vacuum=NONE")
+    connection.execute("VACUUM")
+    connection.close()
+    store = DeliveryStore(sqlite_url(path), 0)
+    assert store.dead_letters(10_000) == letters
+    store.close()
+    other = DeliveryStore(sqlite_url(path), 1)
+    assert [found.key for found in other.dead_letters()] == [DoneKey(9, 0, "r0")]
+    other.close()
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+        assert connection.execute("SELECT version FROM delivery_schema").fetchall() == [(2,)]
+    connection.close()

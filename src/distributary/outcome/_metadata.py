@@ -1,0 +1,5 @@
+"""What the tables of the delivery store belong to."""
+
+import sqlalchemy as sa
+
+metadata = sa.MetaData()
