@@ -11,13 +11,17 @@ SCHEMA_VERSION: Final = 4
 1   the first
 2   credentials: an older version would deliver without them
 3   objects of the Kubernetes API: an older version would not deliver what their routes match
-4   secret settings are sealed: an older version would send masks in their place
+4   secret settings are sealed: an older version would send masks in their place;
+    by which rules a ``delivery`` was written: an older version has no such column
 ==  ==========================================================================================
 """
 
 ADDED_COLUMNS: Final[dict[int, tuple[tuple[str, str, str], ...]]] = {
     2: (("generation", "credential_seq", "BIGINT NOT NULL DEFAULT 0"),),
-    4: (("credential", "settings", "BLOB"),),
+    4: (
+        ("credential", "settings", "BLOB"),
+        ("object", "delivery_rules", "INTEGER NOT NULL DEFAULT 0"),
+    ),
 }
 """What a store of an older version needs beside the tables that it lacks (table, column, type), by
 the version that brought it; added in one transaction, in order, when the store is opened."""
@@ -138,6 +142,9 @@ route_target = sa.Table(
 )
 """Routes of Knative's Triggers and Subscriptions; those of ``api_subscription`` stand there."""
 
+DELIVERY_RULES: Final = 1
+"""Of a ``spec.delivery`` without ``retry``: it makes no retry. By rules 0 it made the default."""
+
 object_ = sa.Table(
     "object",
     metadata,
@@ -151,6 +158,8 @@ object_ = sa.Table(
     sa.Column("version", sa.BigInteger, nullable=False),
     # When it was written last, wall clock, milliseconds.
     sa.Column("written_ms", sa.BigInteger, nullable=False),
+    # By which rules its ``spec.delivery`` was written: those before ``DELIVERY_RULES`` are 0.
+    sa.Column("delivery_rules", sa.Integer, nullable=False, server_default="0"),
     sa.Column("content_json", sa.LargeBinary, nullable=False),
 )
 """Objects of the Kubernetes API as they stand; nothing of the past."""

@@ -10,7 +10,7 @@ from distributary.resource.kubernetes import Key, Object, StatusError, with_vers
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def stored_as(key: Key, uid: str, version: int, content: Object) -> Stored:
+def stored_as(key: Key, uid: str, version: int, content: Object, *, early: bool = False) -> Stored:
     """*content* as it stands in the store, in this version.
 
     Read back from its own JSON: nobody else holds a part of it, and equal member names of all
@@ -19,12 +19,12 @@ def stored_as(key: Key, uid: str, version: int, content: Object) -> Stored:
     Raises:
         StatusError: ``BadRequest``: it cannot be JSON (a lone surrogate).
     """
-    return restored(key, uid, version, _encoded(with_version(content, version)))
+    return restored(key, uid, version, _encoded(with_version(content, version)), early=early)
 
 
-def restored(key: Key, uid: str, version: int, json: bytes) -> Stored:
+def restored(key: Key, uid: str, version: int, json: bytes, *, early: bool = False) -> Stored:
     """What ``stored_as`` made, from its JSON."""
-    return Stored(key, uid, version, _decode(json), json)
+    return Stored(key, uid, version, _decode(json), json, early)
 
 
 def rehearsed(stored: Stored, before: Stored | None) -> Stored:

@@ -253,7 +253,8 @@ class Draft:
     ) -> Stored:
         """Add a change; the object as it leaves it (deleted: as it stood, in a version more)."""
         before = self.get(key)
-        stored = _content.stored_as(key, uid, self.version + 1, content)
+        early = before is not None and before.early and (write.by_server or bool(write.subresource))
+        stored = _content.stored_as(key, uid, self.version + 1, content, early=early)
         if type_ != "DELETED" and not write.by_server:
             check_size(len(stored.json))
             self._check_room(stored, before)

@@ -59,7 +59,7 @@ class Rows:
         """
         columns = (_o.c.resource, _o.c.namespace, _o.c.name, _o.c.uid, _o.c.version)
         query = (
-            sa.select(*columns, _o.c.written_ms, _o.c.content_json)
+            sa.select(*columns, _o.c.written_ms, _o.c.delivery_rules, _o.c.content_json)
             .where(_o.c.resource.in_(self._resources))
             .order_by(_o.c.version)
         )
@@ -68,10 +68,11 @@ class Rows:
         # Of one moment: the transaction of the writer's engine keeps others from writing.
         with _engine.writing(self._writer) as connection:
             version = _version(connection) or 0
-            for resource, namespace, name, uid, of, written_ms, json in connection.execute(query):
+            for resource, namespace, name, uid, of, ms, rules, json in connection.execute(query):
                 key = Key(resource, namespace, name)
                 try:
-                    objects.append(_content.restored(key, uid, of, json))
+                    early = rules < _tables.DELIVERY_RULES
+                    objects.append(_content.restored(key, uid, of, json, early=early))
                 except ValueError as error:
                     what = f"{resource} {namespace}/{name}"
                     raise StoreError(
@@ -79,7 +80,7 @@ class Rows:
                         " backup, or delete the row of this object in its table 'object' and"
                         " create the object again"
                     ) from error
-                written[key] = written_ms
+                written[key] = ms
         return Shelf(version, objects), written
 
     def version(self) -> int:
@@ -162,5 +163,6 @@ def _row(stored: Stored, now_ms: int) -> dict[str, Any]:
         "uid": stored.uid,
         "version": stored.version,
         "written_ms": now_ms,
+        "delivery_rules": _tables.DELIVERY_RULES - stored.early,
         "content_json": stored.json,
     }

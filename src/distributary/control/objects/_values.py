@@ -16,6 +16,9 @@ class Stored(NamedTuple):
             ``dry_run`` that would have created it.
         content: The whole object, ``metadata.resourceVersion`` included.
         json: The same as JSON.
+        early: It was written when a ``delivery`` without ``retry`` meant the default
+            (``resource.knative``), and is read so until somebody writes it again. What the server
+            writes, and a status, does not count.
     """
 
     key: Key
@@ -23,6 +26,7 @@ class Stored(NamedTuple):
     version: int
     content: Object
     json: bytes
+    early: bool = False
 
 
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]

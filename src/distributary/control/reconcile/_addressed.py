@@ -51,11 +51,12 @@ def plan_addressed(view: View, stored: Stored) -> Addressed:
     """What is to be said of the Broker or Channel *stored*."""
     findings: dict[str, Finding] = {}
     if stored.key.resource == BROKER.resource:
-        spec = broker_spec(stored.content, parse_duration_s)
+        spec = broker_spec(stored.content, parse_duration_s, early=stored.early)
         delivery = spec.delivery
         findings[conditions.CONFIGURATION_RESOLVED] = _configuration(view, spec.config)
     else:
-        delivery = channel_spec(stored.content, parse_duration_s).delivery
+        spec_of_channel = channel_spec(stored.content, parse_duration_s, early=stored.early)
+        delivery = spec_of_channel.delivery
     members: Object = {}
     if view.announced(stored):
         findings[conditions.ADDRESSABLE] = HOLDS

@@ -303,7 +303,8 @@ class Turn:
         channel = self._objects.get(plan.channel)
         own = stored.content["spec"].get("delivery")
         source = {} if channel is None else channel.content.get("spec") or {}
-        entry = entry_of(stored.content, plan, own or source.get("delivery"), stands)
+        counts = own if own or (own is not None and not stored.early) else source.get("delivery")
+        entry = entry_of(stored.content, plan, counts, stands)
         self.subscribers.note(stored.key, plan.channel, entry, self._now_s())
 
     async def _write_subscribers(self) -> None:

@@ -28,19 +28,30 @@ def check_delivery(causes: list[Cause], value: Object, rules: KnativeRules) -> N
 
 
 def delivery_of(
-    spec: Object, dead_letter_sink: Destination | None, duration_s: Callable[[str], float]
+    spec: Object,
+    dead_letter_sink: Destination | None,
+    duration_s: Callable[[str], float],
+    *,
+    early: bool,
 ) -> Delivery | None:
-    """``spec.delivery`` with every default; None where it holds no option at all.
+    """``spec.delivery`` with every default; None where none stands.
+
+    One that stands and says nothing of ``retry`` makes no retry, as Knative reads it: whoever
+    wants a dead letter sink and nothing else gets the dead letter at once.
 
     Args:
         spec: Of an admitted object.
         dead_letter_sink: Its ``delivery.deadLetterSink``.
         duration_s: ``policy.parse_duration_s``.
+        early: It was written when that meant the default, and an empty one none at all.
     """
     value = spec.get("delivery")
-    if not value:
+    if value is None or (early and not value):
         return None
-    whole = realize_delivery(Faults(), "", _options(value), duration_s)
+    options = _options(value)
+    if not early:
+        options.setdefault("retry", 0)
+    whole = realize_delivery(Faults(), "", options, duration_s)
     return Delivery(
         dead_letter_sink=dead_letter_sink,
         retry=whole["retry"],

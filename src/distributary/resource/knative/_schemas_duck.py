@@ -119,14 +119,15 @@ DUCK: Final[dict[str, Schema]] = {
         message=text("A sentence for people: why it is so."),
     ),
     DELIVERY_SPEC: struct(
-        "How often and how an event is sent. Where any option is set, all the others are as they"
-        " are by default: two DeliverySpecs are never mixed.",
+        "How often and how an event is sent. Where one stands, it alone counts: what it leaves out"
+        " is as it is by default, and two DeliverySpecs are never mixed. Where none stands there"
+        " are 10 retries.",
         deadLetterSink=ref(
             DESTINATION,
             "Where an event goes that cannot be delivered. Default: it is kept by the server.",
         ),
         retry=whole(
-            "Retries after the first attempt. Default: 10.",
+            "Retries after the first attempt. Default: 0.",
             bits=32,
             minimum=0,
             maximum=RETRY_MAX,

@@ -83,7 +83,7 @@ KNATIVE: Final[dict[str, Schema]] = {
         filters=_many("Which events are delivered: those for which every expression holds."),
         subscriber=ref(DESTINATION, "Where the events go."),
         delivery=delivery(
-            "Delivery options. Where any is set, those of the Broker do not count at all."
+            "Delivery options. Where they stand, those of the Broker do not count at all."
         ),
     ),
     TRIGGER_FILTER: struct(
@@ -153,7 +153,7 @@ KNATIVE: Final[dict[str, Schema]] = {
         ),
         reply=ref(DESTINATION, "Where the events go that the subscriber replies with."),
         delivery=delivery(
-            "Delivery options. Where any is set, those of the Channel do not count at all."
+            "Delivery options. Where they stand, those of the Channel do not count at all."
         ),
     ),
     _MESSAGING + "SubscriptionStatus": status(

@@ -1,6 +1,8 @@
 """What a restart finds, what an outage keeps, and what waits for it to end."""
 
 import asyncio
+import contextlib
+import sqlite3
 
 import pytest
 
@@ -205,10 +207,10 @@ def test_an_object_that_cannot_be_understood_stops_nobody(world, monkeypatch):
     """It is told and tried again; the others get what they want."""
     read = _routes.trigger_spec
 
-    def damaged(content, duration_s):
+    def damaged(content, duration_s, **more):
         if content["metadata"]["name"] == "bad":
             raise KeyError("spec")
-        return read(content, duration_s)
+        return read(content, duration_s, **more)
 
     monkeypatch.setattr(_routes, "trigger_spec", damaged)
     for name in ("bad", "good"):
@@ -263,3 +265,35 @@ def test_the_same_route_again_writes_nothing(world):
     applied = world.runner.run(world.leader.submit(change))
     assert (applied.op, applied.record) == ("unchanged", None)
     assert len(world.records()) == 1
+
+
+def _of_version_3(world):
+    """Leave the store as version 3 wrote it: nothing says by which rules objects were written."""
+    store = sqlite3.connect(world.url.database)
+    with contextlib.closing(store), store:
+        store.execute("ALTER TABLE object DROP COLUMN delivery_rules")
+        store.execute("UPDATE control_schema SET version = 3")
+
+
+def test_what_an_older_version_stored_keeps_its_policy_until_it_is_written(world):
+    """A delivery without ``retry`` meant ten retries; since then it means none."""
+    world.apply("Broker", "b", {"delivery": {"timeout": "PT6S"}})
+    of_broker = world.apply("Trigger", "plain", {"broker": "b", "subscriber": world.to()})
+    made = trigger(world, delivery={"timeout": "PT5S"})
+    assert [world.settings(each).retry for each in (of_broker, made)] == [0, 0]
+    world.stop()
+    _of_version_3(world)
+    world.start()
+    world.settle()
+    assert [world.settings(each).retry for each in (of_broker, made)] == [10, 10]
+    world.forge("Trigger", "t", {"observedGeneration": 1})
+    world.restart()
+    world.settle()
+    assert [world.settings(each).retry for each in (of_broker, made)] == [10, 10]
+    trigger(world, delivery={"timeout": "PT5S"}, filter={})
+    world.apply("Broker", "b", {"delivery": {"timeout": "PT7S"}})
+    assert [world.settings(each).retry for each in (of_broker, made)] == [0, 0]
+    assert world.settings(of_broker).timeout_s == 7.0
+    world.restart()
+    world.settle()
+    assert [world.settings(each).retry for each in (of_broker, made)] == [0, 0]

@@ -134,6 +134,16 @@ def test_the_brokers_delivery_counts_where_the_trigger_has_none(world):
     assert world.settings(own).retry == 1
 
 
+def test_a_dead_letter_sink_alone_gets_at_once_what_fails(world):
+    """A delivery that says nothing of ``retry`` makes none; without one there are ten retries."""
+    assert world.settings(trigger(world)).retry == 10
+    made = trigger(world, delivery={"deadLetterSink": world.to("http://a.b/d")})
+    assert world.settings(made).retry == 0
+    world.apply("Broker", "b", {"delivery": {"timeout": "PT5S"}})
+    plain = world.apply("Trigger", "plain", {"broker": "b", "subscriber": world.to()})
+    assert (world.settings(plain).retry, world.settings(plain).timeout_s) == (0, 5.0)
+
+
 def test_what_the_brokers_dead_letter_sink_dials_reaches_the_triggers(world):
     """Also where the Broker's own status does not change by it."""
     world.service("d", type="ExternalName", externalName="one.example")

@@ -1,5 +1,7 @@
 """Typed specs: references with namespaces, filters translated, delivery whole."""
 
+from dataclasses import replace
+
 import pytest
 
 from distributary.filter import check, naive_matches
@@ -65,10 +67,29 @@ def test_a_destination_carries_what_it_is_trusted_by(trigger):
     assert trigger(subscriber={"uri": "http://a", "CACerts": ""}).subscriber.ca_certs is None
 
 
-@pytest.mark.parametrize("delivery", [..., None, {}])
-def test_no_option_is_no_delivery(delivery, trigger):
+@pytest.mark.parametrize("delivery", [..., None])
+def test_no_delivery_is_none(delivery, trigger):
     """Then the options of the Broker count."""
     assert trigger(delivery=delivery).delivery is None
+
+
+@pytest.mark.parametrize("options", [{}, {"timeout": "PT5S"}, {"backoffPolicy": "exponential"}])
+def test_a_delivery_that_says_nothing_of_retry_makes_none(options, trigger):
+    """As Knative reads it: the other options have their defaults, and nothing is tried again."""
+    found = trigger(delivery=options).delivery
+    timeout_s = 5.0 if "timeout" in options else WHOLE.timeout_s
+    assert found == replace(WHOLE, retry=0, timeout_s=timeout_s)
+
+
+def test_what_was_written_before_means_what_it_meant(make):
+    """Without ``retry`` the default; an empty delivery was none."""
+
+    def early(**delivery):
+        return trigger_spec(make(TRIGGER, delivery=delivery), parse_duration_s, early=True).delivery
+
+    assert early(timeout="PT5S") == replace(WHOLE, timeout_s=5.0)
+    assert early(retry=3) == replace(WHOLE, retry=3)
+    assert early() is None
 
 
 def test_one_option_makes_a_whole_delivery(trigger):
