@@ -35,6 +35,7 @@ HELPS = {
     "spilled_total": "Unfinished matches moved to rows, so that the cursor could pass",
     "lags_begun_total": "Times that a route began to lag because its sink took no more",
     "replays_begun_total": "Routes that began in the past",
+    "given_up_total": "Matches and kept dead letters that a budget ended, by reason",
     "lags_dropped_total": "Lags that ended because their route was deleted",
     "lost_records_total": "Records that the pipeline met as a hole: damaged, or lost by the medium",
     "retention_failures_total": "Times that old segments of the log could not be deleted",

@@ -23,7 +23,15 @@ from distributary.outcome._journal import (
     fit,
     read_journal,
 )
-from distributary.outcome._letter import Budgets, DeadLetter, Failure, GivenUp
+from distributary.outcome._letter import (
+    AGE_MAX_S,
+    BYTES_MAX,
+    ROUTE_BYTES_MAX,
+    Budgets,
+    DeadLetter,
+    Failure,
+    GivenUp,
+)
 from distributary.outcome._letters import KeptLetter
 from distributary.outcome._quota import Grant, QuotaStore, Slot, SlotWish
 from distributary.outcome._store import (
@@ -36,8 +44,11 @@ from distributary.outcome._store import (
 )
 
 __all__ = [
+    "AGE_MAX_S",
+    "BYTES_MAX",
     "COMPACT_BYTES",
     "IN_STORE",
+    "ROUTE_BYTES_MAX",
     "Budgets",
     "Changes",
     "DeadLetter",

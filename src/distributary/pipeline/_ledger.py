@@ -20,6 +20,7 @@ from distributary.outcome import (
     DeadLetter,
     DeliveryStore,
     DoneKey,
+    GivenUp,
     Journal,
     LagRow,
     Mark,
@@ -88,6 +89,7 @@ class Ledger:
         forgettable: Gives finished rows, and lags, that the cursor *at that mark* has passed.
         failed: Called once when a flush fails: the owner must start nothing any more.
         untold: Takes the slots that could not be freed, and those that could not be counted.
+        given_up: Takes what budgets ended.
     """
 
     def __init__(
@@ -104,6 +106,7 @@ class Ledger:
         forgettable: Callable[[Point], Forgettable],
         failed: Callable[[StoreError], None],
         untold: Callable[[list[Slot], list[Slot]], None],
+        given_up: Callable[[list[GivenUp]], None],
     ) -> None:
         self._journal = journal
         self._store = store
@@ -116,6 +119,7 @@ class Ledger:
         self._forgettable = forgettable
         self._failed = failed
         self._untold = untold
+        self._given_up = given_up
         self._changes = Changes()
         self._done: list[tuple[DoneKey, int]] = []
         self._caught_up: list[tuple[DoneKey, int]] = []
@@ -214,6 +218,7 @@ class Ledger:
         self._flushing = True
         freed: list[Slot] = []
         counted: list[Slot] = []
+        given_up: list[GivenUp] = []
 
         def finished(error: StoreError | None) -> None:
             self._flushing = False
@@ -227,13 +232,15 @@ class Ledger:
             self._durable = batch.point
             if freed or counted:
                 self._untold(freed, counted)
+            if given_up:
+                self._given_up(given_up)
             self._again()
 
         def write() -> None:
             # A slot that is free late, or counted late, is a slot too few until then.
             if not self._told(self._quota.free, batch.freed):
                 freed.extend(batch.freed)
-            self._write(batch)
+            given_up.extend(self._write(batch))
             if not self._told(self._quota.count, batch.counted):
                 counted.extend(batch.counted)
 
@@ -264,15 +271,15 @@ class Ledger:
         counted, self._counted = self._counted, []
         return _Batch(point, changes, done, freed, counted)
 
-    def _write(self, batch: _Batch) -> None:
-        """Make *batch* durable, but for its slots; beside the loop."""
+    def _write(self, batch: _Batch) -> list[GivenUp]:
+        """Make *batch* durable, but for its slots; beside the loop. What was given up for it."""
         point = batch.point
-        if batch.changes:
-            self._store.apply(batch.changes)
+        given_up = self._store.apply(batch.changes) if batch.changes else []
         if point.lagging:
             self._journal.record(point.mark, batch.done, point.floor, point.lagging)
         else:
             self._journal.record(point.mark, batch.done, point.floor)
+        return given_up
 
     def _again(self) -> None:
         if len(self._done) >= FLUSH_COUNT or self._idle:

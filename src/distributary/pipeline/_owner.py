@@ -13,6 +13,7 @@ from distributary.outcome import LagRow
 from distributary.pipeline._catch_up import CatchUp
 from distributary.pipeline._hand_out import HandOut
 from distributary.pipeline._intake import Intake
+from distributary.pipeline._keeping import Keeping
 from distributary.pipeline._ledger import Forgettable, Ledger, Point
 from distributary.pipeline._matching import SLICE_TASKS, Matching
 from distributary.pipeline._patience import PAUSE_S
@@ -72,6 +73,7 @@ class Owner:
             ended=self._on_lag_ended,
             dropped=self._on_lag_dropped,
         )
+        self._keeping = Keeping(around, self._table.__contains__)
         self._slots = Slots(around, answered=self._on_answer, answered_all=self._on_answers)
         self._ledger = self._make_ledger(around)
         self._settle = Settle(
@@ -121,6 +123,7 @@ class Owner:
             forgettable=self._forgettable,
             failed=self._fail,
             untold=self._slots.tell_later,
+            given_up=self._keeping.tell,
         )
 
     # -- beginning ----------------------------------------------------------------------------
@@ -227,6 +230,7 @@ class Owner:
     def _end_route(self, route: str) -> None:
         self._slots.forget(route)
         self._hand_out.forget(route)
+        self._keeping.route_deleted(route)
         self._settle.failing.delivered(route)  # There is nothing to tell of it any more.
         for first, end in self._catch_up.drop(route):
             self._report_lag_dropped(route, first, end)
@@ -352,6 +356,7 @@ class Owner:
         self._spill()
         self._standing.save_routes(self._live)
         self._settle.tick()
+        self._keeping.tick()
         self._around.attempts.flush()
         self._standing.post(self._live)
         self._ledger.moved()

@@ -28,7 +28,18 @@ from distributary.errors import DistributaryError, LogUnavailableError, StoreErr
 from distributary.flow import Attempt
 from distributary.log import Reader
 from distributary.meter import Meter
-from distributary.outcome import DeliveryStore, Journal, Mark, QuotaStore, fit, sqlite_url
+from distributary.outcome import (
+    AGE_MAX_S,
+    BYTES_MAX,
+    ROUTE_BYTES_MAX,
+    Budgets,
+    DeliveryStore,
+    Journal,
+    Mark,
+    QuotaStore,
+    fit,
+    sqlite_url,
+)
 from distributary.pipeline._attempt_log import AttemptLog
 from distributary.pipeline._board import Board, Phase, Word
 from distributary.pipeline._lock import OwnerLock
@@ -69,6 +80,10 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
         credential_key_file: Where the keys of credentials are; empty: in the data directory. The
             keys themselves never stand here: a worker takes them from its environment, or reads
             this file.
+        partitions: How many there are: each owner keeps its share of the budgets.
+        dead_letter_bytes_max: Dead letters that are kept, of all partitions, bytes.
+        dead_letter_route_bytes_max: Those of one route.
+        dead_letter_age_max_s: How long they are kept, seconds.
     """
 
     data_dir: str
@@ -78,6 +93,19 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     log_level: str = "info"
     drain_s: float = 10.0
     credential_key_file: str = ""
+    partitions: int = 1
+    dead_letter_bytes_max: int = BYTES_MAX
+    dead_letter_route_bytes_max: int = ROUTE_BYTES_MAX
+    dead_letter_age_max_s: float = AGE_MAX_S
+
+    def budgets(self) -> Budgets:
+        """Of the letters that one partition keeps."""
+        whole = Budgets(
+            self.dead_letter_route_bytes_max,
+            self.dead_letter_bytes_max,
+            self.dead_letter_age_max_s,
+        )
+        return whole.share(self.partitions)
 
 
 @dataclass(slots=True)
@@ -175,7 +203,9 @@ class Session:
             )
             journal.restart_at(state)
         self._journal = journal
-        store = DeliveryStore(sqlite_url(places.delivery_db(partition)), partition)
+        store = DeliveryStore(
+            sqlite_url(places.delivery_db(partition)), partition, self._settings.budgets()
+        )
         opened.callback(store.close)
         follower = self._prepared.follow(partition, records, state.mark.offset)
         path = places.root / "logs" / f"attempts-p{partition:04d}.jsonl"
@@ -205,6 +235,7 @@ class Session:
                 failing_path=places.failing(partition),
                 on_failed=self._on_failed,
                 report=lambda event, fields: self._log.info(event, **fields),
+                warn=self._warn,
             )
         )
 

@@ -38,6 +38,7 @@ class Surroundings:
         failing_path: Where it is told which routes fail.
         on_failed: Called once with the reason when the owner cannot go on.
         report: Takes one line for people: (event, fields).
+        warn: The same for what somebody has to look at.
     """
 
     partition: int
@@ -60,3 +61,4 @@ class Surroundings:
     failing_path: Path
     on_failed: Callable[[DistributaryError], None]
     report: Callable[[str, dict[str, object]], None]
+    warn: Callable[[str, dict[str, object]], None]

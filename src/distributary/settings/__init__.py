@@ -162,6 +162,22 @@ class Settings:
         256 * _MIB,
         "Disk watermark: with less free space, publishing is answered 503 until there is more.",
     )
+    dead_letter_bytes_max: int = _setting(
+        _size(_MIB, 1024 * _GIB),
+        2 * _GIB,
+        "Dead letters that are kept because no sink took them, in all: beyond it the oldest are"
+        " given up, with a warning and a count.",
+    )
+    dead_letter_route_bytes_max: int = _setting(
+        _size(_MIB, 1024 * _GIB),
+        256 * _MIB,
+        "The same for one subscription. Each partition keeps its share of both.",
+    )
+    dead_letter_age_max_s: float = _setting(
+        _duration(60, 3650 * 86400),
+        30 * 86400.0,
+        "Age at which kept dead letters are given up, with a warning and a count.",
+    )
     epoch_s: float = _setting(
         _duration(1, 86400),
         600.0,
@@ -268,7 +284,7 @@ def _default_text(name: str, default: Any) -> str:
         return str(default).lower()
     if "bytes" in name:
         return _size_text(default)
-    return f"{default:g}" if isinstance(default, float) else str(default)
+    return f"{default:.12g}" if isinstance(default, float) else str(default)
 
 
 class _Source(NamedTuple):

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from distributary.errors import StoreError
 from distributary.flow import Kind, Logged, RouteRecord, decode_route
 from distributary.outcome import (
+    Budgets,
     Changes,
     DeadLetter,
     DeliveryStore,
@@ -171,8 +172,8 @@ class MirroredStore(DeliveryStore):
         failing: Changes are refused while this is true.
     """
 
-    def __init__(self, url: str, partition: int) -> None:
-        super().__init__(url, partition)
+    def __init__(self, url: str, partition: int, budgets: Budgets | None = None) -> None:
+        super().__init__(url, partition, budgets)
         self.kept_rows: dict[DoneKey, RetryRow] = {}
         self.kept_lags: dict[tuple[str, int], LagRow] = {}
         self.letters: dict[DoneKey, DeadLetter] = {}

@@ -11,10 +11,9 @@ Called by tests. The same seed gives the same run.
 import dataclasses
 import os
 import random
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from distributary.deliver import Destination, Dispatcher, Limits
 from distributary.errors import DistributaryError
@@ -30,7 +29,7 @@ from distributary.flow import (
 )
 from distributary.log import Reader
 from distributary.meter import Meter
-from distributary.outcome import DeadLetter, Journal, fit
+from distributary.outcome import Budgets, DeadLetter, Journal, fit
 from distributary.pipeline import (
     AttemptLog,
     Board,
@@ -46,6 +45,7 @@ from distributary.testing.naive_routes import matches, published
 from distributary.testing.outcome_witness import Witness
 from distributary.testing.scripted_transport import ScriptedTransport, Step
 from distributary.testing.simulated_events import Publisher
+from distributary.testing.simulated_life import Life, finish
 from distributary.testing.simulated_ports import (
     FaultyQuotas,
     LateFlushes,
@@ -81,18 +81,6 @@ REST_S_MAX = 3_600.0
 """With good sinks everything must come to rest within this virtual time."""
 
 
-@dataclass(slots=True)
-class _Life:
-    """One owner and what dies with it."""
-
-    owner: Owner
-    timers: LifeTimers
-    journal: Journal
-    board: Board
-    read_to: int
-    failure: DistributaryError | None = None
-
-
 class Partition:
     """A partition with everything around it.
 
@@ -100,15 +88,23 @@ class Partition:
         folder: For the journal and the board.
         seed: Of every chance in it.
         limits: Of the dispatcher.
+        budgets: Of kept letters.
 
     Attributes:
         sinks: What the sink at each URI does; absent: it acknowledges after 5 ms.
         reports: What owners told people, in order.
+        warnings: What they warned people of, in order.
         failures: Why owners stopped, in order.
         sends: Every attempt: when, the id of its event, and the URI.
     """
 
-    def __init__(self, folder: Path, seed: int = 0, limits: Limits = SMALL_LIMITS) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        seed: int = 0,
+        limits: Limits = SMALL_LIMITS,
+        budgets: Budgets | None = None,
+    ) -> None:
         self._folder = folder
         self._chance = random.Random(seed)  # noqa: S311 - repeatable chance for tests
         self._limits = limits
@@ -116,17 +112,18 @@ class Partition:
         self.timers = VirtualTimers(self.clock)
         self.log = SimulatedLog(self.clock)
         self.targets = SimulatedTargets()
-        self.store = MirroredStore("sqlite+pysqlite://", 0)
+        self.store = MirroredStore("sqlite+pysqlite://", 0, budgets)
         self.quotas = FaultyQuotas(folder / "quota.db", self.clock)
         self.files = SimulatedFiles(os.write)
         self.witness = Witness()
         self.sinks: dict[str, Behaviour] = {}
         self.reports: list[tuple[str, dict[str, object]]] = []
+        self.warnings: list[tuple[str, dict[str, object]]] = []
         self.failures: list[DistributaryError] = []
         self.sends: list[tuple[float, str, str]] = []
         self._routes: dict[str, RouteRecord] = {}
         self._publisher = Publisher(self._chance)
-        self._life: _Life | None = None
+        self._life: Life | None = None
 
     # -- what goes in -------------------------------------------------------------------------
 
@@ -296,9 +293,10 @@ class Partition:
             failing_path=self._folder / "failing.json",
             on_failed=self._on_failed,
             report=self._report,
+            warn=self._warn,
         )
         owner = Owner(around)
-        self._life = _Life(owner, timers, journal, board, owner.live_offset)
+        self._life = Life(owner, timers, journal, board, owner.live_offset)
         owner.start()
         self._feed(self._life)
 
@@ -343,7 +341,7 @@ class Partition:
         step = self.sinks.get(destination.uri, answers())(self._chance)
         return replied(step, event)
 
-    def _feed(self, life: _Life) -> None:
+    def _feed(self, life: Life) -> None:
         """The reader: chunks of a few records, whenever there are any."""
         if self._life is not life or life.failure is not None:
             return
@@ -360,6 +358,9 @@ class Partition:
             self.witness.dropped(fields)
         elif event == "reply-dropped":
             self.witness.reply_dropped(fields)
+
+    def _warn(self, event: str, fields: dict[str, object]) -> None:
+        self.warnings.append((event, fields))
 
     def _on_failed(self, error: DistributaryError) -> None:
         assert self._life is not None
@@ -410,13 +411,13 @@ class Partition:
             assert self.witness.undurable_count == 0, "drained, and not everything is durable"
         sends = len(self.sends)
         life.timers.alive = False
-        _finish(life.owner.dispatcher.close(abort=True))
+        finish(life.owner.dispatcher.close(abort=True))
         assert len(self.sends) == sends, "an attempt started after the drain"
         self.witness.died()
         self._end(life)
         return left[0]
 
-    def _end(self, life: _Life) -> None:
+    def _end(self, life: Life) -> None:
         for letter in self._new_letters():
             self.witness.perhaps_kept(letter)
         life.journal.close()
@@ -489,12 +490,3 @@ class Partition:
             self.crash()
         self.store.close()
         self.quotas.close()
-
-
-def _finish(closing: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine that waits for nothing."""
-    try:
-        closing.send(None)
-    except StopIteration:
-        return
-    raise AssertionError("closing the dispatcher waited for something")

@@ -34,6 +34,7 @@ class Stage:
         self.point = Point(Mark(5, 50), 5, ())
         self.forgettable = []
         self.over = []
+        self.given_up = []
         self.ledger = Ledger(
             self,
             self,
@@ -46,12 +47,14 @@ class Stage:
             forgettable=lambda _durable: (self.forgettable, self.over),
             failed=self.failures.append,
             untold=lambda freed, counted: self.untold.append((freed, counted)),
+            given_up=self.given_up.extend,
         )
 
     def apply(self, changes):
         if self.error:
             raise self.error
         self.calls.append(("store", changes))
+        return []
 
     def record(self, mark, done, floor):
         self.calls.append(("journal", mark, done, floor))
