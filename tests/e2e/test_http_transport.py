@@ -8,7 +8,7 @@ import uvloop
 
 from distributary.deliver import AddressRule, _connector, parse_networks
 from distributary.errors import TransportError
-from distributary.event import Event
+from distributary.event import Event, json_format
 from distributary.policy import Reply
 from distributary.testing import fake_sink
 from distributary.testing.fake_sink import FakeSink, answer, answer_and_close
@@ -56,6 +56,38 @@ def test_writes_the_request_that_the_binding_asks_for():
     assert request.header("user-agent") == "distributary"
     assert request.header("prefer") is None
     assert request.header("accept-encoding") is None
+
+
+@pytest.mark.parametrize(
+    ("attributes", "binary"),
+    [
+        ({"myext": "\u20ac" * 20_000}, False),
+        ({"myext": "x" * 8_193}, False),
+        ({f"x{number}": "x" * 3_000 for number in range(6)}, False),
+        ({f"x{number}": "x" * 2_000 for number in range(6)}, True),
+        ({"myext": "\u20ac" * 900}, True),
+    ],
+    ids=["encoded", "one", "many", "all fit", "one fits"],
+)
+def test_an_event_that_no_usual_header_holds_goes_out_structured(attributes, binary):
+    """Most sinks would answer 431, and the event would be a dead letter."""
+    event = Event({**EVENT.attributes, **attributes}, EVENT.data)
+
+    async def scenario():
+        async with FakeSink() as sink, opened() as transport:
+            answer = await send(transport, sink.uri("/in"), event=event)
+            return answer, sink
+
+    answer, sink = run(scenario())
+    (request,) = sink.requests
+    assert isinstance(answer, Reply)
+    assert answer.status == 204
+    assert (request.header("ce-id") is not None) is binary
+    if binary:
+        assert request.body == EVENT.data
+    else:
+        assert request.header("content-type").startswith("application/cloudevents+json")
+        assert json_format.decode(request.body).attributes.items() >= event.attributes.items()
 
 
 def test_uses_one_connection_for_attempts_in_a_row():

@@ -11,8 +11,8 @@ from itertools import accumulate
 import msgspec
 
 JSON_DEPTH_MAX = 64
-"""Nested arrays and objects in one document. Far above what events hold, far below what exhausts
-the stack of a recursive reader behind us."""
+"""Nested arrays and objects of a document that a parser is asked to read, here or behind us: far
+above what events hold, far below what exhausts its stack. Deeper data are carried unread."""
 
 # A string, or what is left of one that never ends (else the search would be quadratic).
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)

@@ -4,6 +4,7 @@ Called by ``_validity``. Pure predicates, each with the clause it follows; every
 linear in the text, whatever the text.
 """
 
+import ipaddress
 import re
 
 MEDIA_TYPE_CHARS_MAX = 1_024
@@ -12,11 +13,25 @@ MEDIA_TYPE_CHARS_MAX = 1_024
 
 _NAME = re.compile(r"[a-z0-9]+")
 
-# RFC 3986 characters, and beyond ASCII those of RFC 3987: senders use such sources, and every
-# binding can carry them. At most one fragment.
-_URI_CHARACTERS = r"(?:[A-Za-z0-9\-._~:/?\[\]@!$&'()*+,;=\u00a0-\U0010fffd]|%[0-9A-Fa-f]{2})"
-_URI_REFERENCE = re.compile(rf"(?=.){_URI_CHARACTERS}*+(?:#{_URI_CHARACTERS}*+)?")
-_URI = re.compile(rf"[A-Za-z][A-Za-z0-9+.\-]*:{_URI_CHARACTERS}*+(?:#{_URI_CHARACTERS}*+)?")
+# RFC 3986, appendix A. An IPv6 address is looked at by itself.
+_ENCODED = "%[0-9A-Fa-f]{2}"
+_PLAIN = r"A-Za-z0-9\-._~!$&'()*+,;="
+_SEGMENTS = rf"(?:[{_PLAIN}:@/]|{_ENCODED})*+"
+_AUTHORITY = (
+    rf"(?:(?:[{_PLAIN}:]|{_ENCODED})*+@)?+"
+    rf"(?:\[(?:(?P<ipv6>[0-9A-Fa-f:.]++)|[vV][0-9A-Fa-f]++\.[{_PLAIN}:]++)\]|(?:[{_PLAIN}]|{_ENCODED})*+)"
+    r"(?::[0-9]*+)?"
+)
+_END = rf"(?:\?(?:[{_PLAIN}:@/?]|{_ENCODED})*+)?(?:\#(?:[{_PLAIN}:@/?]|{_ENCODED})*+)?"
+_SCHEME = r"[A-Za-z][A-Za-z0-9+.\-]*+:"
+# A path without an authority begins with no second slash; without a scheme its first segment has
+# no colon.
+_HIER = rf"(?://{_AUTHORITY}(?:/{_SEGMENTS})?|(?!//){_SEGMENTS})"
+_RELATIVE = rf"(?://{_AUTHORITY}(?:/{_SEGMENTS})?|(?!//)(?![^/?\#:]*+:){_SEGMENTS})"
+_URI = re.compile(rf"{_SCHEME}{_HIER}{_END}")
+_RELATIVE_REFERENCE = re.compile(rf"(?=.){_RELATIVE}{_END}")
+# Most sources, at once.
+_PLAIN_PATH = re.compile(r"/?[A-Za-z0-9\-._~][A-Za-z0-9\-._~/]*+")
 
 # RFC 3339 section 5.6; a leap second may stand in any minute, since only a table could tell.
 _TIME = re.compile(
@@ -55,13 +70,30 @@ def forbidden_character(text: str) -> re.Match[str] | None:
 
 
 def is_uri_reference(text: str) -> bool:
-    """Whether *text* is a non-empty URI-reference by its characters (RFC 3986 section 4.1)."""
-    return _URI_REFERENCE.fullmatch(text) is not None
+    """Whether *text* is a non-empty URI-reference (RFC 3986 section 4.1)."""
+    return (
+        _PLAIN_PATH.fullmatch(text) is not None
+        or is_uri(text)
+        or _fits(_RELATIVE_REFERENCE.fullmatch(text))
+    )
 
 
 def is_uri(text: str) -> bool:
     """Whether *text* is a URI with a scheme (RFC 3986 section 3)."""
-    return _URI.fullmatch(text) is not None
+    return _fits(_URI.fullmatch(text))
+
+
+def _fits(match: re.Match[str] | None) -> bool:
+    if match is None:
+        return False
+    address = match["ipv6"]
+    if address is None:
+        return True
+    try:
+        ipaddress.IPv6Address(address)
+    except ValueError:
+        return False
+    return True
 
 
 def is_media_type(text: str) -> bool:

@@ -207,19 +207,22 @@ def _rule(fits: Callable[[str], bool], code: str, message: str) -> _Check:
     return check
 
 
+_RULES = "RFC 3986: percent-encode what is not ASCII, spaces and brackets"
+_REFERENCE = f"must be a URI-reference ({_RULES})"
+
 _CHECKS_BOTH: dict[str, _Check] = {
     "specversion": _specversion,
     "id": _not_empty,
-    "source": _rule(is_uri_reference, "uri", "must be a URI-reference (RFC 3986)"),
+    "source": _rule(is_uri_reference, "uri", _REFERENCE),
     "type": _not_empty,
     "subject": _not_empty,
     "time": _rule(is_timestamp, "time", "must be a date and time of RFC 3339"),
     "datacontenttype": _rule(is_media_type, "media-type", "must be a media type of RFC 2046"),
 }
 _CHECKS_1_0 = _CHECKS_BOTH | {
-    "dataschema": _rule(is_uri, "uri", "must be a URI with a scheme (RFC 3986)"),
+    "dataschema": _rule(is_uri, "uri", f"must be a URI with a scheme ({_RULES})"),
 }
 _CHECKS_0_3 = _CHECKS_BOTH | {
-    "schemaurl": _rule(is_uri_reference, "uri", "must be a URI-reference (RFC 3986)"),
+    "schemaurl": _rule(is_uri_reference, "uri", _REFERENCE),
     "datacontentencoding": _rule(is_token, "encoding", "must be an encoding of RFC 2045"),
 }

@@ -69,6 +69,7 @@ def encode_binary(event: Event) -> bytes:
     Raises:
         EventError: *event* was built by hand and holds what no event may.
     """
+    event = _content.in_binary_mode(event)
     attributes = event.attributes
     try:
         properties: dict[str, Value] = {

@@ -93,6 +93,7 @@ def encode_binary(event: Event) -> tuple[bytes, bytes]:
     Raises:
         EventError: *event* was built by hand and holds what no event may.
     """
+    event = _content.in_binary_mode(event)
     attributes = event.attributes
     try:
         values = _plain_values(attributes)
@@ -158,10 +159,21 @@ def _decode_binary(
     if content_type is not None and (text := content_type.strip(b" \t").decode("latin-1")):
         attributes["datacontenttype"] = text
     found = validate(attributes, HEADER_PREFIX)
+    if body and _content.is_base64_text(attributes):
+        faults.extend(_base64_faults(body))
     if faults or found:
         said = {fault.path for fault in faults}
         refuse(faults + [fault for fault in found if fault.path not in said])
     return Event(attributes, body or None)
+
+
+def _base64_faults(body: bytes) -> list[Fault]:
+    try:
+        _content.base64_bytes(body)
+    except ValueError as error:
+        message = f"says that the body is Base64, and it is none: {error}"
+        return [Fault(f"{HEADER_PREFIX}datacontentencoding", "base64", message)]
+    return []
 
 
 def _plain_attributes(fields: list[tuple[bytes, bytes]]) -> dict[str, AttributeValue] | None:
@@ -199,7 +211,10 @@ def _any_attributes(
         try:
             attributes[name] = percent_decode(field_value)
         except UnicodeDecodeError as error:
-            faults.append(Fault(path, "encoding", f"not UTF-8: {error.reason}"))
+            message = f"not UTF-8 ({error.reason}): percent-encode the UTF-8 of {shown(name)}"
+            faults.append(
+                Fault(path, "encoding", f"{message}, as gr%C3%BC%C3%9Fe for gr\u00fc\u00dfe")
+            )
     return attributes
 
 

@@ -13,7 +13,8 @@ Where the format leaves a choice (JSON Event Format for CloudEvents 1.0.2):
   declared otherwise; a charset that is not known here is refused (3.1.2, MAY).
 * Two members of one name are refused: readers disagree on which one counts (RFC 8259 section 4).
 * 0.3 has no ``data_base64``. There ``datacontentencoding: base64`` says that the data *is* Base64
-  text, in either mode, so that text is kept as the event's data, with the attribute.
+  text, in either mode, so that text is kept as the event's data, with the attribute: structured
+  mode writes it as it came, binary mode the bytes that it stands for (``_content``).
 """
 
 import binascii
@@ -23,7 +24,7 @@ from typing import NamedTuple
 import msgspec
 
 from distributary.errors import Fault
-from distributary.event import _content, _json_text
+from distributary.event import _content, _json_folds, _json_text
 from distributary.event._event import AttributeValue, Event
 from distributary.event._json_text import JsonTextError
 from distributary.event._validity import FAULTS_MAX, refuse, shown, validate
@@ -62,10 +63,10 @@ def decode(body: bytes) -> Event:
     """
     faults: list[Fault] = []
     try:
-        _json_text.check_text(body)
+        document = _json_folds.folded(body)
     except JsonTextError as error:
         refuse([Fault("$", error.code, str(error))])
-    event = _read(body, "$", faults)
+    event = _read(document.text, "$", faults, document)
     if event is None:
         refuse(faults)
     return event
@@ -79,8 +80,8 @@ def decode_batch(body: bytes) -> list[Event]:
             versions differ; every fault of every event with its JSON path (``$[3].time``).
     """
     try:
-        _json_text.check_text(body)
-        elements = _json_text.elements(body)
+        document = _json_folds.folded(body)
+        elements = _elements(document.text)
     except JsonTextError as error:
         refuse([Fault("$", error.code, str(error))])
     if len(elements) > BATCH_EVENTS_MAX:
@@ -89,7 +90,7 @@ def decode_batch(body: bytes) -> list[Event]:
     faults: list[Fault] = []
     events: list[Event] = []
     for index, element in enumerate(elements):
-        event = _read(bytes(element), f"$[{index}]", faults)
+        event = _read(element, f"$[{index}]", faults, document)
         if event is not None:
             events.append(event)
         elif len(faults) > FAULTS_MAX:
@@ -143,12 +144,27 @@ def _version_faults(events: Sequence[Event]) -> list[Fault]:
     ]
 
 
-def _read(text: bytes, path: str, faults: list[Fault]) -> Event | None:
-    """The event in *text*; or None, with what is wrong added to *faults*."""
+def _elements(text: bytes) -> list[bytes]:
+    """The events of the batch *text*, each as its own text."""
+    try:
+        return [bytes(element) for element in _json_text.elements(text)]
+    except JsonTextError:
+        marked = _json_folds.marked(text)
+        if marked is None:
+            raise
+        elements = [bytes(element) for element in _json_text.elements(marked.text)]
+    # Those that are without fault are read as usual; the others stand as ``_read`` refuses them.
+    return [marked.undone(element) for element in elements]
+
+
+def _read(
+    text: bytes, path: str, faults: list[Fault], document: _json_folds.Folded
+) -> Event | None:
+    """The event in *text*, a part of *document*; or None, and *faults* takes what is wrong."""
     try:
         members = _json_text.members(text)
     except JsonTextError as error:
-        faults.append(Fault(path, error.code, str(error)))
+        faults.extend(_surrogates(text, path) or [Fault(path, error.code, str(error))])
         return None
     if len(members) > _MEMBERS_MAX:
         faults.append(Fault(path, "too-many", f"an event has at most {_MEMBERS_MAX} members"))
@@ -157,13 +173,36 @@ def _read(text: bytes, path: str, faults: list[Fault]) -> Event | None:
     found: list[Fault] = []
     if _json_text.has_duplicates(text, texts):
         found.append(Fault(path, "duplicate", "two members have the same name"))
-    payload = _Payload(texts.pop("data", None), texts.pop("data_base64", None))
+    data_text = texts.pop("data", None)
+    if data_text is not None:
+        data_text = document.unfolded(data_text)
+    payload = _Payload(data_text, texts.pop("data_base64", None))
     attributes = _attributes(texts, path, found)
     data = _data(attributes, payload, path, found)
     if not found:
         return Event(attributes, data)
     faults.extend(found)
     return None
+
+
+def _surrogates(text: bytes, path: str) -> list[Fault]:
+    """A fault for each member of the event *text* with half of a surrogate pair; maybe none."""
+    marked = _json_folds.marked(text)
+    if marked is None:
+        return []
+    try:
+        members = _json_text.members(marked.text)
+    except JsonTextError:
+        return []
+    message = (
+        "holds half of a surrogate pair (a lone escape such as \\ud83d), which is no character:"
+        " write the pair whole, or send the event in binary mode"
+    )
+    return [
+        Fault(f"{path}.{shown(name)}", "character", message)
+        for name, value in members.items()
+        if marked.escape in bytes(value) or marked.character in name
+    ]
 
 
 def _attributes(
@@ -219,7 +258,12 @@ def _decode_base64(attributes: dict[str, AttributeValue], payload: _Payload) -> 
 
 def _decode_data(attributes: dict[str, AttributeValue], text: bytes) -> bytes | None:
     if _content.is_base64_text(attributes):
-        return _text(text).encode()
+        data = _text(text).encode()
+        try:
+            _content.base64_bytes(data)
+        except ValueError as error:
+            raise JsonTextError("base64", f"must be Base64 of RFC 4648: {error}") from None
+        return data
     content_type = attributes.setdefault("datacontenttype", _JSON_BY_DEFAULT)
     # A content type that is no string is a fault already.
     if not isinstance(content_type, str) or _content.is_json(content_type):

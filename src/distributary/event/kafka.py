@@ -42,6 +42,7 @@ def encode_binary(event: Event) -> tuple[list[tuple[str, bytes]], bytes | None]:
     Raises:
         EventError: *event* was built by hand and holds what no event may.
     """
+    event = _content.in_binary_mode(event)
     try:
         headers = [
             (_header_name(name), (value if type(value) is str else canonical(value)).encode())

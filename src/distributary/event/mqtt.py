@@ -47,6 +47,7 @@ def encode_binary(event: Event) -> tuple[bytes, bytes]:
         EventError: A value has more than 65,535 bytes, which no string of MQTT can hold; or
             *event* was built by hand and holds what no event may.
     """
+    event = _content.in_binary_mode(event)
     attributes = event.attributes
     parts: list[bytes] = []
     try:

@@ -68,6 +68,7 @@ def encode_binary(event: Event) -> tuple[bytes, bytes]:
     Raises:
         EventError: *event* was built by hand and holds what no event may.
     """
+    event = _content.in_binary_mode(event)
     attributes = event.attributes
     try:
         values = [canonical(value) for value in attributes.values()]

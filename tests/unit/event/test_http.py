@@ -329,8 +329,8 @@ def test_a_batch_of_none_can_be_sent():
     assert http.decode(fields_of(block), body) == []
 
 
-def test_version_0_3_passes_through_binary_mode_as_it_came(make_headers):
-    """Its attributes and its Base64 text go out as they came in."""
+def test_version_0_3_passes_through_binary_mode(make_headers):
+    """With its attributes, and with the bytes that Base64 text stands for."""
     headers = make_headers(
         (b"content-type", b"image/png"),
         specversion=b"0.3",
@@ -342,5 +342,23 @@ def test_version_0_3_passes_through_binary_mode_as_it_came(make_headers):
     block, body = http.encode_binary(event)
 
     assert isinstance(event, Event)
-    assert sorted(fields_of(block)) == sorted(headers)
-    assert body == b"/w=="
+    left = [field for field in headers if field[0] != b"ce-datacontentencoding"]
+    assert sorted(fields_of(block)) == sorted(left)
+    assert body == b"\xff"
+
+
+def test_a_body_that_is_not_the_base64_it_says_to_be_is_refused(make_headers):
+    """Nobody could tell what it is."""
+    headers = make_headers(specversion=b"0.3", datacontentencoding=b"base64")
+
+    assert faults_of(headers, b"\xff\xd8") == [("ce-datacontentencoding", "base64")]
+
+
+def test_a_header_that_is_not_utf_8_says_how_to_write_it(make_headers):
+    """Many SDKs send Latin-1 there."""
+    with pytest.raises(EventError) as caught:
+        http.decode(make_headers(subject="gr\u00fc\u00dfe".encode("latin-1")), b"")
+
+    (fault,) = caught.value.faults
+    assert fault.path == "ce-subject"
+    assert "percent-encode the UTF-8 of subject, as gr%C3%BC%C3%9Fe" in fault.message

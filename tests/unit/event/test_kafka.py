@@ -11,7 +11,12 @@ from cloudevents.core.v1.event import CloudEvent as SdkEvent
 from distributary.errors import EventError
 from distributary.event import Event, UnsupportedFormatError, json_format, kafka
 
-ATTRIBUTES = {"id": "1", "source": "/größe", "type": "t", "subject": 'a "b" 100% €😀\u00a0'}
+ATTRIBUTES = {
+    "id": "1",
+    "source": "/gr%C3%B6%C3%9Fe",
+    "type": "t",
+    "subject": 'a "b" 100% €😀\u00a0',
+}
 TIME = datetime(2018, 4, 5, 17, 31, tzinfo=UTC)
 DATA = [({"a": [1, "ü"]}, "application/json"), ("grüße", "text/plain"), (b"\xff", "a/b")]
 

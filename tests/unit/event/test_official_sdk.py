@@ -18,7 +18,7 @@ from distributary.event import Event, http, json_format
 
 ATTRIBUTES = {
     "id": "A-1",
-    "source": "/s/größe?q=%20",
+    "source": "/s/gr%C3%B6%C3%9Fe?q=%20",
     "type": "com.example.t",
     "subject": 'a "b" 100% €😀',
     "extension": "x y",

@@ -39,6 +39,15 @@ STALE_LOOK_S: Final = 60.0
 """Targets with a token that has expired are looked for so often at most: replaced tokens do not
 pile up, and ten thousand targets are not gone through for each new one."""
 
+FIELD_BYTES_MAX: Final = 8 * 1024
+"""Longest header field of an event: what nginx and Apache take in one line."""
+
+FIELDS_BYTES_MAX: Final = 16 * 1024
+"""All header fields of an event together: what Node takes, custom ones aside. An event with more,
+or with a longer one, goes out in structured mode, where everything is in the body: most sinks would
+answer 431, and it would be a dead letter. Intermediaries must forward events of 64 KiB, however
+these are spent (CloudEvents 1.0, Size Limits)."""
+
 _JOINED_BYTES_MAX: Final = 16 * 1024
 """Up to this size one copy is cheaper than a second buffer for the kernel to gather."""
 
@@ -139,6 +148,8 @@ class HttpTransport:
             if target.secrets:
                 done = self._guarded(target, done)
             block, body = target.encode(event)
+            if len(block) > FIELD_BYTES_MAX and _too_large(block):
+                block, body = http.encode_structured(event)
         except TransportError as error:
             self._loop.call_soon(done, error)
             return
@@ -275,6 +286,12 @@ class HttpTransport:
         self._wheel.close()
         await asyncio.gather(*dialling, return_exceptions=True)
         await asyncio.sleep(0)  # aborted transports close in the next turn of the loop
+
+
+def _too_large(block: bytes) -> bool:
+    """Whether usual sinks refuse a request with these header fields."""
+    longest = max(map(len, block.split(b"\r\n")))
+    return longest > FIELD_BYTES_MAX or len(block) > FIELDS_BYTES_MAX
 
 
 def _closed() -> TransportError:
