@@ -1,7 +1,7 @@
 """What attributes say about data: JSON, text, in which charset, Base64 of something else.
 
-Called by ``json_format`` and by the bindings. Hides the spelling of media types. Answers are memoised: a system
-sees few content types, and asks for each event.
+Called by ``json_format`` and by the bindings. Hides the spelling of media types. Answers are
+memoised: a system sees few content types, and asks for each event.
 """
 
 import binascii

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 from distributary.event._json_text import JSON_DEPTH_MAX, JsonTextError, check_text
 
 DEEP_TOKENS_MAX: Final = 50_000
-"""Brackets, names, values and punctuation of a document that nests deeper than ``JSON_DEPTH_MAX``: it
-is looked at one by one, some 40 ms for so many, and everybody's publishing waits meanwhile."""
+"""Brackets, names, values and punctuation of a document that nests deeper than ``JSON_DEPTH_MAX``:
+they are looked at one by one, some 40 ms for so many, and all publishing waits meanwhile."""
 
 _STRING = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))*+"'
 _NUMBER = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"

@@ -19,7 +19,8 @@ _PLAIN = r"A-Za-z0-9\-._~!$&'()*+,;="
 _SEGMENTS = rf"(?:[{_PLAIN}:@/]|{_ENCODED})*+"
 _AUTHORITY = (
     rf"(?:(?:[{_PLAIN}:]|{_ENCODED})*+@)?+"
-    rf"(?:\[(?:(?P<ipv6>[0-9A-Fa-f:.]++)|[vV][0-9A-Fa-f]++\.[{_PLAIN}:]++)\]|(?:[{_PLAIN}]|{_ENCODED})*+)"
+    rf"(?:\[(?:(?P<ipv6>[0-9A-Fa-f:.]++)|[vV][0-9A-Fa-f]++\.[{_PLAIN}:]++)\]"
+    rf"|(?:[{_PLAIN}]|{_ENCODED})*+)"
     r"(?::[0-9]*+)?"
 )
 _END = rf"(?:\?(?:[{_PLAIN}:@/?]|{_ENCODED})*+)?(?:\#(?:[{_PLAIN}:@/?]|{_ENCODED})*+)?"

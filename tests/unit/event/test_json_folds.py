@@ -59,7 +59,7 @@ def test_only_data_may_nest_deeply():
 
 
 def test_deep_data_have_a_size():
-    """They are looked at piece by piece, and others wait meanwhile: binary mode has no such limit."""
+    """They are looked at piece by piece, and others wait meanwhile; binary mode has no limit."""
     many = "0," * DEEP_TOKENS_MAX
     assert faults_of(document(f'"data":{"[" * 100}{many}0{"]" * 100}')) == [("$", "depth")]
 

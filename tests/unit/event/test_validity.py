@@ -154,7 +154,7 @@ def test_uri_references_pass_as_source(required, source):
     ],
 )
 def test_other_text_is_no_source(required, places, source):
-    """What no rule of RFC 3986 makes: spaces, brackets outside a host, bare letters beyond ASCII."""
+    """What no rule of RFC 3986 makes: spaces, brackets outside a host, letters beyond ASCII."""
     assert places(validate(required | {"source": source})) == [("$.source", "uri")]
 
 
