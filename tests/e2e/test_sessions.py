@@ -1,6 +1,7 @@
 """Owners of a partition, one after the other in one process: nothing of a former one stays."""
 
 import gc
+import time
 import tracemalloc
 import weakref
 
@@ -8,7 +9,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from distributary.pipeline import Places, Session, SessionSettings
+from distributary.pipeline import Board, Phase, Places, Session, SessionSettings, Word
 from distributary.spark import _delivery_task
 from distributary.testing.filled_data import fill
 
@@ -18,6 +19,9 @@ ROUTES = 300
 OWNERS = 20
 GROWTH_BYTES_MAX = 400_000
 """Of all these owners together; the routes and targets of a single one are larger."""
+
+MEND_S_MAX = 60.0
+"""A partition that is not tried again within this never is."""
 
 
 @pytest.fixture
@@ -80,3 +84,30 @@ def test_nothing_of_a_former_owner_stays(settings, monkeypatch):
         tracemalloc.stop()
     assert [owner() for owner in owners if owner() is not None] == []
     assert after - before < GROWTH_BYTES_MAX
+
+
+def test_a_partition_that_cannot_be_owned_waits_in_its_task(settings):
+    """It is tried again until it can be; a task that fails instead ends all others."""
+    places = Places.of(settings.data_dir)
+    board = Board(places.board(0))
+    damaged = places.delivery_db(0)
+    damaged.parent.mkdir(parents=True, exist_ok=True)
+    damaged.write_bytes(b"this is no database" * 100)
+    phases = []
+
+    def rows():
+        yield row(1)
+        until_s = time.monotonic() + MEND_S_MAX
+        while board[Word.PHASE] != Phase.RUNNING and time.monotonic() < until_s:
+            phases.append((board[Word.PHASE], board[Word.FAILURES]))
+            if len(phases) == 10:
+                damaged.unlink()
+            time.sleep(0.05)
+            yield row(1)
+        phases.append((board[Word.PHASE], board[Word.FAILURES]))
+        board[Word.END_EPOCH] = 1
+
+    _delivery_task.run(rows(), msgspec.json.encode(settings).decode())
+    assert phases[0] == (Phase.ABSENT, 1)
+    assert phases[-1][0] == Phase.RUNNING
+    assert board[Word.FAILURES] == 0

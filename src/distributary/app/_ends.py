@@ -8,7 +8,12 @@ from collections.abc import Callable
 
 import structlog
 
-from distributary.errors import DistributaryError, LogDamagedError, LogFormatError
+from distributary.errors import (
+    DistributaryError,
+    LogDamagedError,
+    LogFormatError,
+    SettingsError,
+)
 
 EXIT_CANNOT_RUN = 78
 """Exit code: the process cannot run, and no restart would change that (``EX_CONFIG``)."""
@@ -29,7 +34,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 def exit_code(error: BaseException, otherwise: int) -> int:
     """The exit code of a child that *error* ended at its start."""
-    if isinstance(error, (LogFormatError, LogDamagedError)):
+    if isinstance(error, (LogFormatError, LogDamagedError, SettingsError)):
         return EXIT_CANNOT_RUN
     number = _errno(error)
     if number in _LASTING:

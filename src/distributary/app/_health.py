@@ -6,7 +6,7 @@ from distributary.clock import Clock
 from distributary.errors import LogError
 from distributary.log import Reader
 from distributary.meter import Meter, render
-from distributary.pipeline import Board, Phase, Places, Word
+from distributary.pipeline import Board, Phase, Places, Word, is_sick, sickness_of
 
 STALE_MS = 3_000
 """A board without a sign of life for so long is not running; a hand-over takes 0.2 s."""
@@ -66,6 +66,7 @@ HELPS = {
     "lagging_routes": "Routes that lag",
     "waiting_retries": "Durable retry rows that wait",
     "ready": "1 while everything works",
+    "partition_sick": "1 while the partition cannot be delivered; readiness says why",
     "process_restarts_total": "Times that a child process was started again",
     "epoch": "Epoch that the owner of the partition serves",
     "credential_refreshes_total": "Access tokens asked for at token endpoints, by result",
@@ -118,7 +119,7 @@ class Health:
         """What the boards say is of an earlier run: nothing is alive yet."""
         for board in (*self._boards, self._ingest):
             board[Word.HEARTBEAT_MS] = 0
-            board[Word.READY] = 0
+            board[Word.READY] = board[Word.FAILURES] = 0
             board[Word.PHASE] = Phase.ABSENT
 
     def pipeline_ended(self) -> None:
@@ -136,7 +137,12 @@ class Health:
         elif self._ingest[Word.PHASE] != Phase.RUNNING:
             reasons.append("the log takes no events (disk space?)")
         for number, board in enumerate(self._boards):
-            if not board[Word.READY]:
+            if is_sick(board):
+                reason = sickness_of(self._places, number)
+                reasons.append(
+                    f"partition {number} cannot be delivered, and is tried again: {reason}"
+                )
+            elif not board[Word.READY]:
                 reasons.append(f"partition {number}: the pipeline is starting")
             elif self._age_ms(board) > STALE_MS:
                 reasons.append(f"partition {number}: no sign of life of its owner")
@@ -201,6 +207,7 @@ class Health:
             gauges[f"lagging_routes{label}"] = board[Word.LAGGING]
             gauges[f"waiting_retries{label}"] = board[Word.WAITING]
             gauges[f"oldest_in_flight_seconds{label}"] = board[Word.OLDEST_IN_FLIGHT_MS] / 1000
+            gauges[f"partition_sick{label}"] = float(is_sick(board))
             gauges[f"epoch{label}"] = board[Word.EPOCH]
         for role, count in self._restarts().items():
             meter.counters[f'process_restarts_total{{process="{role}"}}'] = count

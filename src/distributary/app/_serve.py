@@ -54,7 +54,7 @@ from distributary.pipeline import Places, SessionSettings
 from distributary.resource import SinkRule
 from distributary.settings import CREDENTIAL_KEY_VARIABLE, Settings
 from distributary.source import secret_variables
-from distributary.spark import find_java, java_environment
+from distributary.spark import check_master, find_java, java_environment
 
 INGEST_DRAIN_S = 3.0
 """Of the ingest process's stop: for connections that are still sending."""
@@ -114,6 +114,7 @@ class Server:
         try:
             folder = open_folder(self._places.log, settings.partitions)
             self._partitions = folder.partitions
+            check_master(settings.spark_master, self._partitions, settings.spark_conf)
             for path in (self._places.run, data_dir / "logs"):
                 path.mkdir(mode=0o700, exist_ok=True)
             self._java = java_environment(java, self._places.run / "java")

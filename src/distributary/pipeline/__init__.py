@@ -11,7 +11,7 @@ from distributary.pipeline._lock import OwnerLock
 from distributary.pipeline._owner import Owner
 from distributary.pipeline._places import Places
 from distributary.pipeline._ports import Blocking, Records, RouteTarget, Targets
-from distributary.pipeline._prepared import cursor_of, prepare_next, stands_in
+from distributary.pipeline._prepared import prepare_next, stands_in
 from distributary.pipeline._routes import (
     RouteFollower,
     RouteHistory,
@@ -19,7 +19,8 @@ from distributary.pipeline._routes import (
     follow_on,
     save_table,
 )
-from distributary.pipeline._session import Session, SessionSettings
+from distributary.pipeline._session import Session, SessionSettings, owner_log
+from distributary.pipeline._sickness import Sickness, is_sick, sickness_of
 from distributary.pipeline._surroundings import Surroundings
 from distributary.pipeline._targets import DirectoryTargets
 from distributary.pipeline._tracker import Tracker
@@ -39,14 +40,17 @@ __all__ = [
     "RouteTarget",
     "Session",
     "SessionSettings",
+    "Sickness",
     "Surroundings",
     "Targets",
     "Tracker",
     "Word",
-    "cursor_of",
     "follow_from",
     "follow_on",
+    "is_sick",
+    "owner_log",
     "prepare_next",
     "save_table",
+    "sickness_of",
     "stands_in",
 ]

@@ -45,6 +45,14 @@ class Word(enum.IntEnum):
     """Process id of the owner."""
     FAILED_READER = 12
     """Token of the reader whose owner failed: that reader returns."""
+    TAKES = 13
+    """Token of the reader whose rows the owner takes: no other one sends any."""
+    TAKES_FROM = 14
+    """The first record that it takes."""
+    FAILURES = 15
+    """How often in a row the partition could not be owned."""
+    RETRY_AT_MS = 16
+    """Wall clock at which that is tried again, milliseconds."""
 
     # Written by the reader (the process that tails the partition).
     READER_MS = 20
@@ -53,6 +61,8 @@ class Word(enum.IntEnum):
     """Process id of the reader; 0 while there is none."""
     READER_WAITS = 22
     """1 while it hands rows on: it waits for whoever takes them."""
+    PREPARED = 23
+    """Epoch in which the reader's process has made what the next owner needs."""
 
     # Written by the ingest process, on its own board.
     COMMITTING = 24
@@ -67,6 +77,10 @@ class Word(enum.IntEnum):
     """1: the system stops; readers return, owners drain until their deadline."""
     READY = 35
     """1: the pipeline is warm and has been seen running since it was started."""
+    HOLD = 36
+    """1: owners get ready and deliver nothing: the first epoch of a query warms up."""
+    PREPARE = 37
+    """Epoch whose end is near: the reader's process makes what the next owner needs."""
 
 
 class Phase(enum.IntEnum):

@@ -100,6 +100,10 @@ class Places:
         """Routes whose deliveries fail, as the owner of *partition* sees them."""
         return self.run / f"failing-p{partition:04d}.json"
 
+    def sick(self, partition: int) -> Path:
+        """Why *partition* could not be owned when that was last tried."""
+        return self.run / f"sick-p{partition:04d}.txt"
+
     @property
     def ingest_board(self) -> Path:
         """Whether the ingest process lives and its log takes events."""

@@ -136,13 +136,16 @@ class Session:
         partition: Partition number.
         epoch: For the board alone: ownership is the lock's (DESIGN rule 2).
         settings: See there.
+        idle: Get ready, and deliver nothing: the epoch warms the pipeline up.
 
     Raises:
         LogLockedError: Another owner did not finish in time.
         StoreError, LogError: What the last owner left cannot be read.
     """
 
-    def __init__(self, partition: int, epoch: int, settings: SessionSettings) -> None:
+    def __init__(
+        self, partition: int, epoch: int, settings: SessionSettings, *, idle: bool = False
+    ) -> None:
         self._settings = settings
         self._partition = partition
         self._places = places = Places.of(settings.data_dir)
@@ -150,9 +153,10 @@ class Session:
         self._failure: DistributaryError | None = None
         self._parent = os.getppid()
         self._gate = threading.Condition()
-        self._log = _logger(settings.log_level).bind(partition=partition, epoch=epoch)
+        self._log = owner_log(settings.log_level).bind(partition=partition, epoch=epoch)
         self._cooling = False
         self._closing = False
+        self.idle = idle
         self._sent_bytes = self._arrived_bytes = 0
         # Deliveries make few cycles and many short-lived objects: collecting rarely keeps the
         # pauses out of the latencies, and a quarter off the time that 100,000 routes take.
@@ -303,7 +307,8 @@ class Session:
         done.result()
 
     def _begin(self) -> None:
-        self.owner.start()
+        if not self.idle:
+            self.owner.start()
         self._board[Word.PHASE] = Phase.RUNNING
         self._board[Word.HEARTBEAT_MS] = self._clock.wall_ms()
         self._heartbeat()
@@ -324,6 +329,8 @@ class Session:
             else:
                 self.owner.dispatcher.warm_up()
         self._meter.save()
+        if self.idle:
+            self._board[Word.HEARTBEAT_MS] = self._clock.wall_ms()
         self._loop.call_later(HEARTBEAT_S, self._heartbeat)
         self._wake_feeder()
 
@@ -385,6 +392,9 @@ class Session:
             Attempts that were left without an answer.
         """
         self._board[Word.PHASE] = Phase.DRAINING
+        if self.idle:
+            self._shut()
+            return 0
         left: Future[int] = Future()
         drain_s = self._settings.drain_s if orderly else ABRUPT_DRAIN_S
         self._loop.call_soon_threadsafe(self.owner.drain, drain_s, left.set_result)
@@ -416,7 +426,7 @@ class Session:
         self._aside.shutdown()
 
 
-def _logger(level: str) -> Any:
+def owner_log(level: str) -> Any:
     """Lines as JSON on standard error: they pass through the JVM's to the supervisor."""
     return structlog.wrap_logger(
         structlog.WriteLogger(sys.stderr),

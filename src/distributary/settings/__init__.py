@@ -180,8 +180,8 @@ class Settings:
     )
     epoch_s: float = _setting(
         _duration(1, 86400),
-        600.0,
-        "Length of a pipeline epoch; hand-over between two costs some tens of milliseconds.",
+        14400.0,
+        "Length of a pipeline epoch; between two, deliveries pause for some tenths of a second.",
     )
     drain_s: float = _setting(
         _duration(0, 600), 10.0, "Longest wait for deliveries under way when asked to stop."
@@ -216,9 +216,13 @@ class Settings:
         "Java to run Spark on; otherwise JAVA_HOME, the PATH and the usual places are searched.",
     )
     spark_master: str = _setting(
-        _text("a Spark master URL such as local[8,4]", r"local(\[.+\])?|[a-z][a-z0-9+-]*(://\S+)?"),
-        "local[8,4]",
-        "Where Spark runs. Local slots may exceed the cores: tasks mostly wait for the network.",
+        _text(
+            "auto, or a Spark master URL such as local[4]",
+            r"local(-cluster)?(\[.+\])?|[a-z][a-z0-9+-]*(://\S+)?",
+        ),
+        "auto",
+        "Where Spark runs. Each partition takes a task slot for as long as the pipeline runs; auto"
+        " has one for each, on this machine. Slots may exceed the cores.",
     )
     spark_conf: dict[str, str] = _setting(  # noqa: RUF009 - dataclasses.field under another name
         _Shape("pairs such as spark.driver.memory=1g, separated by commas", _parse_table),

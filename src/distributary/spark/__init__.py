@@ -10,11 +10,12 @@ quick, in processes that never start Spark.
 from typing import TYPE_CHECKING
 
 from distributary.spark.java import JavaHome, find_java, java_environment
+from distributary.spark.master import check_master
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["JavaHome", "find_java", "java_environment", "register"]
+__all__ = ["JavaHome", "check_master", "find_java", "java_environment", "register"]
 
 
 def register(spark: "SparkSession") -> None:

@@ -3,6 +3,9 @@
 Called by ``delivery_sink`` in a Python worker. The session's lock, not Spark, decides who owns
 a partition. The end of the input proves nothing (it ends normally when the reader or the JVM is
 killed): only outcomes move the cursor (DESIGN rule 7).
+
+A partition that cannot be owned is this task's affair alone: it waits inside and tries again,
+since a task that fails too often ends those of all other partitions too.
 """
 
 from collections.abc import Iterator
@@ -10,7 +13,18 @@ from collections.abc import Iterator
 import msgspec
 import pyarrow as pa
 
-from distributary.pipeline import Board, Places, Session, SessionSettings, Word, prepare_next
+from distributary.clock import SystemClock
+from distributary.errors import DistributaryError
+from distributary.pipeline import (
+    Board,
+    Places,
+    Session,
+    SessionSettings,
+    Sickness,
+    Word,
+    owner_log,
+    prepare_next,
+)
 
 
 def run(batches: Iterator[pa.RecordBatch], settings_json: str) -> None:
@@ -20,27 +34,79 @@ def run(batches: Iterator[pa.RecordBatch], settings_json: str) -> None:
     if first is None:
         return
     partition, epoch, token = (first.column(place)[0].as_py() for place in range(3))
-    board = Board(Places.of(settings.data_dir).board(partition))
+    task = _Task(batches, settings, partition, epoch)
     try:
-        # Before the session, and so before the lock: the last owner may be delivering yet.
-        prepare_next(settings.data_dir, settings.credential_key_file, partition)
-        _own(batches, Session(partition, epoch, settings), board, epoch)
+        task.run(token)
     except BaseException:
         # Spark looks at our failure only once our reader has returned.
-        board[Word.FAILED_READER] = token
+        task.board[Word.FAILED_READER] = token
         raise
     finally:
-        board.close()
+        task.board.close()
 
 
-def _own(batches: Iterator[pa.RecordBatch], session: Session, board: Board, epoch: int) -> None:
-    try:
-        for batch in batches:
+class _Task:
+    """Rows of one partition in one epoch, and who takes them."""
+
+    def __init__(
+        self,
+        batches: Iterator[pa.RecordBatch],
+        settings: SessionSettings,
+        partition: int,
+        epoch: int,
+    ) -> None:
+        places = Places.of(settings.data_dir)
+        self.board = Board(places.board(partition))
+        self._batches = batches
+        self._settings = settings
+        self._partition = partition
+        self._epoch = epoch
+        log = owner_log(settings.log_level)
+        self._sickness = Sickness(places, partition, self.board, SystemClock(), log)
+
+    def run(self, token: int) -> None:
+        """Own the partition; the reader with *token* sends rows once it is ours."""
+        session = self._open()
+        if session is None:
+            return
+        self._sickness.began()
+        if not session.idle:
+            self.board[Word.TAKES_FROM] = session.owner.live_offset
+            self.board[Word.TAKES] = token
+        try:
+            self._feed(session)
+        finally:
+            ended = bool(self.board[Word.STOP]) or self.board[Word.END_EPOCH] >= self._epoch
+            session.close(orderly=ended)
+        if ended:
+            self._sickness.over()
+
+    def _open(self) -> Session | None:
+        """The session, however often that must be tried; None: the input ended before."""
+        settings, partition = self._settings, self._partition
+        while True:
+            while not self._sickness.due():
+                # Rows without bytes, one a second: the reader waits for us to take them.
+                batch = next(self._batches, None)
+                if batch is None:
+                    return None
+            try:
+                # Before the session, and so before the lock: the last owner may deliver yet.
+                prepare_next(settings.data_dir, settings.credential_key_file, partition)
+                idle = bool(self.board[Word.HOLD])
+                return Session(partition, self._epoch, settings, idle=idle)
+            except Exception as error:  # noqa: BLE001 - whatever: this partition's alone
+                self._sickness.note(error)
+
+    def _feed(self, session: Session) -> None:
+        for batch in self._batches:
             chunk = batch.column(4)[0].as_py()
-            if chunk:
-                session.feed(batch.column(3)[0].as_py(), chunk)
-            else:
-                session.check()
-    finally:
-        ended = bool(board[Word.STOP]) or board[Word.END_EPOCH] >= epoch
-        session.close(orderly=ended)
+            try:
+                if chunk:
+                    session.feed(batch.column(3)[0].as_py(), chunk)
+                else:
+                    session.check()
+            except DistributaryError as error:
+                self._sickness.note(error)
+                raise
+            self._sickness.goes_on()

@@ -6,6 +6,7 @@ flow through Spark at once.
 
 import os
 import secrets
+import threading
 import time
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -13,8 +14,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from distributary.log import Reader
-from distributary.outcome import fit, read_journal
-from distributary.pipeline import Board, Places, Word, stands_in
+from distributary.pipeline import Board, Places, Word, prepare_next
 
 CHUNK_BYTES = 512 * 1024
 """Most bytes of one row: 500 events of 1 KB; half a millisecond to copy through the JVM."""
@@ -29,6 +29,8 @@ IDLE_AFTER_S = 1.0
 """Nothing for so long means idle."""
 SIGN_OF_LIFE_S = 1.0
 """An empty row so often: a reader whose JVM is gone finds out by writing to it (rule 7)."""
+FAILED_WAIT_S = 1.0
+"""A reader that fails waits so long before it says so: it is started again at once."""
 
 
 class _Reading(NamedTuple):
@@ -43,43 +45,103 @@ class _Reading(NamedTuple):
     token: int
 
 
-def rows(data_dir: str, partition: int, epoch: int) -> Iterator[pa.RecordBatch]:
-    """Rows of whole frames from the cursor on, until the driver ends the epoch."""
+def rows(data_dir: str, key_file: str, partition: int, epoch: int) -> Iterator[pa.RecordBatch]:
+    """Rows of whole frames from the cursor on, until the driver ends the epoch.
+
+    Args:
+        data_dir: The data directory.
+        key_file: Keys of credentials, as in the settings of a session.
+        partition: To read.
+        epoch: To read in.
+    """
     places = Places.of(data_dir)
-    records = Reader(places.log, partition)
     board = Board(places.board(partition))
     reading = _Reading(partition, epoch, secrets.randbits(62))
     board[Word.READER_MS] = 0
     board[Word.READER_PID] = os.getpid()
-    tail = _tail(records, board, reading, _cursor(places, records, partition))
+    preparing = _Preparing(data_dir, key_file, board, reading)
     try:
-        for row in tail:
+        for row in _rows(places, board, reading, preparing):
             # Whoever takes rows may have no room: waiting for it is no hang.
             board[Word.READER_WAITS] = 1
             yield row
             board[Word.READER_WAITS] = 0
+    except GeneratorExit:
+        raise
+    except Exception:
+        # Spark begins the task again at once, as often as it fails.
+        time.sleep(FAILED_WAIT_S)
+        raise
     finally:
         if board[Word.READER_PID] == os.getpid():
             board[Word.READER_PID] = 0
-        records.close()
         board.close()
 
 
-def _cursor(places: Places, records: Reader, partition: int) -> int:
-    """Where the epoch begins. The writer decides again under its lock; ours can only be lower."""
-    state, _ = read_journal(places.journal(partition))
-    return max(fit(state, lambda mark: stands_in(records, mark)).mark.offset, 0)
+def _rows(
+    places: Places, board: Board, reading: _Reading, preparing: "_Preparing"
+) -> Iterator[pa.RecordBatch]:
+    yield from _until_taken(board, reading, preparing)
+    records = Reader(places.log, reading.partition)
+    try:
+        yield from _tail(records, board, reading, board[Word.TAKES_FROM], preparing)
+    finally:
+        records.close()
+
+
+class _Preparing:
+    """Has this process make what the next owner needs, when the epoch is about to end."""
+
+    def __init__(self, data_dir: str, key_file: str, board: Board, reading: _Reading) -> None:
+        self._data_dir = data_dir
+        self._key_file = key_file
+        self._board = board
+        self._reading = reading
+        self._thread: threading.Thread | None = None
+        self._over = False
+
+    def look(self) -> None:
+        """Begin when the driver asks for it; say when it is done. Beside the reading."""
+        reading, board = self._reading, self._board
+        if self._thread is None:
+            if board[Word.PREPARE] < reading.epoch:
+                return
+            self._thread = threading.Thread(target=self._prepare, name="prepare", daemon=True)
+            self._thread.start()
+        if not self._over and not self._thread.is_alive():
+            self._over = True
+            board[Word.PREPARED] = reading.epoch
+
+    def _prepare(self) -> None:
+        prepare_next(self._data_dir, self._key_file, self._reading.partition)
+
+
+def _until_taken(
+    board: Board, reading: _Reading, preparing: _Preparing
+) -> Iterator[pa.RecordBatch]:
+    """Only signs of life until an owner runs that takes our rows."""
+    empty = _row(reading, 0, b"")
+    yield empty
+    yield empty
+    spoke_s = began_s = time.monotonic()
+    while board[Word.TAKES] != reading.token and not _ended(board, reading):
+        preparing.look()
+        board[Word.READER_MS] = time.time_ns() // 1_000_000
+        now_s = time.monotonic()
+        if now_s - spoke_s > SIGN_OF_LIFE_S:
+            yield empty
+            spoke_s = now_s
+        time.sleep(POLL_S if now_s - began_s < IDLE_AFTER_S else IDLE_POLL_S)
 
 
 def _tail(
-    records: Reader, board: Board, reading: _Reading, offset: int
+    records: Reader, board: Board, reading: _Reading, offset: int, preparing: _Preparing
 ) -> Iterator[pa.RecordBatch]:
     empty = _row(reading, offset, b"")
-    yield empty
-    yield empty
     spoke_s = heard_s = time.monotonic()
     pause_s = POLL_S
     while not _ended(board, reading):
+        preparing.look()
         chunk, after = records.read_chunk(offset, CHUNK_BYTES)
         now_s = time.monotonic()
         board[Word.READER_MS] = time.time_ns() // 1_000_000

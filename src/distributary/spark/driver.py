@@ -4,6 +4,7 @@ Runs in a process of its own (``app`` starts and restarts it), since the JVM tha
 can die. Talks to readers and owners through the boards of the partitions alone.
 """
 
+import contextlib
 import os
 import signal
 import threading
@@ -17,15 +18,20 @@ from typing import Any
 import msgspec
 import structlog
 from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from distributary.errors import SettingsError
 from distributary.pipeline import Board, Phase, Places, SessionSettings, Word
 from distributary.spark import checkpoint, epoch_source
+from distributary.spark._epochs import Epochs
+from distributary.spark.cluster import answering, check_cluster
 from distributary.spark.delivery_sink import NAME as SINK
 from distributary.spark.delivery_sink import DeliverySink
 from distributary.spark.epoch_source import EpochSource
+from distributary.spark.master import is_local
 from distributary.spark.python import write_shim
 from distributary.spark.session import open_session
 
@@ -35,10 +41,6 @@ RESTART_WAIT_S = (0.2, 1.0, 5.0, 15.0)
 """Waits before the query is started again after it ended, the last one for good."""
 STEADY_S = 60.0
 """A query that ran for so long was a good start: waits begin anew."""
-QUIET_MS = 150
-"""Owners whose oldest attempt is younger can end the epoch without holding anything up."""
-COOLING_S_MAX = 120.0
-"""A hand-over that finds no quiet moment within this is put off."""
 PROGRESS_S = 30.0
 """How often the pipeline says how far it is."""
 EXIT_JVM_GONE = 71
@@ -90,15 +92,21 @@ class Driver:
         self._boards = [Board(self._places.board(p)) for p in range(settings.partitions)]
         self._own_board = Board(self._places.driver_board)
         self._own_board[Word.PHASE] = Phase.LOADING
-        self._cooling_since_s: float | None = None
-        self._epoch_began_s = 0.0
-        self._epoch = 0
-        self._warm = False
+        self._query: StreamingQuery | None = None
+        self._epochs = Epochs(
+            self._boards, settings.epoch_s, began=self._on_epoch, put_off=self._on_put_off
+        )
+        self._refused: SettingsError | None = None
+        self._checked = False
         self._progress_s = 0.0
         self._last_live = 0
 
     def run(self) -> int:
-        """Run until SIGTERM; the exit code of the process."""
+        """Run until SIGTERM; the exit code of the process.
+
+        Raises:
+            SettingsError: The Spark master cannot run the pipeline.
+        """
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent stops us in its own order.
         failures = 0
@@ -108,6 +116,8 @@ class Driver:
                 self._run_query()
                 reason = "the query ended"
             except (Py4JNetworkError, ConnectionError, EOFError) as error:
+                if self._refused is not None:
+                    raise self._refused from error
                 self._log.error("pipeline-jvm-gone", error=str(error)[:500])
                 return EXIT_JVM_GONE
             except (PySparkException, Py4JError) as error:
@@ -132,6 +142,13 @@ class Driver:
             os.killpg(0, signal.SIGTERM)
             os._exit(0)
 
+    def _refuse(self, error: SettingsError) -> None:
+        """The master is asked in vain: the call that waits for it ends with the JVM."""
+        self._refused = error
+        gateway = SparkContext._gateway  # noqa: SLF001 - no other way to end its JVM
+        if gateway is not None:
+            gateway.proc.kill()
+
     def _jvm_alive(self) -> bool:
         context = SparkSession.getActiveSession()
         gateway = getattr(context.sparkContext if context else None, "_gateway", None)
@@ -144,9 +161,8 @@ class Driver:
         reason = checkpoint.prepare(self._places.spark / "checkpoint")
         if reason is not None:
             self._log.warning("spark-checkpoint-rebuilt", reason=reason)
-        self._reset_boards()
+        self._epochs.reset()
         query = self._start_query()
-        self._warm = False
         try:
             self._own_board[Word.PHASE] = Phase.RUNNING
             while query.isActive and not self._stop.is_set():
@@ -159,30 +175,31 @@ class Driver:
             elif (error := query.exception()) is not None:
                 raise error
         finally:
+            self._query = None
             if query.isActive:
                 query.stop()
             self._own_board[Word.PHASE] = Phase.LOADING
 
-    def _reset_boards(self) -> None:
-        for board in self._boards:
-            board[Word.STOP] = board[Word.COOLING] = board[Word.END_EPOCH] = 0
-            board[Word.READY] = 0
-            board[Word.PHASE] = Phase.ABSENT
-            board[Word.EPOCH] = 0
-        self._epoch = 0
-        self._cooling_since_s = None
-
     def _start_query(self) -> StreamingQuery:
         settings = self._settings
+        local = is_local(settings.master)
         spark = open_session(
-            self._places.spark, settings.partitions, settings.master, settings.spark_conf
+            self._places.spark,
+            settings.partitions,
+            settings.master,
+            settings.spark_conf,
+            contextlib.nullcontext() if local else answering(settings.master, self._refuse),
         )
+        if not local and not self._checked:
+            check_cluster(spark, settings.master, settings.partitions, self._places.root)
+            self._checked = True
         spark.dataSource.register(EpochSource)
         spark.dataSource.register(DeliverySink)
         rows = (
             spark.readStream.format(epoch_source.NAME)
             .option("data_dir", settings.session.data_dir)
             .option("partitions", str(settings.partitions))
+            .option("key_file", settings.session.credential_key_file)
             .load()
         )
         return (
@@ -194,56 +211,22 @@ class Driver:
             .start()
         )
 
-    # -- epochs -------------------------------------------------------------------------------
+    # -- while it runs ------------------------------------------------------------------------
 
     def _watch(self, query: StreamingQuery) -> None:
-        epochs = {board[Word.EPOCH] for board in self._boards}
-        running = all(board[Word.PHASE] == Phase.RUNNING for board in self._boards)
         now_s = self._now_s()
-        if running and len(epochs) == 1 and self._epoch not in epochs:
-            self._epoch = epochs.pop()
-            self._epoch_began_s = now_s
-            self._on_epoch(query)
-        elif running and self._warm and now_s - self._epoch_began_s > self._settings.epoch_s:
-            self._hand_over(now_s)
+        self._query = query
+        self._epochs.look(now_s)
         if now_s - self._progress_s > PROGRESS_S:
             self._progress_s = now_s
             self._say_progress()
 
-    def _on_epoch(self, query: StreamingQuery) -> None:
-        self._set_cooling(on=False)
-        if not self._warm:
-            # The first hand-over costs ten times the later ones (code is loaded, workers are
-            # started): have it before anything is called ready.
-            self._warm = True
-            self._end_epoch()
-            return
-        for board in self._boards:
-            board[Word.READY] = 1
-        self._log.info("epoch-began", epoch=self._epoch, spark=_summary(query.lastProgress))
+    def _on_epoch(self, epoch: int) -> None:
+        progress = None if self._query is None else self._query.lastProgress
+        self._log.info("epoch-began", epoch=epoch, spark=_summary(progress))
 
-    def _hand_over(self, now_s: float) -> None:
-        """End the epoch at a quiet moment, for all partitions at once."""
-        if self._cooling_since_s is None:
-            self._cooling_since_s = now_s
-            self._set_cooling(on=True)
-        elif all(board[Word.OLDEST_IN_FLIGHT_MS] <= QUIET_MS for board in self._boards):
-            if now_s - self._cooling_since_s > 0.5:
-                self._end_epoch()
-                self._cooling_since_s = None
-        elif now_s - self._cooling_since_s > COOLING_S_MAX:
-            self._log.warning("hand-over-put-off", epoch=self._epoch)
-            self._epoch_began_s = now_s
-            self._cooling_since_s = None
-            self._set_cooling(on=False)
-
-    def _set_cooling(self, *, on: bool) -> None:
-        for board in self._boards:
-            board[Word.COOLING] = int(on)
-
-    def _end_epoch(self) -> None:
-        for board in self._boards:
-            board[Word.END_EPOCH] = self._epoch
+    def _on_put_off(self, epoch: int) -> None:
+        self._log.warning("hand-over-put-off", epoch=epoch)
 
     def _drain(self, query: StreamingQuery) -> None:
         """Readers return, owners finish what is under way; then the query may be stopped."""
@@ -259,7 +242,7 @@ class Driver:
         live = sum(board[Word.LIVE_OFFSET] for board in self._boards)
         self._log.info(
             "pipeline-progress",
-            epoch=self._epoch,
+            epoch=self._epochs.epoch,
             live=[board[Word.LIVE_OFFSET] for board in self._boards],
             cursor=[board[Word.WATERMARK] for board in self._boards],
             records_per_s=round(max(0, live - self._last_live) / PROGRESS_S, 1),

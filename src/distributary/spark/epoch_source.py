@@ -33,11 +33,12 @@ class EpochReader(DataSourceStreamReader):
     """Plans epochs and tails partitions.
 
     Args:
-        options: ``data_dir`` and ``partitions``.
+        options: ``data_dir``, ``key_file`` (of credentials, see there) and ``partitions``.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._data_dir = options["data_dir"]
+        self._key_file = options["key_file"]
         self._partitions = int(options["partitions"])
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
@@ -59,7 +60,9 @@ class EpochReader(DataSourceStreamReader):
         assert isinstance(partition, EpochPartition)
         from distributary.spark import _epoch_tail  # noqa: PLC0415 - see the module
 
-        return _epoch_tail.rows(self._data_dir, partition.partition, partition.epoch)
+        return _epoch_tail.rows(
+            self._data_dir, self._key_file, partition.partition, partition.epoch
+        )
 
     def commit(self, _end: Mapping[str, int]) -> None:
         """Nothing: the cursor moved while the epoch ran."""

@@ -1,10 +1,14 @@
 """The Spark session of the pipeline: its settings, each with its reason."""
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import structlog
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
+
+from distributary.spark.master import TASK_FAILURES_MAX, is_local, resolve
 
 SHARED_KEY = "spark.authenticate.secret"
 """Spark's property for the secret that driver and executors share."""
@@ -30,7 +34,8 @@ def session_conf(scratch: Path, partitions: int) -> dict[str, str]:
         "spark.sql.streaming.pollingDelay": "10ms",
         # A task tails its partition for the whole epoch: a second copy could never own it.
         "spark.speculation": "false",
-        "spark.task.maxFailures": "4",
+        # One partition that cannot be owned waits in its task; it must not end the others'.
+        "spark.task.maxFailures": str(TASK_FAILURES_MAX),
         # Nothing of Spark's is reachable from outside, and nothing listens without need.
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
@@ -78,22 +83,35 @@ def authentication(master: str, overrides: Mapping[str, str]) -> dict[str, str]:
 
 
 def open_session(
-    scratch: Path, partitions: int, master: str, overrides: Mapping[str, str]
+    scratch: Path,
+    partitions: int,
+    master: str,
+    overrides: Mapping[str, str],
+    opening: AbstractContextManager[None],
 ) -> SparkSession:
     """Start Spark, or find it running.
 
     Args:
         scratch: Folder for Spark's files.
         partitions: Of the log.
-        master: Spark master; local slots must hold two tasks a partition or more.
+        master: As in the settings; it needs a task slot for each partition.
         overrides: The operator's own settings; they win.
+        opening: Entered while the master is asked.
     """
+    master = resolve(master, partitions)
     builder = SparkSession.builder.appName("distributary").master(master)
     secret = authentication(master, overrides)
     if not secret and overrides.get("spark.authenticate") != "true":
         structlog.get_logger().warning(
             "spark-without-authentication", master=master, set=SHARED_KEY
         )
-    for key, value in {**session_conf(scratch, partitions), **secret, **overrides}.items():
+    conf = {**session_conf(scratch, partitions), **secret, **overrides}
+    if not is_local(master):
+        # The JVM first: how long it takes to start says nothing about the master.
+        SparkContext._ensure_initialized(  # noqa: SLF001 - PySpark has no other step for it
+            conf=SparkConf().setAll(list(conf.items()))
+        )
+    for key, value in conf.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with opening:
+        return builder.getOrCreate()

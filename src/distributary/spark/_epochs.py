@@ -1,0 +1,141 @@
+"""When an epoch has begun, when it ends, and which partitions are ready. Looks at boards alone.
+
+Called by ``driver`` a few times a second. A partition that is sick (its owner could not begin)
+holds nothing up: the others begin, end and are ready without it.
+"""
+
+from collections.abc import Callable, Sequence
+
+from distributary.pipeline import Board, Phase, Word, is_sick
+
+QUIET_MS = 150
+"""Owners whose oldest attempt is younger can end the epoch without holding anything up."""
+COOLING_S_MIN = 0.5
+"""So long the epoch cools down at least: what was begun before is answered by then."""
+COOLING_S_MAX = 120.0
+"""A hand-over that finds no quiet moment within this is put off."""
+PREPARE_S_MAX = 60.0
+"""Longest wait for the processes that may own a partition next to have compiled its routes:
+100,000 take 5 s. One that has not begins later, and nothing is lost."""
+
+
+class Epochs:
+    """The epochs of one query.
+
+    Args:
+        boards: Of the partitions.
+        epoch_s: Length of an epoch, seconds.
+        began: Is told the number of each epoch that begins for good.
+        put_off: Is told the number of an epoch whose end is put off.
+    """
+
+    def __init__(
+        self,
+        boards: Sequence[Board],
+        epoch_s: float,
+        *,
+        began: Callable[[int], None],
+        put_off: Callable[[int], None],
+    ) -> None:
+        self._boards = boards
+        self._epoch_s = epoch_s
+        self._began = began
+        self._put_off = put_off
+        self._epoch = 0
+        self._warm = False
+        self._began_s = 0.0
+        self._preparing_since_s: float | None = None
+        self._cooling_since_s: float | None = None
+
+    @property
+    def epoch(self) -> int:
+        """The one that runs; 0: none yet."""
+        return self._epoch
+
+    def reset(self) -> None:
+        """A query is about to start: nothing is known of any owner."""
+        for board in self._boards:
+            for word in (Word.STOP, Word.COOLING, Word.END_EPOCH, Word.READY, Word.EPOCH):
+                board[word] = 0
+            for word in (Word.FAILURES, Word.TAKES, Word.PREPARE, Word.PREPARED):
+                board[word] = 0
+            board[Word.PHASE] = Phase.ABSENT
+            # Code is loaded, workers are started, routes compiled: the first epoch does nothing
+            # else, so that its end waits for no sink.
+            board[Word.HOLD] = 1
+        self._epoch = 0
+        self._warm = False
+        self._preparing_since_s = self._cooling_since_s = None
+
+    def look(self, now_s: float) -> None:
+        """Look at the boards, and do what is due."""
+        running = [board for board in self._boards if board[Word.PHASE] == Phase.RUNNING]
+        sick = sum(map(is_sick, self._boards))
+        epochs = {board[Word.EPOCH] for board in running}
+        if running and len(running) + sick == len(self._boards) and len(epochs) == 1:
+            (epoch,) = epochs
+            if epoch != self._epoch:
+                self._begin(epoch, now_s)
+            elif not self._ending:
+                self._go_on(running, now_s)
+        if self._warm:
+            for board in running:
+                if board[Word.EPOCH] == self._epoch and not board[Word.HOLD]:
+                    board[Word.READY] = 1
+
+    @property
+    def _ending(self) -> bool:
+        """Whether the end of the epoch was asked for: an owner may be busy for a while yet."""
+        return self._boards[0][Word.END_EPOCH] >= self._epoch
+
+    def _begin(self, epoch: int, now_s: float) -> None:
+        self._epoch = epoch
+        self._began_s = now_s
+        self._preparing_since_s = self._cooling_since_s = None
+        self._set(Word.COOLING, 0)
+        if self._boards[0][Word.HOLD]:
+            return
+        self._warm = True
+        self._began(epoch)
+
+    def _go_on(self, running: Sequence[Board], now_s: float) -> None:
+        if not self._warm:
+            if self._prepared(running, now_s):
+                self._end()
+                self._set(Word.HOLD, 0)
+        elif now_s - self._began_s > self._epoch_s and self._prepared(running, now_s):
+            self._end_quietly(running, now_s)
+
+    def _prepared(self, running: Sequence[Board], now_s: float) -> bool:
+        """Whether the processes of the readers know what the next owners need.
+
+        Spark gives any of its workers to the next owner: those of the owners know it already.
+        """
+        if self._preparing_since_s is None:
+            self._preparing_since_s = now_s
+            self._set(Word.PREPARE, self._epoch)
+        elif now_s - self._preparing_since_s > PREPARE_S_MAX:
+            return True
+        return all(board[Word.PREPARED] >= self._epoch for board in running)
+
+    def _end_quietly(self, running: Sequence[Board], now_s: float) -> None:
+        """End the epoch at a quiet moment, for all partitions at once."""
+        if self._cooling_since_s is None:
+            self._cooling_since_s = now_s
+            self._set(Word.COOLING, 1)
+        elif all(board[Word.OLDEST_IN_FLIGHT_MS] <= QUIET_MS for board in running):
+            if now_s - self._cooling_since_s > COOLING_S_MIN:
+                self._end()
+        elif now_s - self._cooling_since_s > COOLING_S_MAX:
+            self._put_off(self._epoch)
+            self._began_s = now_s
+            self._preparing_since_s = self._cooling_since_s = None
+            self._set(Word.COOLING, 0)
+
+    def _end(self) -> None:
+        self._preparing_since_s = self._cooling_since_s = None
+        self._set(Word.END_EPOCH, self._epoch)
+
+    def _set(self, word: Word, value: int) -> None:
+        for board in self._boards:
+            board[word] = value

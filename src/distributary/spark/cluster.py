@@ -1,0 +1,99 @@
+"""Whether a Spark master that is not in this process can run the pipeline: asked of Spark itself.
+
+Called by ``driver`` once the session stands. Slots appear as executors report in, so they are
+waited for; then one task in each slot looks for the data directory.
+"""
+
+import contextlib
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from distributary.errors import SettingsError
+from distributary.pipeline import Places
+from distributary.spark.master import ANSWER_S, too_few, unanswered
+
+LOOK_S = 0.2
+"""How often slots are counted while they are waited for."""
+PROBE = "spark-probe"
+"""Name of the file in ``run/`` that executors must see."""
+
+
+@contextlib.contextmanager
+def answering(master: str, give_up: Callable[[SettingsError], None]) -> Iterator[None]:
+    """Calls *give_up* in another thread where what is inside takes longer than an answer may."""
+    error = unanswered(master, f"no answer within {ANSWER_S:g} s")
+    timer = threading.Timer(ANSWER_S, give_up, (error,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def check_cluster(spark: SparkSession, master: str, partitions: int, data_dir: Path) -> None:
+    """Refuse *master* where the pipeline could not run on it.
+
+    Raises:
+        SettingsError: Too few slots within ``ANSWER_S``, or an executor that cannot see *data_dir*.
+    """
+    until_s = time.monotonic() + ANSWER_S
+    while (found := task_slots(spark)) < partitions:
+        if time.monotonic() > until_s:
+            raise too_few(master, found, partitions)
+        time.sleep(LOOK_S)
+    blind = blind_hosts(spark, found, data_dir)
+    if blind:
+        raise SettingsError(
+            f"executors of the Spark master {master} cannot see the data directory {data_dir}"
+            f" (on {', '.join(blind)}): readers and owners work on its files. Mount it there at"
+            " the same path, or leave --spark-master out"
+        )
+
+
+def task_slots(spark: SparkSession) -> int:
+    """Tasks that may run at one time now."""
+    context = spark.sparkContext._jsc.sc()  # noqa: SLF001 - PySpark has no count of slots
+    profile = context.resourceProfileManager().defaultResourceProfile()
+    found: int = context.maxNumConcurrentTasks(profile)
+    return found
+
+
+def blind_hosts(spark: SparkSession, count: int, data_dir: Path) -> list[str]:
+    """Hosts of executors that do not see what is written in *data_dir* here.
+
+    Args:
+        spark: The session.
+        count: Its task slots: each is looked from, all at one time.
+        data_dir: The data directory.
+    """
+    path = Places(data_dir).run / PROBE
+    token = secrets.token_hex(16)
+    path.write_text(token, encoding="ascii")
+    try:
+        looks = spark.sparkContext.parallelize(range(count), count).barrier()
+        hosts = looks.mapPartitions(_Look(str(path), token)).collect()
+    finally:
+        path.unlink(missing_ok=True)
+    return sorted({host for host in hosts if host})
+
+
+class _Look:
+    """Runs on an executor: the name of its host where it does not see the probe."""
+
+    def __init__(self, path: str, token: str) -> None:
+        self._path = path
+        self._token = token
+
+    def __call__(self, _numbers: Iterable[int]) -> Iterable[str]:
+        try:
+            seen = Path(self._path).read_text(encoding="ascii") == self._token
+        except (OSError, UnicodeDecodeError):
+            seen = False
+        return [] if seen else [socket.gethostname()]

@@ -1,0 +1,199 @@
+"""The driver's watch over epochs: how one begins and ends, and a sick partition among others."""
+
+import pytest
+
+from distributary.pipeline import Board, Phase, Places, SessionSettings, Word
+from distributary.spark.driver import Driver, DriverSettings
+from distributary.testing.virtual import VirtualClock
+
+EPOCH_S = 100.0
+BUSY_MS = 5_000
+
+
+class Query:
+    """What the driver asks of a query."""
+
+    lastProgress = None  # noqa: N815 - Spark's name
+
+
+class World:
+    """A driver over boards; its owners and readers are ours."""
+
+    def __init__(self, folder, partitions=2):
+        self.clock = VirtualClock()
+        places = Places(folder)
+        self.driver = Driver(
+            DriverSettings(
+                session=SessionSettings(data_dir=str(folder)),
+                partitions=partitions,
+                master="auto",
+                spark_conf={},
+                epoch_s=EPOCH_S,
+                drain_s=1.0,
+            ),
+            self.clock.monotonic_s,
+            lambda _seconds: None,
+        )
+        self.boards = [Board(places.board(number)) for number in range(partitions)]
+        self._set("HOLD", 1)  # the query was started a moment ago
+
+    def _set(self, word, value):
+        for board in self.boards:
+            if word in Word.__members__:
+                board[Word[word]] = value
+
+    def pass_s(self, seconds):
+        self.clock.move_to(self.clock.monotonic_s() + seconds)
+
+    def run(self, epoch, *numbers):
+        """The owners of *numbers* (of all) run in *epoch*; so do their readers."""
+        for number in numbers or range(len(self.boards)):
+            board = self.boards[number]
+            board[Word.EPOCH] = epoch
+            board[Word.PHASE] = Phase.RUNNING
+            board[Word.OLDEST_IN_FLIGHT_MS] = 0
+
+    def look(self, seconds=0.1):
+        """Time passes, and the driver looks; readers have done what they were asked."""
+        self.pass_s(seconds)
+        self.driver._watch(Query())
+        for board in self.boards:
+            if "PREPARE" in Word.__members__:
+                board[Word.PREPARED] = board[Word.PREPARE]
+
+    def begin(self):
+        """The first epoch, which warms up, and the second."""
+        self.run(1)
+        for _ in range(5):
+            self.look()
+        assert self.all(Word.END_EPOCH) == [1] * len(self.boards)
+        self.run(2)
+        self.look()
+        assert self.all(Word.READY) == [1] * len(self.boards)
+
+    def all(self, word):
+        return [board[word] for board in self.boards]
+
+
+@pytest.fixture
+def world(tmp_path):
+    """Two partitions."""
+    return World(tmp_path)
+
+
+def test_an_owner_that_is_busy_at_the_end_does_not_put_the_next_hand_over_off(world):
+    """What was left of one hand-over says nothing about the next one."""
+    world.begin()
+    for epoch in (2, 3):
+        world.pass_s(EPOCH_S)
+        for _ in range(20):  # cooling; the end; and owners that run on for a moment
+            world.look()
+        assert world.all(Word.END_EPOCH) == [epoch, epoch]
+        world.run(epoch + 1)
+        world.look()
+        assert world.all(Word.COOLING) == [0, 0]
+    world.pass_s(EPOCH_S)
+    world.look()
+    world.look()
+    assert world.all(Word.COOLING) == [1, 1]
+    world.look()
+    assert world.all(Word.END_EPOCH) == [3, 3]
+
+
+def test_no_epoch_ends_without_having_cooled_down(world):
+    """Attempts that were begun before have a moment to be answered, each time."""
+    world.begin()
+    for epoch in (2, 3, 4):
+        world.pass_s(EPOCH_S)
+        looks = 0
+        while world.all(Word.END_EPOCH) != [epoch, epoch]:
+            world.look()
+            looks += 1
+            assert looks < 100
+        assert looks > 5
+        for _ in range(3):
+            world.look()
+        world.run(epoch + 1)
+        world.look()
+
+
+def test_a_sick_partition_holds_no_other_up(world):
+    """The others begin, are ready, and hand over; it is not ready until it runs."""
+    well, sick = world.boards
+    sick[Word.FAILURES] = 1
+    sick[Word.PHASE] = Phase.ABSENT
+    world.run(1, 0)
+    for _ in range(5):
+        world.look()
+    assert world.all(Word.END_EPOCH) == [1, 1]
+    world.run(2, 0)
+    world.look()
+    assert world.all(Word.READY) == [1, 0]
+    world.pass_s(EPOCH_S)
+    for _ in range(20):
+        world.look()
+    assert world.all(Word.END_EPOCH) == [2, 2]
+    world.run(3)
+    world.look()
+    assert world.all(Word.READY) == [1, 1]
+    assert well[Word.COOLING] == 0
+
+
+def test_a_partition_that_comes_late_is_ready_when_it_runs(world):
+    """It need not wait for the next epoch."""
+    sick = world.boards[1]
+    sick[Word.FAILURES] = 3
+    world.run(1, 0)
+    for _ in range(5):
+        world.look()
+    world.run(2, 0)
+    world.look()
+    assert world.all(Word.READY) == [1, 0]
+    world.run(2, 1)
+    world.look()
+    assert world.all(Word.READY) == [1, 1]
+
+
+def test_an_epoch_waits_for_a_partition_that_is_only_slow(world):
+    """Loading is no sickness: the epoch ends for all together."""
+    world.run(1, 0)
+    world.boards[1][Word.PHASE] = Phase.LOADING
+    for _ in range(20):
+        world.look()
+    assert world.all(Word.END_EPOCH) == [0, 0]
+
+
+def test_an_epoch_ends_when_the_next_owners_know_what_they_need(world):
+    """Routes are compiled before the hand-over, and not while nothing is delivered."""
+    world.begin()
+    world.pass_s(EPOCH_S)
+    for _ in range(20):
+        world.pass_s(0.1)
+        world.driver._watch(Query())
+    assert world.all(Word.PREPARE) == [2, 2]
+    assert world.all(Word.END_EPOCH) == [1, 1]
+    for _ in range(20):
+        world.look()
+    assert world.all(Word.END_EPOCH) == [2, 2]
+
+
+def test_one_that_takes_too_long_to_prepare_puts_nothing_off_for_ever(world):
+    """It begins later then, and nothing is lost."""
+    world.begin()
+    world.pass_s(EPOCH_S)
+    for _ in range(700):
+        world.pass_s(0.1)
+        world.driver._watch(Query())
+    assert world.all(Word.END_EPOCH) == [2, 2]
+
+
+def test_a_hand_over_without_a_quiet_moment_is_put_off(world):
+    """Sinks that answer slowly all the time are not cut off."""
+    world.begin()
+    world.pass_s(EPOCH_S)
+    for _ in range(1300):
+        for board in world.boards:
+            board[Word.OLDEST_IN_FLIGHT_MS] = BUSY_MS
+        world.look()
+    assert world.all(Word.END_EPOCH) == [1, 1]
+    assert world.all(Word.COOLING) == [0, 0]
