@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from distributary.control import Directory, Keys, Sealer, Store
+from distributary.control import CredentialRows, Directory, Keys, Sealer, Store
 from distributary.control._stored import Applied, Put
 from distributary.errors import ResourceError, StoreError
 from distributary.resource import Credential, SubscriptionSpec
+from distributary.resource.api_subscription import SecretSettings
 
 PLAIN = {"credentialType": "PLAIN", "identifier": "me", "secret": "canary"}
 REFRESH = {
@@ -346,3 +347,72 @@ def test_an_older_version_is_told_of_a_newer_store(url, store):
     connection.close()
     with pytest.raises(StoreError, match="upgrade distributary"):
         Store(url)
+
+
+BROKERS = {
+    "MQTT5": ("mqtt://127.0.0.1/", {"topicname": "t"}, "userproperties", "canary"),
+    "AMQP": ("amqp://127.0.0.1/", {"address": "q"}, "linkproperties", 4242),
+}
+
+
+@pytest.mark.parametrize("protocol", BROKERS)
+def test_secret_properties_are_of_one_account_at_one_broker(store, spec, kept, directory, protocol):
+    """Another account there is another party, to which they were not given."""
+    sink, settings, member, value = BROKERS[protocol]
+    wanted = {"sink": sink, "protocol": protocol, "sinkCredential": PLAIN}
+    put(store, spec(**wanted, protocolsettings=settings | {member: {"api-token": value, "a": "b"}}))
+    shown = store.find("a").to_json()["protocolsettings"]
+    assert shown[member] == {"api-token": "***", "a": "b"}
+    directory.refresh()
+    assert dict(getattr(directory.spec("u1").settings, member)) == {"api-token": value, "a": "b"}
+    put(store, kept(**wanted | {"sinkCredential": KEEP}, protocolsettings=shown))
+    directory.refresh()
+    assert dict(getattr(directory.spec("u1").settings, member))["api-token"] == value
+    other = wanted | {"sinkCredential": PLAIN | {"identifier": "you"}}
+    (refused,) = store.apply([Put("a", kept(**other, protocolsettings=shown), "u2")], 5)
+    assert isinstance(refused, ResourceError)
+    assert [fault.path for fault in refused.faults] == [f'$.protocolsettings.{member}["api-token"]']
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        *(
+            (name, True)
+            for name in ("Authorization", "COOKIE", "x-api-key", "X-Vault-Token", "PWD")
+        ),
+        *((name, True) for name in ("X-Auth", "sig", "hub-signature-256", "user.pass", "Passwort")),
+        *((name, False) for name in ("Author", "X-Bypass", "X-Design", "Accept", "X-Request-Id")),
+    ],
+)
+def test_a_secret_is_told_by_its_name(spec, name, secret):
+    """By words that stand for secrets, in any case; the short ones between separators alone."""
+    shown = spec(protocolsettings={"headers": {name: "value"}}).to_json()["protocolsettings"]
+    assert shown["headers"] == {name: "***" if secret else "value"}
+
+
+def test_a_new_key_seals_secret_settings_anew(url, spec, tmp_path):
+    """Beside a credential and alone; then the old key can go."""
+    old, new = ("A" * 43 + "=", "B" * 42 + "A=")
+    store = Store(url, sealer=Sealer(Keys(tmp_path / "none", old)))
+    settings = {"headers": {"X-Key": "canary-key"}}
+    put(store, spec(sinkCredential=PLAIN, protocolsettings=settings))
+    store.apply([Put("b", spec(protocolsettings=settings), "u2")], 5)
+    store.close()
+    rows = CredentialRows(url, Sealer(Keys(tmp_path / "none", f"{new},{old}")))
+    assert rows.reseal() == (2, None)
+    assert rows.reseal() == (0, None)
+    rows.close()
+    directory = Directory(url, Sealer(Keys(tmp_path / "none", new)))
+    assert sent(directory, "u1") == sent(directory, "u2") == {"X-Key": "canary-key"}
+    assert seen(directory) == Credential("PLAIN", identifier="me", secret="canary")
+    directory.close()
+
+
+def test_sealed_settings_are_no_credential(tmp_path):
+    """Each is bound to its place: what was moved within a row opens as nothing."""
+    sealer = Sealer(Keys(tmp_path / "none", "A" * 43 + "="))
+    with pytest.raises(StoreError, match="damaged"):
+        sealer.open_settings("u1", sealer.seal("u1", Credential("PLAIN", secret="canary")))
+    with pytest.raises(StoreError, match="damaged"):
+        sealer.open("u1", sealer.seal_settings("u1", SecretSettings()))

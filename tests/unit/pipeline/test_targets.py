@@ -158,6 +158,23 @@ def test_with_another_key_deliveries_wait_for_the_right_one(world, tmp_path):
     targets.close()
 
 
+def test_secret_settings_stand_where_they_are_sent(world, tmp_path):
+    """To the sink and to its dead letter sink; without the key nothing goes to either."""
+    letters = {"sink": "http://127.0.0.1:8/", "protocolsettings": {"headers": {"X-Key": "dead"}}}
+    delivery = {"deadLetterSink": letters}
+    world.put(protocolsettings={"headers": {"X-Key": "canary"}, "delivery": delivery})
+    target = world.targets.get("u-a")
+    assert target.sink.headers == ((b"X-Key", b"canary"),)
+    assert target.dead_letter.headers == ((b"X-Key", b"dead"),)
+    targets = world.reader(Keys(tmp_path / "other.key", "A" * 43 + "="))
+    targets.refresh()
+    target = targets.get("u-a")
+    assert "another key" in target.sink.unusable
+    assert target.dead_letter.unusable == target.sink.unusable
+    assert "canary" not in str(world.reports)
+    targets.close()
+
+
 def test_a_change_of_one_resource_looks_at_no_others(world, monkeypatch):
     """With 100,000 of them, to look at all for each change would take the owner's whole time."""
     for number in range(20):
