@@ -19,6 +19,7 @@ from distributary.event import record as event_record
 from distributary.outcome import _letter_tables as t
 from distributary.outcome._journal import DoneKey
 from distributary.outcome._letter import Budgets, DeadLetter, Failure, GivenUp
+from distributary.resource import shown_uri
 
 _Item = TypeVar("_Item")
 
@@ -378,6 +379,15 @@ def join(event: bytes, marks: str) -> bytes:
         return event
     (found,) = event_record.decode(event)
     return event_record.encode([Event({**found.attributes, **added}, found.data)])
+
+
+def without_query(event: bytes) -> bytes:
+    """The event of a letter that names its sink as ``shown_uri`` does: version 1 had all of it."""
+    shared, marks = split(event)
+    dest = json.loads(marks).get("knativeerrordest", "")
+    if "?" not in str(dest):
+        return event
+    return join(shared, json.dumps(json.loads(marks) | {"knativeerrordest": shown_uri(dest)}))
 
 
 def _digest(*parts: object) -> bytes:

@@ -22,8 +22,9 @@ from distributary.flow import Leg
 from distributary.outcome._engine import give_back, let_give_back, open_engine
 from distributary.outcome._journal import DoneKey
 from distributary.outcome._letter import Budgets, DeadLetter, Failure, GivenUp
-from distributary.outcome._letters import KeptLetter, Letters
+from distributary.outcome._letters import KeptLetter, Letters, without_query
 from distributary.outcome._metadata import metadata
+from distributary.resource import shown_uri
 
 SCHEMA_VERSION = 2
 """Raised where an older version must not write the file. A column that may be empty needs none.
@@ -408,13 +409,17 @@ def _row_of(found: sa.RowMapping) -> RetryRow:
 
 
 def _bring_up(connection: Connection) -> None:
-    """Version 1 to 2, of all partitions: letters that share their events."""
+    """Version 1 to 2, of all partitions: letters that share their events, and URIs as shown."""
     partitions = connection.exec_driver_sql('SELECT DISTINCT "partition" FROM dead_letter')
     for partition in list(partitions.scalars()):
         moved = Letters(partition, Budgets())
         for letters in _letters_of_version_1(connection, partition):
             moved.move(connection, letters)
     connection.exec_driver_sql("DROP TABLE dead_letter")
+    waiting = sa.select(_retry.c.error_dest).where(_retry.c.error_dest.contains("?")).distinct()
+    for dest in connection.execute(waiting).scalars().all():
+        same = _retry.c.error_dest == dest
+        connection.execute(_retry.update().where(same).values(error_dest=shown_uri(dest)))
     connection.execute(_version.update().values(version=SCHEMA_VERSION))
 
 
@@ -429,9 +434,12 @@ def _letters_of_version_1(connection: Connection, partition: int) -> Iterator[li
                 DoneKey(row["offset"], row["index"], row["route"]),
                 row["checksum"],
                 Failure(
-                    row["reason"], row["error_dest"] or "", row["error_code"], row["error_data"]
+                    row["reason"],
+                    shown_uri(row["error_dest"] or ""),
+                    row["error_code"],
+                    row["error_data"],
                 ),
-                bytes(row["event"]),
+                without_query(bytes(row["event"])),
                 row["kept_ms"],
             )
             for row in rows

@@ -451,3 +451,25 @@ def test_letters_of_the_version_before_are_kept(path):
         assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
         assert connection.execute("SELECT version FROM delivery_schema").fetchall() == [(2,)]
     connection.close()
+
+
+def test_failures_that_version_1_noted_lose_the_queries_of_their_sinks(path, store):
+    """They hold tokens, and whoever looks at dead letters would see them."""
+    whole = "http://sink.example/in?access_token=canary"
+    store.apply(changes(row(1)._replace(failure=Failure("status-503", whole, 503))))
+    store.close()
+    one = failed(1, dest=whole)
+    with sqlite3.connect(path) as connection:
+        connection.executescript(VERSION_1)
+        values = (*one.key, one.checksum, one.failure.reason, whole, 400, None, one.event, 1)
+        places = ", ".join("?" * len(values))
+        connection.execute(f"INSERT INTO dead_letter VALUES (0, {places})", values)
+    connection.close()
+    store = DeliveryStore(sqlite_url(path), 0)
+    (letter,) = store.dead_letters()
+    (event,) = event_record.decode(letter.event)
+    (waiting,) = store.rows()
+    shown = "http://sink.example/in"
+    assert (letter.failure.dest, event.attributes["knativeerrordest"]) == (shown, shown)
+    assert waiting.failure.dest == shown
+    store.close()
