@@ -11,6 +11,7 @@ import pytest
 
 from distributary.pipeline import (
     _catch_up,
+    _due,
     _intake,
     _matching,
     _owner,
@@ -73,7 +74,7 @@ def test_every_promise_holds_where_everything_is_small(tmp_path, first, monkeypa
     monkeypatch.setattr(_intake, "SLICE_RECORDS", 2)
     monkeypatch.setattr(_standing, "ROUTES_SAVED_EVERY_S", 0.3)
     monkeypatch.setattr(_settle, "UNPARK_COUNT", 2)
-    monkeypatch.setattr(_settle, "DUE_COUNT", 2)
+    monkeypatch.setattr(_due, "DUE_COUNT", 2)
     monkeypatch.setattr(_waiting, "HELD_BYTES_MAX", 2 * _waiting.TASK_BYTES)
     monkeypatch.setattr(_waiting, "ROWS_PER_ROUTE_MAX", 4)
     monkeypatch.setattr(_catch_up, "SLICE_LAGS", 1)

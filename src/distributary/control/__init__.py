@@ -9,6 +9,7 @@ forward. It needs one thing from its surroundings: a ``RouteAppender``.
 from distributary.control._credentials_keys import KEY_FILE_NAME, Keys
 from distributary.control._credentials_rows import CredentialRows
 from distributary.control._credentials_sealed import Sealer
+from distributary.control._demands import Demand, DemandKind
 from distributary.control._directory import Directory, Listed, ListedRoute
 from distributary.control._engine import store_url
 from distributary.control._expiry import Counts, Endings, Ends
@@ -55,6 +56,8 @@ __all__ = [
     "ChangePendingError",
     "Counts",
     "CredentialRows",
+    "Demand",
+    "DemandKind",
     "Directory",
     "DropRoute",
     "Ending",

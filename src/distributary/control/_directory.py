@@ -1,11 +1,13 @@
 """What the processes of the pipeline know about resources: read-only, and never stale for long."""
 
+from collections import deque
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from distributary.control import _engine, _tables
 from distributary.control._credentials_sealed import Sealed, Sealer, sealer_beside
+from distributary.control._demands import DEMANDS_MAX, Demand, read_demands
 from distributary.control._route_settings import RouteSettings, decode_settings
 from distributary.control._store import check_version
 from distributary.errors import StoreError
@@ -25,7 +27,7 @@ _g = _tables.generation
 _c = _tables.credential
 _k = _tables.route_target
 
-_NEWEST = sa.select(_g.c.seq, _g.c.trimmed_through, _g.c.credential_seq)
+_NEWEST = sa.select(_g.c.seq, _g.c.trimmed_through, _g.c.credential_seq, _g.c.demand_seq)
 
 # One statement: a credential that is read with its resource belongs to that revision.
 _RESOURCES = sa.select(
@@ -95,6 +97,8 @@ class Directory:
         self._engine = _engine.open_reader(url)
         self._seq = -1
         self._credential_seq = 0
+        self._demand_seq = 0
+        self._demands: deque[Demand] = deque(maxlen=DEMANDS_MAX)
         self._listed: dict[str, Listed | ListedRoute | _Unread | _UnreadRoute] = {}
         self._sealed: dict[str, Sealed] = {}
         self._renewed: set[str] = set()
@@ -131,10 +135,16 @@ class Directory:
             newest = connection.execute(_NEWEST).one()
             if newest.seq != self._seq:
                 self._read_resources(connection, newest)
-            elif newest.credential_seq == self._credential_seq:
+            elif (newest.credential_seq, newest.demand_seq) == (
+                self._credential_seq,
+                self._demand_seq,
+            ):
                 return False
             if newest.credential_seq != self._credential_seq:
                 self._read_renewed(connection)
+            if newest.demand_seq != self._demand_seq:
+                self._demands.extend(read_demands(connection, self._demand_seq))
+                self._demand_seq = newest.demand_seq
         self._seq, self._credential_seq = newest.seq, newest.credential_seq
         return True
 
@@ -188,6 +198,12 @@ class Directory:
         """Uids of resources whose credential was renewed since the last call."""
         renewed, self._renewed = self._renewed, set()
         return renewed
+
+    def demands(self, after_seq: int) -> list[Demand]:
+        """What owners were asked to do, those with a number above *after_seq*, in order."""
+        if after_seq >= self._demand_seq:
+            return []
+        return [demand for demand in self._demands if demand.seq > after_seq]
 
     def credential(self, uid: str) -> Credential | None:
         """The credential for the sink of the resource *uid*; None: it has none.

@@ -16,6 +16,7 @@ from distributary.control._batch import Batch, Row
 from distributary.control._credentials_batch import CredentialChanges
 from distributary.control._credentials_rows import read_stored, write_credentials
 from distributary.control._credentials_sealed import Sealer, sealer_beside
+from distributary.control._demands import Demand, DemandKind, find_demand, write_demand
 from distributary.control._route_batch import (
     StandingRoute,
     read_all,
@@ -171,6 +172,22 @@ class Store:
         with _engine.guard(), self._reader.connect() as connection:
             found = connection.execute(query).scalar()
         return None if found is None else str(found).encode()
+
+    def demand(self, kind: DemandKind, route: str, run: str, now_ms: int) -> Demand:
+        """Ask the owners of all partitions for something; a run is asked for once.
+
+        Raises:
+            ConflictError: The run is another demand's.
+            RequestError: Too many are remembered.
+            StoreError: Nothing was asked.
+        """
+        with _engine.writing(self._writer) as connection:
+            return write_demand(connection, kind, route, run, now_ms)
+
+    def find_demand(self, run: str) -> Demand | None:
+        """The demand of this run; None: it is not remembered."""
+        with _engine.guard(), self._reader.connect() as connection:
+            return find_demand(connection, run)
 
     def routes(self) -> dict[str, StandingRoute]:
         """The routes of Triggers and messaging Subscriptions that stand, by uid."""

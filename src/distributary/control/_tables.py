@@ -21,6 +21,7 @@ ADDED_COLUMNS: Final[dict[int, tuple[tuple[str, str, str], ...]]] = {
     4: (
         ("credential", "settings", "BLOB"),
         ("object", "delivery_rules", "INTEGER NOT NULL DEFAULT 0"),
+        ("generation", "demand_seq", "BIGINT NOT NULL DEFAULT 0"),
     ),
 }
 """What a store of an older version needs beside the tables that it lacks (table, column, type), by
@@ -41,6 +42,8 @@ generation = sa.Table(
     sa.Column("trimmed_through", sa.BigInteger, nullable=False),
     # Number of the newest change of sealed credentials, which no route record tells of.
     sa.Column("credential_seq", sa.BigInteger, nullable=False, server_default="0"),
+    # Number of the newest demand, likewise.
+    sa.Column("demand_seq", sa.BigInteger, nullable=False, server_default="0"),
 )
 """One row, with ``id`` 1. Locked by every change, so that numbers are given in commit order."""
 
@@ -70,6 +73,18 @@ sa.Index(
     sqlite_where=_live,
     postgresql_where=_live,
 )
+
+demand = sa.Table(
+    "demand",
+    metadata,
+    sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("kind", sa.String(16), nullable=False),
+    # Uid of the route; empty: all.
+    sa.Column("route", sa.String(64), nullable=False),
+    sa.Column("run", sa.String(64), nullable=False, unique=True),
+    sa.Column("asked_ms", sa.BigInteger, nullable=False, index=True),
+)
+"""What owners of partitions are asked to do; see ``_demands``."""
 
 route_change = sa.Table(
     "route_change",

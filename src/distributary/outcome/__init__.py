@@ -34,14 +34,8 @@ from distributary.outcome._letter import (
 )
 from distributary.outcome._letters import KeptLetter
 from distributary.outcome._quota import Grant, QuotaStore, Slot, SlotWish
-from distributary.outcome._store import (
-    IN_STORE,
-    Changes,
-    DeliveryStore,
-    Kept,
-    LagRow,
-    RetryRow,
-)
+from distributary.outcome._rows import IN_STORE, Changes, LagRow, ParkedRow, RetryRow
+from distributary.outcome._store import DeliveryStore, Kept
 
 __all__ = [
     "AGE_MAX_S",
@@ -65,6 +59,7 @@ __all__ = [
     "KeptLetter",
     "LagRow",
     "Mark",
+    "ParkedRow",
     "QuotaStore",
     "RetryRow",
     "Slot",

@@ -11,7 +11,6 @@ idempotent, so a flush that was cut off can be made again.
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -24,6 +23,7 @@ from distributary.outcome._journal import DoneKey
 from distributary.outcome._letter import Budgets, DeadLetter, Failure, GivenUp
 from distributary.outcome._letters import KeptLetter, Letters, without_query
 from distributary.outcome._metadata import metadata
+from distributary.outcome._rows import IN_STORE, Changes, LagRow, ParkedRow, RetryRow
 from distributary.resource import shown_uri
 
 SCHEMA_VERSION = 2
@@ -38,9 +38,6 @@ FREE_PAGES_FEW = 256
 that come next."""
 TURNS_MAX = 20
 """Slices of house-keeping in one call: what is left is done by the next."""
-IN_STORE = b""
-"""``RetryRow.event`` where the bytes stand in the store and are not at hand: up to 1 MiB each, so
-they are read when the row is due."""
 _meta = metadata
 
 _version = sa.Table("delivery_schema", _meta, sa.Column("version", sa.Integer, primary_key=True))
@@ -75,82 +72,17 @@ _lag = sa.Table(
     sa.Column("record", sa.LargeBinary, nullable=False),
 )
 
-
-class RetryRow(NamedTuple):
-    """A match that waits for its next attempt, durable.
-
-    Attributes:
-        key: The match.
-        checksum: Of its record; the row is void where the log holds another record.
-        leg: Destination of the next attempt.
-        attempt: Number of the next attempt on that leg, from 1.
-        not_before_ms: Wall clock of the next attempt, milliseconds.
-        failure: What failed last; None for a match that was only moved out of the cursor's way.
-        done: True for a finished row that stays until the cursor has passed it.
-        event: What is sent instead of the event in the log (a reply that became a dead letter),
-            ``event.record.encode`` of it; ``IN_STORE``: what the store holds stays. None: the
-            event in the log.
-    """
-
-    key: DoneKey
-    checksum: int
-    leg: Leg
-    attempt: int
-    not_before_ms: int
-    failure: Failure | None
-    done: bool
-    event: bytes | None = None
-
-
-class LagRow(NamedTuple):
-    """A route that lags: from here on the catch-up reader delivers, not the live one.
-
-    Attributes:
-        route: Uid of the route.
-        start: The record where this lag began; with the route its name (a route can have an old
-            lag that is being finished and a new one).
-        start_index: In that record, the first event that is this lag's; those before are the
-            live reader's.
-        from_offset: The first record that may hold an undelivered match.
-        to_offset: The live reader has the route again from here on; None while it lags.
-        record: ``flow.encode_route`` of the route as it stood at ``from_offset``.
-    """
-
-    route: str
-    start: int
-    start_index: int
-    from_offset: int
-    to_offset: int | None
-    record: bytes
-
-    def covers(self, offset: int, index: int) -> bool:
-        """True where a match of the route at this place is, or was, its own to deliver."""
-        if (offset, index) < (self.start, self.start_index):
-            return False
-        return self.to_offset is None or offset < self.to_offset
-
-    def holds(self, offset: int, index: int) -> bool:
-        """True where a match of the route at this place may still have to be delivered by it."""
-        return offset >= self.from_offset and self.covers(offset, index)
-
-    @property
-    def name(self) -> tuple[str, int]:
-        """What names this lag within its partition."""
-        return self.route, self.start
-
-
-@dataclass(slots=True)
-class Changes:
-    """What one flush changes; later entries for the same match replace earlier ones."""
-
-    rows: dict[DoneKey, RetryRow] = field(default_factory=dict)
-    forget: list[DoneKey] = field(default_factory=list)
-    lags: dict[tuple[str, int], LagRow | None] = field(default_factory=dict)
-    dead_letters: list[DeadLetter] = field(default_factory=list)
-
-    def __bool__(self) -> bool:
-        """True where there is something to write."""
-        return bool(self.rows or self.forget or self.lags or self.dead_letters)
+_parked = sa.Table(
+    "parked",
+    _meta,
+    sa.Column("partition", sa.Integer, primary_key=True),
+    sa.Column("route", sa.String(64), primary_key=True),
+    sa.Column("revision", sa.BigInteger, nullable=False),
+    sa.Column("demand_seq", sa.BigInteger, nullable=False),
+    sa.Column("since_ms", sa.BigInteger, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("dest", sa.Text, nullable=False),
+)
 
 
 class Kept(NamedTuple):
@@ -281,6 +213,7 @@ class DeliveryStore:
         with self._writing() as connection:
             self._put_rows(connection, changes)
             self._put_lags(connection, changes)
+            self._put_parked(connection, changes)
             given_up: list[GivenUp] = []
             if changes.dead_letters:
                 given_up = self._letters.put(connection, changes.dead_letters)
@@ -339,6 +272,22 @@ class DeliveryStore:
         """Give free pages back to the disk; True where there are more."""
         with self._turn, self._guard():
             return give_back(self._engine, VACUUM_PAGES, FREE_PAGES_FEW)
+
+    def parked(self) -> list[ParkedRow]:
+        """Every parked route."""
+        columns = [_parked.c[name] for name in ParkedRow._fields]
+        query = sa.select(*columns).where(_parked.c.partition == self._partition)
+        with self._guard(), self._engine.connect() as connection:
+            return [ParkedRow._make(found) for found in connection.execute(query)]
+
+    def _put_parked(self, connection: Connection, changes: Changes) -> None:
+        put = [row._asdict() for row in changes.parked.values() if row is not None]
+        if put:
+            upsert(connection, _parked, [{"partition": self._partition, **row} for row in put])
+        gone = [route for route, row in changes.parked.items() if row is None]
+        if gone:
+            mine = sa.and_(_parked.c.partition == self._partition, _parked.c.route.in_(gone))
+            connection.execute(_parked.delete().where(mine))
 
     def _put_rows(self, connection: Connection, changes: Changes) -> None:
         rows = [self._values(row) for row in changes.rows.values() if row.event != IN_STORE]

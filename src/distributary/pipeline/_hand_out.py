@@ -13,6 +13,7 @@ from distributary.flow import Leg, Origin, Task, encode_route
 from distributary.outcome import LagRow
 from distributary.pipeline._catch_up import CatchUp
 from distributary.pipeline._ledger import Ledger
+from distributary.pipeline._parking import waits_for_resume
 from distributary.pipeline._patience import Patience
 from distributary.pipeline._ports import RouteTarget
 from distributary.pipeline._settle import Settle, waits_for_slot
@@ -92,6 +93,9 @@ class HandOut:
         target = self._targets.get(task.route)
         if target is None:
             self._settle.drop(task)
+            return True
+        if task.route in self._settle.parking.parked:
+            self._yield(task, waits_for_resume(task.route))
             return True
         if target.events_max is not None and self._holds_slot(task):
             self._note_place(task)
@@ -182,6 +186,11 @@ class HandOut:
 
     def offer_catch_up(self, task: Task) -> str | None:
         """Hand out a task that a lag brought; what it waits for where it is not taken now."""
+        if task.route in self._settle.parking.parked:
+            return waits_for_resume(task.route)
+        return self._offer_catch_up(task)
+
+    def _offer_catch_up(self, task: Task) -> str | None:
         target = self._targets.get(task.route)
         if target is None:
             self._settle.drop(task)
@@ -216,7 +225,7 @@ class HandOut:
         """True where the live path can have *route* again: it stands there, and has room."""
         if route not in self._follower.table:
             return False  # It is being replayed, and a restart went back behind its creation.
-        if route in self._held_count:
+        if route in self._held_count or route in self._settle.parking.parked:
             return False  # The lag has those: they must meet it before it is gone.
         if self._settle.crowded(route, 0.5) or self._slots.busy(route):
             return False
@@ -261,6 +270,21 @@ class HandOut:
                         self._settle.replies.hand_back(task)
                     else:
                         self._yield(task, lane.uri)
+
+    def take_back(self, route: str, uri: str) -> None:
+        """*route* is parked: what waits in its lane waits for that; the others' tasks go back."""
+        for task in self._dispatcher.take_queued(uri):
+            target = self._targets.get(task.route)
+            if task.leg is Leg.REPLY:
+                self._settle.replies.hand_back(task)
+            elif target is None:
+                self._settle.drop(task)
+            elif task.route == route and task.leg is Leg.EVENT:
+                self._yield(task, waits_for_resume(route))
+            else:
+                to = target.sink if task.leg is Leg.EVENT else target.dead_letter or target.sink
+                if self._dispatcher.offer_retry(task, to) is not Admission.ADMITTED:
+                    self._yield(task, uri)
 
     def offer_anew(self) -> None:
         """Resources changed: what waits goes where the newest revision says (DESIGN rule 5)."""

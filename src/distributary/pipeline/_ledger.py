@@ -24,6 +24,7 @@ from distributary.outcome import (
     Journal,
     LagRow,
     Mark,
+    ParkedRow,
     QuotaStore,
     RetryRow,
     Slot,
@@ -172,6 +173,11 @@ class Ledger:
     def keep(self, letter: DeadLetter) -> None:
         """An event could not be delivered and is kept."""
         self._changes.dead_letters.append(letter)
+        self._arm()
+
+    def put_parked(self, route: str, row: ParkedRow | None) -> None:
+        """A route is parked; None: it is not any more."""
+        self._changes.parked[route] = row
         self._arm()
 
     def forget(self, key: DoneKey) -> None:

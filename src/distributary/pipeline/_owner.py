@@ -81,6 +81,7 @@ class Owner:
             ledger=self._ledger,
             dispatcher=self.dispatcher,
             slots=self._slots,
+            take_back=self._take_back,
             let_go=self._let_go,
             on_room=self._on_room,
             fail=self._fail,
@@ -142,6 +143,7 @@ class Owner:
         """Load what the last owner left (outcomes, rows, lags, slots) and begin."""
         around = self._around
         self._targets.refresh()
+        self._settle.parking.load()
         done = dict(around.journal.state.done)
         rows = around.store.rows()
         lags = around.store.lags()
@@ -231,6 +233,7 @@ class Owner:
         self._slots.forget(route)
         self._hand_out.forget(route)
         self._keeping.route_deleted(route)
+        self._settle.parking.route_deleted(route)
         self._settle.failing.delivered(route)  # There is nothing to tell of it any more.
         for first, end in self._catch_up.drop(route):
             self._report_lag_dropped(route, first, end)
@@ -325,6 +328,9 @@ class Owner:
         self._catch_up.wake_for(uri)
         self._advance_lags()
 
+    def _take_back(self, route: str, lane: str) -> None:
+        self._hand_out.take_back(route, lane)
+
     def fail(self, error: DistributaryError) -> None:
         """Stop for good: whoever runs the owner has met what makes going on unsafe."""
         self._fail(error)
@@ -344,6 +350,7 @@ class Owner:
         self._around.timers.call_later(TICK_S, self._tick)
         try:
             self._look_at_targets()
+            self._settle.parking.look()
             self._hand_out.offer_anew()
             self._hand_out.yield_closed_lanes()
             self._catch_up.wake()

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from distributary.control import Demand
 from distributary.deliver import Destination, TimerHandle, Timers
 from distributary.errors import StoreError
 from distributary.flow import Logged
@@ -24,6 +25,7 @@ class RouteTarget:
         reply_kept: The reply goes back to the Broker: where that cannot store it, the dead letter
             is the original event. Else it goes to a Subscription's ``reply``: where that does not
             take it, the dead letter is the reply (decision 15).
+        parks: An answer 410 parks it: nothing is sent until somebody resumes (decision 13).
     """
 
     revision: int
@@ -32,6 +34,7 @@ class RouteTarget:
     events_max: int | None = None
     reply: Destination | None = None
     reply_kept: bool = False
+    parks: bool = False
 
 
 class Targets(Protocol):
@@ -53,6 +56,10 @@ class Targets(Protocol):
 
         These are the URIs that changed or deleted routes had before.
         """
+        ...
+
+    def demands(self, after_seq: int) -> list[Demand]:
+        """What owners were asked to do, those with a number above *after_seq*, in order."""
         ...
 
     def get(self, route: str) -> RouteTarget | None:

@@ -14,8 +14,10 @@ from distributary.event import record as event_record
 from distributary.flow import Attempt, Leg, Origin, Task
 from distributary.outcome import IN_STORE, DeadLetter, DoneKey, Failure, RetryRow
 from distributary.pipeline._dead_letter import dead_letter_event, failure_of
+from distributary.pipeline._due import Due
 from distributary.pipeline._failing import Failing
 from distributary.pipeline._ledger import Ledger
+from distributary.pipeline._parking import GONE, Parking, waits_for_resume
 from distributary.pipeline._ports import RouteTarget
 from distributary.pipeline._reload import Reload
 from distributary.pipeline._replies import Refused, Replies
@@ -32,8 +34,6 @@ from distributary.policy import (
     delivered,
 )
 
-DUE_COUNT = 256
-"""Due rows taken before the loop gets its turn."""
 FORGET_S = 1.0
 """How often finished rows are looked through for those that nobody can ask about any more. There
 may be 100,000 of them while a match below holds the cursor, and a flush comes every 10 ms."""
@@ -56,6 +56,7 @@ class Settle:
         ledger: Takes what must be durable.
         dispatcher: Takes due retries.
         slots: Of counted subscriptions.
+        take_back: Called with a parked route and its lane.
         let_go: Tells the stream of a task that it need not wait for it.
         on_room: Takes the URI of a lane that may have room.
         fail: Takes why the owner cannot go on.
@@ -68,6 +69,7 @@ class Settle:
         ledger: Ledger,
         dispatcher: Dispatcher,
         slots: Slots,
+        take_back: Callable[[str, str], None],
         let_go: Callable[[Task], None],
         on_room: Callable[[str], None],
         fail: Callable[[DistributaryError], None],
@@ -100,8 +102,9 @@ class Settle:
             on_room=on_room,
         )
         self.failing = Failing(around)
+        self.parking = Parking(around, ledger, wake=on_room, take_back=take_back)
         self._reloads = Reload(around)
-        self._armed_s: float | None = None
+        self._due = Due(around, self._waiting, self._attempt_row, fail)
         self._stopped = False
         self._forgot_s = float("-inf")
 
@@ -117,6 +120,7 @@ class Settle:
     def stop(self) -> None:
         """Start no retry any more."""
         self._stopped = True
+        self._due.stop()
 
     def close(self) -> None:
         """Let the log's files go; ``stop`` came before."""
@@ -145,6 +149,9 @@ class Settle:
         if target is None:
             self.drop(task)
             return
+        if self.parking.is_gone(task, answer, target):
+            self._gone(attempt, target, now_ms)
+            return
         dest = target.sink if task.leg is Leg.EVENT else target.dead_letter
         policy = (dest or target.sink).policy
         verdict = classify(answer, task.attempt, policy, self._around.random.unit(), now_ms)
@@ -158,6 +165,16 @@ class Settle:
             self._again(task, failure, verdict)
         else:
             self._failed(task, target, failure)
+
+    def _gone(self, attempt: Attempt, target: RouteTarget, now_ms: int) -> None:
+        """The sink is gone: the route is parked, and this match waits with the others."""
+        verdict = Verdict(Decision.RETRY, f"status-{GONE}")
+        uri = target.sink.uri
+        self._attempts.line(attempt, verdict, now_ms)
+        self.failing.failed(attempt.task.route, verdict, uri)
+        failure = failure_of(attempt.answer, verdict.reason, uri)
+        self._wait(attempt.task, failure, 0.0, attempt=1)
+        self.parking.park(attempt.task.route, target, failure)
 
     def _again(self, task: Task, failure: Failure, verdict: Verdict) -> None:
         self._meter.add("retried_total")
@@ -293,7 +310,7 @@ class Settle:
         wait_s = (row.not_before_ms - self._clock.wall_ms()) / 1000
         wait_s = min(max(wait_s, 0.0), self._wait_s_max(row))
         self._waiting.put(row, self._clock.monotonic_s() + wait_s, None)
-        self._arm()
+        self._due.arm()
 
     def _wait_s_max(self, row: RetryRow) -> float:
         """No policy asks for a longer wait, however far the wall clock has jumped since."""
@@ -337,7 +354,7 @@ class Settle:
         if row.event is not None:
             row = row._replace(event=IN_STORE)  # Up to 1 MiB each: not for as long as it waits.
         self._waiting.put(row, self._clock.monotonic_s() + wait_s, task)
-        self._arm()
+        self._due.arm()
 
     def spill(self, task: Task) -> None:
         """The cursor must pass *task*, which goes on: from now on its row stands for it."""
@@ -416,34 +433,14 @@ class Settle:
             if lane is None or lane.breaker is not BreakerState.OPEN:
                 self.room(uri)
 
-    def _arm(self) -> None:
-        due_s = self._waiting.next_due_s()
-        if due_s is None or self._stopped:
-            return
-        if self._armed_s is not None and self._armed_s <= due_s:
-            return
-        self._armed_s = due_s
-        delay_s = max(0.0, due_s - self._clock.monotonic_s())
-        self._around.timers.call_later(delay_s, self._run_due)
-
-    def _run_due(self) -> None:
-        self._armed_s = None
-        if self._stopped:
-            return
-        try:
-            for row in self._waiting.pop_due(self._clock.monotonic_s(), DUE_COUNT):
-                self._attempt_row(row)
-        except DistributaryError as error:
-            self._fail(error)  # The rows that were taken are durable: the next owner's.
-            return
-        self._arm()
-
     def _attempt_row(self, row: RetryRow) -> str | None:
         """Hand a row out; the URI where it was parked instead, if it was."""
         target = self._targets.get(row.key.route)
         if target is None:
             self._drop_row(row)
             return None
+        if row.leg is Leg.EVENT and row.key.route in self.parking.parked:
+            return self._park(row, waits_for_resume(row.key.route))
         task = self._waiting.held(row.key) or self._reload(row)
         return None if task is None else self._offer_row(row, task, target)
 
@@ -488,7 +485,7 @@ class Settle:
             stored = self._around.store.row_event(row.key)
             if stored is None:  # The flush that brings it there is not done.
                 self._waiting.put(row, self._clock.monotonic_s() + STORED_LOOK_S, None)
-                self._arm()
+                self._due.arm()
                 return None
         try:
             task = self._reloads.task(row, stored)

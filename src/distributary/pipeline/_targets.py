@@ -6,6 +6,7 @@ from pathlib import Path
 
 from distributary.control import (
     PROTOCOLS_ABSENT,
+    Demand,
     Directory,
     Keys,
     Listed,
@@ -89,6 +90,10 @@ class DirectoryTargets:
             )
             self._alone[uri] = alone
         return alone
+
+    def demands(self, after_seq: int) -> list[Demand]:
+        """What owners were asked to do, those with a number above *after_seq*, in order."""
+        return self._directory.demands(after_seq)
 
     def changed_uris(self) -> list[str]:
         """Sinks whose waiting tasks may belong elsewhere since the last call."""
@@ -204,6 +209,7 @@ def _target(
         dataclasses.replace(sink, credential=credential),
         None if dead is None else _destination(dead, f"{route} dead letters"),
         spec.config.events_max,
+        parks=True,
     )
 
 

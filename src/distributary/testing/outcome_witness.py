@@ -17,6 +17,8 @@ from distributary.testing.simulated_sinks import origin_id, reply_to
 
 __all__ = ["Fate", "Witness"]
 
+GONE = 410
+"""What a sink says that is gone: the attempt does not count."""
 _ADDED_NAMES = frozenset(
     {"knativeerrordest", "knativeerrorcode", "knativeerrordata", TTL_ATTRIBUTE}
 )
@@ -76,12 +78,14 @@ class Witness:
         retry_max: Most retries that any revision of any route allows.
         replying: Routes that have a place for replies now. One that loses it may have no reply
             waiting for room: those are dropped untold.
+        parking: Routes that an answer 410 parks.
     """
 
     def __init__(self) -> None:
         self.life = 0
         self.retry_max = 0
         self.replying: set[str] = set()
+        self.parking: set[str] = set()
         self._fates: dict[tuple[str, str], Fate] = {}
         self._by_key: dict[DoneKey, Fate] = {}
         self._open: dict[tuple[str, str], Fate] = {}
@@ -166,6 +170,9 @@ class Witness:
         taken = isinstance(answer, Reply) and 200 <= answer.status < 300
         if task.leg is Leg.REPLY:
             self._reply_answered(fate, taken=taken)
+            return
+        if task.route in self.parking and isinstance(answer, Reply) and answer.status == GONE:
+            fate.numbers.pop(task.leg, None)  # Whoever resumes begins with a first attempt.
             return
         numbers = fate.numbers.setdefault(task.leg, [])
         here = [number for life, number in numbers if life == self.life]

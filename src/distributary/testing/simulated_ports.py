@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
+from distributary.control import Demand, DemandKind
 from distributary.errors import StoreError
 from distributary.flow import Kind, Logged, RouteRecord, decode_route
 from distributary.outcome import (
@@ -91,12 +92,19 @@ class SimulatedTargets:
     def __init__(self) -> None:
         self.now: dict[str, RouteTarget] = {}
         self.changes: list[RouteRecord] = []
+        self.asked: list[Demand] = []
         self.version = 0
 
     def put(self, route: str, target: RouteTarget) -> None:
         """Create or replace the target of *route*."""
         self.now[route] = target
         self.version += 1
+
+    def ask(self, kind: DemandKind, route: str) -> str:
+        """Ask the owners for something; the id of the run."""
+        seq = len(self.asked) + 1
+        self.asked.append(Demand(seq, kind, route, f"run-{seq}", 0))
+        return f"run-{seq}"
 
     def delete(self, route: str) -> None:
         """Delete the resource of *route*."""
@@ -135,13 +143,17 @@ class TargetsView:
         for route, used in list(self._used.items()):
             if self._listed.get(route) is not used:
                 ways = (used.sink, used.dead_letter, used.reply)
-                self._changed |= {way.uri for way in ways if way is not None}
+                self._changed |= {way.lane for way in ways if way is not None}
                 del self._used[route]
         return True
 
     def all_go_to(self, uri: str) -> bool:
         """True where every target has the sink *uri*."""
-        return all(target.sink.uri == uri for target in self._targets.now.values())
+        return all(target.sink.lane == uri for target in self._targets.now.values())
+
+    def demands(self, after_seq: int) -> list[Demand]:
+        """What was asked of the owners."""
+        return self._targets.asked[after_seq:]
 
     def changed_uris(self) -> list[str]:
         """Sinks that changed or deleted routes had before."""

@@ -140,6 +140,7 @@ class Partition:
         address: str = "",
         reply: str | None = None,
         reply_kept: bool = False,
+        parks: bool = False,
     ) -> None:
         """Create or update a route: into the store first, then into the log.
 
@@ -165,9 +166,12 @@ class Partition:
             events_max,
             back,
             reply_kept,
+            parks,
         )
         self.targets.put(route, target)
         self.witness.limit(route, events_max)
+        if parks:
+            self.witness.parking.add(route)
         if old is not None and (old.types, old.address) == (tuple(types), address):
             return  # The filters stand: nothing of it goes into the log.
         record = RouteRecord(
