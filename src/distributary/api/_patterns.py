@@ -7,6 +7,7 @@ generator of test data takes them. Where they cannot be exact they let more thro
 from collections.abc import Iterable
 from typing import Final
 
+from distributary.durations import PLAIN_UNITS
 from distributary.resource import (
     KAFKA_HOSTS_MAX,
     KAFKA_TOPIC_CHARS_MAX,
@@ -96,8 +97,11 @@ _CLOCK: Final = (
     f"T(?:{_FRACTION}H|(?:{_WHOLE}H)?{_FRACTION}M|(?:{_WHOLE}H)?(?:{_WHOLE}M)?{_FRACTION}S)"
 )
 
-DURATION: Final = f"^P(?:{_FRACTION}W|{_FRACTION}D|(?:{_WHOLE}D)?{_CLOCK})$"
-"""An ISO 8601 duration without years and months; a fraction stands in the last component."""
+_PLAIN: Final = r"[0-9]+(?:\.[0-9]+)? *(?:" + "|".join(PLAIN_UNITS) + ")?"
+
+DURATION: Final = f"^(?:P(?:{_FRACTION}W|{_FRACTION}D|(?:{_WHOLE}D)?{_CLOCK})|{_PLAIN})$"
+"""An ISO 8601 duration without years and months, with a fraction in the last component; or a number
+with a unit, or without one: seconds."""
 
 TIME: Final = (
     "^[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"

@@ -58,13 +58,15 @@ CONFIG_SCHEMA: Final[Schema] = closed(_with_patterns(subscription.CONFIG_KEYS)) 
 }
 
 
-def _duration(default: str, text: str) -> Schema:
+def _duration(default: str, text: str, seconds_max: float) -> Schema:
     return {
-        "type": "string",
+        "type": ["string", "number"],
         "pattern": _patterns.DURATION,
         "maxLength": _DURATION_CHARS_MAX,
+        "minimum": 0,
+        "maximum": seconds_max,
         "default": default,
-        "description": f"{text} ISO 8601 duration.",
+        "description": f"{text} A duration such as PT30S, 30s or 30; answered as ISO 8601.",
     }
 
 
@@ -81,9 +83,9 @@ _DELIVERY_PROPERTIES: Final[Schema] = {
         "default": "exponential",
         "description": "Waits stay the same, or double.",
     },
-    "backoffDelay": _duration("PT0.2S", "The first wait."),
-    "backoffMax": _duration("PT5M", "Ceiling of a wait."),
-    "timeout": _duration("PT30S", "Deadline of one attempt."),
+    "backoffDelay": _duration("PT0.2S", "The first wait.", subscription.BACKOFF_S_MAX),
+    "backoffMax": _duration("PT5M", "Ceiling of a wait.", subscription.BACKOFF_S_MAX),
+    "timeout": _duration("PT30S", "Deadline of one attempt.", subscription.TIMEOUT_S_MAX),
 }
 
 _RATE_SCHEMA: Final[Schema] = {

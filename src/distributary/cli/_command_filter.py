@@ -18,8 +18,8 @@ __all__ = ["filter_"]
 EventFiles = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[EVENTS]...",
-        help="Files of structured events: JSON lines or a JSON array; - is standard input.",
+        metavar="FILE",
+        hidden=True,  # the text explains it, without the type that typer would show
     ),
 ]
 FilterJson = Annotated[
@@ -44,27 +44,32 @@ def filter_(
     suffix: Suffix = None,
     type_: Types = None,
     source: Source = None,
-    show: Annotated[_filter.Show, typer.Option(help="Which events are shown.")] = "all",
+    show: Annotated[
+        _filter.Show, typer.Option(metavar="all|pass|fail|none", help="Which events are shown.")
+    ] = "all",
     json: Annotated[bool, typer.Option("--json", help="JSON lines in place of trees.")] = False,
     expect: Annotated[
-        _filter.Expect | None, typer.Option(help="Exit code 1 unless all, or none, pass.")
+        _filter.Expect | None,
+        typer.Option(metavar="all|none", help="Exit code 1 unless all, or none, pass."),
     ] = None,
 ) -> None:
     """Try a filter on events from files: the verdict, and the part that decided.
 
+    FILE holds structured events, as JSON lines or as a JSON array; - is standard input.
+
     Needs no server, and sends nothing. All that is given must hold. Without files the filter is
     only checked. Of a subscription, source, types and filters are used (in any revision).
 
-    [bold]Examples[/]
+    For example:
 
       distributary filter events.jsonl --prefix type=com.example.
 
-      distributary filter events.jsonl --sql "type LIKE 'com.%' AND EXISTS subject"
+      distributary filter events.jsonl --sql "EXISTS subject AND type LIKE 'a%'"
 
-      distributary subscriptions get ID > sub.json; distributary filter --filter-file sub.json
-      events.jsonl --show fail
+      distributary subscriptions get ID > sub.json
+      distributary filter --filter-file sub.json events.jsonl --show fail
 
-      distributary filter - --filter '{"not": {"exact": {"source": "/test"}}}' --expect all
+      distributary filter - --filter '{"not": {"exact": {"source": "/test"}}}'
 
     Exit code 1 if the expectation is not met or an entry is no event; 2 if the filter cannot be
     used.

@@ -42,15 +42,15 @@ def kubeconfig(
 ) -> None:
     """Print a kubeconfig for kubectl and other clients of Kubernetes.
 
-    It names the server, the namespace [bold]default[/] and a user without credentials.
+    It names the server, the namespace default and a user without credentials.
 
-    [bold]Examples[/]
+    For example:
 
       distributary kubeconfig > kubeconfig.yaml
 
       kubectl --kubeconfig kubeconfig.yaml get brokers,triggers
 
-      distributary kubeconfig --server https://events.example.com > kubeconfig.yaml
+      distributary kubeconfig --server https://events.example.com > config
     """
     print(_KUBECONFIG.format(server=_quoted(server)), end="")
 

@@ -9,34 +9,47 @@ from typing import Annotated, Literal
 import typer
 
 from distributary.cli import _behaviour, _listen
-from distributary.cli._options import Text
+from distributary.cli._options import Text, seconds
 from distributary.errors import SettingsError
 
 __all__ = ["listen"]
 
+Statuses = Annotated[
+    list[str] | None,
+    typer.Option(metavar="CODE[:P]", help="Answer with it (P: probability; else 200)."),
+]
+Reset = Annotated[
+    Literal["connect", "request", "status", "body"] | None,
+    typer.Option(metavar="connect|request|status|body", help="Reset the connection at this point."),
+]
+
 
 def listen(
     *,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: a free one.")] = 9000,
-    path: Annotated[Text, typer.Option(help="Take this path only; others answer 404.")] = None,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Address to listen on.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port; 0: a free one.")
+    ] = 9000,
+    path: Annotated[
+        Text, typer.Option(metavar="PATH", help="Take this path only; others answer 404.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Show events as JSON lines.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing but counts.")] = False,
     ledger: Annotated[
-        Path | None, typer.Option(help="Append every arrival, as JSON lines.")
+        Path | None, typer.Option(metavar="FILE", help="Append every arrival, as JSON lines.")
     ] = None,
-    status: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CODE[:P]", help="Answer with it (P: probability; else 200)."),
-    ] = None,
-    delay: Annotated[str, typer.Option(metavar="TIME", help="Wait before each answer.")] = "0s",
-    fail_first: Annotated[int, typer.Option(min=0, help="Answer 503 to the first N.")] = 0,
-    retry_after: Annotated[str, typer.Option(help="Retry-After of answers not 2xx.")] = "",
+    status: Statuses = None,
+    delay: Annotated[str, typer.Option(metavar="DURATION", help="Wait before each answer.")] = "0s",
+    fail_first: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Answer 503 to the first N.")
+    ] = 0,
+    retry_after: Annotated[
+        str, typer.Option(metavar="TEXT", help="Retry-After of answers not 2xx.")
+    ] = "",
     hang: Annotated[bool, typer.Option("--hang", help="Never answer.")] = False,
-    reset: Annotated[
-        Literal["connect", "request", "status", "body"] | None,
-        typer.Option(help="Reset the connection at this point."),
-    ] = None,
+    reset: Reset = None,
     slow_head: Annotated[bool, typer.Option("--slow-head", help="Head at 1 byte/s.")] = False,
     slow_body: Annotated[bool, typer.Option("--slow-body", help="Body at 1 byte/s.")] = False,
     endless_body: Annotated[
@@ -45,11 +58,11 @@ def listen(
 ) -> None:
     """Be a sink: show what arrives; misbehave on request.
 
-    Behaviour can be changed while it runs: PUT a JSON object to [bold]/__behaviour[/] (members
+    Behaviour can be changed while it runs: PUT a JSON object to /__behaviour (members
     delay_s, statuses, fail_first, fail_status, hang, reset, slow, endless_body, retry_after).
-    [bold]GET /__stats[/] answers counts.
+    GET /__stats answers counts.
 
-    [bold]Examples[/]
+    For example:
 
       distributary listen --port 9000
 
@@ -60,7 +73,7 @@ def listen(
       curl -X PUT -d '{"hang": true}' http://127.0.0.1:9000/__behaviour
     """
     behaviour = _behaviour.Behaviour(
-        delay_s=_seconds(delay),
+        delay_s=seconds("--delay", delay),
         statuses=_statuses(status or []),
         fail_first=fail_first,
         hang=hang,
@@ -84,15 +97,3 @@ def _statuses(texts: list[str]) -> tuple[_behaviour.StatusChance, ...]:
         return tuple(_behaviour.parse_status(text) for text in texts)
     except ValueError as error:
         raise SettingsError(f"--status: {error}") from error
-
-
-def _seconds(text: str) -> float:
-    for unit, scale in (("ms", 0.001), ("s", 1.0), ("m", 60.0), ("", 1.0)):
-        number = text.removesuffix(unit)
-        if unit and number == text:
-            continue
-        try:
-            return float(number) * scale
-        except ValueError:
-            break
-    raise SettingsError(f"--delay: expected a duration such as 250ms or 5s; got {text!r}")

@@ -18,6 +18,8 @@ from distributary.cli._options import (
     Text,
     Types,
     Url,
+    add_command,
+    seconds,
 )
 from distributary.errors import SettingsError
 
@@ -29,23 +31,38 @@ subscriptions = typer.Typer(no_args_is_help=True, help="List, show and delete su
 
 
 def subscribe(
-    sink: Annotated[
-        str,
-        typer.Option(metavar="URI", help="Where matching events are sent; several Kafka hosts."),
-    ],
     *,
+    sink: Annotated[
+        Text,
+        typer.Option(metavar="URI", help="Where matching events are sent; several Kafka hosts."),
+    ] = None,
+    file: Annotated[
+        Text,
+        typer.Option(
+            metavar="FILE",
+            help="A whole subscription as JSON, as get prints it, in place of the other options;"
+            " - is standard input.",
+        ),
+    ] = None,
     url: Url = DEFAULT_URL,
     protocol: Annotated[
-        Protocol, typer.Option(help="How they are sent there: the delivery protocol.")
+        Protocol,
+        typer.Option(
+            metavar="NAME", help="The delivery protocol: HTTP, MQTT3, MQTT5, AMQP, KAFKA or NATS."
+        ),
     ] = "HTTP",
     topic: Annotated[
-        Text, typer.Option(help="Topic to publish to (MQTT, KAFKA): the setting topicname.")
+        Text,
+        typer.Option(
+            metavar="TEXT", help="Topic to publish to (MQTT, KAFKA): the setting topicname."
+        ),
     ] = None,
     address: Annotated[
-        Text, typer.Option(help="Node to send to (AMQP): the setting address.")
+        Text, typer.Option(metavar="TEXT", help="Node to send to (AMQP): the setting address.")
     ] = None,
     nats_subject: Annotated[
-        Text, typer.Option(help="Subject to publish to (NATS): the setting subject.")
+        Text,
+        typer.Option(metavar="TEXT", help="Subject to publish to (NATS): the setting subject."),
     ] = None,
     setting: Annotated[
         list[str] | None,
@@ -55,11 +72,15 @@ def subscribe(
         ),
     ] = None,
     cacerts: Annotated[
-        Text, typer.Option(metavar="PATH", help="Certificates (PEM) that the sink is trusted by.")
+        Text, typer.Option(metavar="FILE", help="Certificates (PEM) that the sink is trusted by.")
     ] = None,
     id_: Annotated[
-        Text, typer.Option("--id", help="Id to create, or to replace if it is there.")
+        Text,
+        typer.Option("--id", metavar="TEXT", help="Its id; absent: one that the server makes."),
     ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace the subscription of that id, if it is there.")
+    ] = False,
     type_: Types = None,
     source: Source = None,
     filter_: Annotated[
@@ -76,19 +97,26 @@ def subscribe(
     ] = None,
     format_: Annotated[
         Literal["binary", "structured"] | None,
-        typer.Option("--format", help="Content mode of deliveries."),
+        typer.Option("--format", metavar="binary|structured", help="Content mode of deliveries."),
     ] = None,
-    retry: Annotated[int | None, typer.Option(help="Retries after the first attempt.")] = None,
+    retry: Annotated[
+        int | None, typer.Option(metavar="N", help="Retries after the first attempt.")
+    ] = None,
     backoff_policy: Annotated[
-        Literal["linear", "exponential"] | None, typer.Option(help="How waits grow.")
+        Literal["linear", "exponential"] | None,
+        typer.Option(metavar="linear|exponential", help="How waits grow."),
     ] = None,
     backoff_delay: Annotated[
-        Text, typer.Option(metavar="PT0.2S", help="First wait (ISO 8601 duration).")
+        Text, typer.Option(metavar="DURATION", help="First wait, such as 200ms.")
     ] = None,
-    backoff_max: Annotated[Text, typer.Option(metavar="PT5M", help="Longest wait.")] = None,
-    timeout: Annotated[Text, typer.Option(metavar="PT30S", help="Limit of one attempt.")] = None,
+    backoff_max: Annotated[
+        Text, typer.Option(metavar="DURATION", help="Longest wait, such as 5m.")
+    ] = None,
+    timeout: Annotated[
+        Text, typer.Option(metavar="DURATION", help="Limit of one attempt, such as 30s.")
+    ] = None,
     rate_limit: Annotated[
-        float | None, typer.Option(help="Most deliveries a second to this sink.")
+        float | None, typer.Option(metavar="NUMBER", help="Most deliveries a second to this sink.")
     ] = None,
     dead_letter_sink: Annotated[
         Text, typer.Option(metavar="URI|JSON", help="Gets what cannot be delivered.")
@@ -101,24 +129,32 @@ def subscribe(
         ),
     ] = None,
     expires: Annotated[Text, typer.Option(metavar="TIME", help="When it ends by itself.")] = None,
-    max_events: Annotated[int | None, typer.Option(help="How many deliveries it lasts.")] = None,
+    max_events: Annotated[
+        int | None, typer.Option(metavar="N", help="How many deliveries it lasts.")
+    ] = None,
     interval: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", help="A timer makes an event for it so often."),
+        Text, typer.Option(metavar="DURATION", help="A timer makes an event for it so often.")
     ] = None,
     data: Annotated[Text, typer.Option(metavar="JSON", help="Data of the timer's events.")] = None,
     credential_type: Annotated[
         Literal["PLAIN", "ACCESSTOKEN", "REFRESHTOKEN"] | None,
-        typer.Option(help="How deliveries are authorized at the sink."),
+        typer.Option(
+            metavar="PLAIN|ACCESSTOKEN|REFRESHTOKEN",
+            help="How deliveries are authorized at the sink.",
+        ),
     ] = None,
-    identifier: Annotated[Text, typer.Option(help="Account name, for PLAIN.")] = None,
+    identifier: Annotated[
+        Text, typer.Option(metavar="TEXT", help="Account name, for PLAIN.")
+    ] = None,
     secret_from: Annotated[
         Text, typer.Option(metavar=_credential.SOURCE_HELP, help="Where its password is.")
     ] = None,
     access_token_from: Annotated[
         Text, typer.Option(metavar=_credential.SOURCE_HELP, help="Where the access token is.")
     ] = None,
-    access_token_type: Annotated[Text, typer.Option(help="Its type, such as Bearer.")] = None,
+    access_token_type: Annotated[
+        Text, typer.Option(metavar="TEXT", help="Its type, such as Bearer.")
+    ] = None,
     access_token_expires: Annotated[
         Text, typer.Option(metavar="TIME", help="When it expires, such as 2026-01-31T12:00:00Z.")
     ] = None,
@@ -129,32 +165,41 @@ def subscribe(
         Text, typer.Option(metavar="URL", help="Trades it for new access tokens.")
     ] = None,
 ) -> None:
-    """Create a subscription and print it as the server keeps it.
+    r"""Create a subscription and print it as the server keeps it.
 
-    Without filters every event matches. From the answer on, every accepted event is evaluated.
+    Without filters every event matches. From the answer on, every accepted event is evaluated. An
+    id that is taken is refused; with --replace, the subscription that has it is replaced whole.
 
-    [bold]Examples[/]
+    For example:
 
       distributary subscribe --sink http://127.0.0.1:9000
 
-      distributary subscribe --sink http://127.0.0.1:9000 --type com.example.order
-      --prefix subject=eu/
+      distributary subscribe --sink http://127.0.0.1:9000 \
+        --type com.example.order --prefix subject=eu/
 
-      distributary subscribe --sink https://example.com/hook --id orders --retry 3
-      --dead-letter-sink http://127.0.0.1:9001 --filter '{"not": {"exact": {"source": "/test"}}}'
+      distributary subscribe --sink https://example.com/hook --id orders \
+        --retry 3 --dead-letter-sink http://127.0.0.1:9001 \
+        --filter '{"not": {"exact": {"source": "/test"}}}'
 
-      distributary subscribe --sink http://127.0.0.1:9000 --start earliest --max-events 100
+      distributary subscriptions get orders > orders.json
+      distributary subscribe --file orders.json --replace
 
-      distributary subscribe --sink http://127.0.0.1:9000 --interval 60 --data '{"wake": true}'
+      distributary subscribe --sink http://127.0.0.1:9000 \
+        --start earliest --max-events 100
 
-      distributary subscribe --sink https://example.com/hook --credential-type PLAIN
-      --identifier me --secret-from env:HOOK_PASSWORD
+      distributary subscribe --sink http://127.0.0.1:9000 \
+        --interval 1m --data '{"wake": true}'
 
-      distributary subscribe --protocol MQTT5 --sink mqtts://broker.example.com --topic orders
-      --setting qos=2 --setting 'userproperties={"tenant": "blue"}'
+      distributary subscribe --sink https://example.com/hook \
+        --credential-type PLAIN --identifier me --secret-from env:HOOK_PASSWORD
 
-      distributary subscribe --protocol KAFKA --sink kafka://k1:9092,k2:9092/orders
-      --setting partitionkeyextractor=partitionkey
+      distributary subscribe --protocol MQTT5 --sink mqtts://broker.example.com \
+        --topic orders --setting qos=2 \
+        --setting 'userproperties={"tenant": "blue"}'
+
+      distributary subscribe --protocol KAFKA \
+        --sink kafka://k1:9092,k2:9092/orders \
+        --setting partitionkeyextractor=partitionkey
     """
     try:
         credential = _credential.credential_of(
@@ -174,7 +219,7 @@ def subscribe(
     except ValueError as error:
         raise SettingsError(str(error)) from error
     wish = _subscribe.Wish(
-        sink=sink,
+        sink=sink or "",
         protocol=protocol,
         topic=topic,
         address=address,
@@ -200,19 +245,19 @@ def subscribe(
         start=start,
         expires=expires,
         max_events=max_events,
-        interval=interval,
+        interval=None if interval is None else seconds("--interval", interval),
         data=data,
         credential=credential,
     )
     server = _http.parse_address(url)
     try:
-        body = _subscribe.body_of(wish)
+        body = _subscribe.body_of(wish) if file is None else _subscribe.body_from(file, wish)
     except ValueError as error:
         raise SettingsError(str(error)) from error
-    raise typer.Exit(_subscribe.subscribe(server, id_, body))
+    id_ = body.pop("id", None) if id_ is None else id_
+    raise typer.Exit(_subscribe.subscribe(server, id_, body, replace=replace))
 
 
-@subscriptions.command("list")
 def list_all(
     *,
     url: Url = DEFAULT_URL,
@@ -222,15 +267,24 @@ def list_all(
     raise typer.Exit(_subscribe.list_all(_http.parse_address(url), as_json=json))
 
 
-@subscriptions.command("get")
-def get(id_: Annotated[str, typer.Argument(metavar="ID")], *, url: Url = DEFAULT_URL) -> None:
+def get(
+    id_: Annotated[str, typer.Argument(metavar="ID", hidden=True)], *, url: Url = DEFAULT_URL
+) -> None:
     """Print one subscription."""
     raise typer.Exit(_subscribe.get(_http.parse_address(url), id_))
 
 
-@subscriptions.command("delete")
 def delete(
-    ids: Annotated[list[str], typer.Argument(metavar="ID...")], *, url: Url = DEFAULT_URL
+    ids: Annotated[list[str], typer.Argument(metavar="ID", hidden=True)], *, url: Url = DEFAULT_URL
 ) -> None:
-    """Delete subscriptions; deliveries that wait are dropped."""
+    """Delete subscriptions; deliveries that wait are dropped.
+
+    One that cannot be deleted is named, and the others are deleted all the same; the exit code is
+    then 1.
+    """
     raise typer.Exit(_subscribe.delete(_http.parse_address(url), tuple(ids)))
+
+
+add_command(subscriptions, "list", list_all)
+add_command(subscriptions, "get", get)
+add_command(subscriptions, "delete", delete)

@@ -4,6 +4,7 @@ Callers: ``main``, which is the console script. Hides: typer.
 """
 
 import sys
+from typing import Annotated
 
 import typer
 
@@ -14,7 +15,7 @@ from distributary.cli._command_kubeconfig import kubeconfig
 from distributary.cli._command_listen import listen
 from distributary.cli._command_send import send
 from distributary.cli._command_subscribe import subscribe, subscriptions
-from distributary.cli._options import help_of
+from distributary.cli._options import add_command
 from distributary.errors import DistributaryError, EventError
 
 __all__ = ["app", "main"]
@@ -22,35 +23,41 @@ __all__ = ["app", "main"]
 app = typer.Typer(
     name="distributary",
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help=f"""A CloudEvents subscription manager and event router.
 
-[bold]First steps[/], each in a terminal of its own:
+First steps, each in a terminal of its own:
 
+\b
   distributary serve
-
   distributary listen --port 9000
-
-  distributary subscribe --sink http://127.0.0.1:9000 --prefix type=com.example.
-
+  distributary subscribe --sink http://127.0.0.1:9000 --prefix type=com.
   distributary send --type com.example.hello --data '{{"who": "world"}}'
 
 {_console.EXIT_CODES}
 """,
 )
-_serve_command = _serve.command()
-app.command("serve", help=help_of(_serve_command))(_serve_command)
-app.command(help=help_of(send))(send)
-app.command(help=help_of(subscribe))(subscribe)
-app.add_typer(subscriptions, name="subscriptions")
-app.command(help=help_of(listen))(listen)
-app.command("filter", help=help_of(filter_))(filter_)
-app.command(help=help_of(kubeconfig))(kubeconfig)
 
 
-@app.command()
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        print(distributary.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", is_eager=True, callback=_say_version),
+    ] = False,
+) -> None:
+    """What stands before a command."""
+
+
 def demo() -> None:
     """Show everything at work: real events, several sinks, one that fails and recovers.
 
@@ -62,10 +69,20 @@ def demo() -> None:
     raise typer.Exit(run())
 
 
-@app.command()
 def version() -> None:
     """Print the version."""
     print(distributary.__version__)
+
+
+add_command(app, "serve", _serve.command())
+add_command(app, "send", send)
+add_command(app, "subscribe", subscribe)
+app.add_typer(subscriptions, name="subscriptions")
+add_command(app, "listen", listen)
+add_command(app, "filter", filter_)
+add_command(app, "kubeconfig", kubeconfig)
+add_command(app, "demo", demo)
+add_command(app, "version", version)
 
 
 def main() -> None:

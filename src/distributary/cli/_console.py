@@ -28,6 +28,7 @@ __all__ = [
     "fits_one_line",
     "output",
     "refuse",
+    "show_refusal",
 ]
 
 OK = 0
@@ -75,15 +76,21 @@ def fail(message: str, hint: str = "", code: int = UNUSABLE) -> NoReturn:
 
 def refuse(response: Response) -> NoReturn:
     """Show an answer that is a refusal (problem details, RFC 9457), then end with 1."""
+    show_refusal(response)
+    raise typer.Exit(FAILED)
+
+
+def show_refusal(response: Response, what: str = "") -> None:
+    """Show an answer that is a refusal (problem details, RFC 9457); *what* was refused."""
     problem = response.json()
     problem = problem if isinstance(problem, dict) else {}
     title = problem.get("detail") or problem.get("title") or "the server refused"
     faults = problem.get("faults")
     console = errors()
-    console.print(f"[bold red]{response.status}[/] {escape(fits_one_line(title))}")
+    before = f"{escape(what)}: " if what else ""
+    console.print(f"{before}[bold red]{response.status}[/] {escape(fits_one_line(title))}")
     if isinstance(faults, list) and faults:
         console.print(faults_table(faults))
-    raise typer.Exit(FAILED)
 
 
 def faults_table(faults: Iterable[Any]) -> Table:

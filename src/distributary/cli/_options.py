@@ -6,12 +6,17 @@ Callers: the ``_command_*`` modules, ``_commands``. Hides: how typer reads them.
 import inspect
 import re
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
+
+from distributary.durations import read_duration_s
+from distributary.errors import SettingsError
 
 __all__ = [
     "DEFAULT_URL",
+    "Command",
     "Exact",
     "Prefix",
     "Source",
@@ -20,7 +25,8 @@ __all__ = [
     "Text",
     "Types",
     "Url",
-    "help_of",
+    "add_command",
+    "seconds",
 ]
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -34,9 +40,10 @@ Text = str | None
 
 # Which events: the same words, whether a filter is tried or a subscription made.
 Types = Annotated[
-    list[str] | None, typer.Option("--type", help="An event type; several: any of them.")
+    list[str] | None,
+    typer.Option("--type", metavar="TEXT", help="An event type; several: any of them."),
 ]
-Source = Annotated[Text, typer.Option(help="Exact event source.")]
+Source = Annotated[Text, typer.Option(metavar="TEXT", help="Exact event source.")]
 Sql = Annotated[
     list[str] | None, typer.Option(metavar="EXPR", help="A CloudEvents SQL expression.")
 ]
@@ -51,7 +58,42 @@ Suffix = Annotated[
 ]
 
 
-def help_of(command: Callable[..., None]) -> str:
-    """Help of a command from its docstring, lines of a paragraph joined: typer would keep them."""
+class Command(TyperCommand):
+    """A command whose usage shows arguments as manuals do: ``ID...``, and ``[FILE]...``."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The words of the usage; typer puts braces around what is required."""
+        return [re.sub(r"\{(\w+)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
+
+
+def add_command(app: typer.Typer, name: str, command: Callable[..., None]) -> None:
+    """Have *app* offer *command* as *name*, with its docstring as its help."""
+    summary = (inspect.getdoc(command) or "").partition("\n\n")[0]
+    app.command(name, cls=Command, help=_help_of(command), short_help=summary)(command)
+
+
+def _help_of(command: Callable[..., None]) -> str:
+    """Help of a command from its docstring: prose is wrapped, what is indented stays as it is.
+
+    So an example can be pasted: no line of it is broken by whoever shows it.
+    """
     paragraphs = (inspect.getdoc(command) or "").split("\n\n")
-    return "\n\n".join(re.sub(r"\s+", " ", paragraph) for paragraph in paragraphs)
+    return "\n\n".join(
+        f"\b\n{paragraph}" if paragraph.startswith(" ") else re.sub(r"\s+", " ", paragraph)
+        for paragraph in paragraphs
+    )
+
+
+def seconds(flag: str, text: str, low_s: float = 0.0) -> float:
+    """The duration that *flag* says, of any spelling: ``30s``, ``PT30S``, ``500ms``, ``30``.
+
+    Raises:
+        SettingsError: It is none, or shorter than *low_s* seconds.
+    """
+    try:
+        found = read_duration_s(text)
+    except ValueError as error:
+        raise SettingsError(f"{flag}: {error}") from error
+    if found < low_s:
+        raise SettingsError(f"{flag}: at least {low_s:g}s; got {text!r}")
+    return found

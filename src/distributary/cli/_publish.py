@@ -119,16 +119,30 @@ class Publisher:
         clock: Clock,
         random: Random,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        on_silence: Callable[[TransportError], object] = lambda _error: None,
     ) -> None:
+        """Send over *connection*.
+
+        *on_silence* is told of each attempt that no server answered and that is repeated.
+        """
         self._connection = connection
         self._path = path
         self._patience = patience
         self._clock = clock
         self._random = random
         self._sleep = sleep
+        self._on_silence = on_silence
+        self.under_way: Envelope | None = None
+        """The request that is being sent, and whose end is not known."""
 
     async def publish(self, envelope: Envelope) -> Published:
         """Send *envelope* until it is acknowledged, refused for good, or patience ends."""
+        self.under_way = envelope
+        published = await self._until_known(envelope)
+        self.under_way = None
+        return published
+
+    async def _until_known(self, envelope: Envelope) -> Published:
         started_s = self._clock.monotonic_s()
         ambiguous = 0
         attempt = 0
@@ -145,6 +159,8 @@ class Publisher:
                 state = "unknown" if unsure or ambiguous else "refused"
                 return Published(envelope, state, response, error, ambiguous, attempt)
             ambiguous += unsure
+            if error is not None:
+                self._on_silence(error)
             await self._sleep(wait)
 
     async def _attempt(self, envelope: Envelope) -> tuple[Response | None, TransportError | None]:

@@ -22,6 +22,15 @@ from distributary.event import Event
 
 __all__ = ["Plan", "Tally", "run"]
 
+SILENCE_S = 1.0
+"""A first answer that takes longer is worth a word: people wait at a terminal."""
+
+SILENCE_AGAIN_S = 10.0
+"""Least time between two such words: a server that restarts has a bad second, not a line each."""
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C (128 + SIGINT)."""
+
 REFUSALS_SHOWN_MAX = 20
 """Refused requests that are shown whole; a summary line counts the others."""
 
@@ -94,10 +103,15 @@ def run(plan: Plan) -> int:
         progress = stack.enter_context(_progress(plan))
         sending = _Sending(plan, ledger, progress, SystemClock())
         started_s = sending.clock.monotonic_s()
-        asyncio.run(sending.send(_pieces(plan, files)))
+        interrupted = False
+        try:
+            asyncio.run(sending.send(_pieces(plan, files)))
+        except KeyboardInterrupt:
+            interrupted = True
+            sending.give_up()
         duration_s = sending.clock.monotonic_s() - started_s
-    _summarise(plan, sending.tally, duration_s)
-    return sending.tally.exit_code()
+    _summarise(plan, sending.tally, duration_s, interrupted=interrupted)
+    return INTERRUPTED if interrupted else sending.tally.exit_code()
 
 
 def _open(name: str, stack: contextlib.ExitStack) -> BinaryIO:
@@ -145,6 +159,8 @@ class _Sending:
         self._ledger = ledger
         self._progress = progress
         total = plan.repeat if plan.event is not None else None
+        self._publishers: list[_publish.Publisher] = []
+        self._spoke_s: float | None = None
         self._bar = progress.add_task("sending", total=total, trouble="")
 
     async def send(self, pieces: Iterator[list[Event | Unreadable]]) -> None:
@@ -152,15 +168,48 @@ class _Sending:
         plan = self.plan
         clients = [Client(plan.address, plan.timeout_s) for _ in range(plan.concurrency)]
         patience = _publish.Patience(plan.give_up_s)
-        publishers = [
-            _publish.Publisher(client, plan.path, patience, clock=self.clock, random=SystemRandom())
+        self._publishers = [
+            _publish.Publisher(
+                client,
+                plan.path,
+                patience,
+                clock=self.clock,
+                random=SystemRandom(),
+                on_silence=lambda error: self._say_silence(str(error)),
+            )
             for client in clients
         ]
+        waiting = asyncio.get_running_loop().call_later(SILENCE_S, self._look_for_an_answer)
         try:
-            await _publish.publish_all(self._envelopes(pieces), publishers, self._note)
+            await _publish.publish_all(self._envelopes(pieces), self._publishers, self._note)
         finally:
+            waiting.cancel()
             for client in clients:
                 client.close()
+
+    def give_up(self) -> None:
+        """Interrupted: what is under way may have been stored, and nobody will know."""
+        for publisher in self._publishers:
+            if publisher.under_way is not None:
+                self.tally.unknown += len(publisher.under_way.events)
+
+    def _look_for_an_answer(self) -> None:
+        asked = any(publisher.under_way is not None for publisher in self._publishers)
+        if asked and self.tally.never_reached:
+            self._say_silence("no answer yet")
+
+    def _say_silence(self, reason: str) -> None:
+        """Say that nobody answers and what is done about it, now and then."""
+        now_s = self.clock.monotonic_s()
+        if self._spoke_s is not None and now_s - self._spoke_s < SILENCE_AGAIN_S:
+            return
+        self._spoke_s = now_s
+        plan = self.plan
+        where = f"{plan.address.host}:{plan.address.port}"
+        self._progress.console.print(
+            f"no server answers at {escape(where)} ({escape(_console.fits_one_line(reason))});"
+            f" trying each request for {plan.give_up_s:g} s. Start it with: distributary serve"
+        )
 
     async def _envelopes(
         self, pieces: Iterator[list[Event | Unreadable]]
@@ -230,12 +279,14 @@ def _groups(events: Iterable[Event], size: int) -> Iterator[list[Event]]:
         yield group
 
 
-def _summarise(plan: Plan, tally: Tally, duration_s: float) -> None:
+def _summarise(plan: Plan, tally: Tally, duration_s: float, *, interrupted: bool) -> None:
     console = _console.errors()
+    if interrupted:
+        console.print("[yellow]interrupted[/]")
     hidden = tally.refusals_shown - REFUSALS_SHOWN_MAX
     if hidden > 0:
         console.print(f"[red]… and {hidden:,} more[/]")
-    if tally.exit_code() == _console.UNREACHABLE:
+    if tally.exit_code() == _console.UNREACHABLE and not interrupted:
         where = f"{plan.address.host}:{plan.address.port}"
         console.print(f"[bold red]error:[/] no server answered at {escape(where)}")
         console.print("  Start it with: distributary serve")

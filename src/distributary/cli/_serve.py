@@ -71,11 +71,11 @@ def command() -> Callable[..., None]:
 
 _HELP = """Run the server: ingest, log, pipeline and deliveries, all on this machine.
 
-Every option is also an environment variable ([bold]--data-dir[/]: DISTRIBUTARY_DATA_DIR) and a
-key of the TOML file ([bold]data_dir[/]); a flag wins over the environment, that over the file.
-Sources, the brokers that are read from, stand in the file alone: tables [bold]\\[\\[sources]][/].
+Every option is also an environment variable (--data-dir: DISTRIBUTARY_DATA_DIR) and a
+key of the TOML file (data_dir); a flag wins over the environment, that over the file.
+Sources, the brokers that are read from, stand in the file alone: tables [[sources]].
 
-[bold]Examples[/]
+For example:
 
   distributary serve
 
@@ -91,16 +91,21 @@ the next start goes on from there.
 def _metavar(row: settings.SettingsRow) -> str | None:
     if row.expects == settings.SWITCH:
         return None
-    for word, metavar in (("size", "SIZE"), ("duration", "TIME"), ("whole number", "N")):
+    for word, metavar in (
+        ("size", "SIZE"),
+        ("duration", "DURATION"),
+        ("URL", "URL"),
+        ("whole number", "N"),
+    ):
         if word in row.expects.split(" such as")[0]:
             return metavar
-    return "PATH" if "path" in row.expects else "TEXT"
+    return "PATH" if row.expects.startswith("the path of") else "TEXT"
 
 
 def _parameter(
     name: str, flag: str, metavar: str | None, about: str, default: str
 ) -> inspect.Parameter:
-    help_text = f"{about} \\[default: {default}]" if default else about
+    help_text = f"{about} [default: {default}]" if default else about
     kind = str if metavar else bool  # a switch is its flag alone
     option = typer.Option(flag, metavar=metavar, help=help_text, show_default=False)
     return inspect.Parameter(

@@ -5,6 +5,7 @@ with it the server alone decides; its faults are shown as they come.
 """
 
 import asyncio
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,23 @@ from distributary.cli import _console
 from distributary.cli._http import Address, Client, Headers, Response
 from distributary.errors import TransportError
 
-__all__ = ["Wish", "body_of", "call", "delete", "get", "list_all", "parse_pair", "subscribe"]
+__all__ = [
+    "Wish",
+    "body_from",
+    "body_of",
+    "call",
+    "delete",
+    "get",
+    "list_all",
+    "parse_pair",
+    "subscribe",
+]
+
+CREATED = 201
+PRECONDITION_FAILED = 412
+
+ID_CHARS_WHOLE = 40
+"""An id up to this length stands on one line of the list: the server's own have 36 characters."""
 
 DIALECTS_OF_PAIRS = ("exact", "prefix", "suffix")
 
@@ -101,6 +118,10 @@ def body_of(wish: Wish) -> dict[str, Any]:
         ValueError: A flag cannot be read (a filter that is no JSON, a pair without ``=``, a file
             that is not there), or says what another one says.
     """
+    if not wish.sink:
+        raise ValueError(
+            "Name a sink: --sink URI; or a file with a whole subscription: --file FILE"
+        )
     body: dict[str, Any] = {"sink": wish.sink, "protocol": wish.protocol}
     if wish.types:
         body["types"] = list(wish.types)
@@ -120,6 +141,28 @@ def body_of(wish: Wish) -> dict[str, Any]:
     protocol_settings = _settings_of(wish)
     if protocol_settings:
         body["protocolsettings"] = protocol_settings
+    return body
+
+
+def body_from(file: str, wish: Wish) -> dict[str, Any]:
+    """The subscription object in *file*, ``-`` for standard input.
+
+    Args:
+        file: Its path.
+        wish: What the other flags said.
+
+    Raises:
+        ValueError: It cannot be read, is no JSON object, or another flag said something too.
+    """
+    if wish != Wish(sink=""):
+        raise ValueError(
+            "--file holds the whole subscription: of the others give --id and --replace"
+        )
+    text = sys.stdin.read() if file == "-" else _read_text("--file", file)
+    body = _parse_json("--file", text)
+    if not isinstance(body, dict):
+        message = f"--file: {file} holds no JSON object"
+        raise ValueError(message)  # noqa: TRY004 - of a text, not of a type
     return body
 
 
@@ -201,10 +244,13 @@ def _read_text(flag: str, path: str) -> str:
         raise ValueError(f"{flag}: {path} is not text in UTF-8") from None
 
 
-def call(address: Address, method: str, path: str, body: object = None) -> Response:
+def call(
+    address: Address, method: str, path: str, body: object = None, headers: Headers = ()
+) -> Response:
     """One request to the API; ends the command where no server answers."""
     content = b"" if body is None else msgspec.json.encode(body)
-    headers: Headers = (("content-type", "application/json"),) if content else ()
+    if content:
+        headers = (("content-type", "application/json"), *headers)
 
     async def once() -> Response:
         client = Client(address)
@@ -227,12 +273,29 @@ def _checked(response: Response) -> Any:
     return response.json()
 
 
-def subscribe(address: Address, id_: str | None, body: dict[str, Any]) -> int:
-    """Create (with an id: create or replace) and print the realized subscription."""
+def subscribe(address: Address, id_: str | None, body: dict[str, Any], *, replace: bool) -> int:
+    """Create, or with *replace* create or replace, and print the realized subscription.
+
+    The server decides whether the id is taken, so no other client can come in between.
+    """
     if id_ is None:
-        realized = _checked(call(address, "POST", "/subscriptions", body))
+        response = call(address, "POST", "/subscriptions", body)
     else:
-        realized = _checked(call(address, "PUT", _path(id_), body))
+        unless_there = () if replace else (("if-none-match", "*"),)
+        response = call(address, "PUT", _path(id_), body, unless_there)
+    shown = _console.fits_one_line(id_ or "")
+    if response.status == PRECONDITION_FAILED and not replace:
+        _console.fail(
+            f"there is a subscription {shown} already; nothing was changed",
+            "Replace it as a whole with --replace, or look at it with:"
+            f" distributary subscriptions get {shown}",
+            _console.FAILED,
+        )
+    realized = _checked(response)
+    if isinstance(realized, dict):
+        shown = _console.fits_one_line(realized.get("id", shown))
+    done = "created" if response.status == CREATED else "replaced"
+    _console.errors().print(f"{done} {escape(shown)}")
     _print_json(realized)
     return _console.OK
 
@@ -244,11 +307,17 @@ def get(address: Address, identifier: str) -> int:
 
 
 def delete(address: Address, identifiers: tuple[str, ...]) -> int:
-    """Delete subscriptions, one after another; stops at the first refusal."""
+    """Delete subscriptions, one after another; one that cannot be deleted is named."""
+    code = _console.OK
     for identifier in identifiers:
-        _checked(call(address, "DELETE", _path(identifier)))
-        _console.output().print(f"deleted {escape(_console.fits_one_line(identifier))}")
-    return _console.OK
+        response = call(address, "DELETE", _path(identifier))
+        shown = _console.fits_one_line(identifier)
+        if 200 <= response.status < 300:
+            _console.output().print(f"deleted {escape(shown)}")
+        else:
+            code = _console.FAILED
+            _console.show_refusal(response, f"{shown} is not deleted")
+    return code
 
 
 def list_all(address: Address, *, as_json: bool) -> int:
@@ -259,7 +328,11 @@ def list_all(address: Address, *, as_json: bool) -> int:
         for row in rows:
             print(msgspec.json.encode(row).decode())
         return _console.OK
-    table = Table("id", "protocol", "sink", "source", "types", "filters")
+    table = Table(box=None, pad_edge=False)
+    # Ids are copied into other commands: one that does not fit is folded, never cut.
+    table.add_column("id", overflow="fold", min_width=min(ID_CHARS_WHOLE, _longest_id(rows)))
+    for name in ("protocol", "sink", "source", "types", "filters"):
+        table.add_column(name, overflow="fold")
     for row in rows:
         cells = (
             row.get("id", ""),
@@ -272,6 +345,10 @@ def list_all(address: Address, *, as_json: bool) -> int:
         table.add_row(*(escape(_console.fits_one_line(cell)) for cell in cells))
     console.print(table if rows else "no subscriptions; create one with: distributary subscribe")
     return _console.OK
+
+
+def _longest_id(rows: list[dict[str, Any]]) -> int:
+    return max((len(str(row.get("id", ""))) for row in rows), default=0)
 
 
 def _path(identifier: str) -> str:

@@ -6,6 +6,7 @@ Hides the response table, the arithmetic of the waits, and the texts of ``Retry-
 ISO 8601 durations. Knows no clock and draws no chance: callers pass both in.
 """
 
+from distributary.durations import DURATION_S_MAX, format_duration, parse_duration_s
 from distributary.policy._backoff import JITTER_SHARE_MAX, delay_before_s
 from distributary.policy._classify import (
     OTHER_STATUS_RULE,
@@ -23,7 +24,6 @@ from distributary.policy._delivery_policy import (
     BackoffPolicy,
     DeliveryPolicy,
 )
-from distributary.policy._durations import DURATION_S_MAX, format_duration, parse_duration_s
 from distributary.policy._reply import Answer, Reply
 from distributary.policy._retry_after import RETRY_AFTER_S_MAX, retry_after_s
 from distributary.policy._verdict import DELIVERED, Decision, Verdict

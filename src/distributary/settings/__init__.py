@@ -28,6 +28,7 @@ from distributary.settings._shapes import SWITCH, is_host_name
 from distributary.settings._shapes import Shape as _Shape
 from distributary.settings._shapes import base_url as _base_url
 from distributary.settings._shapes import duration as _duration
+from distributary.settings._shapes import duration_text as _duration_text
 from distributary.settings._shapes import one_of as _one_of
 from distributary.settings._shapes import parse_host_names as _parse_host_names
 from distributary.settings._shapes import parse_networks as _parse_networks
@@ -288,6 +289,8 @@ def _default_text(name: str, default: Any) -> str:
         return str(default).lower()
     if "bytes" in name:
         return _size_text(default)
+    if name.endswith("_s"):
+        return _duration_text(default)
     return f"{default:.12g}" if isinstance(default, float) else str(default)
 
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any, Never
 from urllib.parse import urlsplit
 
+from distributary.durations import read_duration_s
+
 KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
 _SIZE_UNITS = {"": 1, "b": 1, "k": KIB, "kib": KIB, "m": MIB, "mib": MIB, "g": GIB}
 _SIZE_UNITS |= {"gib": GIB, "t": 1024 * GIB, "tib": 1024 * GIB}
-_DURATION_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DIGITS = re.compile(r"[0-9]{1,18}")
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
@@ -65,10 +66,21 @@ def size(low: int, high: int) -> Shape:
 
 def duration(low_s: float, high_s: float) -> Shape:
     def parse(raw: Any) -> float:
-        seconds = float(_quantity(raw, _DURATION_UNITS))
+        if not isinstance(raw, (int, float, str)):
+            _refuse()
+        seconds = read_duration_s(raw)
         return seconds if low_s <= seconds <= high_s else _refuse()
 
-    return Shape(f"a duration such as 30s, 5m or 7d, from {low_s:g} s to {high_s:g} s", parse)
+    low, high = duration_text(low_s), duration_text(high_s)
+    return Shape(f"a duration such as 30s, 5m, 7d or PT30S, from {low} to {high}", parse)
+
+
+def duration_text(seconds: float) -> str:
+    """*seconds* as people write them: in the largest unit of which they are a whole number."""
+    for unit, scale in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= scale and seconds % scale == 0:
+            return f"{seconds / scale:g}{unit}"
+    return f"{seconds:g}s"
 
 
 def size_text(size: int) -> str:

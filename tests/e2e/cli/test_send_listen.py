@@ -4,6 +4,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -120,3 +121,46 @@ def test_no_command_but_serve_loads_spark() -> None:
         "import sys, distributary.cli; sys.exit(any(m.startswith('pyspark') for m in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def _first_line(*words: str) -> str:
+    """What a command says first on standard error, long before its end; then it is interrupted."""
+    with subprocess.Popen([*CLI, *words], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        running = process.poll() is None
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+    assert running
+    return line
+
+
+def test_send_says_at_once_that_nobody_answers_and_goes_on_trying() -> None:
+    """Nobody waits half a minute for the first word."""
+    said = _first_line("send", "--url", "http://127.0.0.1:1", "--retry-for", "5m")
+    assert "no server answers at 127.0.0.1:1" in said
+    assert "for 300 s" in said
+
+
+def test_send_says_that_a_server_is_silent() -> None:
+    """It takes the connection, and answers nothing."""
+    with listening("--hang") as (url, _):
+        assert "no answer yet" in _first_line("send", "--url", url, "--timeout", "5m")
+
+
+def test_an_interrupted_send_says_what_it_had_sent(tmp_path: Path) -> None:
+    """The count of what was acknowledged is not lost with the bar; exit code 130."""
+    sent = tmp_path / "sent.jsonl"
+    with listening("--quiet") as (url, _):
+        words = ["send", "--url", url, "--repeat", "1000000", "--ledger", str(sent)]
+        with subprocess.Popen([*CLI, *words], stderr=subprocess.PIPE, text=True) as process:
+            while not sent.exists() or not sent.stat().st_size:
+                assert process.poll() is None
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=20)
+    assert process.returncode == 130, said
+    assert "interrupted" in said
+    (count,) = re.findall(r"([\d,]+) acknowledged", said)
+    acked = [line for line in sent.read_text().splitlines() if json.loads(line)["state"] == "acked"]
+    assert int(count.replace(",", "")) == len(acked) > 0

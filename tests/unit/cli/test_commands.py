@@ -60,8 +60,11 @@ def test_version_is_the_package_version() -> None:
         (["send", "--id", ""], ["no event"]),
         (["subscribe", "--sink", "x", "--filter", "{"], ["is not JSON"]),
         (["listen", "--status", "1"], ["503:0.3"]),
-        (["listen", "--delay", "soon"], ["250ms or 5s"]),
-        (["listen", "--delay", "-1s"], ["delay_s", "0 to 3600"]),
+        (["listen", "--delay", "soon"], ["--delay", "30s, 500ms, 14d or PT30S"]),
+        (["listen", "--delay", "-1s"], ["--delay", "cannot be negative"]),
+        (["listen", "--delay", "2h"], ["delay_s", "0 to 3600"]),
+        (["send", "--timeout", "soon"], ["--timeout", "30s, 500ms, 14d or PT30S"]),
+        (["send", "--timeout", "0"], ["--timeout", "at least 0.1s"]),
     ],
 )
 def test_what_cannot_be_used_ends_with_two_and_says_why(

@@ -84,8 +84,8 @@ CASES = {
     "retry too many": (delivery(retry=1001), (f"{D}.retry", "value")),
     "backoff policy unknown": (delivery(backoffPolicy="none"), (f"{D}.backoffPolicy", "value")),
     "backoff policy not text": (delivery(backoffPolicy=1), (f"{D}.backoffPolicy", "type")),
-    "delay no duration": (delivery(backoffDelay="1s"), (f"{D}.backoffDelay", "duration")),
-    "delay a number": (delivery(backoffDelay=1), (f"{D}.backoffDelay", "type")),
+    "delay no duration": (delivery(backoffDelay="soon"), (f"{D}.backoffDelay", "duration")),
+    "delay a number": (delivery(backoffDelay=True), (f"{D}.backoffDelay", "type")),
     "delay too long": (delivery(backoffDelay="P8D"), (f"{D}.backoffDelay", "value")),
     "ceiling below the delay": (
         delivery(backoffDelay="PT2S", backoffMax="PT1S"),

@@ -7,6 +7,7 @@ settings of its own.
 from collections.abc import Callable
 from typing import Any, Final
 
+from distributary.durations import iso_duration
 from distributary.resource._faults import Faults, one_of
 from distributary.resource.api_subscription import _defaults
 
@@ -38,13 +39,20 @@ DELIVERY_SETTINGS: Final = (
 _ALSO_READ: Final = ("format",)
 """Knative's DeliverySpec has ``format`` here; ``_settings`` moves it to its place."""
 
+_DURATIONS: Final = ("backoffDelay", "backoffMax", "timeout")
+"""Members that are durations."""
+
 ReadDuration = Callable[[str], float]
 
 
 def realize_delivery(
-    faults: Faults, path: str, value: object, duration_s: ReadDuration
+    faults: Faults, path: str, value: object, duration_s: ReadDuration, *, iso_alone: bool
 ) -> dict[str, Any]:
-    """The object with every default, without ``deadLetterSink``; faults are noted."""
+    """The object with every default, without ``deadLetterSink``; faults are noted.
+
+    Durations become ISO 8601, of whatever spelling they are; with *iso_alone* other spellings are
+    faults (Knative's DeliverySpec).
+    """
     wanted = faults.object_at(path, value)
     if wanted is None:
         return {}
@@ -56,6 +64,8 @@ def realize_delivery(
         "backoffMax": wanted.get("backoffMax", _defaults.BACKOFF_MAX),
         "timeout": wanted.get("timeout", _defaults.TIMEOUT),
     }
+    for name in _DURATIONS:
+        realized[name] = _iso(faults, f"{path}.{name}", realized[name], iso_alone=iso_alone)
     _check_retry(faults, f"{path}.retry", realized["retry"])
     _check_backoff_policy(faults, f"{path}.backoffPolicy", realized["backoffPolicy"])
     _check_waits(faults, path, realized, duration_s, max_is_given="backoffMax" in wanted)
@@ -66,6 +76,24 @@ def realize_delivery(
         realized["rateLimit"] = wanted["rateLimit"]
         _check_rate(faults, f"{path}.rateLimit", wanted["rateLimit"])
     return realized
+
+
+def _iso(faults: Faults, path: str, value: object, *, iso_alone: bool) -> str | None:
+    """A duration as ISO 8601; None, and a fault, where it is none."""
+    spelled = str if iso_alone else (str, int, float)
+    if isinstance(value, bool) or not isinstance(value, spelled):
+        expected = "an ISO 8601 duration such as PT0.2S" if iso_alone else "a duration such as 30s"
+        faults.wrong_type(path, expected, value)
+        return None
+    assert isinstance(value, str | int | float)
+    if iso_alone and isinstance(value, str) and not value.startswith("P"):
+        faults.add(path, "duration", f"not an ISO 8601 duration such as PT0.2S: {value!r}")
+        return None
+    try:
+        return iso_duration(value)
+    except ValueError as error:
+        faults.add(path, "duration", str(error))
+        return None
 
 
 def _check_retry(faults: Faults, path: str, value: object) -> None:
@@ -103,16 +131,11 @@ def _check_waits(
 
 
 def _seconds(
-    faults: Faults, path: str, value: object, duration_s: ReadDuration, seconds_max: float
+    faults: Faults, path: str, value: str | None, duration_s: ReadDuration, seconds_max: float
 ) -> float | None:
-    if not isinstance(value, str):
-        faults.wrong_type(path, "an ISO 8601 duration such as PT0.2S", value)
+    if value is None:
         return None
-    try:
-        seconds = duration_s(value)
-    except ValueError as error:
-        faults.add(path, "duration", str(error))
-        return None
+    seconds = duration_s(value)
     if seconds > seconds_max:
         faults.add(path, "value", f"at most {seconds_max:.0f} seconds")
         return None

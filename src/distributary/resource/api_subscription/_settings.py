@@ -74,7 +74,9 @@ def realize_target(
         return None, {}
     settings = _realize(faults, where, written, protocol, sink)
     wanted = written.get("delivery", {})
-    delivery = realize_delivery(faults, f"{where}.delivery", wanted, rules.duration_s)
+    delivery = realize_delivery(
+        faults, f"{where}.delivery", wanted, rules.duration_s, iso_alone=False
+    )
     settings["delivery"] = delivery
     if isinstance(wanted, dict) and "deadLetterSink" in wanted:
         inner = f"{where}.delivery.deadLetterSink"

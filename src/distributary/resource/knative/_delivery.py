@@ -20,7 +20,7 @@ _FORMATS: Final = {"binary": "binary", "json": "structured"}
 def check_delivery(causes: list[Cause], value: Object, rules: KnativeRules) -> None:
     """Note what is wrong with ``spec.delivery``; a part that is None is noted already."""
     faults = Faults()
-    realize_delivery(faults, "spec.delivery", _options(value), rules.duration_s)
+    realize_delivery(faults, "spec.delivery", _options(value), rules.duration_s, iso_alone=True)
     causes.extend(map(of_fault, faults.found))
     if value.get("deadLetterSink") is not None:
         path = "spec.delivery.deadLetterSink"
@@ -51,7 +51,7 @@ def delivery_of(
     options = _options(value)
     if not early:
         options.setdefault("retry", 0)
-    whole = realize_delivery(Faults(), "", options, duration_s)
+    whole = realize_delivery(Faults(), "", options, duration_s, iso_alone=True)
     return Delivery(
         dead_letter_sink=dead_letter_sink,
         retry=whole["retry"],

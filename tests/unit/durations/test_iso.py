@@ -2,7 +2,7 @@
 
 import pytest
 
-from distributary.policy import DURATION_S_MAX, format_duration, parse_duration_s
+from distributary.durations import DURATION_S_MAX, format_duration, parse_duration_s
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,13 @@
-"""ISO 8601 durations, as the DeliverySpec writes them (``PT0.2S``), and seconds."""
+"""Durations: what people and programs write for them, and seconds.
 
+People write ``30s``, ``500ms``, ``14d``, ``PT30S`` or ``30``, wherever a duration is taken: flags,
+settings, the Subscriptions API. Where a specification says ISO 8601 (the DeliverySpec of Knative's
+kinds), that alone is taken. What is shown is ISO 8601.
+
+Called by ``settings``, ``policy``, ``resource`` and ``cli``. Imports nothing of ours.
+"""
+
+import math
 import re
 from decimal import Decimal
 from typing import Final
@@ -10,6 +18,18 @@ DURATION_S_MAX: Final = 10 * 366 * 86_400
 _TEXT_CHARS_MAX: Final = 64
 """Ten years to the nanosecond take 30 characters."""
 
+PLAIN_UNITS: Final = ("ms", "s", "m", "h", "d")
+"""Units that stand behind a number; none means seconds."""
+
+_PLAIN_UNIT_S: Final = {
+    "": Decimal(1),
+    "ms": Decimal("0.001"),
+    "s": Decimal(1),
+    "m": Decimal(60),
+    "h": Decimal(3_600),
+    "d": Decimal(86_400),
+}
+_PLAIN = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)")
 _NUMBER: Final = r"[0-9]+(?:[.,][0-9]+)?"
 _DURATION = re.compile(
     rf"P(?:(?P<weeks>{_NUMBER})W"
@@ -89,3 +109,45 @@ def format_duration(seconds: float) -> str:
     if not date and not clock:
         return "PT0S"
     return f"P{date}{'T' if clock else ''}{clock}"
+
+
+def read_duration_s(value: str | float) -> float:
+    """Seconds in a duration of any spelling: ``30s``, ``500ms``, ``14d``, ``PT30S``, ``30``, 30.
+
+    Returns:
+        ``0.0 <= seconds <= DURATION_S_MAX``.
+
+    Raises:
+        ValueError: It is none. The message says what is taken, for people.
+    """
+    if isinstance(value, str) and value.strip()[:1] in {"P", "-"}:
+        return parse_duration_s(value.strip())
+    seconds = _plain_s(value)
+    if seconds is None:
+        shown = repr(value)[: _TEXT_CHARS_MAX + 2]
+        raise ValueError(f"expected a duration such as 30s, 500ms, 14d or PT30S; got {shown}")
+    if seconds > DURATION_S_MAX:
+        raise ValueError(f"a duration is at most ten years: {value!r}")
+    return float(seconds)
+
+
+def _plain_s(value: str | float) -> Decimal | None:
+    if isinstance(value, bool):
+        return None
+    if not isinstance(value, str):
+        return Decimal(repr(value)) if math.isfinite(value) and value >= 0 else None
+    found = _PLAIN.fullmatch(value.strip()[: _TEXT_CHARS_MAX + 1])
+    unit_s = _PLAIN_UNIT_S.get(found[2].lower()) if found else None
+    return None if found is None or unit_s is None else Decimal(found[1]) * unit_s
+
+
+def iso_duration(value: str | float) -> str:
+    """*value*, of any spelling, as ISO 8601; what is ISO 8601 already stays as it is.
+
+    Raises:
+        ValueError: It is no duration.
+    """
+    if isinstance(value, str) and value.startswith("P"):
+        parse_duration_s(value)
+        return value
+    return format_duration(read_duration_s(value))
