@@ -172,7 +172,7 @@ class Desk:
         elif is_address(request.path):
             raise self.no_address()
         elif request.path != b"*":
-            self._admit_relay(request)
+            self.admit_relay(request)
 
     def no_address(self) -> RequestError:
         """What to say of a path below those of Brokers and Channels that is none of theirs."""
@@ -180,7 +180,12 @@ class Desk:
             return RequestError("notfound", "There is no Broker or Channel at this path.")
         return RequestError("unavailable", "The Brokers and Channels are not known yet.")
 
-    def _admit_relay(self, request: Request) -> None:
+    def admit_relay(self, request: Request) -> None:
+        """Refuses what the control process should not get now: with the head, and once whole.
+
+        Raises:
+            RequestError: The answer.
+        """
         if self.dial is None:
             raise RequestError("notfound", "Nothing answers here but the events path.")
         if self.draining:
@@ -190,6 +195,9 @@ class Desk:
                 raise RequestError("unavailable", "Too many watches are open.")
         elif self.counters.relays_in_flight >= RELAYS_MAX:
             raise RequestError("unavailable", "Too many requests are under way.")
+        has_body = request.content_length or request.chunked
+        if has_body and self.counters.held_bytes > self.settings.held_bytes_max:
+            raise RequestError("unavailable", "Too many bytes are under way.")
 
     def _admit_events(self, request: Request) -> None:
         if request.content_encoded:

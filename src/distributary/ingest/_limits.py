@@ -125,8 +125,9 @@ class IngestSettings:
             None: no such limit.
         appends_max: Events requests that wait for the log; one more is answered 503. Two
             seconds of the rated load.
-        held_bytes_max: Bodies in memory, half received or waiting for the log, over all
-            connections; beyond, 503. Keeps 2,000 clients with 1 MiB bodies from 2 GiB.
+        held_bytes_max: Bodies in memory, half received, waiting for the log or for an answer of
+            the control process, over all connections; beyond, 503. Keeps 2,000 clients with
+            1 MiB bodies from 2 GiB.
     """
 
     body_bytes_max: int = BODY_BYTES_MAX_DEFAULT

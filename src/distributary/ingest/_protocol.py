@@ -274,6 +274,7 @@ class Connection(asyncio.Protocol):
                 # Its Broker or Channel was deleted while the body came.
                 self._refuse(self._desk.no_address(), request, broken=False)
                 return
+            self._hold_body(len(request.body))  # until it is answered
             self._relay_due = request
             self._start_relay()
         elif address is not None and request.method == b"POST":
@@ -420,6 +421,12 @@ class Connection(asyncio.Protocol):
         if request is None or self._waiting or self._transport is None:
             return
         self._relay_due = None
+        try:
+            self._desk.admit_relay(request)  # others came while its body did
+        except RequestError as error:
+            self._hold_body(0)
+            self._refuse(error, request, broken=False)
+            return
         persistence = self._take_turn(request)
         self._relay = Relay(
             self,
@@ -434,6 +441,7 @@ class Connection(asyncio.Protocol):
     def relay_ended(self, *, persistent: bool) -> None:
         """The answer that was passed on is complete; goes on with the next request."""
         self._relay = None
+        self._hold_body(0)
         self._since_s = self._read_s = self._desk.now_s()
         if persistent:
             self._advance()
@@ -444,6 +452,7 @@ class Connection(asyncio.Protocol):
     def relay_failed(self, request: Request, persistence: Persistence) -> None:
         """No answer came from the control process; nothing was written to the client yet."""
         self._relay = None
+        self._hold_body(0)
         self._since_s = self._read_s = self._desk.now_s()
         self._desk.counters.refused("unavailable", 503)
         answer = self._desk.answers.problem(

@@ -54,8 +54,8 @@ class RelayClient(Protocol):
         ...
 
 
-def upstream_request(request: Request, address: str | None) -> bytes:
-    """*request* as the control process gets it: whole, with a length, for this hop alone.
+def upstream_head(request: Request, address: str | None) -> bytes:
+    """The head of *request* as the control process gets it: with a length, for this hop alone.
 
     Source:
         RFC 9110 section 7.6.1: fields of this hop, and those named by ``Connection``, stay
@@ -78,7 +78,7 @@ def upstream_request(request: Request, address: str | None) -> bytes:
     if forwarded:
         lines.append(b"x-forwarded-for: " + b", ".join(forwarded))
     lines.append(b"connection: close")
-    return b"\r\n".join(lines) + b"\r\n\r\n" + request.body
+    return b"\r\n".join(lines) + b"\r\n\r\n"
 
 
 class Relay(asyncio.Protocol):
@@ -174,7 +174,10 @@ class Relay(asyncio.Protocol):
         if self._over:
             self._upstream.abort()
             return
-        self._upstream.write(upstream_request(self._request, self._address))
+        self._upstream.write(upstream_head(self._request, self._address))
+        if self._request.body:
+            self._upstream.write(self._request.body)
+            self._request.body = b""  # the control process has it now
 
     def data_received(self, data: bytes) -> None:
         """Takes bytes of the answer."""

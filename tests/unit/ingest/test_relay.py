@@ -284,3 +284,47 @@ def test_an_answer_until_close_reads_on_a_little(client, control):
     control.answer(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n")
     assert client.transport.eof_written
     assert client.transport.reading
+
+
+POST = b"POST /subscriptions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\n"
+
+
+def test_a_body_that_is_passed_on_counts_until_its_answer(client, control):
+    """It is in memory, here or in the control process, whichever read of the client brought it."""
+    held = client.desk.counters
+    client.send(POST + b"x" * 1000)
+    assert held.held_bytes == 1000
+    assert control.request.endswith(b"\r\n\r\n" + b"x" * 1000)
+    control.answer(b"HTTP/1.1 204 No\r\n\r\n")
+    assert held.held_bytes == 0
+    client.send(POST + b"x" * 600, b"x" * 400)
+    control.end()
+    assert [answer.status for answer in client.answers()] == [503]
+    assert held.held_bytes == 0
+    client.send(POST + b"x" * 1000)
+    client.transport.close()
+    assert held.held_bytes == 0
+
+
+def test_bodies_that_are_passed_on_are_bounded_together(client, control, connect):
+    """One more is answered 503, whoever sends it; what has no body passes."""
+    desk = client.desk
+    desk.counters.held_bytes = desk.settings.held_bytes_max - 999
+    assert client.statuses(POST + b"x" * 1000) == [503]
+    assert desk.counters.held_bytes == desk.settings.held_bytes_max - 999
+    other = connect(desk=desk, clock=client.clock, appends=client.appends)
+    assert other.statuses(GET + b"\r\n") == []
+    assert control.request.startswith(b"GET ")
+    assert client.statuses(POST + b"x" * 1000) == [503]
+
+
+def test_requests_that_became_whole_at_one_time_are_not_too_many(client, control, connect):
+    """Their heads came while there was room: it is looked at once more."""
+    many = _limits.RELAYS_MAX + 3
+    clients = [connect(desk=client.desk, clock=client.clock) for _ in range(many)]
+    for each in clients:
+        assert each.statuses(POST + b"x" * 999) == []
+    answers = [each.statuses(b"x") for each in clients]
+    assert answers.count([503]) == 3
+    assert client.desk.counters.relays_in_flight == _limits.RELAYS_MAX
+    assert client.desk.counters.held_bytes == _limits.RELAYS_MAX * 1000

@@ -1,10 +1,12 @@
 """Bodies of requests, within limits."""
 
 import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from distributary.api.kubernetes._protobuf import PROTOBUF, read_protobuf
 from distributary.resource.kubernetes import (
@@ -24,16 +26,28 @@ _ASIDE: Final = ThreadPoolExecutor(1, "kubernetes-bodies")
 """Where that is done, one at a time. The loop's own threads are for the store: bodies that take
 long must not keep the Subscriptions API from it, nor share the interpreter among many."""
 
+WAITING_MAX: Final = 16
+"""Bodies that wait for that thread, besides the one that it parses: half a minute of its time at
+worst, 32 MiB. One more is answered 429, as the API server does; clients try again by themselves."""
+
+_Parsed = TypeVar("_Parsed")
+_large: set[object] = set()
+"""Those that are parsed or wait."""
+
 
 async def read_body(request: Request) -> bytes:
     """The body of *request*.
 
     Raises:
         StatusError: ``RequestEntityTooLarge``: above ``BODY_BYTES_MAX``. ``UnsupportedMediaType``:
-            compressed.
+            compressed. ``TooManyRequests``: it is large, and so are enough others.
     """
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise StatusError("UnsupportedMediaType", "compressed bodies are not supported")
+    if int(request.headers.get("content-length", "0")) >= ASIDE_BYTES and _crowded():
+        async for _ in request.stream():
+            pass  # read, since an answer before its request's end may be lost; not kept
+        raise _too_many()
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
@@ -47,17 +61,16 @@ async def parse_object(request: Request, body: bytes) -> tuple[Object, list[str]
     """The object in *body*, and the paths of members that stand twice; see ``read_object``."""
     content_type = request.headers.get("content-type", "")
     if content_type.partition(";")[0].strip().lower() == PROTOBUF:
-        return await _read_protobuf(body), []
+        return await _read_protobuf(request, body), []
     if len(body) < ASIDE_BYTES:
         return read_object(body, content_type)
-    loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(_ASIDE, read_object, body, content_type)
+    return await _aside(request, body, lambda held: read_object(held, content_type))
 
 
-async def _read_protobuf(body: bytes) -> Object:
+async def _read_protobuf(request: Request, body: bytes) -> Object:
     if len(body) < ASIDE_BYTES:
         return read_protobuf(body)
-    found = await asyncio.get_running_loop().run_in_executor(_ASIDE, read_protobuf, body)
+    found = await _aside(request, body, read_protobuf)
     check_depth(found)  # which counts the values too
     return found
 
@@ -67,6 +80,58 @@ async def parse_value(request: Request, body: bytes) -> Any:
     content_type = request.headers.get("content-type", "")
     if len(body) < ASIDE_BYTES:
         return read_value(body, content_type)[0]
-    loop = asyncio.get_running_loop()
-    value, _ = await loop.run_in_executor(_ASIDE, read_value, body, content_type)
-    return value
+    return await _aside(request, body, lambda held: read_value(held, content_type)[0])
+
+
+async def _aside(request: Request, body: bytes, parse: Callable[[bytes], _Parsed]) -> _Parsed:
+    """What *parse* makes of *body* in the thread, when it is its turn.
+
+    Raises:
+        StatusError: ``TooManyRequests``: enough others wait. And those of *parse*.
+        ClientDisconnect: The client left before; nothing is kept for it.
+    """
+    with _place() as held:
+        held.append(body)
+        del body
+        loop = asyncio.get_running_loop()
+        parsing = loop.run_in_executor(_ASIDE, lambda: parse(held[0]))
+        leaving = loop.create_task(_left(request))
+        try:
+            await asyncio.wait((parsing, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if not parsing.done():
+                raise ClientDisconnect
+            return parsing.result()
+        finally:
+            leaving.cancel()
+            parsing.cancel()
+
+
+@contextlib.contextmanager
+def _place() -> Iterator[list[bytes]]:
+    """A place among those that are parsed or wait; what it holds is let go with it."""
+    if _crowded():
+        raise _too_many()
+    place = object()
+    held: list[bytes] = []
+    _large.add(place)
+    try:
+        yield held
+    finally:
+        _large.discard(place)
+        held.clear()  # the thread's queue keeps what was given up until it comes to it
+
+
+def _crowded() -> bool:
+    return len(_large) > WAITING_MAX
+
+
+def _too_many() -> StatusError:
+    return StatusError(
+        "TooManyRequests", "too many large objects are being read; try again", retry_after_s=1
+    )
+
+
+async def _left(request: Request) -> None:
+    """Returns when the client of *request*, whose body is read, is gone."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

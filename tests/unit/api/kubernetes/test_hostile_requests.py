@@ -5,6 +5,7 @@ import json
 import threading
 
 import pytest
+from starlette.requests import ClientDisconnect
 
 from distributary.api.kubernetes import _requests
 from distributary.resource.kubernetes import VALUES_MAX
@@ -131,26 +132,93 @@ def test_punctuation_in_a_text_is_no_value(cluster):
     assert cluster.ask("POST", CONFIG_MAPS, body).status == 201
 
 
-def test_large_bodies_do_not_take_the_threads_of_the_store(cluster):
-    """However many are being read, others get to the store."""
+LARGE = json.dumps({"metadata": {"name": "c"}, "data": {"a": "x" * 100_000}}).encode()
+
+
+class Caller:
+    """A request with a large body; its client stays until it leaves."""
+
+    def __init__(self) -> None:
+        self.headers = {"content-type": "application/json", "content-length": str(len(LARGE))}
+        self.gone = asyncio.Event()
+        self.pieces = 0
+
+    async def stream(self):
+        for start in range(0, len(LARGE), 10_000):
+            self.pieces += 1
+            yield LARGE[start : start + 10_000]
+
+    async def receive(self) -> dict[str, str]:
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def parse(self) -> object:
+        return await _requests.parse_object(self, await _requests.read_body(self))
+
+
+@pytest.fixture
+def blocked():
+    """Nothing large is parsed before this is set."""
     free = threading.Event()
-    body = json.dumps({"metadata": {"name": "c"}, "data": {"a": "x" * 100_000}}).encode()
+    running = _requests._ASIDE.submit(free.wait)
+    yield free
+    free.set()
+    running.result()
+
+
+def test_large_bodies_do_not_take_the_threads_of_the_store(cluster, blocked):
+    """However many are being read, others get to the store."""
 
     async def ask_many():
-        blocked = _requests._ASIDE.submit(free.wait)
-        waiting = [asyncio.ensure_future(_requests.parse_object(_Json(), body)) for _ in range(100)]
+        waiting = [asyncio.ensure_future(Caller().parse()) for _ in range(10)]
         await asyncio.sleep(0)
         assert await asyncio.to_thread(lambda: "store") == "store"
         assert not any(one.done() for one in waiting)
-        free.set()
+        blocked.set()
         await asyncio.gather(*waiting)
-        return blocked.result()
 
-    assert cluster.run(ask_many())
+    cluster.run(ask_many())
 
 
-class _Json:
-    headers = {"content-type": "application/json"}  # noqa: RUF012 - never changed
+def test_one_large_body_too_many_is_told_to_come_again(cluster, blocked):
+    """429, and its bytes are read but not kept; the others are parsed when it is their turn."""
+
+    async def ask_many():
+        callers = [Caller() for _ in range(30)]
+        waiting = [asyncio.ensure_future(one.parse()) for one in callers]
+        _, refused = await asyncio.wait(waiting, timeout=0.05)
+        told = [one.exception() for one in waiting if one.done()]
+        blocked.set()
+        await asyncio.wait(waiting)
+        return callers, told, len(refused)
+
+    callers, told, kept = cluster.run(ask_many())
+    assert (len(told), kept) == (13, 17)  # one would be parsed now, sixteen wait
+    assert {(error.status, error.retry_after_s) for error in told} == {(429, 1)}
+    assert all(one.pieces for one in callers)
+
+
+def test_what_waits_for_a_client_that_left_is_dropped(cluster, blocked):
+    """At once: its place is another's, and its bytes are nobody's."""
+
+    async def leave():
+        callers = [Caller() for _ in range(17)]
+        waiting = [asyncio.ensure_future(one.parse()) for one in callers]
+        await asyncio.wait(waiting, timeout=0.05)
+        for caller in callers[:10]:
+            caller.gone.set()
+        await asyncio.wait(waiting[:10], timeout=5)
+        after = [asyncio.ensure_future(Caller().parse()) for _ in range(10)]
+        await asyncio.wait(after, timeout=0.05)
+        early = any(one.done() for one in (*waiting[10:], *after))
+        blocked.set()
+        parsed = await asyncio.gather(*waiting[10:], *after)
+        return [type(one.exception()) for one in waiting[:10]], early, parsed
+
+    left, early, parsed = cluster.run(leave())
+    assert left == [ClientDisconnect] * 10
+    assert not early
+    assert [value["metadata"]["name"] for value, _ in parsed] == ["c"] * 17
 
 
 @pytest.mark.parametrize("form", ["", "Table", "PartialObjectMetadataList"])
