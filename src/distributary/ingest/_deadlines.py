@@ -12,11 +12,13 @@ class Phase(enum.IntEnum):
     """What the connection waits for from the client."""
 
     IDLE = 0
-    """The first byte of a request."""
+    """The first byte of another request."""
     HEAD = 1
     """The end of a header."""
     BODY = 2
     """The end of a body."""
+    NEW = 3
+    """The first byte of all."""
 
 
 def overdue(phase: Phase, age_s: float, body_bytes: int) -> bool:
@@ -29,6 +31,8 @@ def overdue(phase: Phase, age_s: float, body_bytes: int) -> bool:
     """
     if phase is Phase.IDLE:
         return age_s >= _limits.IDLE_S
+    if phase is Phase.NEW:
+        return age_s >= _limits.FIRST_BYTE_S
     if phase is Phase.HEAD:
         return age_s >= _limits.HEAD_DEADLINE_S
     if age_s >= _limits.BODY_DEADLINE_S:

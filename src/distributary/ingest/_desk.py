@@ -52,6 +52,15 @@ class Swept(Protocol):
         """Acts on deadlines that have passed."""
         ...
 
+    @property
+    def idle_since_s(self) -> float | None:
+        """Since when it is between two requests; None: something is under way."""
+        ...
+
+    def give_way(self) -> None:
+        """Leaves, and ends now, for a connection that needs its place."""
+        ...
+
     def drain(self) -> None:
         """Ends now if nothing is under way."""
         ...
@@ -83,6 +92,7 @@ class Desk:
 
     __slots__ = (
         "_by_address",
+        "_idlest",
         "addresses",
         "answers",
         "appends",
@@ -120,6 +130,7 @@ class Desk:
         self.guard = Guard() if guard is None else guard
         self.addresses = Addresses()
         self._by_address: dict[str, int] = {}
+        self._idlest: list[tuple[float, Swept]] = []  # the longest idle last
 
     @property
     def idle(self) -> bool:
@@ -130,7 +141,7 @@ class Desk:
         """Whether *connection* from *address* (None: unknown) may stay; then it counts."""
         counters = self.counters
         per_address_max = self.settings.connections_per_address_max
-        if self.draining or len(self.connections) >= self.settings.connections_max:
+        if self.draining:
             counters.connections_refused += 1
             return False
         if address is not None:
@@ -138,11 +149,32 @@ class Desk:
             if per_address_max is not None and count >= per_address_max and not loopback(address):
                 counters.connections_refused += 1
                 return False
-            self._by_address[address] = count + 1
+        if len(self.connections) >= self.settings.connections_max and not self._make_room():
+            counters.connections_refused += 1
+            return False
+        if address is not None:
+            self._by_address[address] = self._by_address.get(address, 0) + 1
         counters.connections_total += 1
         counters.connections_open += 1
         self.connections.add(connection)
         return True
+
+    def _make_room(self) -> bool:
+        """Ends the connection that is idle for longest; False where none is.
+
+        All are looked at once for as many newcomers as there were idle ones: what became idle
+        since then is younger than those that are left of them.
+        """
+        for _ in range(2):
+            while self._idlest:
+                since_s, connection = self._idlest.pop()
+                if connection in self.connections and connection.idle_since_s == since_s:
+                    connection.give_way()
+                    return True
+            idle = [(one.idle_since_s, one) for one in self.connections]
+            self._idlest = [(since_s, one) for since_s, one in idle if since_s is not None]
+            self._idlest.sort(key=lambda found: -found[0])
+        return False
 
     def leave(self, connection: Swept, address: str | None) -> None:
         """Forgets a connection that had entered."""

@@ -54,6 +54,10 @@ BODY_RATE_GRACE_S = 5.0
 IDLE_S = 60.0
 """A connection between two requests: longer than common client pools keep theirs."""
 
+FIRST_BYTE_S = 10.0
+"""A new connection without a byte: a client connects because it has something to say, and some
+open one ahead of time; connections that never speak are how a port is filled."""
+
 REQUESTS_PER_CONNECTION_MAX = 10_000
 """Then the answer says close: lets a balancer spread clients again and bounds any leak."""
 
@@ -119,8 +123,9 @@ class IngestSettings:
     Attributes:
         body_bytes_max: Largest body of one request, after de-chunking.
         batch_events_max: Events in one batch; a larger one is a malformed request.
-        connections_max: Open connections; one more is answered 503 and closed. 2,000 keeps the
-            worst case of buffers below 256 MiB and the file table small.
+        connections_max: Open connections; for one more the one that is idle for longest is
+            closed, and where none is idle it is answered 503. 2,000 keeps the worst case of
+            buffers below 256 MiB and the file table small.
         connections_per_address_max: Open connections of one client address, loopback excepted;
             None: no such limit.
         appends_max: Events requests that wait for the log; one more is answered 503. Two

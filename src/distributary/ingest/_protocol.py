@@ -74,7 +74,7 @@ class Connection(asyncio.Protocol):
         self._linger_until_s: float | None = None
         self._linger_bytes = 0
         self._write_paused_s: float | None = None
-        self._phase = Phase.IDLE
+        self._phase = Phase.NEW
         self._since_s = 0.0  # start of the phase
         self._read_s = 0.0  # last read
         self._request_count = 0
@@ -103,6 +103,9 @@ class Connection(asyncio.Protocol):
         relay, self._relay = self._relay, None
         if relay is not None:
             relay.abort()
+        self._leave()
+
+    def _leave(self) -> None:
         if self._entered:
             self._entered = False
             self._desk.leave(self, self._address)
@@ -163,7 +166,7 @@ class Connection(asyncio.Protocol):
             return  # it is our turn, not the client's
         elif overdue(self._phase, now_s - self._since_s, self._reader.body_bytes):
             self._desk.counters.connections_cut += 1
-            if self._phase is Phase.IDLE or self._reader.skipping:
+            if self._phase in (Phase.IDLE, Phase.NEW) or self._reader.skipping:
                 self._close()  # nothing is owed: a body that is skipped was answered
             else:
                 self._refuse(
@@ -171,6 +174,19 @@ class Connection(asyncio.Protocol):
                     self._reader.body_under_way,
                     broken=True,
                 )
+
+    @property
+    def idle_since_s(self) -> float | None:
+        """Since when the client has asked for nothing; None: something is under way."""
+        under_way = self._waiting or self._relay is not None or self._relay_due is not None
+        idle = self._phase in (Phase.IDLE, Phase.NEW) and not self._reader.mid_request
+        return self._since_s if idle and not under_way and not self._sealed else None
+
+    def give_way(self) -> None:
+        """Ends an idle connection, since another needs its place."""
+        self._desk.counters.connections_cut += 1
+        self._leave()
+        self._close()
 
     def drain(self) -> None:
         """Ends the connection if it is between two requests, or relays what has no end."""

@@ -143,10 +143,14 @@ class Settings:
         _whole(1, 1000), 1000, "Most events in one batch; a larger batch is answered 400."
     )
     connections_max: int = _setting(
-        _whole(1, 100_000), 2000, "Most connections of publishers at one time."
+        _whole(1, 100_000),
+        2000,
+        "Most connections of clients at one time; for one more the longest idle one is closed.",
     )
     connections_per_address_max: int = _setting(
-        _whole(0, 100_000), 0, "Most connections from one address; 0 sets no limit."
+        _whole(0, 100_000),
+        200,
+        "Most connections from one address that is not loopback; 0 sets no limit.",
     )
     retention_bytes_max: int = _setting(
         _size(_MIB, 1024 * 1024 * _GIB),

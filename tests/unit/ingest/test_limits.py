@@ -163,9 +163,12 @@ def test_requests_of_one_connection(client, event, over):
 
 @AROUND
 def test_connections(connect, event, over):
-    """One connection above the limit is answered 503 and closed; leaving makes room."""
+    """Where all are busy one above the limit is answered 503 and closed; leaving makes room."""
     first = connect(settings=IngestSettings(connections_max=3))
-    others = [connect(desk=first.desk) for _ in range(2 + over)]
+    others = []
+    for _ in range(2 + over):
+        [first, *others][-1].send(b"POST")
+        others.append(connect(desk=first.desk))
     refused = [other for other in [first, *others] if other.ended]
     assert len(refused) == max(over, 0)
     for other in refused:
@@ -173,6 +176,42 @@ def test_connections(connect, event, over):
     first.connection.connection_lost(None)
     assert connect(desk=first.desk).statuses(event())
     assert first.desk.counters.connections_refused == max(over, 0)
+
+
+def test_the_connection_that_is_idle_for_longest_makes_room(connect, event):
+    """Never one that has something under way; and each newcomer gets its answer."""
+    busy = connect(settings=IngestSettings(connections_max=6))
+    busy.send(event(b"x" * 100)[:-1])
+    waiting = connect(desk=busy.desk, clock=busy.clock, appends=busy.appends)
+    busy.appends.held = True
+    waiting.send(event())
+    busy.appends.held = False
+    idle = []
+    for number in range(4):
+        busy.clock.now_s += 1
+        idle.append(connect(desk=busy.desk, clock=busy.clock, appends=busy.appends))
+        if number % 2:
+            assert idle[-1].statuses(event()) == [202]
+    busy.clock.now_s += 1
+    assert idle[0].statuses(event()) == [202]  # it was the oldest; now it is the youngest
+    for expected in (1, 2, 3, 0):
+        newcomer = connect(desk=busy.desk, clock=busy.clock, appends=busy.appends)
+        assert newcomer.statuses(event()[:-1]) == []
+        assert [number for number, one in enumerate(idle) if one.ended].count(expected) == 1
+        assert len(busy.desk.connections) == 6
+    assert connect(desk=busy.desk, clock=busy.clock).ended  # nobody is idle any more
+    assert busy.statuses(b"x") == [202]
+    busy.appends.settle()
+    assert [answer.status for answer in waiting.answers()] == [202]
+    assert busy.desk.counters.connections_cut == 4
+
+
+@AROUND
+def test_a_connection_that_says_nothing(client, over):
+    """Ten seconds for the first byte of all; between two requests a client has a minute."""
+    client.wait(_limits.FIRST_BYTE_S + over)
+    assert client.transport.closed is (over >= 0)
+    assert client.desk.counters.connections_cut == (over >= 0)
 
 
 @AROUND

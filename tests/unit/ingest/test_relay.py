@@ -318,7 +318,8 @@ def test_bodies_that_are_passed_on_are_bounded_together(client, control, connect
     assert client.statuses(POST + b"x" * 1000) == [503]
 
 
-def test_requests_that_became_whole_at_one_time_are_not_too_many(client, control, connect):
+@pytest.mark.usefixtures("control")
+def test_requests_that_became_whole_at_one_time_are_not_too_many(client, connect):
     """Their heads came while there was room: it is looked at once more."""
     many = _limits.RELAYS_MAX + 3
     clients = [connect(desk=client.desk, clock=client.clock) for _ in range(many)]
