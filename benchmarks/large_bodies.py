@@ -19,7 +19,7 @@ SPREAD_S = 20.0
 SETTLE_S = 60.0
 BODY_BYTES = 2_000_000
 PATH = "/apis/eventing.knative.dev/v1/namespaces/default/triggers"
-PROPOSAL = b'{"sink": "http://127.0.0.1:1/", "protocol": "HTTP"}'
+PROPOSAL = b'{"sink": "http://127.0.0.1:1/", "protocol": "HTTP", "source": "/nobody"}'
 LOOK_S = 0.05
 BEFORE_S = 5.0
 

@@ -4,7 +4,9 @@ import html
 import json
 from typing import Any, Final
 
-CONTENT_SECURITY_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
+CONTENT_SECURITY_POLICY: Final = (
+    "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+)
 
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:56rem;margin:2rem auto;padding:0 1rem}"

@@ -56,6 +56,7 @@ def _answer(found: Problem, headers: Mapping[str, str]) -> Response:
     answer = Response(found.encode(), found.status, media_type=PROBLEM_TYPE)
     if found.retry_after_s is not None:
         answer.headers["retry-after"] = str(found.retry_after_s)
+    answer.headers["cache-control"] = "no-store"
     answer.headers.update(headers)
     return answer
 

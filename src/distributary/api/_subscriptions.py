@@ -34,7 +34,9 @@ class SubscriptionPaths:
     def _answering(self, operation: Operation) -> Handler:
         async def answer(request: Request) -> Response:
             call = _HttpCall(request)
-            return _render(await self._operations.answer(operation, call), call)
+            rendered = _render(await self._operations.answer(operation, call), call)
+            rendered.headers["cache-control"] = "no-store"  # they may hold keys of sinks
+            return rendered
 
         return answer
 

@@ -33,6 +33,7 @@ from distributary.app._ends import EXIT_CANNOT_RUN, EXIT_DISK_FULL
 from distributary.app._health import Health
 from distributary.app._knative import Knative
 from distributary.app._logging import Lines, configure
+from distributary.app._memory import give_back, map_large_blocks
 from distributary.app._open import check_open, keep_warning
 from distributary.app._probe import Probe, listen_for_health
 from distributary.app._renewal import Renewal
@@ -149,6 +150,7 @@ class Server:
         configure(self._settings.log_level, role="serve")
         structlog.configure(logger_factory=_LineLoggers(self._lines))
         sys.setswitchinterval(SWITCH_S)
+        map_large_blocks()
         gc.set_threshold(*COLLECT_AFTER)
         loop = self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -212,14 +214,18 @@ class Server:
     async def _run_until_asked(self, running: Running, health: Health) -> None:
         serving = asyncio.create_task(running.api.serve())
         beating = asyncio.create_task(beat(health))
-        warning = asyncio.create_task(keep_warning(self.address[0], self._log))
+        aside = [
+            asyncio.create_task(keep_warning(self.address[0], self._log)),
+            asyncio.create_task(give_back()),
+        ]
         starting = asyncio.create_task(self._start(running, health))
         stopped = asyncio.create_task(self._stopping.wait())
         await asyncio.wait({starting, stopped}, return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             starting.result()
         await stopped
-        warning.cancel()
+        for task in aside:
+            task.cancel()
         starting.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await starting

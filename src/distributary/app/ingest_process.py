@@ -20,6 +20,7 @@ from distributary.app._addresses import Addresses
 from distributary.app._children import end_with_parent
 from distributary.app._ends import starting
 from distributary.app._logging import configure
+from distributary.app._memory import give_back, map_large_blocks
 from distributary.app._retention import Retention, RetentionLimits
 from distributary.app._route_wire import RouteAppendServer
 from distributary.clock import SystemClock
@@ -215,6 +216,7 @@ class IngestProcess:
         self._addresses.tell(self._server.learn)
         looking = loop.create_task(self._look())
         following = loop.create_task(self._follow_addresses())
+        giving_back = loop.create_task(give_back())
         limits = RetentionLimits(
             start.retention_bytes_max // start.partitions, start.retention_age_max_s
         )
@@ -232,6 +234,7 @@ class IngestProcess:
         await self._server.close(start.drain_s)
         looking.cancel()
         following.cancel()
+        giving_back.cancel()
         routes.close()
         self._addresses.close()
         await self._close_log()
@@ -351,6 +354,7 @@ def main(arguments: list[str]) -> int:
     start = msgspec.json.decode(arguments[0], type=IngestStart)
     configure(start.log_level, role="ingest")
     sys.setswitchinterval(SWITCH_S)
+    map_large_blocks()
     return starting(lambda: uvloop.run(_run(start)), EXIT_LOG_DEAD)
 
 

@@ -19,6 +19,9 @@ _RETRY_AFTER = b"retry-after: %d\r\n" % _limits.RETRY_AFTER_S
 # We grant every origin and any rate: what may publish is for authentication to say, and too
 # much is answered 503 with Retry-After (CloudEvents http-webhook 4.2).
 _PERMISSION = b"webhook-allowed-origin: *\r\nwebhook-allowed-rate: *\r\n"
+BROWSER_FIELDS = b"x-content-type-options: nosniff\r\ncross-origin-resource-policy: same-origin\r\n"
+"""With every answer that has a body: a page of another origin gets nothing of it, however it
+embeds it, and nothing is taken for what it does not say it is (Fetch; WHATWG MIME Sniffing)."""
 _encode = msgspec.json.encode
 _STATUS_REASONS = {
     400: "BadRequest",
@@ -141,7 +144,7 @@ class Answers:
         return self.build(
             status_line(entry.status),
             _CONNECTION[persistence],
-            fields,
+            fields + BROWSER_FIELDS,
             b"" if without_body else body,
         )
 

@@ -10,7 +10,7 @@ from typing import Protocol, cast
 
 import httptools
 
-from distributary.ingest._answers import Persistence, connection_field
+from distributary.ingest._answers import BROWSER_FIELDS, Persistence, connection_field
 from distributary.ingest._desk import Desk
 from distributary.ingest._limits import (
     HEALTH_DEADLINE_S,
@@ -235,8 +235,9 @@ class Relay(asyncio.Protocol):
         left_out = _HOP_BY_HOP | named
         lines = [b"%s: %s\r\n" % field for field in self._fields if field[0] not in left_out]
         line = b"HTTP/1.1 %d %s\r\n" % (status, self._phrase)
+        connection = connection_field(self._persistence)
         self._downstream.write(
-            b"".join((line, *lines, framing, connection_field(self._persistence), b"\r\n"))
+            b"".join((line, *lines, BROWSER_FIELDS, framing, connection, b"\r\n"))
         )
         self._complete = without_body
 

@@ -30,6 +30,15 @@ def test_a_created_subscription_reads_as_it_was_answered(api, good):
     assert read.headers["etag"] == created.headers["etag"]
 
 
+def test_no_cache_keeps_a_subscription(api, good):
+    """Headers of a sink may be keys; neither what is read nor what is refused is kept."""
+    made = api.send("POST", "/subscriptions", good())
+    for method, path in (("GET", "/subscriptions"), ("GET", made.headers["location"])):
+        assert api.request(method, path).headers["cache-control"] == "no-store"
+    assert made.headers["cache-control"] == "no-store"
+    assert api.request("GET", "/subscriptions/no").headers["cache-control"] == "no-store"
+
+
 def test_put_creates_with_201_and_replaces_with_200(api):
     """Upsert."""
     created, replaced = api.put("mine"), api.put("mine", types=["x"])

@@ -199,6 +199,7 @@ def test_the_documents_page_needs_nothing_from_elsewhere(api):
     answer = api.request("GET", "/docs")
     assert answer.headers["content-type"].startswith("text/html")
     assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
     assert b"<script" not in answer.body
     assert b"src=" not in answer.body
     assert b"POST /subscriptions" in answer.body

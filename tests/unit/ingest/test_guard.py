@@ -207,3 +207,10 @@ def test_clients_of_the_kubernetes_api_read_a_status(guarded, path, fields, expe
     status = msgspec.json.decode(answer.body)
     assert (status["kind"], status["code"], status["reason"]) == ("Status", code, reason)
     assert status["details"]["causes"][0]["reason"] == cause
+
+
+def test_what_we_refuse_is_nothing_for_other_pages(guarded):
+    """Whatever element of theirs asks for it."""
+    (answer,) = guarded.send(b"GET /nothing HTTP/1.1\r\nhost: localhost\r\n\r\n")
+    assert answer.fields[b"x-content-type-options"] == b"nosniff"
+    assert answer.fields[b"cross-origin-resource-policy"] == b"same-origin"

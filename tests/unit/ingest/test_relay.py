@@ -4,6 +4,10 @@ import pytest
 
 from distributary.ingest import _limits
 
+FOR_BROWSERS = {
+    b"x-content-type-options": b"nosniff",
+    b"cross-origin-resource-policy": b"same-origin",
+}
 GET = b"GET /subscriptions?limit=2 HTTP/1.1\r\nhost: localhost\r\n"
 
 
@@ -75,7 +79,7 @@ def test_an_answer_with_a_length_is_passed_on(client, control):
     )
     (answer,) = client.answers()
     assert (answer.status, answer.body) == (201, b"abc")
-    assert answer.fields == {b"server": b"x", b"content-length": b"3"}
+    assert answer.fields == {b"server": b"x", b"content-length": b"3", **FOR_BROWSERS}
     assert control.upstreams[0].closed
     assert client.statuses(b"OPTIONS /events HTTP/1.1\r\nhost: localhost\r\n\r\n") == [200]
     assert client.desk.counters.relays_in_flight == 0
@@ -103,7 +107,9 @@ def test_an_http_1_0_client_gets_it_until_close(client, control):
     """HTTP/1.0 knows no chunks: the end of the connection is the end of the body."""
     client.send(b"GET /x HTTP/1.0\r\nconnection: keep-alive\r\n\r\n")
     control.answer(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n")
-    assert bytes(client.transport.written) == b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nabc"
+    written = bytes(client.transport.written)
+    assert written.endswith(b"\r\nconnection: close\r\n\r\nabc")
+    assert b"transfer-encoding" not in written
     assert client.transport.closed
 
 
@@ -114,9 +120,8 @@ def test_answers_without_a_body_end_with_their_header(client, control, method, l
     """HEAD, 204 and 304 have no body whatever their fields say."""
     client.send(method + b" /x HTTP/1.1\r\nhost: localhost\r\n\r\n")
     control.answer(b"HTTP/1.1 " + line + b"\r\ncontent-length: 30\r\n\r\n")
-    assert bytes(client.transport.written) == (
-        b"HTTP/1.1 " + line + b"\r\ncontent-length: 30\r\n\r\n"
-    )
+    (answer,) = client.answers(head=True)
+    assert answer.fields == {b"content-length": b"30", **FOR_BROWSERS}
     client.transport.written.clear()
     assert client.statuses(b"OPTIONS /events HTTP/1.1\r\nhost: localhost\r\n\r\n") == [200]
 
@@ -127,7 +132,7 @@ def test_interim_answers_are_left_out(client, control):
     control.answer(b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\n")
     control.answer(b"content-length: 0\r\n\r\n")
     (answer,) = client.answers()
-    assert (answer.status, answer.fields) == (200, {b"content-length": b"0"})
+    assert (answer.status, answer.fields) == (200, {b"content-length": b"0", **FOR_BROWSERS})
 
 
 def test_a_control_process_that_is_down_is_503(client, control, event):

@@ -14,15 +14,24 @@ from distributary.api.amqp._conversation import (
     REQUEST_LINKS_MAX,
 )
 from distributary.api.amqp._messages import ANSWER_BYTES_MAX, DISCOVER
-from distributary.api.amqp._server import CONNECTIONS_MAX, GOODBYE_S_MAX, OPEN_S_MAX, AmqpServer
+from distributary.api.amqp._server import (
+    CONNECTIONS_MAX,
+    CONNECTIONS_PER_ADDRESS_MAX,
+    GOODBYE_S_MAX,
+    IDLE_S_MAX,
+    OPEN_S_MAX,
+    AmqpServer,
+)
 
 __all__ = [
     "ADDRESS",
     "ANSWER_BYTES_MAX",
     "ANSWER_LINKS_MAX",
     "CONNECTIONS_MAX",
+    "CONNECTIONS_PER_ADDRESS_MAX",
     "DISCOVER",
     "GOODBYE_S_MAX",
+    "IDLE_S_MAX",
     "OPEN_S_MAX",
     "REQUEST_BYTES_MAX",
     "REQUEST_CREDIT",

@@ -64,15 +64,26 @@ class Conversation:
     Args:
         operations: Have requests answered.
         over: Called once, when the connection has ended and nothing is under way any more.
+        now_s: The clock.
+
+    Attributes:
+        asked_s: When it last had a request, or was answered one.
     """
 
-    def __init__(self, operations: Operations, over: Callable[["Conversation"], None]) -> None:
+    def __init__(
+        self,
+        operations: Operations,
+        over: Callable[["Conversation"], None],
+        now_s: Callable[[], float],
+    ) -> None:
         self.engine = Engine(self, server=True, message_bytes_max=REQUEST_BYTES_MAX)
         self._operations = operations
         self._over = over
         self._request_links: set[Link] = set()
         self._answer_links: dict[str, Link] = {}
         self._made_addresses = 0
+        self._now_s = now_s
+        self.asked_s = now_s()
         self._waiting: deque[Incoming] = deque()
         self._work: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
@@ -82,6 +93,14 @@ class Conversation:
         """By now the client must have opened the connection; otherwise it is cut."""
         if not self._opened and not self._ended:
             self.engine.abort()
+
+    def end_idle(self) -> None:
+        """Close a connection that asked for nothing; cut it where it does not close, or hangs."""
+        if self._stopping:
+            self.engine.abort()
+        else:
+            self._stopping = True
+            self.engine.close("amqp:connection:forced", "nothing was asked for a long time")
 
     def stop(self) -> None:
         """Say goodbye when the request under way is answered; begin no other."""
@@ -121,6 +140,7 @@ class Conversation:
         """See ``amqp.Handler``."""
         if self._stopping:
             return
+        self.asked_s = self._now_s()
         if len(self._waiting) >= WAITING_MAX:
             self.engine.abort()
             return
@@ -195,6 +215,7 @@ class Conversation:
 
     def _end_work(self, work: asyncio.Task[None]) -> None:
         self._work = None
+        self.asked_s = self._now_s()
         error = None if work.cancelled() else work.exception()
         if error is not None:  # a bug of ours: this connection cannot go on, the others can
             _log.error("amqp-connection-failed", exc_info=error)

@@ -85,6 +85,9 @@ class KubernetesApi:
             answer = await self._answer(request, target)
         except (DistributaryError, ClientDisconnect) as error:
             answer = status_answer(as_status(error), target)
+            # The places that it came through hold the object, and one of them holds it: a circle
+            # that would keep megabytes until somebody looks for circles.
+            error.__traceback__ = None
         # The answer to a bug must be a Status too: clients of this API read nothing else.
         except Exception as error:  # noqa: BLE001 - see above
             log_bug(request, error)

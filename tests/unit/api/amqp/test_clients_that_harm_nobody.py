@@ -378,3 +378,59 @@ def test_a_server_that_stops_says_so(served, good):
         assert (ended.cause, ended.condition) == ("peer", "amqp:connection:forced")
 
     served.run(stop)
+
+
+def join_from(served, address: str | None) -> AmqpClient:
+    """A client that connects from *address*."""
+    client = AmqpClient()
+    join(client.engine, served.server.meet(address))
+    return client
+
+
+def test_one_address_does_not_take_all_connections(served, quiet):
+    """Others get in, and those on this machine share one address by nature."""
+
+    async def crowd() -> None:
+        own = [join_from(served, "::ffff:127.0.0.1") for _ in range(25)]
+        many = [join_from(served, "192.0.2.1") for _ in range(20)]
+        for client in (own[-1], many[-1], join_from(served, "192.0.2.2")):
+            assert (await client.ask("Discover")).status == "ok"
+        refused = join_from(served, "192.0.2.1")
+        assert (await refused.ended).cause in ("lost", "protocol")
+        many[0].engine.abort()
+        await quiet()
+        assert (await join_from(served, "192.0.2.1").ask("Discover")).status == "ok"
+
+    served.run(crowd)
+
+
+def test_a_connection_that_asks_for_nothing_is_closed(served, quiet, monkeypatch):
+    """After ten minutes, whatever heartbeats it sends; one that asks is left alone."""
+
+    async def wait() -> None:
+        looks = []
+        loop = asyncio.get_running_loop()
+        original = loop.call_later
+
+        def call_later(delay_s, callback, *arguments):
+            looks.append((delay_s, callback))
+            return original(delay_s, callback, *arguments)
+
+        monkeypatch.setattr(loop, "call_later", call_later)
+        client = served.connect()
+        assert (await client.ask("Discover")).status == "ok"
+        look = next(callback for delay_s, callback in looks if delay_s == OPEN_S_MAX)
+        looks.clear()
+        look()
+        assert (await client.ask("Discover")).status == "ok"
+        again = [callback for delay_s, callback in looks if 590 < delay_s <= 600]
+        assert len(again) == 1
+        passed = loop.time() + 600
+        with monkeypatch.context() as later:
+            later.setattr(loop, "time", lambda: passed)
+            again[0]()
+        assert "nothing was asked" in (await client.ended).text
+        await quiet()
+        assert not served.server._conversations
+
+    served.run(wait)
