@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from distributary.resource.knative import KINDS
+from distributary.resource.knative import DEFINITION, KINDS
 from distributary.testing.running_server import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -188,14 +188,37 @@ def test_explain_knows_every_field(kubectl):
     assert "does not exist" in kubectl.refused("explain", "trigger.spec.filtr")
 
 
+def test_the_definitions_of_the_kinds_are_there(kubectl):
+    """Scripts look for them, and wait until they are established, before they apply anything."""
+    listed = kubectl("get", "crd", "-o", "name").split()
+    assert [name.partition("/")[2] for name in listed] == [
+        "brokers.eventing.knative.dev",
+        "channels.messaging.knative.dev",
+        "subscriptions.messaging.knative.dev",
+        "triggers.eventing.knative.dev",
+    ]
+    kubectl("wait", "--for=condition=established", "crd/triggers.eventing.knative.dev")
+    assert "CREATED AT" in kubectl("get", "crd")
+
+
+def test_the_class_of_a_broker_is_in_the_wide_table(kubectl):
+    """As in Knative's own."""
+    assert "CLASS" not in kubectl("get", "brokers", "-n", "default")
+    heads, row = kubectl("get", "broker", "default", "-n", "default", "-o", "wide").splitlines()
+    assert (heads.split()[-1], row.split()[-1]) == ("CLASS", "Distributary")
+
+
 def test_discovery_names_kinds_groups_and_versions(kubectl):
     """What completion and every other command begin with."""
     lines = [line.split() for line in kubectl("api-resources", "--no-headers").splitlines()]
     assert {(line[0], line[-1], line[-2]) for line in lines} == {
-        (kind.plural, kind.kind, str(kind.namespaced).lower()) for kind in KINDS
+        (kind.plural, kind.kind, str(kind.namespaced).lower()) for kind in (*KINDS, DEFINITION)
     }
     assert kubectl("api-versions").split() == [
-        *("eventing.knative.dev/v1", "messaging.knative.dev/v1", "v1")
+        "apiextensions.k8s.io/v1",
+        "eventing.knative.dev/v1",
+        "messaging.knative.dev/v1",
+        "v1",
     ]
     assert "distributary" in json.dumps(
         json.loads(kubectl("version", "-o", "json"))["serverVersion"]

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from distributary.api.kubernetes import _openapi as openapi
 from distributary.api.kubernetes._answers import Document, json_answer
+from distributary.api.kubernetes._definitions import find_definitions
 from distributary.api.kubernetes._negotiation import JSON, read_accept
 from distributary.resource import knative
 from distributary.resource.kubernetes import (
@@ -25,20 +26,13 @@ _DISCOVERY_GROUP: Final = "apidiscovery.k8s.io"
 _DISCOVERY_KIND: Final = "APIGroupDiscoveryList"
 _DISCOVERY_VERSIONS: Final = ("v2", "v2beta1")
 
-_DEFINITIONS_PATH: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_NO_DEFINITIONS: Final[Object] = {
-    "kind": "CustomResourceDefinitionList",
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "metadata": {"resourceVersion": "0"},
-    "items": [],
-}
-"""kubectl looks here for a kind that OpenAPI does not know, before it says that there is none."""
+_SERVED: Final = (*knative.KINDS, knative.DEFINITION)
 
 
 def find_document(path: str) -> Document | None:
     """What answers a GET of *path*; None: it is not a document of ours."""
     path = path.removesuffix("/")
-    found = _fixed().get(path)
+    found = _fixed().get(path) or find_definitions(path)
     if found is None and path.startswith(_OPENAPI_V3):
         return openapi.find_v3(path.removeprefix(_OPENAPI_V3).removeprefix("/"))
     return found
@@ -47,11 +41,8 @@ def find_document(path: str) -> Document | None:
 @functools.cache
 def _fixed() -> dict[str, Document]:
     """Path -> what answers it, for all documents whose paths are known beforehand."""
-    kinds = knative.KINDS
-    documents: dict[str, Object | None] = {
-        "/version": version(),
-        _DEFINITIONS_PATH: _NO_DEFINITIONS,
-    }
+    kinds = _SERVED
+    documents: dict[str, Object | None] = {"/version": version()}
     for kind in kinds:
         place = f"/apis/{kind.group}" if kind.group else "/api"
         documents[f"{place}/{kind.version}"] = resource_list(kind.group, kind.version, kinds)
@@ -83,7 +74,7 @@ def _discovered(request: Request, plain: Object, *, core: bool) -> Response:
             and parameters["as"] == _DISCOVERY_KIND
             and wanted in _DISCOVERY_VERSIONS
         ):
-            answer = json_answer(aggregated(knative.KINDS, core=core, version=wanted))
+            answer = json_answer(aggregated(_SERVED, core=core, version=wanted))
             shown = f"{JSON};g={_DISCOVERY_GROUP};v={wanted};as={_DISCOVERY_KIND}"
             answer.headers["content-type"] = shown
             return answer

@@ -60,7 +60,8 @@ def plan_addressed(view: View, stored: Stored) -> Addressed:
     members: Object = {}
     if view.announced(stored):
         findings[conditions.ADDRESSABLE] = HOLDS
-        members["address"] = {"url": view.site.url(stored.key)}
+        url = view.site.url(stored.key)
+        members["address"] = {"name": url.partition(":")[0], "url": url}
     else:
         message = "the address is not known to the receiver of events yet"
         findings[conditions.ADDRESSABLE] = Finding("Unknown", "NotAnnounced", message)

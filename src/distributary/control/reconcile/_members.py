@@ -17,8 +17,8 @@ def destination_members(prefix: str, resolution: Resolution | None) -> Object:
         return {f"{prefix}Uri": ""}
     endpoint = resolution.endpoint
     members: Object = {f"{prefix}Uri": endpoint.uri}
-    if endpoint.ca_certs is not None:
-        members[f"{prefix}CACerts"] = endpoint.ca_certs
+    if resolution.ca_certs is not None:
+        members[f"{prefix}CACerts"] = resolution.ca_certs
     if resolution.audience is not None:
         members[f"{prefix}Audience"] = resolution.audience
     return members

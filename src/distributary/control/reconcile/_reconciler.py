@@ -28,6 +28,8 @@ from distributary.control.reconcile._failures import (
 )
 from distributary.control.reconcile._ports import Ingress, Objects, Routes
 from distributary.control.reconcile._site import Site
+from distributary.control.reconcile._status import condition_of
+from distributary.control.reconcile._trust import BUNDLES, concerns
 from distributary.control.reconcile._turn import Turn
 from distributary.control.reconcile._work import Work
 from distributary.errors import DistributaryError
@@ -136,6 +138,8 @@ class Reconciler:
                 self._work.add(stored.key)
             else:
                 self._note(stored)
+        if concerns(stored.key):
+            self._work.add_all(self._turn.dependents.of(BUNDLES))
         if change.type != "MODIFIED" or before is None or _told_to_others(before, stored):
             self._work.add_all(self._turn.dependents.of(stored.key))
 
@@ -224,9 +228,10 @@ def _told_to_others(before: Stored, after: Stored) -> bool:
     return _read_by_others(before.content) != _read_by_others(after.content)
 
 
-def _read_by_others(content: Object) -> tuple[object, object, object]:
+def _read_by_others(content: Object) -> tuple[object, ...]:
     metadata = content["metadata"]
     spec = content.get("spec")
     if isinstance(spec, dict) and "subscribers" in spec:  # a Channel's, written by ourselves
         spec = {name: value for name, value in spec.items() if name != "subscribers"}
-    return metadata["uid"], metadata.get("annotations"), spec
+    ready = condition_of(content, conditions.READY).get("status")
+    return metadata["uid"], metadata.get("annotations"), spec, ready

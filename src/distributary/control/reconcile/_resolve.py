@@ -15,9 +15,11 @@ from urllib.parse import urljoin, urlsplit
 from distributary.control._route_settings import RouteEndpoint
 from distributary.control.objects import Stored
 from distributary.control.reconcile._site import Site
+from distributary.control.reconcile._trust import BUNDLES
 from distributary.resource.knative import (
     BROKER,
     CHANNEL,
+    CHANNEL_KINDS,
     KINDS,
     SERVICE,
     SERVICE_ADDRESS,
@@ -26,9 +28,11 @@ from distributary.resource.knative import (
 )
 from distributary.resource.kubernetes import Key, Kind, Object
 
-_HTTP_PORT: Final = 80
+_PORTS: Final = {"http": 80, "https": 443}
 
-_KINDS: Final = {(kind.api_version, kind.kind): kind for kind in KINDS}
+_KINDS: Final = {(kind.api_version, kind.kind): kind for kind in KINDS} | {
+    (CHANNEL.api_version, name): CHANNEL for name in CHANNEL_KINDS
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +42,12 @@ class Resolved:
     Attributes:
         endpoint: Where.
         audience: OIDC audience; carried, not used.
+        ca_certs: PEM of what the destination itself names, as its status shows it.
     """
 
     endpoint: RouteEndpoint
     audience: str | None = None
+    ca_certs: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,7 @@ class View:
         find: The object of this name; None: there is none.
         announced: The ingest knows the Broker or Channel with this uid.
         site: This server.
+        trusted: PEM of certificates that every destination with https is trusted by as well.
 
     Attributes:
         asked: Every object that was asked for.
@@ -89,7 +96,9 @@ class View:
         find: Callable[[Key], Stored | None],
         announced: Callable[[str], bool],
         site: Site,
+        trusted: Callable[[], str] = str,
     ) -> None:
+        self._trusted = trusted
         self._find = find
         self._announced = announced
         self.site = site
@@ -110,7 +119,8 @@ class View:
 
         An address never depends on another reference, so this cannot run in circles.
         """
-        base = _Base("") if destination.ref is None else self._follow(destination.ref)
+        scheme = "http" if destination.ca_certs is None else "https"
+        base = _Base("") if destination.ref is None else self._follow(destination.ref, scheme)
         if isinstance(base, Unresolved):
             return base
         try:
@@ -120,7 +130,7 @@ class View:
             endpoint = _NOT_ABSOLUTE
         if isinstance(endpoint, Unresolved):
             return endpoint
-        return Resolved(endpoint, destination.audience)
+        return Resolved(endpoint, destination.audience, destination.ca_certs)
 
     def _endpoint(self, uri: str, base: _Base, ca_certs: str | None) -> RouteEndpoint | Unresolved:
         parts = urlsplit(uri)
@@ -133,9 +143,13 @@ class View:
         refusal = self.site.sinks.refusal(_host(dial) if dial else parts.hostname)
         if refusal is not None:
             return Unresolved("BlockedAddress", refusal)
+        if parts.scheme == "https":
+            self.asked.add(BUNDLES)
+            ca_certs = "\n".join(filter(None, (ca_certs, self._trusted()))) or None
         return RouteEndpoint(uri, dial=dial, ca_certs=ca_certs)
 
-    def _follow(self, ref: KReference) -> _Base | Unresolved:
+    def named(self, ref: KReference) -> Stored | Unresolved:
+        """The object that *ref* names."""
         kind = _KINDS.get((ref.api_version, ref.kind))
         if kind is None:
             message = f'there is no kind "{ref.kind}" in "{ref.api_version}" here'
@@ -143,8 +157,15 @@ class View:
         stored = self.find(Key(kind.resource, ref.namespace if kind.namespaced else "", ref.name))
         if stored is None:
             return Unresolved("NotFound", not_found(kind, ref.namespace, ref.name))
+        return stored
+
+    def _follow(self, ref: KReference, scheme: str) -> _Base | Unresolved:
+        stored = self.named(ref)
+        if isinstance(stored, Unresolved):
+            return stored
+        kind = _KINDS[ref.api_version, ref.kind]
         if kind is SERVICE:
-            return _service(stored)
+            return _service(stored, scheme)
         if kind not in (BROKER, CHANNEL):
             return Unresolved("NotAddressable", f"a {kind.kind} has no address to send events to")
         if not self.announced(stored):
@@ -158,12 +179,13 @@ def not_found(kind: Kind, namespace: str, name: str) -> str:
     return f'{kind.resource} "{name}" not found in the namespace "{namespace}"'
 
 
-def _service(stored: Stored) -> _Base:
+def _service(stored: Stored, scheme: str) -> _Base:
+    """A Service with certificates is spoken to by TLS, as Knative does (and decision 25)."""
     name, namespace = stored.key.name, stored.key.namespace
-    return _Base(f"http://{name}.{namespace}.svc/", _service_dial(stored.content))
+    return _Base(f"{scheme}://{name}.{namespace}.svc/", _service_dial(stored.content, scheme))
 
 
-def _service_dial(service: Object) -> str | None:
+def _service_dial(service: Object, scheme: str) -> str | None:
     """What to connect to instead of the cluster's name; None: that name.
 
     The annotation goes first: whoever wrote it meant this server.
@@ -175,7 +197,7 @@ def _service_dial(service: Object) -> str | None:
     external = spec.get("externalName")
     if not external:
         return None
-    ports = spec.get("ports") or [{"port": _HTTP_PORT}]
+    ports = spec.get("ports") or [{"port": _PORTS[scheme]}]
     return f"{external}:{ports[0]['port']}"
 
 

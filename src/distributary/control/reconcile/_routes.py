@@ -34,6 +34,7 @@ from distributary.control.reconcile._resolve import (
     View,
     not_found,
 )
+from distributary.control.reconcile._status import condition_of
 from distributary.policy import (
     BACKOFF_DELAY_S_DEFAULT,
     BACKOFF_S_MAX_DEFAULT,
@@ -47,6 +48,7 @@ from distributary.resource.knative import (
     TRIGGER,
     Delivery,
     conditions,
+    dependency_of,
     subscription_spec,
     trigger_spec,
 )
@@ -133,6 +135,7 @@ def plan_trigger(view: View, stored: Stored, before: StandingRoute | None) -> Ro
         ),
         {
             conditions.BROKER_READY: _source_finding(BROKER, broker_key, broker),
+            conditions.DEPENDENCY_READY: _dependency(view, stored.content),
             conditions.SUBSCRIBER_RESOLVED: resolution_finding(sink, "the subscriber"),
             conditions.DEAD_LETTER_SINK_RESOLVED: dead_letter_finding(dead),
         },
@@ -205,6 +208,27 @@ def _source_finding(kind: Kind, key: Key, source: Addressed | None) -> Finding:
         return HOLDS
     message = f'the {kind.kind} "{key.name}" is not ready: {ready.message}'
     return Finding(ready.status, f"{kind.kind}NotReady", message)
+
+
+def _dependency(view: View, trigger: Object) -> Finding:
+    """Whether what the Trigger's annotation names is Ready; its events are delivered all the same.
+
+    Source:
+        knative/eventing 1.22, ``pkg/reconciler/broker/trigger``: ``knative.dev/dependency``.
+    """
+    ref = dependency_of(trigger)
+    if ref is None:
+        return HOLDS
+    found = view.named(ref)
+    if isinstance(found, Unresolved):
+        return Finding("False", "DependencyDoesNotExist", f"the dependency: {found.message}")
+    what = f'the dependency {ref.kind} "{ref.name}"'
+    ready = condition_of(found.content, conditions.READY)
+    if ready.get("status") == "True":
+        return HOLDS
+    if ready.get("status") == "False":
+        return Finding("False", "DependencyNotReady", f"{what} is not ready")
+    return Finding("Unknown", "DependencyUnknown", f"{what} does not say whether it is ready")
 
 
 def _dead_letter(view: View, own: Delivery | None, source: Addressed | None) -> Resolution | None:

@@ -37,6 +37,13 @@ def with_status(
     return content if status == before else {**content, "status": status}
 
 
+def condition_of(content: Object, type_: str) -> Object:
+    """The condition *type_* of an object's status; an empty one where it has none."""
+    status = content.get("status")
+    found = _sound(status.get("conditions")) if isinstance(status, dict) else []
+    return next((each for each in found if each["type"] == type_), {})
+
+
 def _sound(conditions: object) -> list[Object]:
     """Those that can be read: clients may write a status too."""
     if not isinstance(conditions, list):

@@ -58,7 +58,7 @@ def entry_of(content: Object, plan: RoutePlan, delivery: Object | None, stands: 
     """
     uid, generation = content["metadata"]["uid"], content["metadata"].get("generation", 1)
     physical = plan.members["physicalSubscription"]
-    spec: Object = {"uid": uid, "generation": generation}
+    spec: Object = {"name": content["metadata"]["name"], "uid": uid, "generation": generation}
     spec |= {name: uri for name, uri in physical.items() if not name.startswith("deadLetterSink")}
     if delivery is not None:
         spec["delivery"] = _delivery(delivery, physical)

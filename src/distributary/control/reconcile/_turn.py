@@ -22,9 +22,17 @@ from distributary.control.reconcile._routes import WAITING, RoutePlan, plan_rout
 from distributary.control.reconcile._site import Site
 from distributary.control.reconcile._status import with_status
 from distributary.control.reconcile._subscribers import Subscribers, entry_of, with_lists
+from distributary.control.reconcile._trust import BUNDLES, bundles_of
 from distributary.control.reconcile._work import Work
 from distributary.errors import DistributaryError, ResourceError
-from distributary.resource.knative import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER, conditions
+from distributary.resource.knative import (
+    BROKER,
+    CHANNEL,
+    CONFIG_MAP,
+    SUBSCRIPTION,
+    TRIGGER,
+    conditions,
+)
 from distributary.resource.kubernetes import Key, Object, StatusError
 
 PLANS_AT_ONCE: Final = 64
@@ -256,7 +264,7 @@ class Turn:
 
     def _look(self, plan: Callable[[View, Stored], _T], stored: Stored) -> _T | None:
         """What *plan* finds out; None: it failed, which is reported."""
-        view = View(self._objects.get, self.addresses.knows, self._site)
+        view = View(self._objects.get, self.addresses.knows, self._site, self._trusted)
         try:
             return plan(view, stored)
         # A stored object that cannot be read (damage, or rules that became stricter) must not keep
@@ -267,6 +275,9 @@ class Turn:
             return None
         finally:
             self.dependents.note(stored.key, view.asked)
+
+    def _trusted(self) -> str:
+        return bundles_of(self._objects.list(CONFIG_MAP, BUNDLES.namespace)[0])
 
     async def _bring_about(self, planned: list[_Planned]) -> set[Key]:
         """Routes first; what is said of them after they stand."""

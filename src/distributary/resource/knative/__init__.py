@@ -6,15 +6,18 @@ Called by ``control.objects`` (admission), ``control.reconcile`` (typed specs, c
 
 from distributary.resource.knative import conditions
 from distributary.resource.knative._admit import BROKER_CLASS, OWN_CLASS, admit
+from distributary.resource.knative._annotations import dependency_of
 from distributary.resource.knative._conditions import Conditions, ConditionStatus, Severity
 from distributary.resource.knative._defaulted import (
     BROKER_LABEL,
     NAMESPACE_LABEL,
     defaulted,
 )
+from distributary.resource.knative._definitions import DEFINITION, definitions
 from distributary.resource.knative._kinds import (
     BROKER,
     CHANNEL,
+    CHANNEL_KINDS,
     CONFIG_MAP,
     EVENT,
     KINDS,
@@ -48,7 +51,9 @@ __all__ = [
     "BROKER_CLASS",
     "BROKER_LABEL",
     "CHANNEL",
+    "CHANNEL_KINDS",
     "CONFIG_MAP",
+    "DEFINITION",
     "EVENT",
     "KINDS",
     "NAMESPACE",
@@ -76,6 +81,8 @@ __all__ = [
     "channel_spec",
     "conditions",
     "defaulted",
+    "definitions",
+    "dependency_of",
     "subscription_spec",
     "trigger_spec",
     "unknown_fields",

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from distributary.resource.knative._annotations import check_annotations
 from distributary.resource.knative._causes import unsupported
 from distributary.resource.knative._core_checks import check_config_map, check_service
 from distributary.resource.knative._delivery import check_delivery
@@ -14,6 +15,7 @@ from distributary.resource.knative._destinations import (
 from distributary.resource.knative._kinds import (
     BROKER,
     CHANNEL,
+    CHANNEL_KINDS,
     CONFIG_MAP,
     SERVICE,
     SUBSCRIPTION,
@@ -31,6 +33,9 @@ BROKER_CLASS: Final = "eventing.knative.dev/broker.class"
 
 OWN_CLASS: Final = "Distributary"
 """Class of a Broker that names none."""
+
+_IMMUTABLE_WORDS: Final = "field is immutable: Immutable fields changed (-old +new)"
+"""In the words of the API server, and in those of Knative's webhook."""
 
 _CLASS: Final = ("metadata", "annotations", BROKER_CLASS)
 _IMMUTABLE: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
@@ -100,11 +105,24 @@ def _changed(kind: Kind, new: Object, old: Object) -> list[Cause]:
         classes = (_value(new, _CLASS) or OWN_CLASS, _value(old, _CLASS) or OWN_CLASS)
         pairs[f"metadata.annotations[{BROKER_CLASS}]"] = classes
     causes = [
-        bad_value(field, now, "field is immutable")
+        bad_value(field, now, _IMMUTABLE_WORDS)
         for field, (now, before) in pairs.items()
-        if not same(now, before)
+        if not same(now, before) and not _of_the_server(kind, field, old)
     ]
     return causes + (_sealed(new, old) if kind is CONFIG_MAP else [])
+
+
+def _of_the_server(kind: Kind, field: str, old: Object) -> bool:
+    """Whether the server filled in what a client wants otherwise: nobody has chosen it yet.
+
+    The Broker ``default/default`` is there from the start, before its owner can say of which class
+    it shall be; Channels of older versions have no template.
+    """
+    metadata = old.get("metadata") or {}
+    if kind is BROKER:
+        named = (metadata.get("namespace"), metadata.get("name"))
+        return named == ("default", "default") and "managedFields" not in metadata
+    return field == "spec.channelTemplate" and _value(old, ("spec", "channelTemplate")) is None
 
 
 def _value(obj: Any, path: tuple[str, ...]) -> Any:
@@ -138,6 +156,7 @@ def _broker(causes: list[Cause], obj: Object, rules: KnativeRules) -> None:
 
 def _trigger(causes: list[Cause], obj: Object, rules: KnativeRules) -> None:
     spec = _spec(obj)
+    check_annotations(causes, obj)
     if spec.get("broker"):
         check_name(causes, "spec.broker", spec["broker"])
     if spec.get("filter") is not None:
@@ -168,9 +187,9 @@ def _subscription(causes: list[Cause], obj: Object, rules: KnativeRules) -> None
 
 
 def _check_channel(causes: list[Cause], channel: Object) -> None:
-    for member, wanted in (("apiVersion", CHANNEL.api_version), ("kind", CHANNEL.kind)):
-        if channel.get(member) and channel[member] != wanted:
-            causes.append(unsupported(f"spec.channel.{member}", channel[member], [wanted]))
+    for member, wanted in (("apiVersion", (CHANNEL.api_version,)), ("kind", CHANNEL_KINDS)):
+        if channel.get(member) and channel[member] not in wanted:
+            causes.append(unsupported(f"spec.channel.{member}", channel[member], wanted))
     if channel.get("name"):
         check_name(causes, "spec.channel.name", channel["name"])
     if channel.get("namespace"):

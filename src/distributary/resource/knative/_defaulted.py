@@ -11,6 +11,16 @@ from distributary.resource.kubernetes import Kind, Object
 BROKER_LABEL: Final = "eventing.knative.dev/broker"
 """Label of a Trigger: the name of its Broker, to select by."""
 
+SUBSCRIBABLE: Final = "messaging.knative.dev/subscribable"
+"""Annotation of a Channel: the version of the contract between it and its Subscriptions."""
+
+DEFAULT_TEMPLATE: Final[Object] = {
+    "apiVersion": "messaging.knative.dev/v1",
+    "kind": "InMemoryChannel",
+}
+"""``spec.channelTemplate`` of a Channel that has none: Knative's own default. Clients read it
+without asking whether it is there; nothing here follows from it."""
+
 NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 """Label of a Namespace: its own name, to select by."""
 
@@ -43,6 +53,7 @@ def _broker(obj: Object, _old: Object | None) -> Object:
 
 
 def _trigger(obj: Object, _old: Object | None) -> Object:
+    obj = _with_wide_filter(_with_subscriber_placed(obj))
     broker = (_member(obj, "spec") or {}).get("broker")
     labels = _member(_member(obj, "metadata"), "labels")
     if not broker or not isinstance(broker, str) or labels is None:
@@ -50,16 +61,38 @@ def _trigger(obj: Object, _old: Object | None) -> Object:
     return _with_metadata(obj, "labels", {**labels, BROKER_LABEL: broker})
 
 
+def _with_wide_filter(obj: Object) -> Object:
+    """A Trigger without a filter has one that lets everything pass, as Knative fills in."""
+    spec = _member(obj, "spec")
+    return obj if not spec or "filter" in spec else {**obj, "spec": {**spec, "filter": {}}}
+
+
+def _with_subscriber_placed(obj: Object) -> Object:
+    """A reference to the subscriber names the Trigger's namespace where it names none."""
+    spec = _member(obj, "spec") or {}
+    subscriber = _member(spec, "subscriber") or {}
+    ref = _member(subscriber, "ref")
+    namespace = (_member(obj, "metadata") or {}).get("namespace")
+    if not ref or ref.get("namespace") or not isinstance(namespace, str):
+        return obj
+    placed = {**subscriber, "ref": {**ref, "namespace": namespace}}
+    return {**obj, "spec": {**spec, "subscriber": placed}}
+
+
 def _channel(obj: Object, old: Object | None) -> Object:
     """``spec.subscribers`` is the server's: it stays as it stands."""
+    annotations = _member(_member(obj, "metadata"), "annotations")
+    if annotations is not None:
+        obj = _with_metadata(obj, "annotations", {SUBSCRIBABLE: "v1", **annotations})
     spec = _member(obj, "spec")
     if spec is None:
         return obj
     own = {name: value for name, value in spec.items() if name != "subscribers"}
+    own.setdefault("channelTemplate", DEFAULT_TEMPLATE)
     kept = (_member(old, "spec") or {}).get("subscribers")
     if kept is not None:
         own["subscribers"] = kept
-    return {**obj, "spec": own} if own or "spec" in obj else obj
+    return {**obj, "spec": own}
 
 
 def _namespace(obj: Object, _old: Object | None) -> Object:

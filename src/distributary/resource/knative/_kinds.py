@@ -30,7 +30,11 @@ BROKER: Final = Kind(
     "brokers",
     "broker",
     categories=("all", "knative", "eventing"),
-    columns=(Column("URL", "status.address.url"), *_READY),
+    columns=(
+        Column("URL", "status.address.url"),
+        *_READY,
+        Column("Class", "annotation:eventing.knative.dev/broker.class", priority=1),
+    ),
     has_status=True,
     generations=True,
 )
@@ -61,6 +65,9 @@ CHANNEL: Final = Kind(
     has_status=True,
     generations=True,
 )
+CHANNEL_KINDS: Final = ("Channel", "InMemoryChannel")
+"""What a reference may call a Channel: Knative's in-memory one is another name for it here."""
+
 SUBSCRIPTION: Final = Kind(
     MESSAGING,
     "v1",

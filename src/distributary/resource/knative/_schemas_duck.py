@@ -71,6 +71,43 @@ def status(description: str, /, **members: Schema) -> Schema:
     )
 
 
+def addresses(what: str) -> dict[str, Schema]:
+    """Members of a status that tell where *what* takes events.
+
+    ``addresses`` and ``policies`` are Knative's alone: taken, so that whoever applies what another
+    cluster shows is not refused over them, and never written.
+    """
+    policies = struct("An EventPolicy.", apiVersion=text("Its version."), name=text("Its name."))
+    return {
+        "address": ref(ADDRESSABLE, f"Where the {what} takes events."),
+        "addresses": array(
+            "Further addresses. Not written.",
+            {"$ref": f"#/definitions/{ADDRESSABLE}"},
+            **{"x-kubernetes-list-type": "atomic"},
+        ),
+        "policies": array(
+            "EventPolicies of other servers. Not written.",
+            policies,
+            **{"x-kubernetes-list-type": "atomic"},
+        ),
+    }
+
+
+def auth() -> dict[str, Schema]:
+    """The member of a status that names an identity; Knative's alone, as ``policies`` above."""
+    return {
+        "auth": struct(
+            "Identity that deliveries are made by. Not written.",
+            serviceAccountName=text("Name of a ServiceAccount."),
+            serviceAccountNames=array(
+                "Names of ServiceAccounts.",
+                {"type": "string"},
+                **{"x-kubernetes-list-type": "atomic"},
+            ),
+        )
+    }
+
+
 def delivery(whose: str) -> Schema:
     """``spec.delivery`` of the kind that *whose* tells about."""
     return ref(DELIVERY_SPEC, whose)
@@ -146,6 +183,7 @@ DUCK: Final[dict[str, Schema]] = {
     ),
     SUBSCRIBER_SPEC: struct(
         "What a Channel knows of one of its Subscriptions. The server writes it.",
+        name=text("Name of the Subscription."),
         uid=text("`metadata.uid` of the Subscription."),
         generation=whole("`metadata.generation` of the Subscription."),
         **resolved("the Subscription's `spec.subscriber`", "subscriber"),

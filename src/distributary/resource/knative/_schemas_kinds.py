@@ -9,11 +9,12 @@ from typing import Final
 from distributary.resource.knative._kinds import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER
 from distributary.resource.knative._schema_words import Schema, array, ref, struct, text, texts, top
 from distributary.resource.knative._schemas_duck import (
-    ADDRESSABLE,
     DESTINATION,
     KREFERENCE,
     SUBSCRIBER_SPEC,
     SUBSCRIBER_STATUS,
+    addresses,
+    auth,
     delivery,
     resolved,
     status,
@@ -62,7 +63,7 @@ KNATIVE: Final[dict[str, Schema]] = {
     ),
     _EVENTING + "BrokerStatus": status(
         "Status of a Broker.",
-        address=ref(ADDRESSABLE, "Where the Broker takes events."),
+        **addresses("Broker"),
         **_DEAD_LETTERS,
     ),
     _EVENTING + "Trigger": top(
@@ -105,7 +106,10 @@ KNATIVE: Final[dict[str, Schema]] = {
         sql=text("The same as `cesql`, by the name of the Subscriptions API."),
     ),
     _EVENTING + "TriggerStatus": status(
-        "Status of a Trigger.", **resolved("`spec.subscriber`", "subscriber"), **_DEAD_LETTERS
+        "Status of a Trigger.",
+        **auth(),
+        **resolved("`spec.subscriber`", "subscriber"),
+        **_DEAD_LETTERS,
     ),
     _MESSAGING + "Channel": top(
         CHANNEL,
@@ -115,7 +119,8 @@ KNATIVE: Final[dict[str, Schema]] = {
     _MESSAGING + "ChannelSpec": struct(
         "Spec of a Channel.",
         channelTemplate={
-            "description": "Settings of an implementation. None is read here." + _IMMUTABLE,
+            "description": "Settings of an implementation. None is read here. Default: an InMemoryChannel, as in"
+            " Knative." + _IMMUTABLE,
             "type": "object",
             "x-kubernetes-preserve-unknown-fields": True,
         },
@@ -128,7 +133,8 @@ KNATIVE: Final[dict[str, Schema]] = {
     ),
     _MESSAGING + "ChannelStatus": status(
         "Status of a Channel.",
-        address=ref(ADDRESSABLE, "Where the Channel takes events."),
+        **addresses("Channel"),
+        channel=ref(KREFERENCE, "The implementation of the Channel. Not written."),
         subscribers=array(
             "Whether each of `spec.subscribers` is delivered to.",
             {"$ref": f"#/definitions/{SUBSCRIBER_STATUS}"},
@@ -158,6 +164,7 @@ KNATIVE: Final[dict[str, Schema]] = {
     ),
     _MESSAGING + "SubscriptionStatus": status(
         "Status of a Subscription.",
+        **auth(),
         physicalSubscription=ref(
             _MESSAGING + "PhysicalSubscriptionStatus", "Where the references of the spec lead."
         ),

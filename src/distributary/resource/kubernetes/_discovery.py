@@ -23,11 +23,14 @@ _VERBS: Final = (
     "update",
     "watch",
 )
+_READ_VERBS: Final = ("get", "list")
 _STATUS_VERBS: Final = ("get", "patch", "update")
 
 
 def verbs(kind: Kind) -> list[str]:
     """What may be done to objects of *kind*; Namespaces are deleted one by one (Kubernetes)."""
+    if kind.read_only:
+        return list(_READ_VERBS)
     return [verb for verb in _VERBS if kind.namespaced or verb != "deletecollection"]
 
 

@@ -13,7 +13,8 @@ class Column(NamedTuple):
     Attributes:
         name: Heading.
         path: Of the value in the object, members separated by dots; for ``Ready`` conditions
-            ``condition:Ready.status`` and ``condition:Ready.reason``; ``age``.
+            ``condition:Ready.status`` and ``condition:Ready.reason``; for annotations
+            ``annotation:`` and the name; ``age``.
         type: ``string``, ``integer`` or ``date``.
         priority: 0: always; 1: with ``-o wide``.
     """
@@ -43,6 +44,7 @@ class Kind:
         label_names: Names are DNS labels (63 characters, no dots); else DNS subdomains.
         selectable: What field selectors know beside ``metadata.name`` and ``metadata.namespace``:
             what they call it, and its path.
+        read_only: Its objects can be read, and nothing else.
     """
 
     group: str
@@ -58,6 +60,7 @@ class Kind:
     generations: bool = False
     label_names: bool = True
     selectable: tuple[tuple[str, str], ...] = ()
+    read_only: bool = False
 
     @property
     def api_version(self) -> str:

@@ -155,6 +155,10 @@ def _cell(column: Column, obj: Object, now_ms: int) -> Any:
 def _value(path: str, obj: Object) -> Any:
     if path == "age":
         return value_at(obj, "metadata.creationTimestamp")
+    if path.startswith("annotation:"):  # their names have dots
+        annotations = value_at(obj, "metadata.annotations")
+        name = path.removeprefix("annotation:")
+        return annotations.get(name) if isinstance(annotations, dict) else None
     if not path.startswith("condition:"):
         return value_at(obj, path)
     wanted, _, member = path.removeprefix("condition:").partition(".")

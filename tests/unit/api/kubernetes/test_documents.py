@@ -35,13 +35,50 @@ def test_everything_is_discovered_at_once(cluster, version):
     accept = AGGREGATED.format(version) + ",application/json"
     for path, groups in (
         ("/api", [""]),
-        ("/apis", ["eventing.knative.dev", "messaging.knative.dev"]),
+        ("/apis", ["eventing.knative.dev", "messaging.knative.dev", "apiextensions.k8s.io"]),
     ):
         answer = cluster.ask("GET", path, accept=accept)
         assert answer.headers["content-type"] == AGGREGATED.format(version)
         found = answer.json()
         assert found["kind"] == "APIGroupDiscoveryList"
         assert [item["metadata"].get("name", "") for item in found["items"]] == groups
+
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def test_the_kinds_are_defined(cluster):
+    """Clients look there for what a server knows, and wait until it is established."""
+    listed = cluster.get(DEFINITIONS)["items"]
+    assert [each["metadata"]["name"] for each in listed] == [
+        "brokers.eventing.knative.dev",
+        "channels.messaging.knative.dev",
+        "subscriptions.messaging.knative.dev",
+        "triggers.eventing.knative.dev",
+    ]
+    for each in listed:
+        assert cluster.get(f"{DEFINITIONS}/{each['metadata']['name']}") == each
+        conditions = {one["type"]: one["status"] for one in each["status"]["conditions"]}
+        assert conditions == {"NamesAccepted": "True", "Established": "True"}
+        assert each["spec"]["versions"][0]["name"] in each["status"]["storedVersions"]
+    assert cluster.ask("GET", f"{DEFINITIONS}/others.example").status == 404
+
+
+def test_definitions_are_selected_and_shown_as_a_table(cluster):
+    """What can be subscribed to has the label by which Knative's client looks for it."""
+    query = "labelSelector=messaging.knative.dev%2Fsubscribable%3Dtrue"
+    (channel,) = cluster.get(f"{DEFINITIONS}?{query}")["items"]
+    assert channel["spec"]["names"]["kind"] == "Channel"
+    accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    rows = cluster.ask("GET", DEFINITIONS, accept=accept).json()["rows"]
+    assert rows[0]["cells"][0] == "brokers.eventing.knative.dev"
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE", "PUT", "PATCH"])
+def test_definitions_cannot_be_changed(cluster, method):
+    """They are a part of the program."""
+    for path in (DEFINITIONS, f"{DEFINITIONS}/brokers.eventing.knative.dev"):
+        assert cluster.ask(method, path).status == 405
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ def lists(world):
 def test_a_subscription_listens_at_its_channel(world):
     """To everything, and its replies go where it says."""
     channel = world.apply("Channel", "c")
-    assert channel["status"]["address"] == {"url": "http://events.example:8080/channels/default/c"}
+    url = "http://events.example:8080/channels/default/c"
+    assert channel["status"]["address"] == {"name": "http", "url": url}
     made = subscribe(world, subscriber=world.to(), reply=world.at("Broker", "default"))
     assert world.ready(made) == "True"
     assert made["status"]["physicalSubscription"] == {
@@ -38,6 +39,18 @@ def test_a_subscription_listens_at_its_channel(world):
     settings = world.settings(made)
     assert (settings.wants_reply, settings.reply_kept) == (True, False)
     assert settings.reply.own
+
+
+def test_an_in_memory_channel_is_the_channel_of_that_name(world):
+    """References that were written for Knative's own, to subscribe at and to send to."""
+    channel = world.apply("Channel", "c")
+    alias = {**CHANNEL, "kind": "InMemoryChannel"}
+    made = world.apply(
+        "Subscription", "s", {"channel": alias, "subscriber": world.to(), "reply": {"ref": alias}}
+    )
+    assert world.ready(made) == "True"
+    assert world.standing()[made["metadata"]["uid"]].address == channel["metadata"]["uid"]
+    assert world.settings(made).reply.uri == channel["status"]["address"]["url"]
 
 
 def test_a_missing_channel_is_told(world):
@@ -89,12 +102,14 @@ def test_a_channel_lists_its_subscriptions(world):
     spec, status = lists(world)
     assert spec == [
         {
+            "name": "a",
             "uid": a["metadata"]["uid"],
             "generation": 1,
             "subscriberUri": "http://127.0.0.1:9/in",
             "delivery": {"retry": 2},
         },
         {
+            "name": "b",
             "uid": b["metadata"]["uid"],
             "generation": 1,
             "subscriberUri": "http://127.0.0.1:9/in",

@@ -4,6 +4,8 @@ import pytest
 
 from distributary.control.reconcile import Site
 from distributary.resource import SinkRule
+from distributary.resource.kubernetes import Key
+from distributary.testing.servers import Authority
 
 CERTS = "PEM"
 
@@ -27,6 +29,48 @@ def test_a_service_is_dialled_where_it_says(world):
         "http://local.default.svc/",
     ]
     assert [each.dial for each in found] == [None, "svc.example:8081", "127.0.0.1:9001"]
+
+
+def test_a_service_with_certificates_is_spoken_to_by_tls(world, tmp_path):
+    """As Knative makes ``https`` of it; what is dialled stays."""
+    world.service("s", {"distributary.dev/address": "127.0.0.1:9001"})
+    world.service("external", type="ExternalName", externalName="svc.example", ports=[])
+    certificates = {"CACerts": Authority(tmp_path).ca_certs}
+    found = sink(world, world.at("Service", "s", **certificates))
+    assert (found.uri, found.dial) == ("https://s.default.svc/", "127.0.0.1:9001")
+    below = sink(world, world.at("Service", "s", uri="/a", **certificates), "below")
+    assert (below.uri, below.dial) == ("https://s.default.svc/a", "127.0.0.1:9001")
+    assert (
+        sink(world, world.at("Service", "external", **certificates), "e").dial == "svc.example:443"
+    )
+    assert world.get("Trigger", "t")["status"]["subscriberUri"] == "https://s.default.svc/"
+
+
+def test_trust_bundles_are_trusted_by_every_destination_with_https(world, tmp_path):
+    """And by no other; the status shows what the destination names itself."""
+    own, bundle, later = (Authority(tmp_path / name).ca_certs for name in ("own", "b", "later"))
+
+    def bind(name, label, **data):
+        labels = {"networking.knative.dev/trust-bundle": label}
+        key = Key("configmaps", "knative-eventing", name)
+        made = {"metadata": {"name": name, "labels": labels}, "data": data}
+        world.runner.run(world.objects.put(key, lambda before: {**(before or {}), **made}))
+        world.settle(all_of="default")
+
+    bind("b", "true", pem=bundle)
+    bind("no", "false", pem=later)
+    bind("bad", "true", pem="no certificate")
+    secure = world.to("https://one.example/", CACerts=own)
+    assert sink(world, secure).ca_certs == f"{own}\n{bundle}"
+    assert world.get("Trigger", "t")["status"]["subscriberCACerts"] == own
+    assert sink(world, world.to("https://two.example/"), "plain").ca_certs == bundle
+    assert "subscriberCACerts" not in world.get("Trigger", "plain")["status"]
+    assert sink(world, world.to("http://three.example/"), "http").ca_certs is None
+    bind("b", "true", pem=later)
+    assert world.settings(world.get("Trigger", "plain")).sink.ca_certs == later
+    world.runner.run(world.objects.delete(Key("configmaps", "knative-eventing", "b")))
+    world.settle(all_of="default")
+    assert world.settings(world.get("Trigger", "plain")).sink.ca_certs is None
 
 
 @pytest.mark.parametrize(

@@ -290,7 +290,7 @@ def test_what_an_older_version_stored_keeps_its_policy_until_it_is_written(world
     world.restart()
     world.settle()
     assert [world.settings(each).retry for each in (of_broker, made)] == [10, 10]
-    trigger(world, delivery={"timeout": "PT5S"}, filter={})
+    trigger(world, delivery={"timeout": "PT5S"}, filter={"attributes": {"type": "a"}})
     world.apply("Broker", "b", {"delivery": {"timeout": "PT7S"}})
     assert [world.settings(each).retry for each in (of_broker, made)] == [0, 0]
     assert world.settings(of_broker).timeout_s == 7.0

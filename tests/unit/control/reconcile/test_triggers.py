@@ -134,6 +134,34 @@ def test_the_brokers_delivery_counts_where_the_trigger_has_none(world):
     assert world.settings(own).retry == 1
 
 
+def test_a_trigger_waits_for_what_its_annotation_names(world):
+    """It is not Ready before that is; as in Knative its events are delivered all the same."""
+
+    def depend(text):
+        spec = {"broker": "default", "subscriber": world.to()}
+        annotations = {"knative.dev/dependency": text}
+        return world.apply("Trigger", "t", spec, annotations=annotations)
+
+    source = '{"apiVersion":"sources.knative.dev/v1","kind":"PingSource","name":"none"}'
+    made = depend(source)
+    assert world.condition(made, "DependencyReady") == ("False", "DependencyDoesNotExist")
+    assert world.ready(made) == "False"
+    assert list(world.standing()) == [made["metadata"]["uid"]]
+    broker = '{"apiVersion":"eventing.knative.dev/v1","kind":"Broker","name":"b"}'
+    assert world.condition(depend(broker), "DependencyReady")[0] == "False"
+    world.apply("Broker", "b")
+    assert world.ready(world.get("Trigger", "t")) == "True"
+    world.apply("Broker", "b", {"delivery": {"deadLetterSink": world.at("Service", "none")}})
+    made = world.get("Trigger", "t")
+    assert world.condition(made, "DependencyReady") == ("False", "DependencyNotReady")
+    world.service("s")
+    service = '{"apiVersion":"v1","kind":"Service","name":"s"}'
+    made = depend(service)
+    assert world.condition(made, "DependencyReady") == ("Unknown", "DependencyUnknown")
+    world.apply("Trigger", "t", {"broker": "default", "subscriber": world.to()}, annotations={})
+    assert world.ready(world.get("Trigger", "t")) == "True"
+
+
 def test_a_dead_letter_sink_alone_gets_at_once_what_fails(world):
     """A delivery that says nothing of ``retry`` makes none; without one there are ten retries."""
     assert world.settings(trigger(world)).retry == 10

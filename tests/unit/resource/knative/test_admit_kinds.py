@@ -12,9 +12,11 @@ from distributary.resource.knative import (
     SERVICE,
     SERVICE_ADDRESS,
     SUBSCRIPTION,
+    TRIGGER,
     admit,
     defaulted,
 )
+from distributary.resource.kubernetes import StatusError
 
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "name": "settings"}
 CH = {"apiVersion": "messaging.knative.dev/v1", "kind": "Channel", "name": "orders"}
@@ -110,6 +112,14 @@ def test_what_cannot_be_changed_is_named(make, causes_of):
     assert causes_of(SUBSCRIPTION, moved, make(SUBSCRIPTION)) == [("spec.channel", "Invalid")]
 
 
+def test_what_cannot_be_changed_is_refused_in_the_words_of_both(make, rules):
+    """Of the API server, and of Knative's webhook."""
+    with pytest.raises(StatusError) as caught:
+        admit(TRIGGER, make(TRIGGER, broker="other"), make(TRIGGER), rules)
+    assert "field is immutable" in str(caught.value)
+    assert "Immutable fields changed (-old +new)" in str(caught.value)
+
+
 def test_the_class_of_a_broker_stays(make, causes_of):
     """Any class is taken, and none is changed."""
     kafka = annotated(make(BROKER), **{BROKER_CLASS: "Kafka"})
@@ -117,6 +127,67 @@ def test_the_class_of_a_broker_stays(make, causes_of):
     assert causes_of(BROKER, kafka) == []
     assert causes_of(BROKER, kafka, kafka) == []
     assert causes_of(BROKER, make(BROKER), kafka) == [(field, "Invalid")]
+
+
+def test_the_broker_of_the_server_becomes_what_its_owner_wants_once(make, causes_of):
+    """``default/default`` is there before anybody can say of which class it is to be."""
+    wanted = annotated(make(BROKER, config=CONFIG), **{BROKER_CLASS: "MTChannelBasedBroker"})
+    names = {"namespace": "default", "name": "default"}
+    of_server = make(BROKER)
+    of_server["metadata"] |= names
+    wanted["metadata"] |= names
+    assert causes_of(BROKER, wanted, of_server) == []
+    written = {**wanted, "metadata": {**wanted["metadata"], "managedFields": []}}
+    assert len(causes_of(BROKER, of_server, written)) == 2
+    of_server["metadata"]["name"] = "other"
+    assert len(causes_of(BROKER, wanted, of_server)) == 2
+
+
+def test_a_channel_of_an_older_version_gets_its_template(make, causes_of):
+    """It is filled in at the next write, which is no change of it."""
+    template = {"apiVersion": "messaging.knative.dev/v1", "kind": "InMemoryChannel"}
+    assert causes_of(CHANNEL, make(CHANNEL, channelTemplate=template), make(CHANNEL)) == []
+
+
+def test_an_in_memory_channel_is_a_channel_by_another_name(make, causes_of):
+    """References that were written for Knative's own are taken."""
+    assert (
+        causes_of(SUBSCRIPTION, make(SUBSCRIPTION, channel={**CH, "kind": "InMemoryChannel"})) == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text", "causes"),
+    [
+        ("knative.dev/dependency", '{"apiVersion":"v1","kind":"Service","name":"s"}', []),
+        ("knative.dev/dependency", "not-json", [("", "Invalid")]),
+        ("knative.dev/dependency", "{}", [(".kind", "Required"), (".name", "Required"),
+                                          (".apiVersion", "Required")]),
+        ("knative.dev/dependency",
+         '{"apiVersion":"v1","kind":"Service","name":"s","namespace":"other"}',
+         [(".namespace", "Invalid")]),
+        ("eventing.knative.dev/injection", "enabled", []),
+        ("eventing.knative.dev/injection", "disabled", []),
+        ("eventing.knative.dev/injection", "maybe", [("", "Invalid")]),
+    ],
+)  # fmt: skip
+def test_annotations_that_knative_checks_are_checked(annotation, text, causes, make, causes_of):
+    """What a Trigger waits for, and whether its Broker is made for it."""
+    named = [(f"metadata.annotations[{annotation}]{place}", reason) for place, reason in causes]
+    assert (
+        causes_of(TRIGGER, annotated(make(TRIGGER, broker="default"), **{annotation: text}))
+        == named
+    )
+
+
+def test_a_broker_is_made_for_nobody_but_the_default(make, causes_of):
+    """The annotation makes no sense at another Broker."""
+    elsewhere = annotated(
+        make(TRIGGER, broker="b"), **{"eventing.knative.dev/injection": "enabled"}
+    )
+    assert causes_of(TRIGGER, elsewhere) == [
+        ("metadata.annotations[eventing.knative.dev/injection]", "Invalid")
+    ]
 
 
 def test_a_broker_that_the_server_made_has_the_own_class(make, rules):

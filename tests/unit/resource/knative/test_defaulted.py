@@ -28,12 +28,33 @@ def test_a_broker_gets_a_class(make):
 def test_the_subscribers_of_a_channel_are_the_servers(make):
     """What a client sends is dropped; what stands stays."""
     sent = make(CHANNEL, subscribers=[{"uid": "forged"}])
-    assert defaulted(CHANNEL, sent, None)["spec"] == {}
+    assert "subscribers" not in defaulted(CHANNEL, sent, None)["spec"]
     standing = make(CHANNEL, subscribers=[{"uid": "real"}])
-    assert defaulted(CHANNEL, sent, standing)["spec"] == {"subscribers": [{"uid": "real"}]}
+    assert defaulted(CHANNEL, sent, standing)["spec"]["subscribers"] == [{"uid": "real"}]
     without = {"metadata": {"name": "x"}}
-    assert defaulted(CHANNEL, without, standing)["spec"] == {"subscribers": [{"uid": "real"}]}
-    assert defaulted(CHANNEL, without, None) == without
+    assert defaulted(CHANNEL, without, standing)["spec"]["subscribers"] == [{"uid": "real"}]
+
+
+def test_a_channel_gets_a_template_and_says_how_it_is_subscribed_to(make):
+    """Clients of Knative's read both without asking whether they are there."""
+    template = {"apiVersion": "messaging.knative.dev/v1", "kind": "InMemoryChannel"}
+    for sent in (make(CHANNEL), {"metadata": {"name": "x"}}):
+        filled = defaulted(CHANNEL, sent, None)
+        assert filled["spec"] == {"channelTemplate": template}
+        assert filled["metadata"]["annotations"] == {"messaging.knative.dev/subscribable": "v1"}
+        assert defaulted(CHANNEL, filled, filled) == filled
+
+
+def test_a_trigger_gets_a_filter_and_the_namespace_of_its_subscriber(make):
+    """As Knative fills them in; what is there stays."""
+    ref = {"apiVersion": "v1", "kind": "Service", "name": "s"}
+    filled = defaulted(TRIGGER, make(TRIGGER, subscriber={"ref": ref}), None)
+    assert filled["spec"]["filter"] == {}
+    assert filled["spec"]["subscriber"] == {"ref": {**ref, "namespace": "default"}}
+    chosen = make(TRIGGER, filter={"attributes": {"type": "a"}}, subscriber={
+        "ref": {**ref, "namespace": "other"}, "uri": "/x"
+    })  # fmt: skip
+    assert defaulted(TRIGGER, chosen, None)["spec"] == chosen["spec"]
 
 
 def test_a_service_gets_what_tables_and_patches_rely_on(make):
@@ -60,13 +81,13 @@ def test_a_namespace_is_active_and_labelled():
 def test_delivery_stays_as_it_was_sent(make):
     """Which options were set decides whether the Broker's count."""
     sent = make(TRIGGER, delivery={"retry": 3})
-    assert defaulted(TRIGGER, sent, None)["spec"] == sent["spec"]
+    assert defaulted(TRIGGER, sent, None)["spec"]["delivery"] == {"retry": 3}
 
 
 def test_nulls_are_left_out(make):
     """A null stands for an absent member, in structs and maps alike."""
     sent = make(TRIGGER, delivery=None, filter=None)
-    assert defaulted(TRIGGER, sent, None)["spec"] == make(TRIGGER)["spec"]
+    assert defaulted(TRIGGER, sent, None)["spec"] == {**make(TRIGGER)["spec"], "filter": {}}
     service = make(SERVICE, selector={"a": None, "b": "c"}, type=None)
     assert defaulted(SERVICE, service, None)["spec"] == {
         "selector": {"b": "c"},

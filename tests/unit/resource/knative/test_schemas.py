@@ -46,6 +46,21 @@ def test_everything_is_described(name):
     assert set(schema.get("required", ())) <= set(schema.get("properties", {}))
 
 
+def test_knows_what_stands_in_the_statuses_of_another_cluster():
+    """Clients check a whole object before they send it, and its status with it."""
+    eventing, messaging = "dev.knative.eventing.v1.", "dev.knative.messaging.v1."
+    addressed = {"address", "addresses", "policies", "annotations"}
+    wanted = {
+        f"{eventing}BrokerStatus": addressed,
+        f"{eventing}TriggerStatus": {"auth", "annotations"},
+        f"{messaging}ChannelStatus": {*addressed, "channel"},
+        f"{messaging}SubscriptionStatus": {"auth", "annotations"},
+        "dev.knative.eventing.duck.v1.SubscriberSpec": {"name"},
+    }
+    missing = {name: each - fields(name) for name, each in wanted.items()}
+    assert not any(missing.values()), missing
+
+
 def test_has_all_fields_of_the_text():
     """Knative Eventing, "Detailed Resources": implementations include all schema fields."""
     eventing, messaging = "dev.knative.eventing.v1.", "dev.knative.messaging.v1."

@@ -2,7 +2,7 @@
 
 import pytest
 
-from distributary.resource.knative import EVENT, TRIGGER
+from distributary.resource.knative import BROKER, EVENT, TRIGGER
 from distributary.resource.kubernetes import (
     Cause,
     StatusError,
@@ -56,6 +56,17 @@ def test_ages_are_written_as_kubectl_does(seconds, text):
 def test_what_is_no_time_has_no_age():
     """No error: a table shows what there is."""
     assert age("yesterday", THEN_MS) == "<unknown>"
+
+
+def test_the_class_of_a_broker_is_in_the_wide_table():
+    """An annotation, whose name has dots."""
+    metadata = {"name": "b", "annotations": {"eventing.knative.dev/broker.class": "Kafka"}}
+    shown = table(BROKER, [{"metadata": metadata}], now_ms=0)
+    column = shown["columnDefinitions"][-1]
+    assert (column["name"], column["priority"]) == ("Class", 1)
+    assert shown["rows"][0]["cells"][-1] == "Kafka"
+    bare = table(BROKER, [{"metadata": {"name": "b"}}], now_ms=0)
+    assert bare["rows"][0]["cells"][-1] == ""
 
 
 def test_a_table_has_the_columns_of_the_kind():
