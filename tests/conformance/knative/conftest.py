@@ -54,7 +54,8 @@ class World(KnativeClient):
         for partition in range(self.server.partition_count()):
             store = sqlite3.connect(f"file:{places.delivery_db(partition)}?mode=ro", uri=True)
             with contextlib.closing(store):
-                found += store.execute("SELECT event FROM dead_letter").fetchall()
+                query = "SELECT event FROM letter_body WHERE id IN (SELECT body FROM letter)"
+                found += store.execute(query).fetchall()
         events = [event for (row,) in found for event in event_record.decode(row)]
         return {str(event.attributes["id"]) for event in events}
 

@@ -62,7 +62,7 @@ def test_subscriptions_listen_at_the_channel_that_they_name(world):
 @pytest.mark.parametrize("changed", [{"kind": "Other"}, None], ids=["other", "gone"])
 def test_the_template_of_a_channel_never_changes(world, changed):
     """Neither to another one nor to none; the field is named."""
-    template = {"apiVersion": "messaging.knative.dev/v1", "kind": "InMemoryChannel"}
+    template = {"apiVersion": "messaging.knative.dev/v1beta1", "kind": "KafkaChannel"}
     world.create(CHANNEL, "c", {"channelTemplate": template})
     answer = world.merge(CHANNEL, "c", {"spec": {"channelTemplate": changed}})
     assert {field.split(".")[1] for field in world.faulty_fields(answer)} == {"channelTemplate"}
