@@ -3,7 +3,7 @@
 They are made of the kinds, can be read and nothing else, and are no objects of the store.
 
 Source:
-    apiextensions.k8s.io/v1; the labels are those of knative/eventing 1.22, ``config/core/resources``.
+    apiextensions.k8s.io/v1; the labels are those of knative/eventing 1.22 (``config/core``).
 """
 
 import uuid

@@ -119,8 +119,8 @@ KNATIVE: Final[dict[str, Schema]] = {
     _MESSAGING + "ChannelSpec": struct(
         "Spec of a Channel.",
         channelTemplate={
-            "description": "Settings of an implementation. None is read here. Default: an InMemoryChannel, as in"
-            " Knative." + _IMMUTABLE,
+            "description": "Settings of an implementation. None is read here. Default: an"
+            " InMemoryChannel, as in Knative." + _IMMUTABLE,
             "type": "object",
             "x-kubernetes-preserve-unknown-fields": True,
         },
