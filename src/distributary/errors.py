@@ -15,6 +15,7 @@ The tree::
     │   ├── LogLockedError        another process owns the folder
     │   └── LogFormatError        written by a newer version
     ├── StoreError          the resource or delivery store cannot do what was asked
+    │   └── StoreTrimmedError     never: what was asked for is kept no longer
     ├── TransportError      no answer came from a sink (never an invented status code)
     └── SettingsError       settings that cannot be used; the message says what to do
 
@@ -179,6 +180,10 @@ class StoreError(DistributaryError):
     """A store (resources, retries, dead letters) cannot do what was asked."""
 
     code = "store-failed"
+
+
+class StoreTrimmedError(StoreError):
+    """The store keeps no longer what was asked for; trying again does not help."""
 
 
 class TransportError(DistributaryError):

@@ -354,7 +354,7 @@ def test_a_look_at_resources_that_fails_stops_nothing(partition, monkeypatch):
         raise StoreError("the store is locked")
 
     with monkeypatch.context() as patched:
-        patched.setattr(TargetsView, "refresh", broken)
+        patched.setattr(TargetsView, "read", broken)
         publish(partition, 2)
         partition.advance(2.0)
     partition.advance(1.0)

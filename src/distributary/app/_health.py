@@ -39,6 +39,7 @@ HELPS = {
     "parked_total": "Subscriptions that were parked because their sink answered 410",
     "lags_dropped_total": "Lags that ended because their route was deleted",
     "lost_records_total": "Records that the pipeline met as a hole: damaged, or lost by the medium",
+    "lag_lost_records_total": "The same for routes that read the log again, each on its own",
     "retention_failures_total": "Times that old segments of the log could not be deleted",
     "retention_failing": "1 while they cannot: the log grows",
     "log_damage_total": "Damaged stretches found when the log was opened",

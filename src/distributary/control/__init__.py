@@ -10,7 +10,7 @@ from distributary.control._credentials_keys import KEY_FILE_NAME, Keys
 from distributary.control._credentials_rows import CredentialRows
 from distributary.control._credentials_sealed import Sealer
 from distributary.control._demands import Demand, DemandKind
-from distributary.control._directory import Directory, Listed, ListedRoute
+from distributary.control._directory import Directory, Listed, ListedRoute, News
 from distributary.control._engine import store_url
 from distributary.control._expiry import Counts, Endings, Ends
 from distributary.control._history import RouteChanges
@@ -68,6 +68,7 @@ __all__ = [
     "Leader",
     "Listed",
     "ListedRoute",
+    "News",
     "Page",
     "Precondition",
     "PutRoute",

@@ -1,6 +1,7 @@
 """What the processes of the pipeline know about resources: read-only, and never stale for long."""
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -63,6 +64,34 @@ class ListedRoute(NamedTuple):
     settings: RouteSettings
 
 
+class News(NamedTuple):
+    """What was read and is to be taken in.
+
+    Attributes:
+        seq: Number of the newest change.
+        credential_seq: Of the newest credential.
+        demand_seq: Of the newest demand.
+        everything: Whatever is not listed is gone.
+        resources: Rows of subscriptions.
+        routes: Rows of the routes of Triggers and messaging Subscriptions.
+        renewed: Credentials that were sealed anew.
+        demands: What owners were asked to do.
+    """
+
+    seq: int
+    credential_seq: int
+    demand_seq: int
+    everything: bool
+    resources: Sequence[Any]
+    routes: Sequence[Any]
+    renewed: Sequence[Any]
+    demands: Sequence[Demand]
+
+    def __repr__(self) -> str:
+        # Without its rows: custom headers may hold secrets.
+        return f"News(seq={self.seq}, credential_seq={self.credential_seq})"
+
+
 class _UnreadRoute(NamedTuple):
     revision: int
     settings_json: str
@@ -122,7 +151,7 @@ class Directory:
         self._engine.dispose()
 
     def refresh(self) -> bool:
-        """Look for changes; True where there were some.
+        """Look for changes and take them in; True where there were some.
 
         One short read where there are none (about 0.1 ms); otherwise only changed resources
         are read, and all of them where this process has slept through more changes than the
@@ -131,41 +160,67 @@ class Directory:
         Raises:
             StoreError: The store cannot be read now; what was known stays.
         """
+        news = self.read()
+        if news is None:
+            return False
+        self.take(news)
+        return True
+
+    @property
+    def seq(self) -> int:
+        """Number of the newest change that was taken in; a resource of an older one is known."""
+        return self._seq
+
+    def read(self) -> News | None:
+        """What has changed since the last ``take``; None: nothing. Changes nothing here.
+
+        Blocks, so a thread of its own may call it: one at a time, and with ``take`` between.
+
+        Raises:
+            StoreError: The store cannot be read now.
+        """
         with _engine.guard(), self._engine.connect() as connection:
             newest = connection.execute(_NEWEST).one()
-            if newest.seq != self._seq:
-                self._read_resources(connection, newest)
+            everything = self._seq < newest.trimmed_through
+            rows: Sequence[Any] = ()
+            routes: Sequence[Any] = ()
+            renewed: Sequence[Any] = ()
+            if newest.seq != self._seq and everything:
+                rows = connection.execute(_RESOURCES.where(_t.c.state == _tables.LIVE)).all()
+                routes = connection.execute(_ROUTES.where(_k.c.state == _tables.LIVE)).all()
+            elif newest.seq != self._seq:
+                rows = connection.execute(_RESOURCES.where(_t.c.seq > self._seq)).all()
+                routes = connection.execute(_ROUTES.where(_k.c.seq > self._seq)).all()
             elif (newest.credential_seq, newest.demand_seq) == (
                 self._credential_seq,
                 self._demand_seq,
             ):
-                return False
+                return None
             if newest.credential_seq != self._credential_seq:
-                self._read_renewed(connection)
+                # What was sealed anew without a change of its resource.
+                query = sa.select(_c.c.uid, _c.c.revision, _c.c.sealed, _c.c.settings)
+                query = query.where(_c.c.seq > self._credential_seq)
+                renewed = connection.execute(query).all()
+            demands: Sequence[Demand] = ()
             if newest.demand_seq != self._demand_seq:
-                self._demands.extend(read_demands(connection, self._demand_seq))
-                self._demand_seq = newest.demand_seq
-        self._seq, self._credential_seq = newest.seq, newest.credential_seq
-        return True
+                demands = list(read_demands(connection, self._demand_seq))
+        numbers = newest.seq, newest.credential_seq, newest.demand_seq
+        everything = everything and newest.seq != self._seq
+        return News(*numbers, everything, rows, routes, renewed, demands)
 
-    def _read_resources(self, connection: sa.Connection, newest: Any) -> None:
-        everything = self._seq < newest.trimmed_through
-        if everything:
-            rows = connection.execute(_RESOURCES.where(_t.c.state == _tables.LIVE)).all()
-            routes = connection.execute(_ROUTES.where(_k.c.state == _tables.LIVE)).all()
+    def take(self, news: News) -> None:
+        """Take in what was read; in the thread that asks for resources."""
+        if news.everything:
             self._changed.update(self._listed)
             self._listed.clear()
             self._sealed.clear()
-        else:
-            rows = connection.execute(_RESOURCES.where(_t.c.seq > self._seq)).all()
-            routes = connection.execute(_ROUTES.where(_k.c.seq > self._seq)).all()
-        for uid, revision, state, settings_json in routes:
+        for uid, revision, state, settings_json in news.routes:
             self._changed.add(uid)
             if state == _tables.LIVE:
                 self._listed[uid] = _UnreadRoute(revision, settings_json)
             else:
                 self._listed.pop(uid, None)
-        for uid, id_, revision, state, realized, sealed, settings in rows:
+        for uid, id_, revision, state, realized, sealed, settings in news.resources:
             self._changed.add(uid)
             if state == _tables.LIVE:
                 self._listed[uid] = _Unread(id_, revision, realized)
@@ -175,12 +230,7 @@ class Directory:
                 self._sealed.pop(uid, None)
             else:
                 self._sealed[uid] = Sealed(sealed, settings)
-
-    def _read_renewed(self, connection: sa.Connection) -> None:
-        """What was sealed anew without a change of its resource."""
-        query = sa.select(_c.c.uid, _c.c.revision, _c.c.sealed, _c.c.settings)
-        query = query.where(_c.c.seq > self._credential_seq)
-        for uid, revision, *secrets in connection.execute(query):
+        for uid, revision, *secrets in news.renewed:
             sealed = Sealed(*secrets)
             listed = self._listed.get(uid)
             # One of a revision that was not read yet comes with that revision.
@@ -188,6 +238,15 @@ class Directory:
                 continue
             self._sealed[uid] = sealed
             self._renewed.add(uid)
+        self._demands.extend(news.demands)
+        self._seq, self._credential_seq = news.seq, news.credential_seq
+        self._demand_seq = news.demand_seq
+
+    def end(self, uid: str) -> None:
+        """The log tells that *uid* is deleted, which the store knows already."""
+        if self._listed.pop(uid, None) is not None:
+            self._sealed.pop(uid, None)
+            self._changed.add(uid)
 
     def changed(self) -> set[str]:
         """Uids of resources that came, changed or went since the last call."""

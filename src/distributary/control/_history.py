@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 
 from distributary.control import _engine, _tables
-from distributary.errors import StoreError
+from distributary.errors import StoreTrimmedError
 from distributary.flow import RouteRecord, decode_route
 
 _r = _tables.route_change
@@ -43,7 +43,8 @@ class RouteChanges:
         """The changes with ``after_seq < seq < before_seq``, in order.
 
         Raises:
-            StoreError: The store cannot be read, or does not keep changes that old any more.
+            StoreError: The store cannot be read now.
+            StoreTrimmedError: It does not keep changes that old any more.
         """
         if before_seq <= after_seq + 1:
             return []
@@ -55,7 +56,7 @@ class RouteChanges:
         with _engine.guard(), self._engine.connect() as connection:
             trimmed = connection.execute(sa.select(_g.c.trimmed_through)).scalar() or 0
             if trimmed > after_seq:
-                raise StoreError(
+                raise StoreTrimmedError(
                     f"route changes after {after_seq} are missing in the log, and the store keeps"
                     f" only those after {trimmed}"
                 )

@@ -20,6 +20,7 @@ class Due:
         waiting: The rows.
         attempt: Makes the attempt of a row.
         fail: Takes why the owner cannot go on.
+        room: For how many rows there is room that must be read first; ``arm`` when there is again.
     """
 
     def __init__(
@@ -28,11 +29,14 @@ class Due:
         waiting: Waiting,
         attempt: Callable[[RetryRow], object],
         fail: Callable[[DistributaryError], None],
+        *,
+        room: Callable[[], int],
     ) -> None:
         self._clock = around.clock
         self._timers = around.timers
         self._waiting = waiting
         self._attempt = attempt
+        self._room = room
         self._fail = fail
         self._armed_s: float | None = None
         self._stopped = False
@@ -44,7 +48,7 @@ class Due:
     def arm(self) -> None:
         """A row was put: be there when it is due."""
         due_s = self._waiting.next_due_s()
-        if due_s is None or self._stopped:
+        if due_s is None or self._stopped or not self._room():
             return
         if self._armed_s is not None and self._armed_s <= due_s:
             return
@@ -56,7 +60,8 @@ class Due:
         if self._stopped:
             return
         try:
-            for row in self._waiting.pop_due(self._clock.monotonic_s(), DUE_COUNT):
+            count = min(DUE_COUNT, self._room())
+            for row in self._waiting.pop_due(self._clock.monotonic_s(), count):
                 self._attempt(row)
         except DistributaryError as error:
             self._fail(error)  # The rows that were taken are durable: the next owner's.

@@ -16,8 +16,9 @@ from distributary.pipeline._ledger import Ledger
 from distributary.pipeline._parking import waits_for_resume
 from distributary.pipeline._patience import Patience
 from distributary.pipeline._ports import RouteTarget
-from distributary.pipeline._settle import Settle, waits_for_slot
-from distributary.pipeline._slots import Slots
+from distributary.pipeline._resources import waits_for_resource
+from distributary.pipeline._settle import Settle
+from distributary.pipeline._slots import Slots, waits_for_slot
 from distributary.pipeline._surroundings import Surroundings
 
 
@@ -31,6 +32,7 @@ class HandOut:
         slots: Of counted subscriptions.
         settle: Drops tasks, and keeps them as rows.
         ledger: Makes lags durable.
+        unseen: Whether a route without a target may have one that was not read yet.
         passed: Tells the live reader that it need not wait for a task: a lag has it.
     """
 
@@ -43,6 +45,7 @@ class HandOut:
         slots: Slots,
         settle: Settle,
         ledger: Ledger,
+        unseen: Callable[[str], bool],
         passed: Callable[[Task], None],
     ) -> None:
         self._follower = around.follower
@@ -54,6 +57,7 @@ class HandOut:
         self._slots = slots
         self._settle = settle
         self._ledger = ledger
+        self._unseen = unseen
         self._passed = passed
         self._held: deque[Task] = deque()
         self._held_count: Counter[str] = Counter()  # by route
@@ -92,7 +96,10 @@ class HandOut:
             return True
         target = self._targets.get(task.route)
         if target is None:
-            self._settle.drop(task)
+            if self._unseen(task.route):
+                self._yield(task, waits_for_resource(task.route))
+            else:
+                self._settle.drop(task)
             return True
         if task.route in self._settle.parking.parked:
             self._yield(task, waits_for_resume(task.route))
@@ -193,8 +200,7 @@ class HandOut:
     def _offer_catch_up(self, task: Task) -> str | None:
         target = self._targets.get(task.route)
         if target is None:
-            self._settle.drop(task)
-            return None
+            return self._without_target(task)
         if target.events_max is not None and not self._holds_slot(task):
             return self._ask_for_catch_up(task, target.events_max)
         if target.events_max is None and self._settle.crowded(task.route):
@@ -205,6 +211,13 @@ class HandOut:
         if self._dispatcher.offer(task, target.sink) is Admission.ADMITTED:
             return None
         return target.sink.lane
+
+    def _without_target(self, task: Task) -> str | None:
+        """What a lag's task waits for; None: nothing, it is dropped, and its lag goes with it."""
+        if self._unseen(task.route):
+            return waits_for_resource(task.route)
+        self._settle.drop(task)
+        return None
 
     def _ask_for_catch_up(self, task: Task, events_max: int) -> str | None:
         route = task.route
@@ -231,7 +244,7 @@ class HandOut:
             return False
         target = self._targets.get(route)
         if target is None:
-            return True
+            return not self._unseen(route)
         if self._settle.replies.crowded(target) is not None:
             return False
         return self._patience.comfortable(target.sink.lane)

@@ -24,6 +24,7 @@ from distributary.flow import (
 from distributary.log import iter_frames
 from distributary.outcome import LagRow, Mark
 from distributary.pipeline._decode import Found
+from distributary.pipeline._resources import HISTORY
 from distributary.pipeline._tracker import Tracker
 from distributary.route import WalkMatcher
 
@@ -46,8 +47,15 @@ class Offers(Protocol):
         """True for a match that had its outcome, or a row, before the last restart."""
         ...
 
-    def lost_changes(self, route: str, after_seq: int, gap_end: int) -> list[RouteRecord]:
-        """Changes of *route* whose records the medium lost in a hole that ends at *gap_end*."""
+    def lost_changes(self, route: str, after_seq: int, gap_end: int) -> list[RouteRecord] | None:
+        """Changes of *route* whose records the medium lost in a hole that ends at *gap_end*.
+
+        None: they are being looked for. Ask again.
+        """
+        ...
+
+    def note_hole(self, route: str, first: int, end: int) -> None:
+        """A lag of *route* has met no records from *first* up to *end*."""
         ...
 
 
@@ -202,42 +210,52 @@ class Lag:
             logged = self._peeked or next(self._frames, None)
             self._peeked = None
             if logged is None:
-                if not self._read(end):
-                    return Turn(more=False)
+                over = self._read(end)
+                if over is not None:
+                    return over
             elif logged.offset >= end:
                 self._peeked = logged  # Not ours yet: what lies before it is a gap.
-                self._pass_gap(end)
+                if not self._pass_gap(end):
+                    return Turn(more=False, refused_by=HISTORY)
+            elif not self._pass_gap(logged.offset):
+                self._peeked = logged
+                return Turn(more=False, refused_by=HISTORY)
             else:
                 self._take(logged)
                 limit -= 1
         return Turn(more=True)
 
-    def _pass_gap(self, to_offset: int) -> None:
-        if to_offset > self._next:
-            self._look_into_hole(to_offset)
-            self._next = to_offset
-            self._tracker.skip_to(to_offset)
+    def _pass_gap(self, to_offset: int) -> bool:
+        """Go by a hole in the log; False while it is not known what changed in there.
 
-    def _look_into_hole(self, end: int) -> None:
-        """A change of the route that the medium lost is restored, never skipped (DESIGN rule 4)."""
-        for record in self._offers.lost_changes(self.route, self._record.seq, end):
-            self._change(end - 1, record)
-
-    def _read(self, end: int) -> bool:
-        """Get the next chunk; False where the log has no more now."""
-        self._pass_gap(min(self._frames_end, end))
-        if self._next >= end:
+        A change of the route that the medium lost is restored, never skipped (DESIGN rule 4).
+        """
+        if to_offset <= self._next:
             return True
-        chunk, after = self._read_chunk(self._next, CHUNK_BYTES)
-        if after <= self._next:
+        lost = self._offers.lost_changes(self.route, self._record.seq, to_offset)
+        if lost is None:
             return False
-        self._frames = iter_frames(chunk, verify=False)  # verified when it was read
-        self._frames_end = after
+        self._offers.note_hole(self.route, self._next, to_offset)
+        for record in lost:
+            self._change(to_offset - 1, record)
+        self._next = to_offset
+        self._tracker.skip_to(to_offset)
         return True
 
+    def _read(self, end: int) -> Turn | None:
+        """Get the next chunk; why the lag's turn is over, where it is."""
+        if not self._pass_gap(min(self._frames_end, end)):
+            return Turn(more=False, refused_by=HISTORY)
+        if self._next >= end:
+            return None
+        chunk, after = self._read_chunk(self._next, CHUNK_BYTES)
+        if after <= self._next:
+            return Turn(more=False)
+        self._frames = iter_frames(chunk, verify=False)  # verified when it was read
+        self._frames_end = after
+        return None
+
     def _take(self, logged: Logged) -> None:
-        if logged.offset > self._next:
-            self._look_into_hole(logged.offset)
         tasks: list[Task] = []
         if logged.kind == Kind.ROUTE:
             self._change(logged.offset, decode_route(logged.body))

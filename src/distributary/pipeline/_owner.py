@@ -8,7 +8,7 @@ names it.
 from collections.abc import Callable, Iterator, Sequence
 
 from distributary.errors import DistributaryError, StoreError
-from distributary.flow import Attempt, Kind, Leg, Logged, Origin, RouteRecord, Task, encode_route
+from distributary.flow import Attempt, Kind, Leg, Logged, Origin, RouteRecord, Task
 from distributary.outcome import LagRow
 from distributary.pipeline._catch_up import CatchUp
 from distributary.pipeline._hand_out import HandOut
@@ -17,8 +17,10 @@ from distributary.pipeline._keeping import Keeping
 from distributary.pipeline._ledger import Forgettable, Ledger, Point
 from distributary.pipeline._matching import SLICE_TASKS, Matching
 from distributary.pipeline._patience import PAUSE_S
-from distributary.pipeline._settle import Settle, waits_for_slot
-from distributary.pipeline._slots import Slots, claims
+from distributary.pipeline._replay import Replay
+from distributary.pipeline._resources import HISTORY, Resources
+from distributary.pipeline._settle import Settle
+from distributary.pipeline._slots import Slots, claims, waits_for_slot
 from distributary.pipeline._standing import Standing
 from distributary.pipeline._surroundings import Surroundings
 from distributary.pipeline._tracker import Tracker
@@ -58,7 +60,6 @@ class Owner:
         self._rest: Iterator[Task] | None = None  # of the last record: matches not made yet
         self._slice_left = SLICE_TASKS
         self._advancing = False
-        self._blind = False
         self._stopped = False
         self._failed = False
         self._ended = False
@@ -74,6 +75,7 @@ class Owner:
             dropped=self._on_lag_dropped,
         )
         self._keeping = Keeping(around, self._table.__contains__)
+        self._resources = Resources(around, news=self._on_news, fail=self._fail)
         self._slots = Slots(around, answered=self._on_answer, answered_all=self._on_answers)
         self._ledger = self._make_ledger(around)
         self._settle = Settle(
@@ -85,6 +87,7 @@ class Owner:
             let_go=self._let_go,
             on_room=self._on_room,
             fail=self._fail,
+            unseen=self._resources.unseen,
         )
         self._hand_out = HandOut(
             around,
@@ -93,6 +96,7 @@ class Owner:
             slots=self._slots,
             settle=self._settle,
             ledger=self._ledger,
+            unseen=self._resources.unseen,
             passed=self._tracker.finish,
         )
         self._matching = Matching(
@@ -110,6 +114,18 @@ class Owner:
             catch_up=self._catch_up,
             settle=self._settle,
         )
+        self._replay = Replay(
+            around,
+            catch_up=self._catch_up,
+            resources=self._resources,
+            standing=self._standing,
+            ledger=self._ledger,
+            dropped=self._report_lag_dropped,
+        )
+        # Read here: ``start`` runs on the loop, which waits for no store.
+        self._targets.refresh()
+        self._settle.parking.load()
+        self._left = around.store.rows(), around.store.lags()
 
     def _make_ledger(self, around: Surroundings) -> Ledger:
         return Ledger(
@@ -140,13 +156,9 @@ class Owner:
         return self._intake.buffered_bytes
 
     def start(self) -> None:
-        """Load what the last owner left (outcomes, rows, lags, slots) and begin."""
-        around = self._around
-        self._targets.refresh()
-        self._settle.parking.load()
-        done = dict(around.journal.state.done)
-        rows = around.store.rows()
-        lags = around.store.lags()
+        """Take over what the last owner left (outcomes, rows, lags, slots) and begin."""
+        done = dict(self._around.journal.state.done)
+        (rows, lags), self._left = self._left, ([], [])
         self._matching.load(done | {row.key: row.checksum for row in rows})
         for row in rows:
             self._settle.load(row)
@@ -169,22 +181,36 @@ class Owner:
         """There are no records up to *to_offset*: damaged, or leapt over after a loss."""
         if to_offset > self._live:
             self._note_hole(to_offset)
-            self._change(self._follower.pass_gap(to_offset), to_offset)
-            self._tracker.skip_to(to_offset)
-            self._live = to_offset
+            question = self._follower.asks_gap(to_offset)
+            if question is None:
+                self._pass_gap(to_offset, [])
+            else:
+                self._resources.ask_history(question, lambda lost: self._pass_gap(to_offset, lost))
+
+    def _pass_gap(self, to_offset: int, lost: list[RouteRecord]) -> None:
+        self._change(self._follower.pass_gap(to_offset, lost), to_offset)
+        self._tracker.skip_to(to_offset)
+        self._live = to_offset
 
     def _note_hole(self, end: int) -> None:
         self._meter.add("lost_records_total", end - self._live)
         self._around.report("records-lost", {"from": self._live, "to": end})
 
     def take(self, logged: Logged) -> bool:
-        """Take the next record; False where that cost as much as a slice of others."""
-        offset = logged.offset
-        if offset < self._live:
+        """Take the next record; False where that cost as much as a slice of others, or waits."""
+        if logged.offset < self._live:
             return True  # Below the cursor: done before this owner began.
-        if offset > self._live:
-            self._note_hole(offset)
-        begun = self._change(self._follower.pass_record(logged), offset)
+        if logged.offset > self._live:
+            self._note_hole(logged.offset)
+        question = self._follower.asks_before(logged)
+        if question is None:
+            return self._pass(logged, [])
+        self._resources.ask_history(question, lambda lost: self._pass(logged, lost))
+        return False
+
+    def _pass(self, logged: Logged, lost: list[RouteRecord]) -> bool:
+        offset = logged.offset
+        begun = self._change(self._follower.pass_record(logged, lost), offset)
         tasks = [] if logged.kind == Kind.ROUTE else self._matching.tasks(logged)
         self._live = offset + 1
         if isinstance(tasks, list):
@@ -220,20 +246,23 @@ class Owner:
     def _change(self, changes: Sequence[RouteRecord], offset: int) -> bool:
         """Routes changed at *offset*; True where one of them begins in the past."""
         begun = False
-        if changes:
-            self._look_at_targets()
         for change in changes:
+            self._resources.met(change)
             if change.op == "delete":
                 self._end_route(change.uid)
             elif change.begin_ms is not None:
-                begun |= self._begin_in_the_past(change, change.begin_ms, offset)
+                begun |= self._replay.begin(change, change.begin_ms, offset)
+        if changes:
+            self._hand_out.offer_anew()  # What waits for a deleted route is not sent any more.
         return begun
 
     def _end_route(self, route: str) -> None:
         self._slots.forget(route)
+        self._targets.end(route)
         self._hand_out.forget(route)
         self._keeping.route_deleted(route)
         self._settle.parking.route_deleted(route)
+        self._resources.forget(route)
         self._settle.failing.delivered(route)  # There is nothing to tell of it any more.
         for first, end in self._catch_up.drop(route):
             self._report_lag_dropped(route, first, end)
@@ -243,37 +272,26 @@ class Owner:
         reason = self._settle.why_gone(route)
         self._around.report("dropped", {"route": route, "from": first, "to": end, "reason": reason})
 
-    def _begin_in_the_past(self, change: RouteRecord, begin_ms: int, offset: int) -> bool:
-        """The route that stands from *offset* on lags from its beginning, if that lies before.
-
-        A restart may meet the record again. Whether the lag was begun does not depend on what
-        is left of it: the row of one that has ended stays until the cursor has passed this.
-        """
-        if self._catch_up.began_before(change.uid, offset):
-            return False
-        first = self._follower.first_since(begin_ms)
-        if first >= offset:
-            return True
-        if self._targets.get(change.uid) is None:
-            self._report_lag_dropped(change.uid, first, offset)
-            return True
-        row = LagRow(change.uid, first, 0, first, None, encode_route(change))
-        self._standing.keep_from(first)
-        self._catch_up.add(row)
-        self._ledger.put_lag(row)
-        self._meter.add("replays_begun_total")
-        self._around.report("route-replays", {"route": change.uid, "from": first, "to": offset})
-        return True
-
     # -- what lags ask and tell ---------------------------------------------------------------
 
     def offer_catch_up(self, task: Task) -> str | None:
         """Hand out a task that a lag brought; what it waits for where it is not taken now."""
         return self._hand_out.offer_catch_up(task)
 
-    def lost_changes(self, route: str, after_seq: int, gap_end: int) -> list[RouteRecord]:
+    def lost_changes(self, route: str, after_seq: int, gap_end: int) -> list[RouteRecord] | None:
         """Changes of *route* whose records the medium lost in a hole that ends at *gap_end*."""
-        return self._follower.lost_changes(route, after_seq, gap_end)
+
+        def told() -> None:
+            self._catch_up.wake_for(HISTORY)
+            self._advance_lags()
+
+        question = self._follower.asks_lost(route, after_seq, gap_end)
+        return self._resources.lost_changes((route, after_seq, gap_end), question, told)
+
+    def note_hole(self, route: str, first: int, end: int) -> None:
+        """A lag of *route* has met no records from *first* up to *end*: matches may be lost."""
+        self._meter.add("lag_lost_records_total", end - first)
+        self._around.report("records-lost", {"route": route, "from": first, "to": end})
 
     def _on_lag_ended(self, row: LagRow) -> bool:
         assert row.to_offset is not None
@@ -291,8 +309,11 @@ class Owner:
         return self._rest is None and self._hand_out.may_join(route)
 
     def offer_held(self) -> bool:
-        """Hand out what is held back; False where its lane is worth a moment's patience."""
-        return self._hand_out.offer_held()
+        """Hand out what is held back; False where its lane is worth a moment's patience.
+
+        So is a resource that was not read yet, of a route that has just changed.
+        """
+        return not self._resources.awaited() and self._hand_out.offer_held()
 
     def is_done(self, task: Task) -> bool:
         """True for a match that had its outcome, or a row, before this owner began."""
@@ -320,6 +341,15 @@ class Owner:
         for route in routes:
             self._catch_up.wake_for(waits_for_slot(route))
         self._advance_lags()
+
+    def _on_news(self) -> None:
+        """Resources changed: what waits goes where the newest revision says (DESIGN rule 5)."""
+        try:
+            self._hand_out.offer_anew()
+        except DistributaryError as error:
+            self._fail(error)
+            return
+        self._intake.go_on()
 
     def _on_room(self, uri: str) -> None:
         self._settle.room(uri)
@@ -349,7 +379,7 @@ class Owner:
             return
         self._around.timers.call_later(TICK_S, self._tick)
         try:
-            self._look_at_targets()
+            self._resources.look()
             self._settle.parking.look()
             self._hand_out.offer_anew()
             self._hand_out.yield_closed_lanes()
@@ -378,19 +408,6 @@ class Owner:
             waiting = self._tracker.open_before(SPILL_OUTCOMES, self._live)
         for task in [*waiting, *self._catch_up.stuck()]:
             self._settle.spill(task)
-
-    def _look_at_targets(self) -> None:
-        """What is known stays good enough while the store cannot be read."""
-        try:
-            self._targets.refresh()
-        except StoreError as error:
-            if not self._blind:
-                self._around.report("resources-unreadable", {"error": str(error)})
-            self._blind = True
-            return
-        if self._blind:
-            self._blind = False
-            self._around.report("resources-readable", {})
 
     def _advance_lags(self) -> None:
         if self._stopped or not len(self._catch_up):
@@ -436,6 +453,7 @@ class Owner:
         self._intake.stop()
         self._settle.stop()
         self._slots.stop()
+        self._resources.stop()
 
     def drain(self, deadline_s: float, done: Callable[[int], None]) -> None:
         """Start nothing more; wait for what is under way; make it durable; then call *done*.

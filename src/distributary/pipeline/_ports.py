@@ -2,14 +2,18 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from distributary.control import Demand
 from distributary.deliver import Destination, TimerHandle, Timers
 from distributary.errors import StoreError
 from distributary.flow import Logged
 
-__all__ = ["Blocking", "Records", "RouteTarget", "Targets", "TimerHandle", "Timers"]
+__all__ = ["Blocking", "Job", "Records", "RouteTarget", "Targets", "TimerHandle", "Timers"]
+
+
+Job: TypeAlias = Callable[[], None]
+"""Something to be done later, elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +42,32 @@ class RouteTarget:
 
 
 class Targets(Protocol):
-    """The newest revision of every route's resource (DESIGN rule 5)."""
+    """The newest revision of every route's resource (DESIGN rule 5).
+
+    All but ``refresh`` and ``read`` belong to the loop and wait for nothing.
+    """
 
     def refresh(self) -> bool:
-        """Look for changes; True where there were some. Cheap: called many times a second."""
+        """Look for changes, and take them in; blocks: before there is a loop."""
+        ...
+
+    def read(self) -> Job | None:
+        """Look for changes, in a thread beside the loop; blocks.
+
+        Returns:
+            What takes them in, to be called on the loop; None: there are none.
+
+        Raises:
+            StoreError: They cannot be read now.
+        """
+        ...
+
+    def end(self, route: str) -> None:
+        """The record was met that deletes *route*: it has no target any more."""
+        ...
+
+    def sees(self, seq: int) -> bool:
+        """True where change *seq* was taken in: a route of it without a target is deleted."""
         ...
 
     def all_go_to(self, uri: str) -> bool:
@@ -63,7 +89,7 @@ class Targets(Protocol):
         ...
 
     def get(self, route: str) -> RouteTarget | None:
-        """The target of the route with this uid; None where its resource is deleted."""
+        """The target of the route with this uid; None: its resource is deleted, or not read yet."""
         ...
 
 

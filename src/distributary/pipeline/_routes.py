@@ -9,8 +9,9 @@ import contextlib
 import struct
 import zlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from distributary.errors import EventError, LogDamagedError, StoreError
 from distributary.flow import Kind, Logged, RouteRecord, decode_route
@@ -29,6 +30,10 @@ written again in place."""
 _CACHE_HEADER_BYTES = _CACHE_HEADER.size + 4
 
 
+Question: TypeAlias = Callable[[Records], list[RouteRecord]]
+"""Finds changes that the log lost; blocks, and reads the partition through what it is given."""
+
+
 class RouteHistory(Protocol):
     """Every change of a route that the control process has put into the log."""
 
@@ -43,7 +48,8 @@ class RouteHistory(Protocol):
     def between(self, after_seq: int, before_seq: int) -> list[RouteRecord]:
         """Changes with ``after_seq < seq < before_seq``, in order.
 
-        Raises ``StoreError`` where that cannot be known: the partition stops.
+        Raises ``StoreError`` where that cannot be read now, and ``StoreTrimmedError`` where it
+        cannot be known any more: the partition stops.
         """
         ...
 
@@ -75,21 +81,60 @@ class RouteFollower:
         """The first record of *time_ms* or later; the end of the log where there is none."""
         return max(self._records.offset_at(time_ms), self._records.start())
 
-    def pass_record(self, logged: Logged) -> Sequence[RouteRecord]:
+    def asks_before(self, logged: Logged) -> Question | None:
+        """What must be known before the live path may pass *logged*; None: nothing.
+
+        Changes may be missing where there is a hole before it, or numbers are. Who asks blocks.
+
+        Raises:
+            LogDamagedError: It is a route record that cannot be read.
+        """
+        last = self.table.last_seq
+        if logged.kind == Kind.ROUTE:
+            seq = _decode(logged).seq
+            # Whatever lay in a hole has its number between.
+            return partial(self._between, last, seq) if seq > last + 1 else None
+        return partial(self._lost, last, logged.offset) if logged.offset > self._next else None
+
+    def asks_gap(self, to_offset: int) -> Question | None:
+        """As ``asks_before``, where there is no record before *to_offset*."""
+        return (
+            partial(self._lost, self.table.last_seq, to_offset) if to_offset > self._next else None
+        )
+
+    def asks_lost(self, route: str, after_seq: int, gap_end: int) -> Question:
+        """Changes of *route* after *after_seq* whose records lay in a hole that ends at *gap_end*.
+
+        For a reader of its own that comes by the hole at another time (a lag).
+        """
+
+        def ask(records: Records) -> list[RouteRecord]:
+            lost = self._lost(after_seq, gap_end, records)
+            return [record for record in lost if record.uid == route]
+
+        return ask
+
+    def pass_record(
+        self, logged: Logged, lost: list[RouteRecord] | None = None
+    ) -> Sequence[RouteRecord]:
         """The live path has come to *logged*; the changes that stand from here on.
 
         That is the one which it holds, if it is one, and before it those whose records were lost.
         A change that stood already (rolled forward twice) is not among them.
 
         Call it for every record, in order: a hole in the offsets is looked into.
+
+        Args:
+            logged: The record.
+            lost: What ``asks_before`` has found; None: ask here.
         """
-        restored: Sequence[RouteRecord] = ()
-        if logged.offset > self._next:
-            restored = self._restore(logged.offset)
+        if lost is None:
+            question = self.asks_before(logged)
+            lost = [] if question is None else question(self._records)
         self._next = logged.offset + 1
-        if logged.kind != Kind.ROUTE:
-            return restored
-        return [*restored, *self._apply(logged)]
+        if logged.kind == Kind.ROUTE:
+            lost = [*lost, _decode(logged)]
+        return self._take(lost, logged.offset) if lost else ()
 
     def pass_change(self, logged: Logged) -> None:
         """A route record, while the table is being built: other records are not looked at."""
@@ -101,49 +146,49 @@ class RouteFollower:
         self._restore(offset)
         self._next = offset
 
-    def pass_gap(self, to_offset: int) -> Sequence[RouteRecord]:
-        """There is nothing (any more) up to *to_offset*; the changes that were lost there."""
+    def pass_gap(
+        self, to_offset: int, lost: list[RouteRecord] | None = None
+    ) -> Sequence[RouteRecord]:
+        """There is nothing (any more) up to *to_offset*; the changes that were lost there.
+
+        Args:
+            to_offset: Where the next record may stand.
+            lost: What ``asks_gap`` has found; None: ask here.
+        """
         if to_offset <= self._next:
             return ()
+        if lost is None:
+            lost = self._lost(self.table.last_seq, to_offset, self._records)
         self._next = to_offset
-        return self._restore(to_offset)
+        return self._take(lost, to_offset)
 
     def _apply(self, logged: Logged) -> list[RouteRecord]:
-        try:
-            record = decode_route(logged.body)
-        except EventError as error:
-            raise LogDamagedError(
-                f"the route record at offset {logged.offset} cannot be read: {error}"
-            ) from error
+        record = _decode(logged)
         lost: list[RouteRecord] = []
         if record.seq > self.table.last_seq + 1:
             lost = self._history.between(self.table.last_seq, record.seq)
         return self._take([*lost, record], logged.offset)
 
-    def lost_changes(self, route: str, after_seq: int, gap_end: int) -> list[RouteRecord]:
-        """Changes of *route* after *after_seq* whose records lay in a hole that ends at *gap_end*.
-
-        For a reader of its own that comes by the hole at another time (a lag).
-        """
-        if self._history.newest_seq() <= after_seq:
-            return []
-        lost = self._history.between(after_seq, self._first_seq_from(gap_end))
-        return [record for record in lost if record.uid == route]
+    def _between(self, after_seq: int, before_seq: int, _records: Records) -> list[RouteRecord]:
+        return self._history.between(after_seq, before_seq)
 
     def _restore(self, gap_end: int) -> list[RouteRecord]:
-        # Where no change is newer than the table, none can be missing: the log, which may be a
-        # long backlog, is not looked through for the next one.
-        if self._history.newest_seq() <= self.table.last_seq:
-            return []
-        before = self._first_seq_from(gap_end)
-        return self._take(self._history.between(self.table.last_seq, before), gap_end)
+        return self._take(self._lost(self.table.last_seq, gap_end, self._records), gap_end)
 
-    def _first_seq_from(self, offset: int) -> int:
+    def _lost(self, after_seq: int, gap_end: int, records: Records) -> list[RouteRecord]:
+        """Changes after *after_seq* whose records lay in a hole that ends at *gap_end*."""
+        # Where no change is newer, none can be missing: the log, which may be a long backlog, is
+        # not looked through for the next one.
+        if self._history.newest_seq() <= after_seq:
+            return []
+        return self._history.between(after_seq, self._first_seq_from(gap_end, records))
+
+    def _first_seq_from(self, offset: int, records: Records) -> int:
         """Number of the first change whose record stands at *offset* or above."""
         # Asked before the log is scanned: a change that is appended meanwhile has its record
         # above the gap, and the scan finds it or the number excludes it.
         before = self._history.last_seq() + 1
-        for logged in self._records.kinds(offset, self._records.durable_end(), Kind.ROUTE):
+        for logged in records.kinds(offset, records.durable_end(), Kind.ROUTE):
             return decode_route(logged.body).seq
         return before
 
@@ -153,6 +198,15 @@ class RouteFollower:
         for record in applied:
             self._changed_at[record.uid] = at_offset
         return applied
+
+
+def _decode(logged: Logged) -> RouteRecord:
+    try:
+        return decode_route(logged.body)
+    except EventError as error:
+        raise LogDamagedError(
+            f"the route record at offset {logged.offset} cannot be read: {error}"
+        ) from error
 
 
 def save_table(path: Path, at_offset: int, snapshot: bytes) -> None:

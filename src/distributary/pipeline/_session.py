@@ -178,6 +178,8 @@ class Session:
             opened.callback(self._loop.close)  # its thread has ended by then, or never began
             self._pool = ThreadPoolExecutor(1, f"flush-p{partition}")
             self._aside = ThreadPoolExecutor(1, f"aside-p{partition}")
+            self._reading = ThreadPoolExecutor(1, f"reading-p{partition}")
+            opened.callback(self._reading.shutdown)
             opened.callback(self._aside.shutdown)
             opened.callback(self._pool.shutdown)
             self._meter = Meter(places.meter(f"owner-p{partition:04d}"))
@@ -234,6 +236,7 @@ class Session:
                 random=SystemRandom(),
                 blocking=_Blocking(self._loop, self._pool),
                 aside=_Blocking(self._loop, self._aside),
+                reading=_Blocking(self._loop, self._reading),
                 make_dispatcher=self._make_dispatcher,
                 routes_path=places.routes(partition),
                 failing_path=places.failing(partition),
@@ -424,6 +427,7 @@ class Session:
             os._exit(70)
         self._pool.shutdown()
         self._aside.shutdown()
+        self._reading.shutdown()
 
 
 def owner_log(level: str) -> Any:

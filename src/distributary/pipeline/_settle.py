@@ -5,10 +5,10 @@ delivered, dead-lettered (taken by the dead letter sink, or kept in the store), 
 a reason (DESIGN promise 3).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from distributary.deliver import Admission, BreakerState, Dispatcher
-from distributary.errors import DistributaryError, LogError
+from distributary.errors import DistributaryError
 from distributary.event import Event
 from distributary.event import record as event_record
 from distributary.flow import Attempt, Leg, Origin, Task
@@ -19,9 +19,10 @@ from distributary.pipeline._failing import Failing
 from distributary.pipeline._ledger import Ledger
 from distributary.pipeline._parking import GONE, Parking, waits_for_resume
 from distributary.pipeline._ports import RouteTarget
-from distributary.pipeline._reload import Reload
+from distributary.pipeline._reload import NoTask, Reload
 from distributary.pipeline._replies import Refused, Replies
-from distributary.pipeline._slots import Slots, key_of
+from distributary.pipeline._resources import waits_for_resource
+from distributary.pipeline._slots import Slots, key_of, waits_for_slot
 from distributary.pipeline._surroundings import Surroundings
 from distributary.pipeline._waiting import Waiting
 from distributary.policy import (
@@ -43,11 +44,6 @@ UNPARK_COUNT = 64
 """Parked rows tried when a lane says that it has room."""
 
 
-def waits_for_slot(route: str) -> str:
-    """Where rows are parked that wait for a slot: no URI of a sink is like it."""
-    return f"slot of {route}"
-
-
 class Settle:
     """Settles tasks and runs the retries of a partition.
 
@@ -60,6 +56,7 @@ class Settle:
         let_go: Tells the stream of a task that it need not wait for it.
         on_room: Takes the URI of a lane that may have room.
         fail: Takes why the owner cannot go on.
+        unseen: Whether a route without a target may have one that was not read yet.
     """
 
     def __init__(
@@ -73,6 +70,7 @@ class Settle:
         let_go: Callable[[Task], None],
         on_room: Callable[[str], None],
         fail: Callable[[DistributaryError], None],
+        unseen: Callable[[str], bool],
     ) -> None:
         self._around = around
         self._ledger = ledger
@@ -80,16 +78,16 @@ class Settle:
         self._slots = slots
         self._let_go = let_go
         self._fail = fail
+        self._unseen = unseen
         self._clock = around.clock
         self._targets = around.targets
         self._attempts = around.attempts
         self._meter = around.meter
         self._counters = around.meter.counters
-        for name in ("events_read_total", "matches_total", "delivered_total"):
+        for name in ("events_read_total", "matches_total", "delivered_total", "retried_total"):
             around.meter.add(name, 0)
-        for name in ("retried_total", 'dead_lettered_total{to="sink"}'):
-            around.meter.add(name, 0)
-        around.meter.add('dead_lettered_total{to="store"}', 0)
+        for to in ("sink", "store"):
+            around.meter.add(f'dead_lettered_total{{to="{to}"}}', 0)
         self._latency = around.meter.histogram("delivery_latency_seconds")
         self._duration = around.meter.histogram("attempt_duration_seconds")
         self._waiting = Waiting()
@@ -103,8 +101,8 @@ class Settle:
         )
         self.failing = Failing(around)
         self.parking = Parking(around, ledger, wake=on_room, take_back=take_back)
-        self._reloads = Reload(around)
-        self._due = Due(around, self._waiting, self._attempt_row, fail)
+        self._reloads = Reload(around, take=self._reloaded, free=self._read_on, fail=fail)
+        self._due = Due(around, self._waiting, self._attempt_row, fail, room=self._reloads.room)
         self._stopped = False
         self._forgot_s = float("-inf")
 
@@ -281,10 +279,8 @@ class Settle:
         """The match is not delivered: another one may be, where they are counted."""
         in_doubt = self._slots.in_doubt(key)
         slot = self._slots.settle(key)
-        if slot is not None and in_doubt:
-            self._ledger.count(slot)
-        elif slot is not None:
-            self._ledger.free(slot)
+        if slot is not None:
+            (self._ledger.count if in_doubt else self._ledger.free)(slot)
 
     def _drop_row(self, row: RetryRow) -> None:
         """As ``drop``, for a row: its event is not needed, so it is not read from the log."""
@@ -338,10 +334,8 @@ class Settle:
             stored: Its event, where that is not the log's and does not stand in its row yet.
         """
         key = key_of(task)
-        not_before_ms = self._clock.wall_ms() + int(wait_s * 1000)
-        row = RetryRow(
-            key, task.checksum, task.leg, attempt, not_before_ms, failure, done=False, event=stored
-        )
+        due_ms = self._clock.wall_ms() + int(wait_s * 1000)
+        row = RetryRow(key, task.checksum, task.leg, attempt, due_ms, failure, False, stored)
         before = self._waiting.rows.get(key)
         if stored is None and before is not None and before.event == IN_STORE:
             row = row._replace(event=IN_STORE)
@@ -352,7 +346,7 @@ class Settle:
         task.origin = Origin.RETRY
         self._ledger.put_row(row)
         if row.event is not None:
-            row = row._replace(event=IN_STORE)  # Up to 1 MiB each: not for as long as it waits.
+            row = row._replace(event=IN_STORE)  # Up to 1 MiB each.
         self._waiting.put(row, self._clock.monotonic_s() + wait_s, task)
         self._due.arm()
 
@@ -360,15 +354,8 @@ class Settle:
         """The cursor must pass *task*, which goes on: from now on its row stands for it."""
         if task.origin is Origin.RETRY:
             return
-        row = RetryRow(
-            key_of(task),
-            task.checksum,
-            task.leg,
-            task.attempt,
-            self._clock.wall_ms(),
-            None,
-            done=False,
-        )
+        key, now_ms = key_of(task), self._clock.wall_ms()
+        row = RetryRow(key, task.checksum, task.leg, task.attempt, now_ms, None, done=False)
         self._let_go(task)
         task.origin = Origin.RETRY
         self._ledger.put_row(row)
@@ -416,6 +403,9 @@ class Settle:
             if not self.replies.room(uri):
                 return
             for _ in range(UNPARK_COUNT):
+                if not self._reloads.room():
+                    self._reloads.come_back(uri)
+                    return
                 row = None if self._stopped else self._waiting.unpark(uri)
                 if row is None or self._attempt_row(row) == uri:
                     return
@@ -433,16 +423,43 @@ class Settle:
             if lane is None or lane.breaker is not BreakerState.OPEN:
                 self.room(uri)
 
-    def _attempt_row(self, row: RetryRow) -> str | None:
+    def _attempt_row(self, row: RetryRow, task: Task | None = None) -> str | None:
         """Hand a row out; the URI where it was parked instead, if it was."""
-        target = self._targets.get(row.key.route)
+        route = row.key.route
+        target = self._targets.get(route)
+        if target is None and self._unseen(route):
+            return self._park(row, waits_for_resource(route))
         if target is None:
             self._drop_row(row)
             return None
-        if row.leg is Leg.EVENT and row.key.route in self.parking.parked:
-            return self._park(row, waits_for_resume(row.key.route))
-        task = self._waiting.held(row.key) or self._reload(row)
-        return None if task is None else self._offer_row(row, task, target)
+        if row.leg is Leg.EVENT and route in self.parking.parked:
+            return self._park(row, waits_for_resume(route))
+        task = task or self._waiting.held(row.key)
+        if task is None:
+            self._reloads.ask(row)
+            return None
+        parked_at = self._offer_row(row, task, target)
+        if parked_at is not None:
+            self._waiting.hold(row.key, task)
+        return parked_at
+
+    def _reloaded(self, row: RetryRow, found: Task | NoTask) -> None:
+        """A row that was not at hand has been read."""
+        if self._stopped or row.key not in self._waiting.rows:
+            return
+        if found is NoTask.LATER:
+            self._waiting.put(row, self._clock.monotonic_s() + STORED_LOOK_S, None)
+            self._due.arm()
+        elif found is NoTask.VOID:
+            self.void(row.key)
+        else:
+            self._attempt_row(row, found)
+
+    def _read_on(self, uris: Iterable[str]) -> None:
+        """Rows that are not at hand may be asked for again; lanes had room for some."""
+        for uri in uris:
+            self.room(uri)
+        self._due.arm()
 
     def _offer_row(self, row: RetryRow, task: Task, target: RouteTarget) -> str | None:
         events_max = target.events_max if row.leg is Leg.EVENT else None
@@ -477,21 +494,3 @@ class Settle:
             self._attempt_row(row)
         else:
             self._waiting.park(key, waits_for_slot(key.route))
-
-    def _reload(self, row: RetryRow) -> Task | None:
-        """The task of a row, read again; None where it is void, or cannot be read now."""
-        stored = None
-        if row.event is not None:
-            stored = self._around.store.row_event(row.key)
-            if stored is None:  # The flush that brings it there is not done.
-                self._waiting.put(row, self._clock.monotonic_s() + STORED_LOOK_S, None)
-                self._due.arm()
-                return None
-        try:
-            task = self._reloads.task(row, stored)
-        except LogError as error:
-            self._fail(error)
-            return None
-        if task is None:
-            self.void(row.key)
-        return task

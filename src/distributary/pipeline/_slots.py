@@ -27,6 +27,11 @@ RETRY_S = 1.0
 """After a failure of the store it is tried again this late."""
 
 
+def waits_for_slot(route: str) -> str:
+    """Where rows are parked that wait for a slot: no URI of a sink is like it."""
+    return f"slot of {route}"
+
+
 def key_of(task: Task) -> DoneKey:
     """The match that *task* is, as the outcome room names it."""
     position = task.position

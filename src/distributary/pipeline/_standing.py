@@ -11,10 +11,6 @@ from distributary.pipeline._routes import move_table, save_table
 from distributary.pipeline._settle import Settle
 from distributary.pipeline._surroundings import Surroundings
 
-KEEP_FROM_EVERY_S = 1.0
-"""How often it is looked for what many rows still need: retention comes every 15 s."""
-ROWS_FEW = 1_000
-"""So many rows are looked at each time: under 0.1 ms."""
 ROUTES_SAVED_EVERY_S = 10.0
 """How often the route table is kept beside the journal: it only shortens a start."""
 
@@ -50,7 +46,6 @@ class Standing:
         self._saving = False
         self._keep_from = 0
         self._keep_from_next: tuple[int, int] | None = None
-        self._keep_from_at_s = self._routes_saved_s
 
     def save_routes(self, live: int) -> None:
         """Keep the route table, once the durable cursor has reached where it was taken.
@@ -125,10 +120,6 @@ class Standing:
             if ledger.durable_round <= begun_round:
                 return
             self._keep_from = floor
-        now_s = self._around.clock.monotonic_s()
-        if now_s < self._keep_from_at_s and self._settle.waiting_count > ROWS_FEW:
-            return
-        self._keep_from_at_s = now_s + KEEP_FROM_EVERY_S
         floors = [ledger.durable_mark.offset]
         others = (self._catch_up.floor(), self._settle.lowest_offset())
         floors.extend(floor for floor in others if floor is not None)

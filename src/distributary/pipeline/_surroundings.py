@@ -34,6 +34,7 @@ class Surroundings:
         attempts: The attempt log.
         blocking: Runs the flushes.
         aside: Runs what else blocks, and must not wait for a flush nor hold one up.
+        reading: Runs what reads resources, and records of rows: it waits for nothing that writes.
         routes_path: Where the route table is kept.
         failing_path: Where it is told which routes fail.
         on_failed: Called once with the reason when the owner cannot go on.
@@ -56,6 +57,7 @@ class Surroundings:
     random: Random
     blocking: Blocking
     aside: Blocking
+    reading: Blocking
     make_dispatcher: Callable[[Callable[[Attempt], None], Callable[[str], None]], Dispatcher]
     routes_path: Path
     failing_path: Path

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from distributary.control import (
@@ -11,6 +12,7 @@ from distributary.control import (
     Keys,
     Listed,
     ListedRoute,
+    News,
     RouteChanges,
     RouteEndpoint,
     RouteSettings,
@@ -22,7 +24,7 @@ from distributary.control import (
 from distributary.deliver import Destination
 from distributary.errors import StoreError
 from distributary.flow import RouteRecord
-from distributary.pipeline._ports import RouteTarget
+from distributary.pipeline._ports import Job, RouteTarget
 from distributary.policy import DeliveryPolicy
 from distributary.resource import Credential, DeadLetterSpec, HttpSettings, SubscriptionSpec
 
@@ -37,6 +39,8 @@ it says itself: for three days somebody can mend it, and nothing is lost."""
 
 class DirectoryTargets:
     """``Targets`` and ``RouteHistory`` over the store at *path*; for one thread at a time.
+
+    ``read``, and what ``RouteHistory`` asks, may run beside that.
 
     Destinations are made once for each revision, and for each renewal of its credential, and
     kept: transports look up what they derive from them by identity of their hash.
@@ -68,6 +72,29 @@ class DirectoryTargets:
         """Look for changes; True where there were some."""
         if not self._directory.refresh():
             return False
+        self._follow()
+        return True
+
+    def read(self) -> Job | None:
+        """What takes in what has changed; None: nothing has. Blocks: for a thread of its own."""
+        news = self._directory.read()
+        return None if news is None else partial(self._take, news)
+
+    def _take(self, news: News) -> None:
+        self._directory.take(news)
+        self._follow()
+
+    def end(self, route: str) -> None:
+        """The record was met that deletes *route*: it has no target any more."""
+        self._directory.end(route)
+        self._follow()
+
+    def sees(self, seq: int) -> bool:
+        """True where change *seq* was taken in."""
+        return self._directory.seq >= seq
+
+    def _follow(self) -> None:
+        """Let targets go that are not the newest any more."""
         self._alone.clear()
         renewed = self._directory.renewed()
         for route in self._directory.changed() | renewed:
@@ -78,7 +105,6 @@ class DirectoryTargets:
                 ways = (target.sink, target.dead_letter, target.reply)
                 self._changed.update(way.lane for way in ways if way is not None)
                 del self._targets[route]
-        return True
 
     def all_go_to(self, uri: str) -> bool:
         """True where every resource has the sink *uri*: then nobody else is held up by it."""
@@ -101,14 +127,10 @@ class DirectoryTargets:
         return sorted(changed)
 
     def get(self, route: str) -> RouteTarget | None:
-        """The target of the route with this uid; None where its resource is deleted."""
+        """The target of the route with this uid; None: its resource is deleted, or not read yet."""
         target = self._targets.get(route)
         if target is None:
             revision = self._directory.revision(route)
-            if revision is None:
-                # Its record may be newer than what was last read; the store is written first.
-                self.refresh()
-                revision = self._directory.revision(route)
             if revision is None:
                 return None
             target = self._targets[route] = self._make(route, revision)

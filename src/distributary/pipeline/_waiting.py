@@ -16,6 +16,12 @@ TASK_BYTES = 2_048
 ROWS_PER_ROUTE_MAX = 10_000
 """A route with more rows than this lags instead of making more: some 5 MB of memory. It takes new
 tasks again at half of it."""
+ROWS_MAX = 100_000
+"""Rows of all routes together: some 50 MB. Beyond it a route lags that has its share of them, or more:
+a thousand sinks that fail half the time, which opens no breaker, would have ten million."""
+ROWS_LEAST = 4
+"""Rows that a route may have, however many there are: a sink that has not failed lately must not
+lag for what others do."""
 
 
 class Waiting:
@@ -33,11 +39,17 @@ class Waiting:
         self._tasks: dict[DoneKey, tuple[Task, int]] = {}  # its size then: its event may change
         self._held_bytes = 0
         self._by_route: Counter[str] = Counter()
+        self._at: Counter[int] = Counter()  # rows of each record in ``_offsets``
+        self._offsets: list[int] = []  # a heap
 
     def add(self, row: RetryRow) -> None:
         """*row* stands for its match from now on; when it is due is not said here."""
         if row.key not in self.rows:
             self._by_route[row.key.route] += 1
+            offset = row.key.offset
+            if offset not in self._at:
+                heapq.heappush(self._offsets, offset)
+            self._at[offset] += 1
         self.rows[row.key] = row
 
     def hold(self, key: DoneKey, task: Task) -> None:
@@ -55,7 +67,12 @@ class Waiting:
 
     def crowded(self, route: str, share: float = 1.0) -> bool:
         """True where *route* has that share of the rows that it may have, or more."""
-        return self._by_route[route] >= ROWS_PER_ROUTE_MAX * share
+        count = self._by_route[route]
+        if count >= ROWS_PER_ROUTE_MAX * share:
+            return True
+        if len(self.rows) < ROWS_MAX * share:
+            return False
+        return count >= max(ROWS_LEAST, ROWS_MAX // max(len(self._by_route), 1)) * share
 
     def put(self, row: RetryRow, due_s: float, task: Task | None) -> None:
         """*row* waits until *due_s*; *task* is kept at hand while there is room."""
@@ -114,6 +131,7 @@ class Waiting:
     def _remove(self, key: DoneKey) -> RetryRow | None:
         row = self.rows.pop(key, None)
         if row is not None:
+            self._at[key.offset] -= 1
             self._by_route[key.route] -= 1
             if not self._by_route[key.route]:
                 del self._by_route[key.route]
@@ -131,7 +149,10 @@ class Waiting:
 
     def lowest_offset(self) -> int | None:
         """The lowest record that a row still needs."""
-        return min((key.offset for key in self.rows), default=None)
+        offsets = self._offsets
+        while offsets and not self._at[offsets[0]]:
+            del self._at[heapq.heappop(offsets)]
+        return offsets[0] if offsets else None
 
 
 def _size(task: Task) -> int:

@@ -96,7 +96,7 @@ class SimulatedTargets:
         self.version = 0
 
     def put(self, route: str, target: RouteTarget) -> None:
-        """Create or replace the target of *route*."""
+        """Create or replace the target of *route*; its change, if any, is the next one."""
         self.now[route] = target
         self.version += 1
 
@@ -130,22 +130,46 @@ class TargetsView:
     def __init__(self, targets: SimulatedTargets) -> None:
         self._targets = targets
         self._version = -1
+        self._seq = 0
         self._listed: dict[str, RouteTarget] = {}
         self._used: dict[str, RouteTarget] = {}
         self._changed: set[str] = set()
 
     def refresh(self) -> bool:
-        """Look for changes."""
-        if self._version == self._targets.version:
+        """Look for changes, and take them in."""
+        take = self.read()
+        if take is None:
             return False
-        self._version = self._targets.version
-        self._listed = dict(self._targets.now)
+        take()
+        return True
+
+    def read(self) -> Work | None:
+        """What takes in what has changed."""
+        if self._version == self._targets.version:
+            return None
+        version, seq = self._targets.version, self._targets.last_seq()
+        listed = dict(self._targets.now)
+        return lambda: self._take(version, seq, listed)
+
+    def _take(self, version: int, seq: int, listed: dict[str, RouteTarget]) -> None:
+        self._version, self._seq, self._listed = version, seq, listed
         for route, used in list(self._used.items()):
             if self._listed.get(route) is not used:
                 ways = (used.sink, used.dead_letter, used.reply)
                 self._changed |= {way.lane for way in ways if way is not None}
                 del self._used[route]
-        return True
+
+    def end(self, route: str) -> None:
+        """The record was met that deletes *route*."""
+        self._listed.pop(route, None)
+        used = self._used.pop(route, None)
+        if used is not None:
+            ways = (used.sink, used.dead_letter, used.reply)
+            self._changed |= {way.lane for way in ways if way is not None}
+
+    def sees(self, seq: int) -> bool:
+        """True where change *seq* was taken in."""
+        return self._seq >= seq
 
     def all_go_to(self, uri: str) -> bool:
         """True where every target has the sink *uri*."""
@@ -161,11 +185,9 @@ class TargetsView:
         return sorted(changed)
 
     def get(self, route: str) -> RouteTarget | None:
-        """The target of *route* as it was last seen; looks again where there is none."""
+        """The target of *route* as it was last seen."""
         found = self._used.get(route)
         if found is None:
-            if route not in self._listed:
-                self.refresh()
             found = self._listed.get(route)
             if found is not None:
                 self._used[route] = found

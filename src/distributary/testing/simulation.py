@@ -292,6 +292,7 @@ class Partition:
             random=SeededRandom(self._chance.randrange(1 << 30)),
             blocking=self._blocking(timers),
             aside=self._aside(timers),
+            reading=self._aside(timers),
             make_dispatcher=lambda answered, room: self._dispatcher(timers, answered, room),
             routes_path=path,
             failing_path=self._folder / "failing.json",

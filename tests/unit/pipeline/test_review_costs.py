@@ -1,10 +1,12 @@
 """What many lags, many matches and many rows cost."""
 
+import random
+
 import pytest
 
 from distributary.event import Event
 from distributary.event import record as event_record
-from distributary.flow import Kind, RouteRecord, encode_route
+from distributary.flow import Kind, Leg, RouteRecord, encode_route
 from distributary.outcome import DoneKey, LagRow, Mark, RetryRow
 from distributary.pipeline._catch_up import (
     CHUNKS_MAX,
@@ -15,8 +17,8 @@ from distributary.pipeline._catch_up import (
     WAKE_COUNT,
     CatchUp,
 )
-from distributary.pipeline._standing import ROWS_FEW
 from distributary.pipeline._tracker import LISTED_MAX, Tracker
+from distributary.pipeline._waiting import Waiting
 from distributary.testing.memory_log import MemoryLog
 
 EVENT = Event({"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}, b"")
@@ -270,21 +272,27 @@ def test_finished_rows_are_looked_through_once_a_second(tmp_path):
     partition.close()
 
 
-def test_what_rows_need_is_looked_for_once_a_second(tmp_path, monkeypatch):
-    """There may be 100,000 rows, and the board is written ten times a second."""
-    from distributary.pipeline import Word  # noqa: PLC0415 - as below
-    from distributary.testing.simulation import Partition  # noqa: PLC0415 - heavy, for one test
+class _Unwalked(dict):
+    """Rows that nobody may walk over."""
 
-    partition = Partition(tmp_path)
-    partition.put_route("r", "http://sink.example/")
-    partition.start()
-    asked = []
-    settle = partition.owner._settle
-    monkeypatch.setattr(settle, "lowest_offset", lambda: asked.append(1))
-    monkeypatch.setattr(type(settle), "waiting_count", ROWS_FEW + 1)
-    for _ in range(50):
-        partition.publish("a")
-        partition.advance(0.1)
-    assert 3 <= len(asked) <= 6
-    assert partition.board[Word.KEEP_FROM] > 25
-    partition.close()
+    def __iter__(self):
+        raise AssertionError("all rows were looked at")
+
+    keys = items = values = __iter__
+
+
+def test_the_lowest_row_is_known_without_a_look_at_all_of_them():
+    """There may be 100,000 rows, and the board is written ten times a second."""
+    chance = random.Random(7)
+    waiting = Waiting()
+    waiting.rows = _Unwalked()
+    left = set()
+    for _ in range(3_000):
+        key = DoneKey(chance.randrange(200), chance.randrange(2), chance.choice("ab"))
+        if key in left:
+            left.discard(key)
+            waiting.finish(key)
+        else:
+            left.add(key)
+            waiting.add(RetryRow(key, 1, Leg.EVENT, 1, 0, None, done=False))
+        assert waiting.lowest_offset() == min((key.offset for key in left), default=None)
