@@ -1,14 +1,21 @@
 """Owners of a partition, one after the other in one process: nothing of a former one stays."""
 
 import gc
+import threading
 import time
 import tracemalloc
 import weakref
+from contextlib import closing
 
 import msgspec
 import pyarrow as pa
 import pytest
+import sqlalchemy as sa
 
+from distributary.clock import SystemClock
+from distributary.event import Event, record
+from distributary.flow import Kind
+from distributary.log import Appender, Reader
 from distributary.pipeline import Board, Phase, Places, Session, SessionSettings, Word
 from distributary.spark import _delivery_task
 from distributary.testing.filled_data import fill
@@ -111,3 +118,34 @@ def test_a_partition_that_cannot_be_owned_waits_in_its_task(settings):
     assert phases[0] == (Phase.ABSENT, 1)
     assert phases[-1][0] == Phase.RUNNING
     assert board[Word.FAILURES] == 0
+
+
+def test_no_statement_runs_on_the_loop_of_a_session(settings):
+    """Whoever holds a store holds up no sink: statements run in threads beside the loop."""
+    threads = set()
+
+    def statement(*_arguments):
+        threads.add(threading.current_thread().name)
+
+    places = Places.of(settings.data_dir)
+    event = Event({"specversion": "1.0", "id": "1", "source": "/s", "type": "com.example.t0"}, b"x")
+    appender = Appender.open(places.log, 0, clock=SystemClock())
+    begin = appender.append([(Kind.EVENTS, record.encode([event] * 5))])
+    sa.event.listen(sa.Engine, "before_cursor_execute", statement)
+    try:
+        session = Session(0, 1, settings)
+        with closing(Reader(places.log, 0)) as reader:
+            chunk, after = reader.read_chunk(begin, 1 << 20)
+        session.feed(after, chunk)
+        board = Board(places.board(0))
+        until_s = time.monotonic() + 60.0
+        while board[Word.WAITING] < 5 and time.monotonic() < until_s:
+            time.sleep(0.05)  # nobody listens at the sink: each match waits as a row
+        assert board[Word.WAITING] == 5
+        session.close(orderly=True)
+        board.close()
+    finally:
+        sa.event.remove(sa.Engine, "before_cursor_execute", statement)
+        appender.close()
+    assert {"flush-p0_0", "reading-p0_0"} <= threads
+    assert "owner-p0" not in threads

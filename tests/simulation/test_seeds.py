@@ -15,6 +15,7 @@ from distributary.pipeline import (
     _intake,
     _matching,
     _owner,
+    _reload,
     _replies,
     _settle,
     _slots,
@@ -77,6 +78,9 @@ def test_every_promise_holds_where_everything_is_small(tmp_path, first, monkeypa
     monkeypatch.setattr(_due, "DUE_COUNT", 2)
     monkeypatch.setattr(_waiting, "HELD_BYTES_MAX", 2 * _waiting.TASK_BYTES)
     monkeypatch.setattr(_waiting, "ROWS_PER_ROUTE_MAX", 4)
+    monkeypatch.setattr(_waiting, "ROWS_MAX", 6)
+    monkeypatch.setattr(_waiting, "ROWS_LEAST", 1)
+    monkeypatch.setattr(_reload, "READ_MAX", 2)
     monkeypatch.setattr(_catch_up, "SLICE_LAGS", 1)
     monkeypatch.setattr(_catch_up, "WAKE_COUNT", 1)
     monkeypatch.setattr(_catch_up, "READERS_MAX", 1)
