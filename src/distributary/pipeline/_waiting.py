@@ -17,8 +17,8 @@ ROWS_PER_ROUTE_MAX = 10_000
 """A route with more rows than this lags instead of making more: some 5 MB of memory. It takes new
 tasks again at half of it."""
 ROWS_MAX = 100_000
-"""Rows of all routes together: some 50 MB. Beyond it a route lags that has its share of them, or more:
-a thousand sinks that fail half the time, which opens no breaker, would have ten million."""
+"""Rows of all routes together: some 50 MB. Beyond it a route lags that has its share of them, or
+more: a thousand sinks that fail half the time, which opens no breaker, would have ten million."""
 ROWS_LEAST = 4
 """Rows that a route may have, however many there are: a sink that has not failed lately must not
 lag for what others do."""
