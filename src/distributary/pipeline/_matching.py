@@ -17,12 +17,9 @@ from distributary.flow import (
     decode_addressed,
     decode_tick,
 )
-from distributary.meter import Meter
 from distributary.outcome import DoneKey
 from distributary.pipeline._catch_up import CatchUp
-from distributary.route import RouteTable
-
-Report = Callable[[str, dict[str, object]], None]
+from distributary.pipeline._surroundings import Surroundings
 
 SLICE_TASKS = 256
 """Matches of one record that are made at once, and taken before the loop gets its turn: some
@@ -34,29 +31,19 @@ class Matching:
     """Matches the records of one partition.
 
     Args:
-        partition: Partition number.
-        table: The routes that stand where the live reader is.
+        around: Ports of the owner; their follower has the routes that stand at the live reader.
         catch_up: Knows which matches are a lag's.
-        meter: Counts.
-        report: Tells people.
         void: Called with a match that stands in the way: its position was used again.
     """
 
     def __init__(
-        self,
-        partition: int,
-        table: RouteTable,
-        catch_up: CatchUp,
-        *,
-        meter: Meter,
-        report: Report,
-        void: Callable[[DoneKey], None],
+        self, around: Surroundings, catch_up: CatchUp, void: Callable[[DoneKey], None]
     ) -> None:
-        self._partition = partition
-        self._table = table
+        self._partition = around.partition
+        self._table = around.follower.table
         self._catch_up = catch_up
-        self._meter = meter
-        self._report = report
+        self._meter = around.meter
+        self._report = around.report
         self._void = void
         self._seen_before: dict[DoneKey, int] = {}
         self._seen_until = 0

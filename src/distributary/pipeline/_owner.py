@@ -78,17 +78,7 @@ class Owner:
         self._resources = Resources(around, news=self._on_news, fail=self._fail)
         self._slots = Slots(around, answered=self._on_answer, answered_all=self._on_answers)
         self._ledger = self._make_ledger(around)
-        self._settle = Settle(
-            around,
-            ledger=self._ledger,
-            dispatcher=self.dispatcher,
-            slots=self._slots,
-            take_back=self._take_back,
-            let_go=self._let_go,
-            on_room=self._on_room,
-            fail=self._fail,
-            unseen=self._resources.unseen,
-        )
+        self._settle = self._make_settle(around)
         self._hand_out = HandOut(
             around,
             dispatcher=self.dispatcher,
@@ -99,14 +89,7 @@ class Owner:
             unseen=self._resources.unseen,
             passed=self._tracker.finish,
         )
-        self._matching = Matching(
-            around.partition,
-            self._table,
-            self._catch_up,
-            meter=around.meter,
-            report=around.report,
-            void=self._settle.void,
-        )
+        self._matching = Matching(around, self._catch_up, self._settle.void)
         self._standing = Standing(
             around,
             ledger=self._ledger,
@@ -126,6 +109,19 @@ class Owner:
         self._targets.refresh()
         self._settle.parking.load()
         self._left = around.store.rows(), around.store.lags()
+
+    def _make_settle(self, around: Surroundings) -> Settle:
+        return Settle(
+            around,
+            ledger=self._ledger,
+            dispatcher=self.dispatcher,
+            slots=self._slots,
+            take_back=lambda route, lane: self._hand_out.take_back(route, lane),
+            let_go=self._let_go,
+            on_room=self._on_room,
+            fail=self._fail,
+            unseen=self._resources.unseen,
+        )
 
     def _make_ledger(self, around: Surroundings) -> Ledger:
         return Ledger(
@@ -357,9 +353,6 @@ class Owner:
             self._intake.go_on()
         self._catch_up.wake_for(uri)
         self._advance_lags()
-
-    def _take_back(self, route: str, lane: str) -> None:
-        self._hand_out.take_back(route, lane)
 
     def fail(self, error: DistributaryError) -> None:
         """Stop for good: whoever runs the owner has met what makes going on unsafe."""
