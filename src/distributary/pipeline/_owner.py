@@ -116,7 +116,7 @@ class Owner:
             ledger=self._ledger,
             dispatcher=self.dispatcher,
             slots=self._slots,
-            take_back=lambda route, lane: self._hand_out.take_back(route, lane),
+            take_back=self._take_back,
             let_go=self._let_go,
             on_room=self._on_room,
             fail=self._fail,
@@ -353,6 +353,9 @@ class Owner:
             self._intake.go_on()
         self._catch_up.wake_for(uri)
         self._advance_lags()
+
+    def _take_back(self, route: str, lane: str) -> None:
+        self._hand_out.take_back(route, lane)
 
     def fail(self, error: DistributaryError) -> None:
         """Stop for good: whoever runs the owner has met what makes going on unsafe."""

@@ -1,5 +1,7 @@
 """No route ever sees an event of another address, whoever reads the log: live or late."""
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -127,7 +129,10 @@ def test_the_live_reader_matches_each_event_at_its_own_address(steps):
     table, meter = RouteTable(), Meter()
     meter.add("events_read_total", 0)
     meter.add("matches_total", 0)
-    matching = Matching(0, table, NoLags(), meter=meter, report=pytest.fail, void=pytest.fail)
+    around = SimpleNamespace(
+        partition=0, follower=SimpleNamespace(table=table), meter=meter, report=pytest.fail
+    )
+    matching = Matching(around, NoLags(), pytest.fail)
     tasks = []
     for logged in log:
         if logged.kind == Kind.ROUTE:
