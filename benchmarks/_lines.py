@@ -8,6 +8,7 @@ import cesql
 import churn
 import knative
 import matching
+import pauses
 import protocols
 from _rig import Rig
 from distributary.testing.running_server import Role, wait_until
@@ -196,5 +197,9 @@ GROUPS = {
     "resource-kills": knative.resource_kills,
     "protocols": protocols.measure,
     "one-down": protocols.one_down,
+    "kills": pauses.kills,
+    "hand-over": pauses.hand_over,
+    "leak": pauses.leak,
+    "sick": pauses.sick,
 }
 PROFILED = {"accept", "one", "ten", "none", "bad"}

@@ -110,6 +110,9 @@ class Sender(asyncio.Protocol):
         self.closed_loop = load.options.mode == "closed"
         self.first = load.options.first
         self.head = HEAD % load.options.path.encode()
+        if load.options.key:
+            key = b"ce-partitionkey: %s\r\nce-sentns: " % load.options.key.encode()
+            self.head = self.head.replace(b"ce-sentns: ", key)
 
     def connection_made(self, transport):
         self.transport = transport
@@ -177,6 +180,7 @@ def main():
     parser.add_argument("--rate", type=float, default=1000.0)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--path", default="/events", help="may hold no per cent sign")
+    parser.add_argument("--key", default="", help="partitionkey of all events")
     uvloop.run(run(parser.parse_args()))
 
 

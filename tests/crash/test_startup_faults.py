@@ -126,6 +126,18 @@ def test_a_log_that_the_ingest_process_cannot_open(tmp_path: Path) -> None:
     assert lines[-1]["event"] == "stopped"
 
 
+def test_a_spark_master_without_a_slot_for_each_partition(tmp_path: Path) -> None:
+    """Else some partitions would never be delivered: the message says what to set."""
+    ended = _serve(tmp_path / "data", "--spark-master", "local[1]")
+    _refused(ended, "local[1] has 1 task slot", "2 partitions", "--spark-master 'local[2]'")
+
+
+def test_a_spark_master_that_does_not_answer(tmp_path: Path) -> None:
+    """Spark would try for a minute, and then for ever."""
+    master = f"spark://127.0.0.1:{free_port()}"
+    _refused(_serve(tmp_path / "data", "--spark-master", master), master, "refused")
+
+
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
     """The message names address and port, and the flag for another."""
     with socket.create_server(("127.0.0.1", 0)) as taken:

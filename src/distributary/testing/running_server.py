@@ -64,6 +64,8 @@ class Role(enum.StrEnum):
     DRIVER = "driver"
     """The Python half of Spark's driver."""
     JVM = "jvm"
+    DAEMON = "daemon"
+    """The process that forks the readers and owners."""
     READER = "reader"
     """A Python worker that tails a partition."""
     WRITER = "writer"
@@ -236,6 +238,8 @@ class RunningServer:
             if role in {Role.INGEST, Role.DRIVER}:
                 name = "ingest" if role is Role.INGEST else "pipeline"
                 return f"distributary.app.{name}_process" in words
+            if role is Role.DAEMON:
+                return _forks(words) and not _forks(psutil.Process(process.ppid()).cmdline())
             owner = process.pid in self.owner_pids()
             return owner if role is Role.WRITER else not owner and self._tails(process)
         except psutil.Error:
@@ -246,7 +250,7 @@ class RunningServer:
         return [self.look(number, Word.OWNER_PID) for number in range(self.partition_count())]
 
     def _tails(self, process: psutil.Process) -> bool:
-        if "distributary.spark.worker_daemon" not in process.cmdline():
+        if not _forks(process.cmdline()):
             return False
         log = str(self.places.log)
         return any(file.path.startswith(log) for file in process.open_files())
@@ -322,6 +326,11 @@ class RunningServer:
         now = self.metrics()
         waiting = ("lag_records", "in_flight", "queued", "lagging_routes", "waiting_retries")
         return now.get("ready") == 1 and not any(total(now, name) for name in waiting)
+
+
+def _forks(words: Sequence[str]) -> bool:
+    """Whether *words* are the command line of Spark's Python daemon, which its workers keep."""
+    return "distributary.spark.worker_daemon" in words
 
 
 def total(metrics: Mapping[str, float], name: str) -> float:

@@ -1,0 +1,232 @@
+"""The lines of pauses: kills of each process, hand-overs among 100,000 routes, a sick partition."""
+
+import itertools
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+from pathlib import Path
+
+from _rig import Rig
+from distributary.cli._behaviour import Behaviour
+from distributary.event import Event
+from distributary.pipeline import Places, Word
+from distributary.testing.filled_data import fill
+from distributary.testing.running_server import Role, RunningServer, wait_until
+from distributary.testing.traffic import Traffic
+
+RATE_PER_S = 100.0
+KILLS = 10
+PARTITIONS = 2
+RECOVER_S_MAX = 180.0
+STEADY_S = 3.0
+"""Deliveries that went on for so long go on."""
+HOLE_S = 0.1
+"""A shorter time without a delivery is no pause: an event a partition comes every 20 ms."""
+ROUTES = 100_000
+HAND_OVERS = 5
+EPOCH_S = 20.0
+OWNERS = 20
+LEAK_ROUTES = 50_000
+
+KEYS = tuple(
+    next(key for key in "abcdefgh" if zlib.crc32(key.encode()) % PARTITIONS == number)
+    for number in range(PARTITIONS)
+)
+"""A partition key for each partition."""
+ROLES = (Role.READER, Role.WRITER, Role.DAEMON, Role.JVM, Role.DRIVER)
+
+
+def kills(scale):
+    """From kill -9 to the next delivery (ingest: the next 202) at 100 events/s, 10 of each."""
+    count = max(1, int(KILLS * scale))
+    figures = {}
+    with tempfile.TemporaryDirectory(prefix="distributary-bench-") as folder:
+        server = RunningServer(Path(folder) / "data")
+        with Traffic(Path(folder), {"sink": Behaviour()}) as traffic, server:
+            server.subscribe(traffic.sinks["sink"].url)
+            traffic.publish(server.url, _event, RATE_PER_S)
+            time.sleep(STEADY_S)
+            for role in ROLES:
+                found = [_pause(server, traffic, role, number) for number in range(count)]
+                figures |= _told(role, found)
+            found = [_refusals(server, traffic) for _ in range(count)]
+            figures |= _told(Role.INGEST, found)
+    return figures
+
+
+def _told(role, found):
+    print(f"    {role}: {' '.join(f'{pause_s:.2f}' for pause_s in found)} s", flush=True)
+    return {f"kill_{role}": statistics.median(found), f"kill_{role}_worst": max(found)}
+
+
+def _event(number):
+    """Events take turns among the partitions."""
+    attributes = {
+        "specversion": "1.0",
+        "id": str(number),
+        "source": "/pauses",
+        "type": "t",
+        "partitionkey": KEYS[number % PARTITIONS],
+    }
+    return Event(attributes, b"x" * 100)
+
+
+def _pause(server, traffic, role, number):
+    """Seconds from the kill of a process of *role* until every partition delivers again."""
+    server.wait_ready(RECOVER_S_MAX)
+    time.sleep(STEADY_S)
+    before = {process.pid for process in server.processes(role)}
+    killed = server.kill(role, number)
+    at_s = time.monotonic()
+    wait_until(
+        lambda: (
+            any(process.pid not in before for process in server.processes(role))
+            and killed not in {process.pid for process in server.processes(role)}
+        ),
+        RECOVER_S_MAX,
+        f"a new {role}",
+    )
+    ends = [0.0]
+
+    def goes_on():
+        ends[:] = [_last_hole(traffic, which, at_s) for which in range(PARTITIONS)]
+        return max(ends) < time.monotonic() - STEADY_S
+
+    wait_until(goes_on, RECOVER_S_MAX, f"deliveries go on after a kill of {role}", 0.2)
+    return max(0.0, max(ends) - at_s)
+
+
+def _last_hole(traffic, partition, since_s):
+    """When the last pause of *partition* since then ended; now, if it lasts."""
+    now_s = time.monotonic()
+    taken = dict(traffic.sinks["sink"].taken)
+    times = sorted(
+        at_s
+        for name, at_s in taken.items()
+        if at_s >= since_s and int(name) % PARTITIONS == partition
+    )
+    times = [since_s, *times, now_s]
+    holes = [later for earlier, later in itertools.pairwise(times) if later - earlier > HOLE_S]
+    return holes[-1] if holes else since_s
+
+
+def _refusals(server, traffic):
+    """Seconds from the kill of the ingest process until an event sent after it is acknowledged."""
+    server.wait_ready(RECOVER_S_MAX)
+    time.sleep(STEADY_S)
+    first = traffic.begun
+    server.kill(Role.INGEST)
+    at_s = time.monotonic()
+    acked = traffic.acked
+    times = []
+
+    def any_acked():
+        times[:] = [acked[n] for n in range(first, traffic.begun) if n in acked]
+        return bool(times)
+
+    wait_until(any_acked, RECOVER_S_MAX, "an event is accepted", 0.01)
+    return min(times) - at_s
+
+
+def hand_over(scale):
+    """Pauses of deliveries at hand-overs among 100,000 routes, each of another type."""
+    count = int(ROUTES * scale)
+    flags = ("--epoch-s", f"{EPOCH_S:g}s")
+    with tempfile.TemporaryDirectory(prefix="distributary-bench-") as folder:
+        server = RunningServer(Path(folder) / "data", flags=flags)
+        fill(server.places, count, PARTITIONS, _asks)
+        with Traffic(Path(folder), {"sink": Behaviour()}) as traffic:
+            try:
+                server.start()
+                start_s = server.wait_ready(600.0)
+                server.subscribe(traffic.sinks["sink"].url, filters=[{"exact": {"type": "t"}}])
+                wait_until(server.settled, 600.0, "all routes are known", 0.5)
+                traffic.publish(server.url, _event, RATE_PER_S)
+                for _ in range(2):  # where the routes stand is kept by then
+                    _one_hand_over(server, traffic)
+                found = [_one_hand_over(server, traffic) for _ in range(HAND_OVERS)]
+                memory = sum(process.memory_info().rss for process in server.tree()) / 2**20
+            finally:
+                server.kill_all()
+    print(f"    start {start_s:.1f} s, memory {memory:,.0f} MiB (RSS)", flush=True)
+    print(f"    pauses: {' '.join(f'{pause_s:.3f}' for pause_s in found)} s", flush=True)
+    return {"hand_over": statistics.median(found), "hand_over_worst": max(found)}
+
+
+def _asks(number):
+    return {
+        "sink": f"http://127.0.0.1:9/{number}",
+        "protocol": "HTTP",
+        "filters": [{"exact": {"type": f"com.example.t{number}"}}],
+    }
+
+
+def _one_hand_over(server, traffic):
+    """The longest time without a delivery of a partition, around the next hand-over."""
+    epoch = server.look(0, Word.EPOCH)
+    began_s = time.monotonic()
+    wait_until(lambda: server.look(0, Word.EPOCH) > epoch, RECOVER_S_MAX, "a hand-over", 0.02)
+    at_s = time.monotonic()
+    time.sleep(STEADY_S)
+    taken = dict(traffic.sinks["sink"].taken)
+    longest = 0.0
+    for partition in range(PARTITIONS):
+        times = sorted(
+            time_s
+            for name, time_s in taken.items()
+            if max(began_s, at_s - STEADY_S) <= time_s and int(name) % PARTITIONS == partition
+        )
+        pauses = [later - earlier for earlier, later in itertools.pairwise(times)]
+        longest = max(longest, *pauses, 0.0) if pauses else 2 * STEADY_S
+    return longest
+
+
+def leak(scale):
+    """Memory of a worker after 20 hand-overs, 50,000 routes; growth since the third."""
+    with tempfile.TemporaryDirectory(prefix="distributary-bench-") as folder:
+        places = Places(Path(folder) / "data")
+        fill(places, int(LEAK_ROUTES * scale), 1, _asks)
+        words = [sys.executable, str(Path(__file__).with_name("_owners.py")), str(places.root)]
+        output = subprocess.run([*words, str(OWNERS)], capture_output=True, check=True).stdout
+    return {"hand_over_growth": float(output)}
+
+
+def sick(scale):
+    """The p99 of one partition, while the other is well, and while it cannot be delivered."""
+    with Rig("--partitions", str(PARTITIONS)) as rig:
+        sink = rig.sink()
+        rig.server.subscribe(sink.url)
+        rig.load("closed", connections=64, count=30_000)
+        rig.settle()
+        seconds = 20 * scale
+        before = _p99_of(rig, sink, seconds)
+        store = rig.server.places.delivery_db(1)
+        kept = store.read_bytes()
+        store.write_bytes(b"this is no database" * 100)
+        for name in ("-wal", "-shm"):
+            store.with_name(store.name + name).unlink(missing_ok=True)
+        os.kill(rig.server.owner_pids()[1], signal.SIGKILL)
+        wait_until(
+            lambda: bool(rig.server.look(1, Word.FAILURES)), RECOVER_S_MAX, "partition 1 is sick"
+        )
+        time.sleep(STEADY_S)
+        during = _p99_of(rig, sink, seconds)
+        store.write_bytes(kept)
+        rig.server.wait_ready(RECOVER_S_MAX)
+        rig.settle()
+    return {
+        "sick_before": before,
+        "sick_during": during,
+        "sick_growth": 100.0 * (during / before - 1.0),
+    }
+
+
+def _p99_of(rig, sink, seconds):
+    sink.reset()
+    sent = rig.load("open", connections=64, rate=500, seconds=seconds, key=KEYS[0])
+    return sink.wait_for(sent["count"])["p99_ms"]
