@@ -37,7 +37,9 @@ from distributary.event import record as event_record
 from distributary.policy import Answer
 
 __all__ = [
+    "PASSES_LEFT_MIN",
     "TTL_ATTRIBUTE",
+    "TTL_DEFAULT",
     "TTL_MAX",
     "Addressed",
     "Attempt",
@@ -61,7 +63,15 @@ __all__ = [
 ]
 
 TTL_MAX: Final = 255
-"""Passes through Brokers and Channels that an event has at first, and at most (decision 17)."""
+"""Most passes through Brokers and Channels that a record can hold: what older logs gave events."""
+
+TTL_DEFAULT: Final = 32
+"""Passes through Brokers and Channels that an event has at first, and at most (decision 17). Chains
+of people's making have a few; two replying Triggers double an event at each pass."""
+
+PASSES_LEFT_MIN: Final = 2
+"""An event is sent to a Broker or Channel with this many passes or more: that takes one, and none
+left would be refused there."""
 
 TTL_ATTRIBUTE: Final = "knativebrokerttl"
 """The attribute that carries the passes left from one Broker or Channel to the next. Neither the
@@ -185,7 +195,7 @@ class Task:
     attempt: int
     logged_ms: int
     origin: Origin
-    ttl: int = TTL_MAX
+    ttl: int = TTL_DEFAULT
     carried: bytes = b""
 
 

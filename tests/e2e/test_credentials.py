@@ -118,7 +118,7 @@ class World:
         """A server on the same data, with this key."""
         self.server = RunningServer(
             self.folder / "data",
-            flags=["--log-level", "debug"],
+            flags=["--log-level", "debug", "--error-data", "all"],
             environ=clean_environ() | {"DISTRIBUTARY_CREDENTIAL_KEY": key},
         )
         return self.server

@@ -6,7 +6,7 @@ import socket
 import pytest
 import uvloop
 
-from distributary.deliver import AddressRule, _connector, parse_networks
+from distributary.deliver import AddressRule
 from distributary.errors import TransportError
 from distributary.event import Event, json_format
 from distributary.policy import Reply
@@ -276,54 +276,6 @@ def test_a_response_without_length_ends_with_the_connection():
     """HTTP/1.0 style framing is understood."""
     answers, _ = attempt(answer_and_close(b"HTTP/1.0 200 OK\r\n\r\nhello"), count=2)
     assert [a.status for a in answers] == [200, 200]
-
-
-def test_names_the_blocked_address_and_dials_nothing():
-    """A sink on loopback is refused by the rule; no connection arrives."""
-
-    async def scenario():
-        async with FakeSink() as sink, opened(rule=AddressRule()) as transport:
-            literal = await send(transport, sink.uri())
-            mixed = await send(transport, f"http://127.1:{sink.port}/")
-            return literal, mixed, sink.connections
-
-    literal, mixed, connections = run(scenario())
-    assert literal.reason == mixed.reason == "blocked-address"
-    assert not literal.retryable
-    assert connections == 0
-
-
-def test_checks_the_peer_that_was_reached(monkeypatch):
-    """The last guard: whatever was dialled, the other end must be allowed too."""
-
-    class Diverted(socket.socket):
-        def getpeername(self):
-            return ("10.0.0.1", 80)
-
-    async def scenario():
-        rule = AddressRule(allow=parse_networks(["127.0.0.1"]))
-        async with FakeSink() as sink, opened(rule=rule) as transport:
-            allowed = await send(transport, sink.uri("/a"))
-            monkeypatch.setattr(_connector.socket, "socket", Diverted)
-            async with opened(rule=rule) as other:
-                diverted = await send(other, sink.uri("/b"))
-            return allowed, diverted, sink.requests
-
-    allowed, diverted, requests = run(scenario())
-    assert allowed.status == 204
-    assert diverted.reason == "blocked-address"
-    assert [request.target for request in requests] == ["/a"]
-
-
-def test_refuses_a_name_that_points_inside_and_outside():
-    """Every answer is checked before any is dialled."""
-    names = TableResolver({"mixed.example": ["93.184.216.34", "127.0.0.1"]})
-
-    async def scenario():
-        async with opened(rule=AddressRule(), resolver=names) as transport:
-            return await send(transport, "http://mixed.example/")
-
-    assert run(scenario()).reason == "blocked-address"
 
 
 def test_tells_of_names_that_do_not_resolve():

@@ -10,10 +10,10 @@ from distributary.deliver import (
     CachingResolver,
     Connector,
     SystemResolver,
-    parse_networks,
 )
 from distributary.meter import Meter
 from distributary.pipeline import Places
+from distributary.resource import Reach
 
 
 class Renewal:
@@ -24,9 +24,7 @@ class Renewal:
         sealer: Of its own: it is used by another thread than the store's.
         clock: For waits and expiries.
         meter: Counts.
-        loopback_only: The server listens on loopback: then token endpoints may be private, as
-            sinks may (decision 22).
-        allow_sinks: CIDRs of addresses that are allowed all the same.
+        reach: Where events may go, and token endpoints may be (decision 22).
     """
 
     def __init__(
@@ -35,12 +33,9 @@ class Renewal:
         sealer: Sealer,
         clock: Clock,
         meter: Meter,
-        *,
-        loopback_only: bool,
-        allow_sinks: tuple[str, ...],
+        reach: Reach,
     ) -> None:
-        rule = AddressRule(parse_networks(allow_sinks), loopback_allowed=loopback_only)
-        connector = Connector(rule, CachingResolver(SystemResolver(), clock))
+        connector = Connector(AddressRule.of(reach), CachingResolver(SystemResolver(), clock))
         self._rows = CredentialRows(store_url(places.state_db), sealer)
         self._refresher = Refresher(
             self._rows, HttpTokenEndpoint(connector), clock, SystemRandom(), count=meter.add

@@ -7,7 +7,6 @@ and keeps two children running: ``ingest`` (the port, the log) and ``pipeline`` 
 import asyncio
 import contextlib
 import gc
-import ipaddress
 import os
 import resource
 import shutil
@@ -42,17 +41,16 @@ from distributary.app._running import Running, beat
 from distributary.app._sources import check_sources, sources_child
 from distributary.app._watchdog import ProcFolder, Watchdog
 from distributary.app._watched import watched_processes
+from distributary.app._where import base, is_loopback, listeners_of, reach_of, site_of
 from distributary.app.ingest_process import IngestStart
 from distributary.app.pipeline_process import PipelineStart
 from distributary.clock import SystemClock
 from distributary.control import Keys, Sealer, Store, Subscriptions, rules, store_url
-from distributary.control.reconcile import Site
 from distributary.errors import DistributaryError, SettingsError
 from distributary.ingest import load_seen
 from distributary.log import Lock, lock, open_folder
 from distributary.meter import Meter
 from distributary.pipeline import Places, SessionSettings
-from distributary.resource import SinkRule
 from distributary.settings import CREDENTIAL_KEY_VARIABLE, Settings
 from distributary.source import secret_variables
 from distributary.spark import check_master, find_java, java_environment
@@ -130,6 +128,8 @@ class Server:
             self._lock.close()
             raise
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
+        sockets = (self._socket, self._amqp_socket, self._health_socket)
+        self._reach = reach_of(settings, listeners_of(sockets))
         self._stopping = asyncio.Event()
         self._lines = Lines(sys.stderr, settings.log_format, _other_log(data_dir / "logs"))
         self._clock = SystemClock()
@@ -156,7 +156,7 @@ class Server:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
         routes = RouteAppendClient(self._places.append_socket)
-        subscriptions = Subscriptions(self._store, routes, rules(self._sink_rule()), self._clock)
+        subscriptions = Subscriptions(self._store, routes, rules(self._reach.rule()), self._clock)
         meter = Meter(self._places.meter("control"))
         due = Due(self._places, self._partitions, subscriptions, self._clock, meter)
         await due.before_start(self._store)
@@ -165,14 +165,13 @@ class Server:
             Sealer(self._keys()),
             self._clock,
             meter,
-            loopback_only=_is_loopback(self.address[0]),
-            allow_sinks=self._settings.allow_sinks,
+            self._reach,
         )
         knative = Knative(
             self._places,
             self._partitions,
             subscriptions.leader,
-            site=self._site(),
+            site=site_of(self._reach),
             clock=self._clock,
             meter=meter,
         )
@@ -296,8 +295,7 @@ class Server:
         pipeline = PipelineStart(
             session=SessionSettings(
                 data_dir=data_dir,
-                loopback_only=_is_loopback(self.address[0]),
-                allow_sinks=settings.allow_sinks,
+                reach=self._reach,
                 log_attempts=settings.log_attempts,
                 log_level=settings.log_level,
                 drain_s=settings.drain_s,
@@ -337,8 +335,8 @@ class Server:
         return sources_child(
             self._settings,
             self._places,
-            self._reached(),
-            loopback_only=_is_loopback(self.address[0]),
+            self._reach.own.dial or "",
+            loopback_only=is_loopback(self.address[0]),
             line=self._lines.write,
         )
 
@@ -346,42 +344,15 @@ class Server:
         """Of its own for each user: they are for one thread at a time."""
         return Keys.of(self._places.key_file(self._key_file), os.environ)
 
-    def _sink_rule(self) -> SinkRule:
-        return SinkRule.of(
-            local_allowed=_is_loopback(self.address[0]), allowed=self._settings.allow_sinks
-        )
-
-    def _reached(self) -> str:
-        """``host:port`` by which this machine reaches its own port."""
-        host, port = self.address
-        address = ipaddress.ip_address(host)
-        loopback = "127.0.0.1" if address.version == 4 else "::1"
-        reached = loopback if address.is_unspecified else host
-        return _base(reached, port).removeprefix("http://")
-
-    def _site(self) -> Site:
-        host, port = self.address
-        address = ipaddress.ip_address(host)
-        every = address.is_unspecified
-        public = self._settings.public_url or _base(socket.gethostname() if every else host, port)
-        reached = f"http://{self._reached()}"
-        names = ("localhost", "127.0.0.1", "::1") if every or address.is_loopback else ()
-        return Site(
-            public,
-            self._reached(),
-            self._sink_rule(),
-            (reached, *(_base(name, port) for name in names)),
-        )
-
     def _say_serving(self, amqp_url: str | None) -> None:
-        base, health_url = _base(*self.address), None
+        url, health_url = base(*self.address), None
         if self._health_socket is not None:
-            health_url = _base(*self._health_socket.getsockname()[:2])
+            health_url = base(*self._health_socket.getsockname()[:2])
         if self._lines.for_people:
-            print_banner(base, self._places.root, amqp_url=amqp_url, health_url=health_url)
+            print_banner(url, self._places.root, amqp_url=amqp_url, health_url=health_url)
         self._log.info(
             "serving",
-            address=base,
+            address=url,
             data_dir=str(self._places.root),
             partitions=self._partitions,
             amqp=amqp_url,
@@ -478,14 +449,6 @@ def _make_folder(path: Path) -> None:
             f"cannot write to the data directory {path}: {error.strerror or error}."
             " Make it writable, free some space, or choose another: --data-dir"
         ) from error
-
-
-def _base(host: str, port: int) -> str:
-    return f"http://{'[' + host + ']' if ':' in host else host}:{port}"
-
-
-def _is_loopback(host: str) -> bool:
-    return ipaddress.ip_address(host).is_loopback
 
 
 def _other_log(folder: Path) -> TextIO:

@@ -33,6 +33,7 @@ class RouteSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
         namespace: Of that object: its deliveries say it. None: written before they did.
         sink: Where events go. Where it does not resolve any more: the last one that did.
         unusable: Why nothing can be sent to *sink* now; each attempt fails and is made again.
+        refused: Why the operator's settings let nothing be sent there now; the route's events wait.
         wants_reply: Say ``Prefer: reply`` to *sink*.
         reply: Where the sink's replies go; None: they are dropped.
         reply_kept: See ``pipeline.RouteTarget``: a Trigger's reply goes back to its Broker.
@@ -49,6 +50,7 @@ class RouteSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     namespace: str | None = None
     sink: RouteEndpoint
     unusable: str | None = None
+    refused: str | None = None
     wants_reply: bool = False
     reply: RouteEndpoint | None = None
     reply_kept: bool = False

@@ -7,7 +7,7 @@ from distributary import amqp
 from distributary import filter as filter_room
 from distributary.control._route_settings import RouteSettings
 from distributary.policy import BackoffPolicy, DeliveryPolicy, parse_duration_s
-from distributary.resource import DeliverySpec, Rules, SinkRule
+from distributary.resource import SINK_PORTS, DeliverySpec, Rules, SinkRule
 
 PROTOCOLS_ABSENT: Final[Mapping[str, str]] = (
     {}
@@ -19,7 +19,11 @@ PROTOCOLS_ABSENT: Final[Mapping[str, str]] = (
 
 def rules(sinks: SinkRule) -> Rules:
     """What proposals are checked against, with this version's filter dialects."""
-    return Rules(sinks, filter_room.check, parse_duration_s, protocols_absent=PROTOCOLS_ABSENT)
+    refused = {name: sinks.protocol_refusal(name) for name in SINK_PORTS}
+    absent = {name: reason for name, reason in refused.items() if reason is not None}
+    return Rules(
+        sinks, filter_room.check, parse_duration_s, protocols_absent={**absent, **PROTOCOLS_ABSENT}
+    )
 
 
 def delivery_policy(spec: DeliverySpec) -> DeliveryPolicy:

@@ -13,6 +13,7 @@ from distributary.deliver._addresses import (
     METADATA,
     OWN,
     AddressRule,
+    is_private,
     parse_networks,
 )
 from distributary.deliver._breaker import TRANSITIONS, BreakerEvent, BreakerState
@@ -27,8 +28,10 @@ from distributary.deliver._session import Flight, Lost, Opener, Session
 from distributary.deliver._shared import Limits, attribute_bytes
 from distributary.deliver._timers import LoopTimers, TimerHandle, Timers
 from distributary.deliver._transport import (
+    BLOCKED,
     CREDENTIAL_EXPIRED,
     CROWDED,
+    HOP_LIMIT,
     UNREADABLE,
     Done,
     Transport,
@@ -36,9 +39,11 @@ from distributary.deliver._transport import (
 from distributary.policy import Answer
 
 __all__ = [
+    "BLOCKED",
     "CREDENTIAL_EXPIRED",
     "CROWDED",
     "DENIED",
+    "HOP_LIMIT",
     "METADATA",
     "OWN",
     "TRANSITIONS",
@@ -68,5 +73,6 @@ __all__ = [
     "Timers",
     "Transport",
     "attribute_bytes",
+    "is_private",
     "parse_networks",
 ]

@@ -17,6 +17,7 @@ from distributary.deliver import _addresses, _endpoint
 from distributary.deliver._destination import Destination
 from distributary.deliver._endpoint import Endpoint
 from distributary.deliver._resolver import Resolver
+from distributary.deliver._transport import BLOCKED
 from distributary.errors import TransportError
 from distributary.resource import SINK_PORTS
 
@@ -113,7 +114,7 @@ class Connector:
         """
         host, port = endpoint.dialled
         own = endpoint.own
-        candidates = (await self.checked_addresses(host, own=own))[:ADDRESSES_TRIED_MAX]
+        candidates = (await self.checked_addresses(host, port, own=own))[:ADDRESSES_TRIED_MAX]
         for address in candidates[:-1]:
             try:
                 async with asyncio.timeout(DIAL_S_EACH):
@@ -122,7 +123,9 @@ class Connector:
                 continue  # the last one's failure is the one that is told
         return await self._dial_one(candidates[-1], port, own=own)
 
-    async def checked_addresses(self, host: str, *, own: bool = False) -> list[str]:
+    async def checked_addresses(
+        self, host: str, port: int | None = None, *, own: bool = False
+    ) -> list[str]:
         """The addresses of *host*, after every one of them has passed the rule.
 
         One bad answer refuses all: a name that points inside and outside is an attack or a
@@ -130,6 +133,7 @@ class Connector:
 
         Args:
             host: Name or address.
+            port: To dial; None: whatever it is.
             own: It is our own listener: any address passes.
 
         Raises:
@@ -140,7 +144,7 @@ class Connector:
         if not found:
             raise TransportError("dns", f"{host} has no address")
         for address in found:
-            self._check(host, address, own=own)
+            self._check(host, address, port, own=own)
         return [str(_addresses.normal(address)) for address in found]
 
     async def _dial_one(self, address: str, port: int, *, own: bool) -> socket.socket:
@@ -153,7 +157,7 @@ class Connector:
             dialled.setblocking(False)
             dialled.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
             await asyncio.get_running_loop().sock_connect(dialled, (address, port))
-            self._check(address, dialled.getpeername()[0], own=own)
+            self._check(address, dialled.getpeername()[0], port, own=own)
         except OSError as error:
             dialled.close()
             reason = "timeout" if isinstance(error, TimeoutError) else "refused"
@@ -164,11 +168,11 @@ class Connector:
             raise
         return dialled
 
-    def _check(self, host: str, address: str, *, own: bool) -> None:
-        refusal = None if own else self._rule.refusal(address)
+    def _check(self, host: str, address: str, port: int | None, *, own: bool) -> None:
+        refusal = None if own else self._rule.refusal(address, port, _of_this_machine)
         if refusal is not None:
             text = f"{host} must not be dialled: {refusal}"
-            raise TransportError("blocked-address", text, retryable=False)
+            raise TransportError(BLOCKED, text, retryable=not self._rule.final(address))
 
     def tls_context(self, ca_certs: str | None) -> ssl.SSLContext:
         """The context for a TLS connection: certificates and names are verified.
@@ -197,6 +201,17 @@ class Connector:
                 del self._trusting[next(iter(self._trusting))]
         self._trusting[ca_certs] = context  # the last in the order, as the one used last
         return context
+
+
+def _of_this_machine(address: str) -> bool:
+    """Whether *address* is one of this machine's: nothing else can be bound."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((address, 0))
+    except OSError:
+        return False
+    return True
 
 
 def _literal(host: str) -> str | None:

@@ -34,6 +34,11 @@ class Destination:
         own: A Broker or Channel of this server: the event takes its remaining passes along as
             ``knativebrokerttl`` (decision 17; the lane adds it), and the rule for addresses is not
             asked. What *dial* then names speaks no TLS.
+        passes: Where *own*, what the way back here costs of the event's passes, when a subscription
+            of the Subscriptions API sends it: without enough of them no attempt is made. 0: a way
+            of Knative's kinds, which costs one, and which the receiver refuses.
+        refused: Why the operator's settings let nothing go there, for people: no attempt is made,
+            and the event waits until they change. None: they do.
         wants_reply: Say ``Prefer: reply``, and read an event in a 2xx answer (but 202) whole.
         ca_certs: PEM of certificates that this sink is trusted by, besides the system's.
         namespace: Of the Trigger or messaging Subscription that delivers there: HTTP says it as
@@ -55,6 +60,8 @@ class Destination:
     unusable: str | None = None
     dial: str | None = None
     own: bool = False
+    passes: int = 0
+    refused: str | None = None
     wants_reply: bool = False
     ca_certs: str | None = dataclasses.field(default=None, repr=False)
     settings: BrokerSettings | None = None
@@ -76,6 +83,8 @@ class Destination:
             self.unusable,
             self.dial,
             self.own,
+            self.passes,
+            self.refused,
             self.wants_reply,
             self.ca_certs,
             self.settings,

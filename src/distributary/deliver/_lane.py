@@ -19,7 +19,7 @@ from distributary.deliver._pacing import (
 )
 from distributary.deliver._shared import TASK_BYTES_OVERHEAD, Shared
 from distributary.deliver._timers import TimerHandle
-from distributary.deliver._transport import NOT_THE_SINKS, UNREADABLE
+from distributary.deliver._transport import NOT_THE_SINKS, obstacle
 from distributary.errors import TransportError
 from distributary.event import Event
 from distributary.flow import TTL_ATTRIBUTE, Attempt, Task
@@ -262,20 +262,18 @@ class Lane:
         self._flights[entry] = None
         shared.in_flight += 1
         transport = shared.transports.get(destination.protocol)
-        if destination.unusable is not None:
-            unusable = TransportError(UNREADABLE, destination.unusable)
-            shared.timers.call_later(0.0, lambda: entry.answered(unusable))
-            return
-        if transport is None:
-            # A route that a newer version wrote; its tasks must end, not stop the lane.
-            error = TransportError(
+        event = entry.task.event
+        ttl = entry.task.ttl - max(0, destination.passes - 1)
+        error = obstacle(destination, ttl)
+        if transport is None or error is not None:
+            # A protocol that a newer version wrote: its tasks must end, not stop the lane.
+            failure = error or TransportError(
                 "protocol", f"No transport for {destination.protocol}", retryable=False
             )
-            shared.timers.call_later(0.0, lambda: entry.answered(error))
+            shared.timers.call_later(0.0, lambda: entry.answered(failure))
             return
-        event = entry.task.event
         if destination.own:
-            event = with_passes_left(event, entry.task.ttl)
+            event = with_passes_left(event, ttl)
         # HTTP has no place for it, and it costs as much as a tenth of the delivery.
         identity = "" if destination.settings is None else identity_of(entry.task)
         # A publisher's header fields are for Knative's kinds: nobody else's sink gets them.

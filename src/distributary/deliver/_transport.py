@@ -4,7 +4,9 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from distributary.deliver._destination import Destination
+from distributary.errors import TransportError
 from distributary.event import Event
+from distributary.flow import PASSES_LEFT_MIN
 from distributary.policy import Answer
 
 CREDENTIAL_EXPIRED: Final = "credential-expired"
@@ -18,6 +20,13 @@ CROWDED: Final = "replies-crowded"
 
 NOT_THE_SINKS: Final = frozenset({CREDENTIAL_EXPIRED, UNREADABLE, CROWDED})
 """Reasons that say nothing about the sink: it was not asked, or answered well."""
+
+BLOCKED: Final = "blocked-address"
+"""Reason of an attempt that was not made because nothing may be sent there. May be made again: the
+operator's settings forbid it, and may change; not again: nothing would allow it."""
+
+HOP_LIMIT: Final = "hop-limit"
+"""Reason of an attempt that was not made because the event has no pass left for the way back."""
 
 Done = Callable[[Answer], None]
 """Takes the answer of one attempt."""
@@ -59,3 +68,20 @@ class Transport(Protocol):
     async def close(self) -> None:
         """Close every connection. Attempts under way end as ``TransportError("closed")``."""
         ...
+
+
+def obstacle(destination: Destination, ttl: int) -> TransportError | None:
+    """Why no attempt can be made; None: it can.
+
+    Args:
+        destination: Of the attempt.
+        ttl: The passes that the event would take along.
+    """
+    if destination.unusable is not None:
+        return TransportError(UNREADABLE, destination.unusable)
+    if destination.refused is not None:
+        return TransportError(BLOCKED, destination.refused)
+    if destination.passes and ttl < PASSES_LEFT_MIN:
+        text = "The event has come back to this server as often as it may"
+        return TransportError(HOP_LIMIT, text, retryable=False)
+    return None

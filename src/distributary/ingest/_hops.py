@@ -9,19 +9,19 @@ from typing import Final
 
 from distributary.errors import Fault
 from distributary.event import AttributeValue, Event
-from distributary.flow import TTL_ATTRIBUTE, TTL_MAX
+from distributary.flow import TTL_ATTRIBUTE, TTL_DEFAULT
 
 _INTEGER: Final = re.compile(r"(-?)0*([0-9]+)")
-_DIGITS_MAX: Final = len(str(TTL_MAX))  # a longer number is above it, whatever it is
+_DIGITS_MAX: Final = len(str(TTL_DEFAULT))  # a longer number is above it, whatever it is
 
 
 def take_ttls(events: list[Event]) -> list[int] | None:
     """Take the attribute away from *events*, in place in the list.
 
     Returns:
-        For each event the passes that it has left after this one, at most ``TTL_MAX``; 0 or less
-        where they are used up: refuse it. None where no event has the attribute, so that all have
-        ``TTL_MAX``: that costs a look-up for each event.
+        For each event the passes that it has left after this one, at most ``TTL_DEFAULT``; 0 or
+        less where they are used up: refuse it. None where no event has the attribute, so that all
+        have ``TTL_DEFAULT``: that costs a look-up for each event.
     """
     for event in events:
         if TTL_ATTRIBUTE in event.attributes:
@@ -50,16 +50,16 @@ def used_up(ttls: Sequence[int], fields: Sequence[tuple[bytes, bytes]]) -> tuple
 def _left(value: AttributeValue | None) -> int:
     """The passes left; what is no integer says nothing, so all are."""
     if value is None or isinstance(value, bool):
-        return TTL_MAX
+        return TTL_DEFAULT
     if isinstance(value, int):
-        return min(value - 1, TTL_MAX)
+        return min(value - 1, TTL_DEFAULT)
     found = _INTEGER.fullmatch(value)
     if found is None:
-        return TTL_MAX
+        return TTL_DEFAULT
     sign, digits = found.groups()
     if sign:
         return 0
-    return TTL_MAX if len(digits) > _DIGITS_MAX else min(int(digits) - 1, TTL_MAX)
+    return TTL_DEFAULT if len(digits) > _DIGITS_MAX else min(int(digits) - 1, TTL_DEFAULT)
 
 
 def _without_ttl(event: Event) -> Event:

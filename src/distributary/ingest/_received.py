@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from distributary.event import Event
 from distributary.event import record as event_record
-from distributary.flow import TTL_MAX, Kind, Received, encode_addressed, encode_carried
+from distributary.flow import TTL_DEFAULT, Kind, Received, encode_addressed, encode_carried
 from distributary.ingest._partition import partition_key
 
 
@@ -21,14 +21,14 @@ def received(
     Args:
         events: At least one.
         address: Uid of the Broker or Channel; empty: the default broker.
-        ttls: For each event the passes left, from 1; None: all have ``TTL_MAX``.
+        ttls: For each event the passes left, from 1; None: all have ``TTL_DEFAULT``.
         carried: Header lines of the request that go along with the events.
     """
     body = event_record.encode(events)
     key = partition_key(events)
     if not address and ttls is None and not carried:
         return Received(body, len(events), key)
-    left = (TTL_MAX,) * len(events) if ttls is None else tuple(ttls)
+    left = (TTL_DEFAULT,) * len(events) if ttls is None else tuple(ttls)
     if carried:
         whole = encode_carried(address, left, body, carried)
         return Received(whole, len(events), key, Kind.CARRIED)

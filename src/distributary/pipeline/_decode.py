@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from distributary.event import Event
 from distributary.event import record as event_record
-from distributary.flow import TTL_MAX, Kind, Logged, decode_addressed, decode_tick
+from distributary.flow import TTL_DEFAULT, Kind, Logged, decode_addressed, decode_tick
 
 
 class Found(NamedTuple):
@@ -28,8 +28,8 @@ def event_at(logged: Logged, index: int) -> Found:
         EventError: The record cannot be read.
     """
     if logged.kind == Kind.TICK:
-        return Found(decode_tick(logged.body).event, TTL_MAX)
+        return Found(decode_tick(logged.body).event, TTL_DEFAULT)
     if logged.kind in (Kind.ADDRESSED, Kind.CARRIED):
         addressed = decode_addressed(logged.body)
         return Found(addressed.events[index], addressed.ttls[index], addressed.carried)
-    return Found(event_record.decode(logged.body)[index], TTL_MAX)
+    return Found(event_record.decode(logged.body)[index], TTL_DEFAULT)

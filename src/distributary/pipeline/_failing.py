@@ -7,6 +7,7 @@ that succeeds while nothing fails costs a truth test.
 from collections import OrderedDict
 from typing import Final
 
+from distributary.deliver import BLOCKED
 from distributary.errors import StoreError
 from distributary.outcome import FailingRoute, read_failing, write_failing
 from distributary.pipeline._surroundings import Surroundings
@@ -21,6 +22,9 @@ ROUTES_MAX: Final = 1_000
 """Routes that are told: some 300 KB. The one whose last failure is oldest goes first."""
 TOLD_EVERY_S: Final = 1.0
 """The file is written this often at most."""
+
+
+_OPEN: Final = "breaker-open"
 
 
 class _Trouble:
@@ -69,10 +73,19 @@ class Failing:
         if verdict.decision is Decision.DEAD_LETTER:
             trouble.final_s = self._clock.monotonic_s()
 
-    def refused(self, route: str, dest: str) -> None:
-        """Nothing of *route* is sent to *dest* now: its breaker is open."""
-        trouble = self._note(route, "breaker-open", dest)
+    def refused(self, route: str, dest: str, reason: str = _OPEN) -> bool:
+        """Nothing of *route* is sent to *dest* now, by default since its breaker is open.
+
+        Returns:
+            False where that was known already.
+        """
+        trouble = self._troubles.get(route)
+        known = "" if trouble is None else trouble.reason
+        if reason == _OPEN and known == BLOCKED:
+            reason = known  # what has opened the breaker says more
+        trouble = self._note(route, reason, dest)
         trouble.count = max(trouble.count, FAILURES_MIN)  # as many attempts as open a breaker
+        return known != reason
 
     def _note(self, route: str, reason: str, dest: str) -> _Trouble:
         now_ms = self._clock.wall_ms()

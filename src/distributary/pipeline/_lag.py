@@ -7,7 +7,7 @@ from distributary.errors import EventError
 from distributary.event import Event
 from distributary.event import record as event_record
 from distributary.flow import (
-    TTL_MAX,
+    TTL_DEFAULT,
     Kind,
     Leg,
     Logged,
@@ -316,4 +316,4 @@ class Lag:
 
 def _all(events: list[Event]) -> list[Found]:
     """*events*, each with all its passes."""
-    return [Found(event, TTL_MAX) for event in events]
+    return [Found(event, TTL_DEFAULT) for event in events]

@@ -7,7 +7,7 @@ from distributary.errors import EventError
 from distributary.event import Event
 from distributary.event import record as event_record
 from distributary.flow import (
-    TTL_MAX,
+    TTL_DEFAULT,
     Kind,
     Leg,
     Logged,
@@ -88,9 +88,9 @@ class Matching:
         first: list[Task] = []
         for index, event in enumerate(events):
             routes = match(event, address)
-            ttl = TTL_MAX if ttls is None else ttls[index]
+            ttl = TTL_DEFAULT if ttls is None else ttls[index]
             if len(first) + len(routes) > SLICE_TASKS:
-                left = enumerate(zip(events, ttls or repeat(TTL_MAX), strict=False))
+                left = enumerate(zip(events, ttls or repeat(TTL_DEFAULT), strict=False))
                 rest = (
                     self._of(
                         logged, number, other, match(other, address), ttl=passes, carried=carried

@@ -14,7 +14,7 @@ from distributary.deliver import CROWDED, Admission, BreakerState, Dispatcher, a
 from distributary.errors import TransportError
 from distributary.event import Event
 from distributary.event import carried as event_carried
-from distributary.flow import TTL_ATTRIBUTE, Attempt, Leg, Task
+from distributary.flow import PASSES_LEFT_MIN, TTL_ATTRIBUTE, Attempt, Leg, Task
 from distributary.pipeline._ports import RouteTarget
 from distributary.pipeline._surroundings import Surroundings
 from distributary.policy import DELIVERED, Reply
@@ -25,9 +25,6 @@ two busy sinks can bring after their routes have begun to wait for that lane. Wh
 here fails its delivery, which is made again."""
 TASK_BYTES: Final = 2_048
 """What a task holds beside its data (as in ``deliver``)."""
-PASSES_LEFT_MIN: Final = 2
-"""A reply goes to a Broker with the passes that its event has left; that takes one, and none left
-is refused."""
 ROOM_COUNT: Final = 64
 """Held replies offered before the loop gets its turn."""
 

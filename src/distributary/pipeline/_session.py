@@ -49,6 +49,7 @@ from distributary.pipeline._prepared import SHELF, stands_in
 from distributary.pipeline._routes import note_table
 from distributary.pipeline._surroundings import Surroundings
 from distributary.pipeline._transports import make_transports
+from distributary.resource import Reach
 
 BUFFER_BYTES_MAX = 4 * 1024 * 1024
 """Chunks that were fed and not yet taken: enough to keep the loop busy, little to lose."""
@@ -72,8 +73,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         data_dir: The data directory.
-        loopback_only: The server listens on loopback: then private sinks are allowed (dec. 22).
-        allow_sinks: CIDRs of sink addresses that are allowed all the same.
+        reach: Where events may go.
         log_attempts: ``all``, ``failures`` or ``none``.
         log_level: Least level of the lines that the owner writes to standard error.
         drain_s: Time for attempts under way at an orderly stop, seconds.
@@ -87,8 +87,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     data_dir: str
-    loopback_only: bool = True
-    allow_sinks: tuple[str, ...] = ()
+    reach: Reach = msgspec.field(default_factory=Reach)
     log_attempts: str = "all"
     log_level: str = "info"
     drain_s: float = 10.0
@@ -168,6 +167,7 @@ class Session:
             self._prepared = SHELF.take(places, settings.credential_key_file)
             opened.callback(self._put_back)
             self._prepared.targets.report_to(self._warn)
+            self._prepared.targets.keep_within(settings.reach)
             lock = OwnerLock(places.owner_lock(partition), LOCK_WAIT_S, self._clock, time.sleep)
             opened.callback(lock.release)
             opened.callback(self._board.__setitem__, Word.PHASE, Phase.ABSENT)
@@ -274,11 +274,7 @@ class Session:
         self, on_attempt: Callable[[Attempt], None], on_room: Callable[[str], None]
     ) -> Dispatcher:
         timers = LoopTimers(self._loop)
-        transports = make_transports(
-            self._loop,
-            loopback_only=self._settings.loopback_only,
-            allow_sinks=self._settings.allow_sinks,
-        )
+        transports = make_transports(self._loop, self._settings.reach)
         return Dispatcher(
             transports,
             clock=self._clock,

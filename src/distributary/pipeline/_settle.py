@@ -7,7 +7,7 @@ a reason (DESIGN promise 3).
 
 from collections.abc import Callable, Iterable
 
-from distributary.deliver import Admission, BreakerState, Dispatcher
+from distributary.deliver import BLOCKED, Admission, BreakerState, Dispatcher
 from distributary.errors import DistributaryError
 from distributary.event import Event
 from distributary.event import record as event_record
@@ -17,6 +17,7 @@ from distributary.pipeline._dead_letter import dead_letter_event, failure_of
 from distributary.pipeline._due import Due
 from distributary.pipeline._failing import Failing
 from distributary.pipeline._ledger import Ledger
+from distributary.pipeline._not_made import NotMade
 from distributary.pipeline._parking import GONE, Parking, waits_for_resume
 from distributary.pipeline._ports import RouteTarget
 from distributary.pipeline._reload import NoTask, Reload
@@ -84,8 +85,8 @@ class Settle:
         self._attempts = around.attempts
         self._meter = around.meter
         self._counters = around.meter.counters
-        for name in ("events_read_total", "matches_total", "delivered_total", "retried_total"):
-            around.meter.add(name, 0)
+        for name in ("events_read", "matches", "delivered", "retried"):
+            around.meter.add(f"{name}_total", 0)
         for to in ("sink", "store"):
             around.meter.add(f'dead_lettered_total{{to="{to}"}}', 0)
         self._latency = around.meter.histogram("delivery_latency_seconds")
@@ -100,6 +101,7 @@ class Settle:
             on_room=on_room,
         )
         self.failing = Failing(around)
+        self._not_made = NotMade(around, self.failing)
         self.parking = Parking(around, ledger, wake=on_room, take_back=take_back)
         self._reloads = Reload(around, take=self._reloaded, free=self._read_on, fail=fail)
         self._due = Due(around, self._waiting, self._attempt_row, fail, room=self._reloads.room)
@@ -150,17 +152,19 @@ class Settle:
         if self.parking.is_gone(task, answer, target):
             self._gone(attempt, target, now_ms)
             return
-        dest = target.sink if task.leg is Leg.EVENT else target.dead_letter
-        policy = (dest or target.sink).policy
-        verdict = classify(answer, task.attempt, policy, self._around.random.unit(), now_ms)
+        dest = (task.leg is Leg.DEAD_LETTER and target.dead_letter) or target.sink
+        uri, jitter = dest.uri, self._around.random.unit()
+        unmade = self._not_made.verdict(attempt, uri)
+        verdict = unmade or classify(answer, task.attempt, dest.policy, jitter, now_ms)
         self._attempts.line(attempt, verdict, now_ms)
-        uri = (dest or target.sink).uri
         self.failing.failed(task.route, verdict, uri)
         failure = failure_of(answer, verdict.reason, uri)
         if verdict.decision is Decision.RETRY:
             if task.leg is Leg.DEAD_LETTER:
                 failure = self._failure_before(task) or failure
-            self._again(task, failure, verdict)
+            self._again(task, failure, verdict, made=verdict.reason != BLOCKED)
+        elif verdict.decision is Decision.DROPPED:
+            self.drop(task, verdict.reason)
         else:
             self._failed(task, target, failure)
 
@@ -174,9 +178,9 @@ class Settle:
         self._wait(attempt.task, failure, 0.0, attempt=1)
         self.parking.park(attempt.task.route, target, failure)
 
-    def _again(self, task: Task, failure: Failure, verdict: Verdict) -> None:
+    def _again(self, task: Task, failure: Failure, verdict: Verdict, *, made: bool = True) -> None:
         self._meter.add("retried_total")
-        self._wait(task, failure, verdict.wait_s, attempt=task.attempt + 1)
+        self._wait(task, failure, verdict.wait_s, attempt=task.attempt + made)
 
     def _failure_before(self, task: Task) -> Failure | None:
         row = self._waiting.rows.get(key_of(task))
@@ -269,10 +273,10 @@ class Settle:
         """Why matches of a route that is no more are dropped."""
         return "maxevents" if route in self._slots.used_up else "route-deleted"
 
-    def drop(self, task: Task) -> None:
-        """The route of the match is deleted: it ends without delivery, and that is recorded."""
+    def drop(self, task: Task, reason: str | None = None) -> None:
+        """The match ends without delivery, and that is recorded; None: its route is deleted."""
         self._free(key_of(task))
-        self._report_drop(key_of(task))
+        self._report_drop(key_of(task), reason)
         self._final(task)
 
     def _free(self, key: DoneKey) -> None:
@@ -290,8 +294,8 @@ class Settle:
         if done is not None:
             self._ledger.put_row(done)
 
-    def _report_drop(self, key: DoneKey) -> None:
-        reason = self.why_gone(key.route)
+    def _report_drop(self, key: DoneKey, reason: str | None = None) -> None:
+        reason = reason or self.why_gone(key.route)
         self._meter.add(f'dropped_total{{reason="{reason}"}}')
         fields = {"route": key.route, "offset": key.offset, "index": key.index, "reason": reason}
         self._around.report("dropped", fields)

@@ -23,10 +23,16 @@ from distributary.control import (
 )
 from distributary.deliver import Destination
 from distributary.errors import StoreError
-from distributary.flow import RouteRecord
+from distributary.flow import TTL_DEFAULT, RouteRecord
 from distributary.pipeline._ports import Job, RouteTarget
 from distributary.policy import DeliveryPolicy
-from distributary.resource import Credential, DeadLetterSpec, HttpSettings, SubscriptionSpec
+from distributary.resource import (
+    Credential,
+    DeadLetterSpec,
+    HttpSettings,
+    Reach,
+    SubscriptionSpec,
+)
 
 ALONE_COUNT_MAX = 64
 """With more resources than this it is taken that they have several sinks, unseen."""
@@ -63,6 +69,7 @@ class DirectoryTargets:
     ) -> None:
         self._directory = Directory(store_url(path), None if keys is None else Sealer(keys))
         self._report = report
+        self._reach = Reach()
         self._history = RouteChanges(store_url(path))
         self._targets: dict[str, RouteTarget] = {}
         self._changed: set[str] = set()
@@ -148,15 +155,19 @@ class DirectoryTargets:
             spec = self._directory.spec(route)
         except StoreError as error:
             # Its dead letters would go out with masks in place of their own secrets.
-            target = self._unusable(_target(route, listed, listed.spec, None), str(error), route)
+            target = self._unusable(
+                _target(route, listed, listed.spec, None, self._reach), str(error), route
+            )
             dead = target.dead_letter and dataclasses.replace(
                 target.dead_letter, unusable=target.sink.unusable
             )
             return dataclasses.replace(target, dead_letter=dead)
         try:
-            target = _target(route, listed, spec, self._directory.credential(route))
+            target = _target(route, listed, spec, self._directory.credential(route), self._reach)
         except StoreError as error:
-            return self._unusable(_target(route, listed, spec, None), str(error), route)
+            return self._unusable(
+                _target(route, listed, spec, None, self._reach), str(error), route
+            )
         absent = PROTOCOLS_ABSENT.get(listed.spec.protocol)
         return target if absent is None else self._unusable(target, absent, route)
 
@@ -176,6 +187,12 @@ class DirectoryTargets:
     def report_to(self, report: Callable[[str, dict[str, object]], None]) -> None:
         """Give lines for people to *report* from now on."""
         self._report = report
+
+    def keep_within(self, reach: Reach) -> None:
+        """Let events go where *reach* lets them from now on, and nowhere else."""
+        if reach != self._reach:
+            self._reach = reach
+            self._targets.clear()
 
     def between(self, after_seq: int, before_seq: int) -> list[RouteRecord]:
         """Changes with ``after_seq < seq < before_seq``, in order."""
@@ -199,7 +216,12 @@ def _route_target(listed: ListedRoute) -> RouteTarget:
     reply, dead = settings.reply, settings.dead_letter
     return RouteTarget(
         listed.revision,
-        dataclasses.replace(sink, unusable=settings.unusable, wants_reply=settings.wants_reply),
+        dataclasses.replace(
+            sink,
+            unusable=settings.unusable,
+            refused=settings.refused,
+            wants_reply=settings.wants_reply,
+        ),
         None if dead is None else _endpoint(dead, policy, settings),
         reply=None if reply is None else _endpoint(reply, policy, settings),
         reply_kept=settings.reply_kept,
@@ -221,23 +243,32 @@ def _endpoint(
 
 
 def _target(
-    route: str, listed: Listed, spec: SubscriptionSpec, credential: Credential | None
+    route: str,
+    listed: Listed,
+    spec: SubscriptionSpec,
+    credential: Credential | None,
+    reach: Reach,
 ) -> RouteTarget:
     dead = spec.delivery.dead_letter
-    sink = _destination(spec, route)
+    sink = _destination(spec, route, reach)
     return RouteTarget(
         listed.revision,
         # For its own sink alone: a dead letter sink never gets it (decision 10).
         dataclasses.replace(sink, credential=credential),
-        None if dead is None else _destination(dead, f"{route} dead letters"),
+        None if dead is None else _destination(dead, f"{route} dead letters", reach),
         spec.config.events_max,
         parks=True,
     )
 
 
-def _destination(spec: SubscriptionSpec | DeadLetterSpec, paced_by: str) -> Destination:
+def _destination(
+    spec: SubscriptionSpec | DeadLetterSpec, paced_by: str, reach: Reach
+) -> Destination:
     """Where and how *spec* wants its events sent, without its credential."""
     settings = spec.settings
+    rule = reach.rule()
+    back = spec.protocol == "HTTP" and rule.own.takes_events(spec.sink)
+    own = back and rule.own_allowed
     sink = Destination(
         uri=spec.sink,
         protocol=spec.protocol,
@@ -246,6 +277,10 @@ def _destination(spec: SubscriptionSpec | DeadLetterSpec, paced_by: str) -> Dest
         unusable=PROTOCOLS_ABSENT.get(spec.protocol),
         ca_certs=spec.ca_certs,
         paced_by=paced_by,
+        dial=rule.own.dial if own else None,
+        own=own,
+        passes=reach.pass_cost(TTL_DEFAULT) if own else 0,
+        refused=rule.sink_refusal(spec.protocol, spec.sink, takes_events=back),
     )
     if not isinstance(settings, HttpSettings):
         return dataclasses.replace(sink, settings=settings)

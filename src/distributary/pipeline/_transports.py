@@ -13,28 +13,24 @@ from distributary.deliver import (
     Connector,
     SystemResolver,
     Transport,
-    parse_networks,
 )
 from distributary.deliver.transports import amqp, kafka, mqtt, nats
 from distributary.deliver.transports.http import HttpTransport
+from distributary.resource import Reach
 
 
-def make_transports(
-    loop: asyncio.AbstractEventLoop, *, loopback_only: bool, allow_sinks: tuple[str, ...]
-) -> dict[str, Transport]:
+def make_transports(loop: asyncio.AbstractEventLoop, reach: Reach) -> dict[str, Transport]:
     """Transports by delivery protocol, all behind one connector with the address rule.
 
     Args:
         loop: Runs them.
-        loopback_only: The server listens on loopback (decision 22).
-        allow_sinks: CIDRs that the operator allows.
+        reach: Where events may go (decision 22).
     """
     clock = SystemClock()
-    rule = AddressRule(parse_networks(allow_sinks), loopback_allowed=loopback_only)
-    connector = Connector(rule, CachingResolver(SystemResolver(), clock))
+    connector = Connector(AddressRule.of(reach), CachingResolver(SystemResolver(), clock))
     by_mqtt = mqtt.make(connector, clock, loop)  # of either version: the destination says which
     return {
-        "HTTP": HttpTransport(connector, clock, loop),
+        "HTTP": HttpTransport(connector, clock, loop, error_data=reach.error_data),
         "MQTT3": by_mqtt,
         "MQTT5": by_mqtt,
         "AMQP": amqp.make(connector, clock, loop),

@@ -26,6 +26,7 @@ from distributary.resource._credential import (
 from distributary.resource._faults import FAULTS_MAX, Faults
 from distributary.resource._json import JSON_DEPTH_MAX, RESOURCE_BYTES_MAX, decode_json
 from distributary.resource._origins import Origin, origin_of
+from distributary.resource._own import NOWHERE, IsLocal, OwnAddresses, takes_events
 from distributary.resource._places import (
     AMQP_ADDRESS_BYTES_MAX,
     KAFKA_TOPIC_CHARS_MAX,
@@ -33,11 +34,16 @@ from distributary.resource._places import (
     NATS_RESERVED,
     NATS_SUBJECT_BYTES_MAX,
 )
+from distributary.resource._ports import PORTS_DENIED
+from distributary.resource._reach import ErrorData, Reach, protocols_allowed
 from distributary.resource._rules import FilterCheck, Rules
 from distributary.resource._sinks import (
     DENIED_NETWORKS,
     LOCAL_NETWORKS,
     METADATA_NETWORKS,
+    OWN_EVENTS,
+    OWN_LISTENER,
+    PORT_DENIED,
     SinkRule,
 )
 from distributary.resource._uri import (
@@ -70,7 +76,12 @@ __all__ = [
     "MQTT_TOPIC_BYTES_MAX",
     "NATS_RESERVED",
     "NATS_SUBJECT_BYTES_MAX",
+    "NOWHERE",
+    "OWN_EVENTS",
+    "OWN_LISTENER",
     "PLACE_SCHEMES",
+    "PORTS_DENIED",
+    "PORT_DENIED",
     "REQUEST_SCHEMES",
     "RESOURCE_BYTES_MAX",
     "SECRET_MEMBERS",
@@ -84,13 +95,17 @@ __all__ = [
     "CredentialType",
     "DeadLetterSpec",
     "DeliverySpec",
+    "ErrorData",
     "Faults",
     "FilterCheck",
     "HttpSettings",
+    "IsLocal",
     "KafkaSettings",
     "MqttSettings",
     "NatsSettings",
     "Origin",
+    "OwnAddresses",
+    "Reach",
     "Rules",
     "SinkRule",
     "SinkUri",
@@ -100,5 +115,7 @@ __all__ = [
     "certificates_in",
     "decode_json",
     "origin_of",
+    "protocols_allowed",
     "shown_uri",
+    "takes_events",
 ]

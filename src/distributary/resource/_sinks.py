@@ -9,6 +9,11 @@ import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+
+from distributary.resource._broker_settings import SINK_PORTS
+from distributary.resource._own import NOWHERE, OwnAddresses
+from distributary.resource._ports import PORTS_DENIED
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -71,6 +76,17 @@ DENIED_NETWORKS: Final = LOCAL_NETWORKS + _networks(
 dials to the same list: there is one, so that what is refused later is refused at once."""
 
 
+OWN_EVENTS: Final = (
+    "events are not sent back to this server, where each would come again; the operator can allow"
+    " it (own_sinks)"
+)
+OWN_LISTENER: Final = "this server's own ports are no sinks, but for the paths that take events"
+PORT_DENIED: Final = (
+    "events are not sent to this port, which belongs to another service; the operator can allow the"
+    " address (allow_sinks)"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class SinkRule:
     """Where events may be sent.
@@ -80,10 +96,16 @@ class SinkRule:
             loopback only, so whoever can ask for it can reach them without us.
         allowed: Networks that the operator allows. A cloud metadata address is allowed by an
             entry for that one address alone, never by a larger network.
+        own: This server's own addresses: never a sink, but for those that take events.
+        own_allowed: Those that take events are allowed.
+        protocols: Delivery protocols that the operator allows; None: all.
     """
 
     local_allowed: bool
     allowed: tuple[Network, ...] = ()
+    own: OwnAddresses = NOWHERE
+    own_allowed: bool = False
+    protocols: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, *, local_allowed: bool, allowed: Iterable[str] = ()) -> "SinkRule":
@@ -93,6 +115,53 @@ class SinkRule:
             ValueError: A text is no network; settings are checked before they come here.
         """
         return cls(local_allowed, tuple(ipaddress.ip_network(text) for text in allowed))
+
+    def protocol_refusal(self, protocol: str) -> str | None:
+        """Why nothing is delivered by *protocol*; None: the operator allows it."""
+        if self.protocols is None or protocol in self.protocols:
+            return None
+        return f"the operator does not allow delivery by {protocol} (protocols)"
+
+    def own_refusal(self, host: str, port: int, *, takes_events: bool) -> str | None:
+        """Why no event may go to *host* and *port*: it is this server; None: it is not, or may.
+
+        Args:
+            host: As for ``refusal``.
+            port: Of the URI, or of its scheme.
+            takes_events: The URI is where the receiver takes events.
+        """
+        if takes_events:
+            return None if self.own_allowed else OWN_EVENTS
+        return OWN_LISTENER if self.own.listens_at(host, port) else None
+
+    def sink_refusal(self, protocol: str, uri: str, *, takes_events: bool) -> str | None:
+        """Why the operator's settings let nothing be sent to *uri*, whatever its host's address is.
+
+        For a sink that was taken when other settings stood. Addresses are judged when dialled.
+
+        Args:
+            protocol: Of the delivery.
+            uri: A URI that was found good once.
+            takes_events: It is where the receiver takes events.
+        """
+        refusal = self.protocol_refusal(protocol)
+        if refusal is not None or protocol == "KAFKA":  # several hosts, each checked when dialled
+            return refusal
+        parts = urlsplit(uri)
+        port = parts.port or SINK_PORTS[protocol].get(parts.scheme)
+        if parts.hostname is None or port is None:
+            return None  # it says itself that it cannot be dialled
+        return self.own_refusal(parts.hostname, port, takes_events=takes_events)
+
+    def port_refusal(self, host: str, port: int) -> str | None:
+        """Why no event may go to *port* of the address *host*; None: it may, or *host* is a name.
+
+        On public hosts alone, and not in networks that the operator names.
+        """
+        address = _literal(host)
+        if address is None or port not in PORTS_DENIED or _within(address, DENIED_NETWORKS):
+            return None
+        return None if any(address in network for network in self.allowed) else PORT_DENIED
 
     def refusal(self, host: str) -> str | None:
         """Why no event may go to *host*; None where nothing in its text forbids it.
@@ -105,7 +174,7 @@ class SinkRule:
             return None
         return (
             "events are not sent to this address: it is private, reserved or a cloud metadata"
-            " address; the operator can allow it (allow_sinks)"
+            " address; the operator can allow it (private_sinks, allow_sinks)"
         )
 
     def _allows(self, address: Address) -> bool:

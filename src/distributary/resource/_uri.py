@@ -115,7 +115,13 @@ def check_sink(
     count_before = len(faults.found)
     if parts["fragment"] is not None:
         faults.add(path, "uri", "the URI of a sink has no fragment: it is never sent")
-    _check_hosts(faults, path, parts["authority"], rule, several=protocol == "KAFKA")
+    _check_hosts(
+        faults,
+        path,
+        parts["authority"],
+        _Judge(rule, SINK_PORTS[protocol][scheme], _takes_events(protocol, text, rule)),
+        several=protocol == "KAFKA",
+    )
     _check_rest(faults, path, scheme, parts["path"], parts["query"])
     place = place_in(protocol, text)
     if place is not None:
@@ -186,8 +192,37 @@ def _check_rest(faults: Faults, path: str, scheme: str, rest: str, query: str | 
         faults.add(path, "uri", message)
 
 
+class _Judge(NamedTuple):
+    """Judges the hosts of one URI.
+
+    Attributes:
+        rule: The operator's.
+        port: Where the URI names none.
+        takes_events: It is where this server takes events.
+    """
+
+    rule: SinkRule
+    port: int
+    takes_events: bool
+
+    def refusal(self, host: str, port: str | None) -> str | None:
+        """Why no event may go there; None: it may."""
+        number = self.port if port is None else int(port)
+        own = self.rule.own_refusal(host, number, takes_events=self.takes_events)
+        if own is not None or self.takes_events:
+            return own
+        return self.rule.refusal(host) or self.rule.port_refusal(host, number)
+
+
+def _takes_events(protocol: str, text: str, rule: SinkRule) -> bool:
+    try:
+        return protocol == "HTTP" and rule.own.takes_events(text)
+    except ValueError:
+        return False  # no port, or no address in the brackets: a fault of its own
+
+
 def _check_hosts(
-    faults: Faults, path: str, authority: str, rule: SinkRule, *, several: bool
+    faults: Faults, path: str, authority: str, judge: _Judge, *, several: bool
 ) -> None:
     if "@" in authority:
         faults.add(path, "uri", "user information is not allowed in the URI of a sink")
@@ -197,10 +232,10 @@ def _check_hosts(
         faults.add(path, "uri", f"at most {KAFKA_HOSTS_MAX} hosts")
         return
     for each in hosts:
-        _check_authority(faults, path, each, rule)
+        _check_authority(faults, path, each, judge)
 
 
-def _check_authority(faults: Faults, path: str, authority: str, rule: SinkRule) -> None:
+def _check_authority(faults: Faults, path: str, authority: str, judge: _Judge) -> None:
     parts = _AUTHORITY.fullmatch(authority)
     if parts is None:
         faults.add(path, "uri", "expected a host, and a port after a colon if any")
@@ -208,8 +243,9 @@ def _check_authority(faults: Faults, path: str, authority: str, rule: SinkRule) 
     port = parts[2]
     if port is not None and not (re.fullmatch(r"[0-9]{1,5}", port) and 1 <= int(port) <= 65535):
         faults.add(path, "uri", "the port of a sink lies between 1 and 65535")
+        port = None
     host = _checked_host(faults, path, parts[1])
-    refusal = rule.refusal(host) if host is not None else None
+    refusal = judge.refusal(host, port) if host is not None else None
     if refusal is not None:
         faults.add(path, "blocked-address", refusal)
 

@@ -18,7 +18,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from distributary.errors import SettingsError
 from distributary.settings._shapes import GIB as _GIB
@@ -31,7 +31,9 @@ from distributary.settings._shapes import duration as _duration
 from distributary.settings._shapes import duration_text as _duration_text
 from distributary.settings._shapes import one_of as _one_of
 from distributary.settings._shapes import parse_host_names as _parse_host_names
+from distributary.settings._shapes import parse_nat64 as _parse_nat64
 from distributary.settings._shapes import parse_networks as _parse_networks
+from distributary.settings._shapes import parse_protocols as _parse_protocols
 from distributary.settings._shapes import parse_table as _parse_table
 from distributary.settings._shapes import path as _path
 from distributary.settings._shapes import size as _size
@@ -94,7 +96,7 @@ class Settings:
     host: str = _setting(
         _text("an address or host name", r"[^\s/\0]+"),
         "127.0.0.1",
-        "Address to listen on. While it is loopback, sinks on private addresses are allowed;"
+        "Address to listen on. While it is loopback, private sinks are allowed (private_sinks);"
         " another one is taken with no_auth alone.",
     )
     no_auth: bool = _setting(
@@ -195,6 +197,34 @@ class Settings:
         _Shape("networks such as 10.0.0.0/8, separated by commas", _parse_networks),
         (),
         "Networks that events may be sent to although their addresses are private.",
+    )
+    private_sinks: str = _setting(
+        _one_of("auto", "allow", "deny"),
+        "auto",
+        "Whether events may be sent to loopback and private addresses; auto: while the server"
+        " listens on loopback only and has no public_url.",
+    )
+    nat64_prefixes: tuple[str, ...] = _setting(
+        _Shape("IPv6 prefixes such as 2001:db8:64::/96, separated by commas", _parse_nat64),
+        (),
+        "Prefixes behind which this network's NAT64 reaches IPv4: what they hide is judged too.",
+    )
+    own_sinks: int = _setting(
+        _whole(0, 7),
+        0,
+        "How often an event may come back by subscriptions that send it to this server's own"
+        " addresses; 0 refuses such sinks.",
+    )
+    protocols: tuple[str, ...] = _setting(
+        _Shape("names such as HTTP,MQTT5", _parse_protocols),
+        (),
+        "Delivery protocols that subscriptions may use; otherwise all, but KAFKA where"
+        " private_sinks is deny.",
+    )
+    error_data: Literal["none", "private-off", "all"] = _setting(
+        _one_of("none", "private-off", "all"),
+        "private-off",
+        "Which sinks' error answers a dead letter quotes: none, those on public addresses, or all.",
     )
     credential_key_file: Path | None = _setting(  # noqa: RUF009 - dataclasses.field, renamed
         _path("the path of a file that its owner alone may read"),

@@ -16,6 +16,8 @@ MIB = 1024 * KIB
 GIB = 1024 * MIB
 _SIZE_UNITS = {"": 1, "b": 1, "k": KIB, "kib": KIB, "m": MIB, "mib": MIB, "g": GIB}
 _SIZE_UNITS |= {"gib": GIB, "t": 1024 * GIB, "tib": 1024 * GIB}
+_NAT64_BITS = frozenset((32, 40, 48, 56, 64, 96))  # RFC 6052, section 2.2
+_PROTOCOLS = frozenset(("AMQP", "HTTP", "KAFKA", "MQTT3", "MQTT5", "NATS"))
 _DIGITS = re.compile(r"[0-9]{1,18}")
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
@@ -163,6 +165,19 @@ def parse_host_names(raw: Any) -> tuple[str, ...]:
         _refuse()
     plain = tuple(name.lower().removesuffix(".") for name in names if name)
     return plain if all(map(is_host_name, plain)) else _refuse()
+
+
+def parse_nat64(raw: Any) -> tuple[str, ...]:
+    texts = parse_networks(raw)
+    prefixes = [ipaddress.IPv6Network(text) for text in texts]
+    return texts if all(each.prefixlen in _NAT64_BITS for each in prefixes) else _refuse()
+
+
+def parse_protocols(raw: Any) -> tuple[str, ...]:
+    names = [part.strip() for part in raw.split(",")] if isinstance(raw, str) else raw
+    if not isinstance(names, (list, tuple)) or not set(names) <= _PROTOCOLS:
+        _refuse()
+    return tuple(sorted(names))
 
 
 def parse_table(raw: Any) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from distributary.event import AttributeValue, Event, canonical, record
-from distributary.flow import TTL_MAX, Kind, Logged, decode_addressed
+from distributary.flow import TTL_DEFAULT, Kind, Logged, decode_addressed
 
 __all__ = ["ARROW_SCHEMA", "SPARK_SCHEMA", "batches"]
 
@@ -122,7 +122,7 @@ class _Rows:
         """One row for each of *events*, the content of *entry*; *ttls* None: all have them all."""
         self.body_bytes += len(entry.body)
         self.addresses += [address] * len(events)
-        self.ttls += [TTL_MAX] * len(events) if ttls is None else ttls
+        self.ttls += [TTL_DEFAULT] * len(events) if ttls is None else ttls
         for index, event in enumerate(events):
             self.offsets.append(entry.offset)
             self.indexes.append(index)

@@ -11,6 +11,7 @@ from distributary.deliver import AddressRule, Answer, CachingResolver, Connector
 from distributary.deliver.transports.http import HttpTransport
 from distributary.errors import TransportError
 from distributary.event import Event
+from distributary.resource import ErrorData
 
 EVENT: Final = Event(
     {"specversion": "1.0", "id": "1", "source": "/testing", "type": "com.example.testing"},
@@ -49,6 +50,7 @@ async def opened(
     rule: AddressRule | None = None,
     resolver: TableResolver | None = None,
     tls: ssl.SSLContext | None = None,
+    error_data: ErrorData = "all",
 ) -> AsyncIterator[HttpTransport]:
     """A transport of the running loop, closed at the end.
 
@@ -56,6 +58,7 @@ async def opened(
         rule: Default: loopback is allowed.
         resolver: Default: knows no name.
         tls: Default: the product's own.
+        error_data: Of which sinks' errors the body is kept.
     """
     clock = SystemClock()
     connector = Connector(
@@ -63,7 +66,7 @@ async def opened(
         CachingResolver(resolver or TableResolver({}), clock),
         tls,
     )
-    transport = HttpTransport(connector, clock, asyncio.get_running_loop())
+    transport = HttpTransport(connector, clock, asyncio.get_running_loop(), error_data=error_data)
     try:
         yield transport
     finally:

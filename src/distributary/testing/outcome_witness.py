@@ -8,6 +8,8 @@ account, by naive means, and fails at the first thing that breaks a promise of D
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
+from distributary.deliver import BLOCKED
+from distributary.errors import TransportError
 from distributary.event import Event
 from distributary.event import record as event_record
 from distributary.flow import TTL_ATTRIBUTE, Attempt, Leg, Position
@@ -167,6 +169,8 @@ class Witness:
         fate = self._fates[origin_id(task.event), task.route]
         assert task.position == fate.position
         answer = attempt.answer
+        if isinstance(answer, TransportError) and answer.reason == BLOCKED and answer.retryable:
+            return  # A setting refused it before it was made: it has cost nothing.
         taken = isinstance(answer, Reply) and 200 <= answer.status < 300
         if task.leg is Leg.REPLY:
             self._reply_answered(fate, taken=taken)

@@ -7,7 +7,7 @@ from distributary.event import Event
 from distributary.event import carried as event_carried
 from distributary.event import record as event_record
 from distributary.flow import (
-    TTL_MAX,
+    TTL_DEFAULT,
     Kind,
     Leg,
     Task,
@@ -30,7 +30,7 @@ class Publisher:
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
-        self._ttls: dict[str, int] = {}  # by event id, where they are not ``TTL_MAX``
+        self._ttls: dict[str, int] = {}  # by event id, where they are not ``TTL_DEFAULT``
         self._carried: dict[str, bytes] = {}  # by event id, where there is any
         self._event_count = 0
         self._tick_count = 0
@@ -45,10 +45,10 @@ class Publisher:
         """
         events = [self._event(name) for name in types]
         body = event_record.encode(events)
-        if not address and ttl == TTL_MAX:
+        if not address and ttl == TTL_DEFAULT:
             return Kind.EVENTS, body, events
         self._ttls[str(events[0].attributes["id"])] = ttl
-        ttls = (ttl, *[TTL_MAX] * (len(events) - 1))
+        ttls = (ttl, *[TTL_DEFAULT] * (len(events) - 1))
         if self._event_count % 2:
             return Kind.ADDRESSED, encode_addressed(address, ttls, body), events
         carried = b"traceparent: %d\r\nknative-n: 1\r\n" % self._event_count
@@ -70,7 +70,7 @@ class Publisher:
     def check_task(self, task: Task) -> None:
         """However often *task* was made anew, its event has what it came with."""
         name = origin_id(task.event)
-        expected = self._ttls.get(name, TTL_MAX)
+        expected = self._ttls.get(name, TTL_DEFAULT)
         assert task.ttl == expected, f"{task.ttl} passes left, not {expected}"
         carried = self._carried.get(name, b"")
         if task.leg is Leg.REPLY:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from distributary.deliver import Answer
 from distributary.errors import TransportError
-from distributary.flow import TTL_MAX
+from distributary.flow import TTL_DEFAULT
 from distributary.policy import DeliveryPolicy, Reply
 from distributary.testing.scripted_transport import Step
 from distributary.testing.simulation import Behaviour, Partition, answers, hangs, replies
@@ -102,7 +102,7 @@ class _Run:
             self.partition.publish(
                 *self.chance.choices(TYPES, k=batch),
                 address=self.chance.choice(ADDRESSES),
-                ttl=self.chance.choice([TTL_MAX, TTL_MAX, 1]),
+                ttl=self.chance.choice([TTL_DEFAULT, TTL_DEFAULT, 1]),
             )
 
     def _pass_time(self) -> None:

@@ -19,7 +19,7 @@ from distributary.deliver import Destination, Dispatcher, Limits
 from distributary.errors import DistributaryError
 from distributary.event import Event
 from distributary.flow import (
-    TTL_MAX,
+    TTL_DEFAULT,
     Attempt,
     Kind,
     Leg,
@@ -213,7 +213,7 @@ class Partition:
         """Routes that stand now."""
         return list(self._routes)
 
-    def publish(self, *types: str, address: str = "", ttl: int = TTL_MAX) -> list[str]:
+    def publish(self, *types: str, address: str = "", ttl: int = TTL_DEFAULT) -> list[str]:
         """Append one record with an event of each of *types*; the ids of the events.
 
         They go to the Broker or Channel with *address*; the first of them has *ttl* passes left.

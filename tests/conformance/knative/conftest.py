@@ -125,7 +125,9 @@ class Precedence(NamedTuple):
 @pytest.fixture(scope="session")
 def knative_server(tmp_path_factory) -> Iterator[RunningServer]:
     """A server of its own."""
-    with RunningServer(tmp_path_factory.mktemp("knative") / "data") as server:
+    with RunningServer(
+        tmp_path_factory.mktemp("knative") / "data", flags=["--error-data", "all"]
+    ) as server:
         yield server
 
 

@@ -69,7 +69,7 @@ def test_a_service_of_type_external_name_is_dialled_there(world):
     ("uri", "path"),
     [
         ("path", "/brokers/{}/path"),
-        ("/path?query=1", "/path?query=1"),
+        ("/channels/x?query=1", "/channels/x?query=1"),
         ("?query=1", "/brokers/{}/target?query=1"),
         ("../x", "/brokers/x"),
         ("http://elsewhere.example/x", "http://elsewhere.example/x"),

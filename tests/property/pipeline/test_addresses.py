@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from distributary.event import Event, record
 from distributary.flow import (
+    TTL_DEFAULT,
     TTL_MAX,
     Kind,
     Logged,
@@ -62,7 +63,7 @@ def _publish(offset, address, events, standing, expected):
             for index, (name, _) in enumerate(events)
         ]
     )
-    plain = not address and set(ttls) == {TTL_MAX}
+    plain = not address and set(ttls) == {TTL_DEFAULT}
     for index, (name, ttl) in enumerate(events):
         for route, (where, type_) in standing.items():
             if where == address and type_ in ("", name):

@@ -6,6 +6,7 @@ import pytest
 
 from distributary.deliver import DENIED, METADATA, OWN, AddressRule, parse_networks
 from distributary.errors import SettingsError
+from distributary.resource import OwnAddresses, Reach
 
 STRICT = AddressRule()
 LOCAL = AddressRule(loopback_allowed=True)
@@ -173,3 +174,76 @@ def test_names_every_wrong_entry_of_an_allow_list():
 def test_the_table_is_as_long_as_promised():
     """RELIABILITY section 4 asks for 120 cases and more."""
     assert len(list(edges())) + len(list(disguised())) >= 120
+
+
+EVERYTHING = parse_networks(["0.0.0.0/0", "::/0"])
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "64:ff9b:1::a9fe:a9fe",  # of RFC 8215, as the well-known prefix has it
+        "64:ff9b:1:a9fe:a9:fe00::",  # the same behind 48 bits
+        "64:ff9b:1:a9:fe:a9fe::",  # behind 56
+        "64:ff9b:1:7:a9:fea9:fe00:0",  # behind 64
+        "2001:0:a9fe:a9fe::1",  # Teredo: its server
+        "2001:0:4136:e378:8000:63bf:5601:5601",  # Teredo: its client, inverted
+    ],
+)
+def test_no_disguise_hides_metadata_from_an_allow_list_around_it(address):
+    """Every translator's way to write an address is undone before it is judged."""
+    assert AddressRule(allow=EVERYTHING).refusal(address) is not None
+    assert AddressRule(allow=EVERYTHING).final(address)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "address"),
+    [
+        ("2a00:64::/96", "2a00:64::7f00:1"),
+        ("2a00:64::/64", "2a00:64:0:0:7f:0:100:0"),
+        ("2a00:64::/32", "2a00:64:7f00:1::"),
+    ],
+)
+def test_what_stands_behind_a_prefix_of_the_site_is_judged(prefix, address):
+    """The operator names the prefix of the network's translator (RFC 6052)."""
+    assert STRICT.refusal(address) is None
+    rule = AddressRule.of(Reach(private_allowed=False, nat64_prefixes=(prefix,)))
+    assert rule.refusal(address) is not None
+    assert not rule.final(address)
+
+
+@pytest.mark.parametrize(
+    ("listening", "address", "met"),
+    [
+        ("127.0.0.1", "127.0.0.1", True),
+        ("127.0.0.1", "::ffff:127.0.0.1", True),
+        ("127.0.0.1", "0.0.0.0", True),
+        ("127.0.0.1", "127.0.0.2", False),
+        ("0.0.0.0", "127.0.0.2", True),
+        ("::", "192.168.7.1", True),
+        ("0.0.0.0", "192.168.7.2", False),
+    ],
+)
+def test_our_own_listeners_are_met_by_any_address_of_this_machine(listening, address, met):
+    """A name may resolve to them: what is dialled is judged, address and port."""
+    rule = AddressRule(EVERYTHING, True, OwnAddresses((), ((listening, 8080),)))
+    mine = {"127.0.0.2", "192.168.7.1"}
+    assert (rule.refusal(address, 8080, mine.__contains__) is not None) is met
+    assert rule.refusal(address, 8081, mine.__contains__) is None
+
+
+def test_what_a_setting_refuses_is_not_refused_for_good():
+    """Private addresses may be allowed one day; metadata never, but by an entry of its own."""
+    assert not STRICT.final("10.0.0.1")
+    assert not STRICT.final("100.64.0.1")
+    assert STRICT.final("169.254.169.254")
+    assert STRICT.final("no address")
+
+
+@pytest.mark.parametrize("port", [25, 6379, 11211])
+def test_ports_of_other_services_are_not_dialled_on_public_hosts(port):
+    """A name is judged by what it resolves to; private hosts are the operator's affair."""
+    assert LOCAL.refusal("93.184.216.34", port) is not None
+    assert LOCAL.refusal("93.184.216.34", 8443) is None
+    assert LOCAL.refusal("10.0.0.1", port) is None
+    assert AddressRule(parse_networks(["93.184.216.34"])).refusal("93.184.216.34", port) is None

@@ -2,6 +2,7 @@
 
 import pytest
 
+from distributary.deliver import is_private
 from distributary.deliver._wheel import TICK_S, Wheel
 from distributary.deliver.transports.http._connection import (
     AGE_S_MAX,
@@ -44,6 +45,9 @@ class Wire:
     def is_closing(self):
         return self.aborted
 
+    def get_extra_info(self, _name):
+        return "93.184.216.34", 80
+
     def abort(self):
         self.aborted = True
 
@@ -64,6 +68,9 @@ class Bench:
         self.connection = Connection(
             self, self.wheel, (b"one",), timeout_s, self.answers.append, bodiless=bodiless
         )
+
+    def quotes(self, peer):
+        return not is_private(peer)
 
     def free(self, _connection):
         self.freed += 1

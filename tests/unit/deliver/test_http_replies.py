@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from distributary.deliver import CROWDED
+from distributary.deliver import CROWDED, is_private
 from distributary.deliver._wheel import Wheel
 from distributary.deliver.transports.http import _connection, _incoming
 from distributary.deliver.transports.http._connection import Connection
@@ -48,6 +48,9 @@ class Wire:
     def is_closing(self):
         return self.aborted
 
+    def get_extra_info(self, _name):
+        return "93.184.216.34", 80
+
     def abort(self):
         self.aborted = True
 
@@ -66,6 +69,9 @@ class Bench:
             self, wheel, (b"one",), 1.0, self.answers.append, bodiless=False
         )
         self.connection.connection_made(Wire())
+
+    def quotes(self, peer):
+        return not is_private(peer)
 
     def free(self, _connection):
         pass

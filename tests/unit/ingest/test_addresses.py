@@ -3,7 +3,7 @@
 import pytest
 
 from distributary.event import record
-from distributary.flow import TTL_MAX, Kind, decode_addressed
+from distributary.flow import TTL_DEFAULT, Kind, decode_addressed
 from distributary.ingest._addresses import Addresses
 
 PATHS = {
@@ -41,7 +41,7 @@ def test_events_are_logged_for_the_broker_or_channel_of_their_path(shop, event, 
     (received,) = shop.appends.received
     assert (received.kind, received.event_count, received.partition_key) == (Kind.ADDRESSED, 1, "k")
     found = decode_addressed(received.body)
-    assert (found.address, found.ttls) == (address, (TTL_MAX,))
+    assert (found.address, found.ttls) == (address, (TTL_DEFAULT,))
     assert found.events[0].attributes["id"] == "1"
 
 

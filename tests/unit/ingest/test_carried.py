@@ -3,7 +3,7 @@
 import pytest
 
 from distributary.event import carried
-from distributary.flow import TTL_MAX, Kind, decode_addressed
+from distributary.flow import TTL_DEFAULT, Kind, decode_addressed
 
 CANARY = b"must-never-leave"
 SECRETS = b"".join(
@@ -31,7 +31,7 @@ def test_knative_and_tracing_fields_are_logged_with_the_events(client, event, pa
     (received,) = client.appends.received
     assert received.kind == Kind.CARRIED
     found = decode_addressed(received.body)
-    assert (found.address, found.ttls, found.carried) == (address, (TTL_MAX,), LINES)
+    assert (found.address, found.ttls, found.carried) == (address, (TTL_DEFAULT,), LINES)
     assert found.events[0].attributes["id"] == "1"
     assert CANARY not in received.body
 

@@ -63,6 +63,9 @@ class Unresolved:
     message: str
 
 
+BLOCKED_ADDRESS: Final = "BlockedAddress"
+"""Reason where the operator's settings let no event go: they may change."""
+
 _NOT_ABSOLUTE: Final = Unresolved(
     "NotAbsolute", "the URI does not come to an absolute http or https URL"
 )
@@ -140,9 +143,16 @@ class View:
         dial = base.dial if at_base else None
         if self.site.owns(uri, dial):
             return RouteEndpoint(uri, dial=self.site.dial, own=True, ca_certs=ca_certs)
-        refusal = self.site.sinks.refusal(_host(dial) if dial else parts.hostname)
+        host = _host(dial) if dial else parts.hostname
+        port = (int(dial.rpartition(":")[2]) if dial else parts.port) or _PORTS[parts.scheme]
+        sinks = self.site.sinks
+        refusal = (
+            sinks.own_refusal(host, port, takes_events=False)
+            or sinks.refusal(host)
+            or sinks.port_refusal(host, port)
+        )
         if refusal is not None:
-            return Unresolved("BlockedAddress", refusal)
+            return Unresolved(BLOCKED_ADDRESS, refusal)
         if parts.scheme == "https":
             self.asked.add(BUNDLES)
             ca_certs = "\n".join(filter(None, (ca_certs, self._trusted()))) or None

@@ -28,6 +28,7 @@ from distributary.control.reconcile._addressed import (
 from distributary.control.reconcile._findings import HOLDS, Finding, worst
 from distributary.control.reconcile._members import destination_members
 from distributary.control.reconcile._resolve import (
+    BLOCKED_ADDRESS,
     Resolution,
     Resolved,
     Unresolved,
@@ -291,16 +292,15 @@ def _settings(stored: Stored, ways: _Ways, before: RouteSettings | None) -> Rout
     """Where the events go; what does not resolve keeps the place that it had."""
     sink = _endpoint(ways.sink, None if before is None else before.sink)
     assert sink is not None  # it resolves, or a route stands that has one
-    faults = [
-        resolution.message
-        for resolution in (ways.sink, ways.reply)
-        if isinstance(resolution, Unresolved)
-    ]
+    missing = [way for way in (ways.sink, ways.reply) if isinstance(way, Unresolved)]
+    refused = [way.message for way in missing if way.reason == BLOCKED_ADDRESS]
+    faults = [way.message for way in missing if way.reason != BLOCKED_ADDRESS]
     return RouteSettings(
         name=f"{stored.content['kind']} {stored.key.namespace}/{stored.key.name}",
         namespace=stored.key.namespace,
         sink=sink,
         unusable="; ".join(faults) or None,
+        refused="; ".join(refused) or None,
         wants_reply=ways.wants_reply,
         reply=_endpoint(ways.reply, None if before is None else before.reply),
         reply_kept=ways.reply_kept,

@@ -1,18 +1,11 @@
 """Where this server is reached: the addresses of Brokers and Channels, and what lies under them."""
 
 from dataclasses import dataclass
-from typing import Final
 from urllib.parse import urlsplit
 
 from distributary.control.objects import path_of
-from distributary.resource import SinkRule
+from distributary.resource import SinkRule, takes_events
 from distributary.resource.kubernetes import Key
-
-EVENTS_PATH: Final = "/events"
-ADDRESS_PREFIXES: Final = ("/brokers/", "/channels/")
-"""Where this server takes events."""
-
-_PORTS: Final = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +37,8 @@ class Site:
         this server. Other paths of ours take no events: they are like anybody's, and the rule for
         addresses counts.
         """
-        path = urlsplit(uri).path
-        if path != EVENTS_PATH and not path.startswith(ADDRESS_PREFIXES):
-            return False
-        reached = f"http://{self.dial}" if self.dial else self.public_url
-        ours = {_origin(url) for url in (self.public_url, reached, *self.aliases)}
-        return _origin(uri if dial is None else f"http://{dial}") in ours
-
-
-def _origin(uri: str) -> tuple[str, str, int | None]:
-    """Scheme, host and port (RFC 6454, section 4)."""
-    parts = urlsplit(uri)
-    host = (parts.hostname or "").rstrip(".")
-    return parts.scheme, host, parts.port or _PORTS.get(parts.scheme)
+        ours = (self.public_url, *self.aliases)
+        if dial is not None:
+            uri = urlsplit(uri)._replace(scheme="http", netloc=dial).geturl()
+            ours = (f"http://{self.dial}", *ours) if self.dial else ours
+        return takes_events(uri, ours)

@@ -84,6 +84,10 @@ class Home(Protocol):
     known: dict[bytes, Reply]
     reply_share: Share | None
 
+    def quotes(self, peer: str) -> bool:
+        """What the address *peer* writes into an error may be told."""
+        ...
+
     def free(self, connection: "Connection") -> None:
         """The connection can take a request."""
         ...
@@ -317,8 +321,14 @@ class Connection(asyncio.Protocol):
         """Keep a reply, and the beginning of an error's body."""
         if self._incoming is not None:
             self._incoming.take(body)
-        elif self._status >= 300 and len(self._body) < ERROR_BODY_BYTES_KEPT:
+        elif self._status >= 300 and len(self._body) < ERROR_BODY_BYTES_KEPT and self._quoted():
             self._body = (self._body + body)[:ERROR_BODY_BYTES_KEPT]
+
+    def _quoted(self) -> bool:
+        """Whether what this sink writes into an error may be told."""
+        assert self._transport is not None
+        peer = self._transport.get_extra_info("peername")
+        return self._home.quotes(str(peer[0]) if peer else "")
 
     def on_message_complete(self) -> None:
         """Note the end of a response."""

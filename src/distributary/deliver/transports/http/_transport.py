@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from distributary.clock import Clock
+from distributary.deliver._addresses import is_private
 from distributary.deliver._connector import Connector
 from distributary.deliver._destination import Destination
 from distributary.deliver._endpoint import Endpoint
@@ -23,7 +24,7 @@ from distributary.deliver.transports.http._incoming import Room, Share
 from distributary.errors import EventError, TransportError
 from distributary.event import Event, http
 from distributary.policy import Answer, Reply
-from distributary.resource import Credential
+from distributary.resource import Credential, ErrorData
 
 IDLE_MAX: Final = 256
 """Unused connections kept for one scheme, host and port: four lanes at full width."""
@@ -61,7 +62,15 @@ class _Pool:
     Destinations that want replies have their own: what an answer means depends on it.
     """
 
-    __slots__ = ("__weakref__", "_transport", "endpoint", "idle", "known", "reply_share")
+    __slots__ = (
+        "__weakref__",
+        "_error_data",
+        "_transport",
+        "endpoint",
+        "idle",
+        "known",
+        "reply_share",
+    )
 
     def __init__(
         self, transport: "HttpTransport", endpoint: Endpoint, reply_share: Share | None
@@ -69,8 +78,14 @@ class _Pool:
         self._transport = transport
         self.endpoint = endpoint
         self.reply_share = reply_share
+        self._error_data: ErrorData = "all" if endpoint.own else transport.error_data
         self.idle: dict[Connection, None] = {}  # the one used last is used first
         self.known: dict[bytes, Reply] = {}
+
+    def quotes(self, peer: str) -> bool:
+        if self._error_data == "private-off":
+            return not is_private(peer)
+        return self._error_data == "all"
 
     def free(self, connection: Connection) -> None:
         if len(self.idle) >= IDLE_MAX or len(self._transport.connections) > OPEN_MAX:
@@ -108,6 +123,8 @@ class HttpTransport:
         clock: For deadlines.
         loop: Runs the connections; every method is called on its thread.
         user_agent: Value of ``User-Agent``.
+        error_data: Of which sinks' errors the body is kept: those of private addresses may tell
+            a subscriber what it cannot reach itself.
     """
 
     def __init__(
@@ -116,7 +133,10 @@ class HttpTransport:
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
         user_agent: str = "distributary",
+        *,
+        error_data: ErrorData = "all",
     ) -> None:
+        self.error_data: ErrorData = error_data
         self._connector = connector
         self._monotonic_s = clock.monotonic_s
         self._wall_ms = clock.wall_ms

@@ -1,0 +1,106 @@
+"""This server's own addresses: where it takes events, and what is never a sink.
+
+Called by the validation of resources, by ``control`` (which resolves references), by ``pipeline``
+(which makes destinations) and by ``deliver`` (which dials). Pure.
+"""
+
+import ipaddress
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+
+from distributary.resource._broker_settings import SINK_PORTS
+
+EVENTS_PATH: Final = "/events"
+ADDRESS_PREFIXES: Final = ("/brokers/", "/channels/")
+"""Where this server takes events."""
+
+IsLocal: TypeAlias = Callable[[str], bool]
+"""Whether an address is one of this machine's."""
+
+_PORTS: Final = {scheme: port for row in SINK_PORTS.values() for scheme, port in row.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class OwnAddresses:
+    """How this server is reached. Plain, so that it travels to other processes as JSON.
+
+    Attributes:
+        urls: Scheme, host and port by which its receiver is reached: the public URL, the address
+            that it listens on, and the names of that.
+        listeners: Address and port of every socket that it listens on, whatever is spoken there.
+        dial: ``host:port`` on this machine by which it reaches its receiver, in plain HTTP; None:
+            nobody asked.
+    """
+
+    urls: tuple[str, ...] = ()
+    listeners: tuple[tuple[str, int], ...] = ()
+    dial: str | None = None
+
+    def takes_events(self, uri: str) -> bool:
+        """*uri* is where the receiver takes events: ``/events``, a Broker or a Channel."""
+        return takes_events(uri, self.urls)
+
+    def listens_at(self, host: str, port: int) -> bool:
+        """*host* and *port* lead here, as far as their text can tell."""
+        name = host.rstrip(".").lower()
+        if any(_place(url)[1:] == (name, port) for url in self.urls):
+            return True
+        if name == "localhost" or name.endswith(".localhost"):  # RFC 6761, section 6.3
+            name = "127.0.0.1"
+        return self.meets(name, port, _loopback)
+
+    def meets(self, address: str, port: int, is_local: IsLocal) -> bool:
+        """Whether who dials *address* and *port* meets a listener of ours.
+
+        Args:
+            address: As it would be dialled; a name meets nothing.
+            port: To dial.
+            is_local: Whether an address is one of this machine's: asked where a listener takes
+                connections on all of them.
+        """
+        for listening, at in self.listeners:
+            if at != port:
+                continue
+            try:
+                wanted, bound = _plain(address), _plain(listening)
+            except ValueError:
+                return False
+            if wanted == bound or (wanted.is_unspecified and bound.is_loopback):
+                return True  # who dials the unspecified address reaches loopback
+            if bound.is_unspecified and (wanted.is_unspecified or is_local(str(wanted))):
+                return True
+        return False
+
+
+_Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def _plain(address: str) -> _Address:
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
+    return mapped or parsed
+
+
+def _loopback(address: str) -> bool:
+    return ipaddress.ip_address(address).is_loopback
+
+
+NOWHERE: Final = OwnAddresses()
+"""Of who listens nowhere."""
+
+
+def takes_events(uri: str, urls: Iterable[str]) -> bool:
+    """*uri* is where a receiver takes events that is reached by one of *urls*."""
+    path = urlsplit(uri).path
+    if path != EVENTS_PATH and not path.startswith(ADDRESS_PREFIXES):
+        return False
+    return _place(uri) in {_place(url) for url in urls}
+
+
+def _place(uri: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port (RFC 6454, section 4)."""
+    parts = urlsplit(uri)
+    host = (parts.hostname or "").rstrip(".")
+    return parts.scheme, host, parts.port or _PORTS.get(parts.scheme)

@@ -1,0 +1,74 @@
+"""Sinks that the operator's settings refuse: their events wait, and become no dead letters."""
+
+from distributary.errors import TransportError
+from distributary.testing.scripted_transport import Step
+
+A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"
+REFUSED = TransportError("blocked-address", "10.0.0.1 is in 10.0.0.0/8, which is not allowed")
+LONG_S = 300.0
+"""Five looks at what is refused, and a hundred times what all retries of the policy take."""
+
+
+def refused(_chance):
+    """A sink that a setting refuses: nothing is dialled."""
+    return Step(REFUSED, taken=False)
+
+
+def letters(partition):
+    """Outcomes that are not deliveries."""
+    return [fate.final for fate in partition.witness.fates() if fate.final != "delivered"]
+
+
+def test_a_refused_sink_lags_and_makes_no_dead_letter(partition):
+    """More than one match waits, one warning is given, and all is delivered once it may be."""
+    partition.put_route("r", A)
+    partition.put_route("other", B)
+    partition.sinks[A] = refused
+    partition.start()
+    for _ in range(40):
+        partition.publish("t")
+        partition.advance(1.0)
+    partition.advance(LONG_S)
+    assert partition.store.kept_lags
+    assert not [
+        fate for fate in partition.witness.fates() if fate.final in ("kept", "dead-lettered")
+    ]
+    partition.hand_over()
+    partition.start()
+    partition.advance(100.0)
+    warned = [fields for event, fields in partition.warnings if event == "sink-refused"]
+    assert [fields["route"] for fields in warned] == ["r"]
+    del partition.sinks[A]
+    partition.rest()
+    assert letters(partition) == []
+
+
+def test_a_refused_dead_letter_sink_waits_as_well(partition):
+    """A letter that a setting keeps from its sink is not kept instead: it goes when it may."""
+    partition.put_route("r", A, dead_letter=DEAD)
+    partition.sinks[A] = lambda _chance: Step(
+        TransportError("protocol", "never", retryable=False), taken=False
+    )
+    partition.sinks[DEAD] = refused
+    partition.start()
+    for _ in range(3):
+        partition.publish("t")
+    partition.advance(LONG_S)
+    assert {fate.final for fate in partition.witness.fates()} == {None}
+    del partition.sinks[DEAD]
+    partition.rest()
+    assert letters(partition) == ["dead-lettered"] * 3
+
+
+def test_an_echo_at_its_end_is_dropped_and_makes_no_dead_letter(partition):
+    """An event that has come back often enough ends there, with the reason."""
+    partition.put_route("r", A, dead_letter=DEAD)
+    end = TransportError("hop-limit", "often enough", retryable=False)
+    partition.sinks[A] = lambda _chance: Step(end, taken=False)
+    partition.start()
+    partition.publish("t")
+    partition.advance(2.0)
+    (dropped,) = [fields for event, fields in partition.reports if event == "dropped"]
+    assert dropped["reason"] == "hop-limit"
+    assert not [uri for _, _, uri in partition.sends if uri == DEAD]
+    partition.rest()
