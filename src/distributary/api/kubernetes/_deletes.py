@@ -33,11 +33,12 @@ _OPTIONS: Final = "DeleteOptions"
 
 
 class _DeleteOptions(NamedTuple):
-    """What ``DeleteOptions`` say that means something here; nothing of ours has dependents."""
+    """What ``DeleteOptions`` say that means something here."""
 
     uid: str | None
     version: int | None
     dry_run: bool
+    orphan: bool
 
 
 class Deletes:
@@ -57,7 +58,12 @@ class Deletes:
     async def delete(self, request: Request, target: Target) -> Response:
         """``DELETE`` of an object: a ``Status``, or the object that waits for its finalizers."""
         options = await _read_options(request)
-        write = Write(uid=options.uid, version=options.version, dry_run=options.dry_run)
+        write = Write(
+            uid=options.uid,
+            version=options.version,
+            dry_run=options.dry_run,
+            orphan=options.orphan,
+        )
         stored = await self._objects.delete(target.key, write)
         if _stays(stored):
             return json_answer(stored.json)
@@ -86,7 +92,10 @@ class Deletes:
         """Deletes these incarnations; what was gone before is not among those returned."""
         answers = await asyncio.gather(
             *(
-                self._objects.delete(stored.key, Write(uid=stored.uid, dry_run=options.dry_run))
+                self._objects.delete(
+                    stored.key,
+                    Write(uid=stored.uid, dry_run=options.dry_run, orphan=options.orphan),
+                )
                 for stored in items
             ),
             return_exceptions=True,
@@ -132,7 +141,8 @@ async def _read_options(request: Request) -> _DeleteOptions:
         why = f"Unsupported value: supported values: {listed}"
         raise invalid_options(_OPTIONS, "propagationPolicy", "FieldValueNotSupported", why)
     uid, version = _preconditions(sent)
-    return _DeleteOptions(uid, version, bool(dry_run))
+    orphan = policy == "Orphan" or sent.get("orphanDependents") is True
+    return _DeleteOptions(uid, version, bool(dry_run), orphan)
 
 
 def _preconditions(sent: Mapping[str, Any]) -> tuple[str | None, int | None]:

@@ -1,6 +1,5 @@
 """What a batch of requests makes of the objects that stand: computed whole before it is stored."""
 
-import dataclasses
 import functools
 import hashlib
 from typing import Final
@@ -8,6 +7,7 @@ from typing import Final
 import structlog
 
 from distributary.control.objects import _content, _namespaces
+from distributary.control.objects._owners import owner_keys, owners_of, owns, without_owner
 from distributary.control.objects._refusals import (
     already_there,
     check_incarnation,
@@ -52,6 +52,8 @@ _SUFFIX_CHARS: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 _SUFFIX_LENGTH: Final = 5
 
+_OURS: Final = Write(by_server=True)
+
 _log = structlog.get_logger(__name__)
 
 
@@ -75,6 +77,8 @@ class Draft:
         self._rules = rules
         self._now = now
         self._drafted: dict[Key, Stored | None] = {}
+        # Who named whom in the draft, at some time: what stands is asked again.
+        self._owned: dict[str, set[Key]] = {}
         self._count = len(shelf)
         self._json_bytes = shelf.json_bytes
 
@@ -198,7 +202,7 @@ class Draft:
         new = self._noted(kind, old, new, write)
         metadata = new["metadata"]
         if _ends_with(kind, metadata):
-            return self._write("DELETED", before.key, before.uid, new, write)
+            return self._end(before, new, write)
         return self._write("MODIFIED", before.key, before.uid, new, write)
 
     def _delete(self, kind: Kind, before: Stored, write: Write) -> Stored:
@@ -206,11 +210,20 @@ class Draft:
             raise _namespaces.default_refusal()
         content = before.content
         metadata = content["metadata"]
+        if write.orphan:
+            for dependent in self._dependents(before):
+                self._let_go(before, dependent)
         waits = bool(metadata.get("finalizers")) or (kind is NAMESPACE and not write.by_server)
         if not waits:
-            return self._write("DELETED", before.key, before.uid, content, write)
+            return self._end(before, content, write)
+        return self._mark(kind, before)
+
+    def _mark(self, kind: Kind, before: Stored) -> Stored:
+        """The object is to end when its finalizers are gone."""
         if _namespaces.is_ending(before):
             return before
+        content = before.content
+        metadata = content["metadata"]
         marks: Object = {"deletionTimestamp": self._now, "deletionGracePeriodSeconds": 0}
         if kind.generations:
             marks["generation"] = int(metadata.get("generation", 0)) + 1
@@ -218,8 +231,47 @@ class Draft:
         if kind is NAMESPACE:
             content = _namespaces.as_ending(content)
         # The mark is ours: a server that is full must not refuse what makes room.
-        ours = dataclasses.replace(write, by_server=True)
-        return self._write("MODIFIED", before.key, before.uid, content, ours)
+        return self._write("MODIFIED", before.key, before.uid, content, _OURS)
+
+    def _end(self, before: Stored, content: Object, write: Write) -> Stored:
+        """The object is gone, and with it, in the same transaction, what nobody else owns.
+
+        Background and foreground come to the same: whoever sees the one gone finds no other.
+        """
+        ended = self._write("DELETED", before.key, before.uid, content, write)
+        gone = [before]
+        while gone:
+            owner = gone.pop()
+            for dependent in self._dependents(owner):
+                kind = self._rules.kinds[dependent.key.resource]
+                if self._owned_by_another(owner, dependent):
+                    self._let_go(owner, dependent)
+                elif dependent.content["metadata"].get("finalizers"):
+                    self._mark(kind, dependent)
+                else:
+                    content = dependent.content
+                    self._write("DELETED", dependent.key, dependent.uid, content, _OURS)
+                    gone.append(dependent)
+        return ended
+
+    def _dependents(self, owner: Stored) -> list[Stored]:
+        """What stands in the draft and names *owner*."""
+        if not owner.key.namespace:
+            return []
+        keys = self._shelf.dependents(owner.uid) | self._owned.get(owner.uid, frozenset())
+        found = (self.get(key) for key in sorted(keys))
+        return [stored for stored in found if stored is not None and owns(owner, stored)]
+
+    def _owned_by_another(self, owner: Stored, dependent: Stored) -> bool:
+        for key, uid in owner_keys(dependent.content, self._rules.kinds):
+            other = self.get(key) if uid != owner.uid else None
+            if other is not None and other.uid == uid:
+                return True
+        return False
+
+    def _let_go(self, owner: Stored, dependent: Stored) -> None:
+        content = without_owner(dependent.content, owner.uid)
+        self._write("MODIFIED", dependent.key, dependent.uid, content, _OURS)
 
     def _checked(
         self, kind: Kind, new: Object, old: Object | None, namespace: str, write: Write
@@ -281,6 +333,8 @@ class Draft:
 
     def _set(self, key: Key, was: Stored | None, now: Stored | None) -> None:
         self._drafted[key] = now
+        for uid in owners_of(now.content) if now is not None else ():
+            self._owned.setdefault(uid, set()).add(key)
         self._count += (now is not None) - (was is not None)
         self._json_bytes += _size(now) - _size(was)
 

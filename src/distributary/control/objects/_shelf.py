@@ -2,10 +2,14 @@
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
+from distributary.control.objects._owners import owners_of
 from distributary.control.objects._values import Change, Stored
 from distributary.resource.kubernetes import Key
+
+_NOBODY: Final[frozenset[Key]] = frozenset()
 
 _AFTER_NAME: Final = "\0"
 """No name holds it: ``namespace + _AFTER_NAME`` lies behind that namespace and before any other."""
@@ -30,6 +34,9 @@ class Shelf:
         self.version = version
         self._by_key = {stored.key: stored for stored in objects}
         self.json_bytes = sum(len(stored.json) for stored in self._by_key.values())
+        self._owned: dict[str, set[Key]] = {}
+        for stored in self._by_key.values():
+            self._own(stored)
         self._places: dict[str, list[Place]] = {}
         for key in self._by_key:
             self._places.setdefault(key.resource, []).append(Place(key.namespace, key.name))
@@ -55,6 +62,10 @@ class Shelf:
     def items(self) -> Iterable[tuple[Key, Stored]]:
         """All objects, in no order."""
         return self._by_key.items()
+
+    def dependents(self, uid: str) -> AbstractSet[Key]:
+        """Objects that name the one with this uid as an owner. Do not keep it over a change."""
+        return self._owned.get(uid, _NOBODY)
 
     def keys_in(self, namespace: str) -> Iterator[Key]:
         """Keys of all that stands in *namespace*."""
@@ -98,11 +109,24 @@ class Shelf:
         self.version = change.stored.version
         before = self._by_key.pop(key, None)
         if before is not None:
+            self._disown(before)
             self.json_bytes -= len(before.json)
         if change.type != "DELETED":
             self._by_key[key] = change.stored
+            self._own(change.stored)
             self.json_bytes += len(change.stored.json)
         self._move(key, stood=before is not None, stands=change.type != "DELETED")
+
+    def _own(self, stored: Stored) -> None:
+        for uid in owners_of(stored.content):
+            self._owned.setdefault(uid, set()).add(stored.key)
+
+    def _disown(self, stored: Stored) -> None:
+        for uid in owners_of(stored.content):
+            keys = self._owned[uid]
+            keys.discard(stored.key)
+            if not keys:
+                del self._owned[uid]
 
     def _move(self, key: Key, *, stood: bool, stands: bool) -> None:
         places = self._places.setdefault(key.resource, [])

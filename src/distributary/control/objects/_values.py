@@ -58,6 +58,7 @@ class Write:
         dry_run: Do everything but store it.
         by_server: A write of the server itself (status, ``Channel.spec.subscribers``): not
             admitted anew, and ``metadata.generation`` stays.
+        orphan: A delete that leaves the object's dependents alone, without their owner.
         applied: A server-side apply: the change sets ``metadata.managedFields`` itself.
     """
 
@@ -67,4 +68,5 @@ class Write:
     version: int | None = None
     dry_run: bool = False
     by_server: bool = False
+    orphan: bool = False
     applied: bool = False

@@ -34,6 +34,29 @@ def test_a_delete_is_answered_with_a_status_once_its_route_is_gone(cluster):
     cluster.get(f"{TRIGGERS}/a", 404)
 
 
+@pytest.mark.parametrize(
+    ("query", "body", "left"),
+    [
+        ("", None, False),
+        ("", {"propagationPolicy": "Background"}, False),
+        ("?propagationPolicy=Foreground", None, False),
+        ("", {"propagationPolicy": "Orphan"}, True),
+        ("?propagationPolicy=Orphan", None, True),
+        ("", {"orphanDependents": True}, True),
+    ],
+)
+def test_dependents_end_with_their_owner_or_are_left(cluster, query, body, left):
+    """As ``kubectl delete --cascade`` asks."""
+    config_maps = "/api/v1/namespaces/default/configmaps"
+    owner = cluster.ask("POST", config_maps, {"metadata": {"name": "owner"}}).json()
+    named = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner"}
+    references = [named | {"uid": owner["metadata"]["uid"]}]
+    metadata = {"name": "child", "ownerReferences": references}
+    assert cluster.ask("POST", config_maps, {"metadata": metadata}).status == 201
+    assert cluster.ask("DELETE", f"{config_maps}/owner{query}", body).status == 200
+    assert cluster.ask("GET", f"{config_maps}/child").status == (200 if left else 404)
+
+
 def test_what_is_not_there_cannot_be_deleted(cluster):
     """404."""
     assert cluster.ask("DELETE", f"{TRIGGERS}/a").status == 404
