@@ -338,25 +338,6 @@ def test_metrics_count_what_happened(world: World) -> None:
         assert name in after, name
 
 
-def test_a_rate_limit_slows_its_own_subscription_alone(world: World) -> None:
-    """Another subscription of the same sink gets 500 events long before the limited one's 100."""
-    limit = {"delivery": {"rateLimit": 1}}
-    limited = world.subscribe("/limited", "good", protocolsettings=limit)
-    world.subscribe("/unlimited", "good")
-    for source, count in (("/limited", 100), ("/unlimited", 500)):
-        events = [
-            {"specversion": "1.0", "id": str(number), "source": source, "type": "t.one"}
-            for number in range(count)
-        ]
-        for first in range(0, count, 100):
-            body = json.dumps(events[first : first + 100]).encode()
-            headers = {"content-type": "application/cloudevents-batch+json"}
-            assert world.server.request("POST", "/events", body, headers).status == 202
-    world.arrived("/unlimited", "good", 500)
-    assert len(world.requests("/limited", "good")) < 100
-    world.server.request("DELETE", f"/subscriptions/{limited}")  # Nothing waits for the others.
-
-
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json", "/docs", "/", "/metrics"])
 def test_the_system_paths_answer(world: World, path: str) -> None:
     """Liveness, readiness, descriptions and numbers, all on the one port."""

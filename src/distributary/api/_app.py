@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from distributary.api import _problems
+from distributary.api._deliveries import DeliveryPaths
 from distributary.api._description import Description, describe
 from distributary.api._docs import CONTENT_SECURITY_POLICY, build_docs
 from distributary.api._openapi import build_openapi
@@ -16,7 +17,7 @@ from distributary.api._operations import Operations
 from distributary.api._resources import Handler, Resource
 from distributary.api._subscriptions import SubscriptionPaths
 from distributary.api.kubernetes import PATHS, KubernetesApi
-from distributary.control import Subscriptions
+from distributary.control import Deliveries, Subscriptions
 
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -37,6 +38,7 @@ def create_app(
     subscriptions: Subscriptions,
     health: Health,
     description: Description,
+    deliveries: Deliveries,
     kubernetes: KubernetesApi | None = None,
 ) -> Starlette:
     """The application that answers every path but those for publishing.
@@ -48,13 +50,17 @@ def create_app(
         subscriptions: Does what ``/subscriptions`` asks.
         health: Answers ``/readyz`` and ``/metrics``.
         description: What ``GET /`` says beyond what the code knows.
+        deliveries: Says how deliveries stand, and asks their owners.
         kubernetes: Answers the paths of the Kubernetes-shaped API; None: nobody does (404).
     """
     paths = SubscriptionPaths(Operations(subscriptions))
+    delivering = DeliveryPaths(deliveries)
     resources = {
         "/": _reading(_describing(description)),
         "/subscriptions": paths.collection,
         "/subscriptions/{id}": paths.member,
+        "/subscriptions/{id}/status": delivering.status,
+        "/subscriptions/{id}/resume": delivering.resume,
         "/healthz": _reading(_alive),
         "/readyz": _reading(_readiness(health)),
         "/metrics": _reading(_metrics(health)),

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from distributary import __version__
+from distributary.api._openapi_deliveries import DELIVERY_SCHEMAS, delivery_paths
 from distributary.api._openapi_parts import (
     Node,
     answer,
@@ -175,6 +176,7 @@ def build_openapi() -> dict[str, Any]:
         "/events": events_path(),
         "/subscriptions": _collection(),
         "/subscriptions/{id}": _member(),
+        **delivery_paths(_ID),
         **SYSTEM_PATHS,
     }
     return {
@@ -188,5 +190,5 @@ def build_openapi() -> dict[str, Any]:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": {path: with_head_and_options(item) for path, item in paths.items()},
-        "components": {"schemas": SCHEMAS | SYSTEM_SCHEMAS},
+        "components": {"schemas": SCHEMAS | DELIVERY_SCHEMAS | SYSTEM_SCHEMAS},
     }

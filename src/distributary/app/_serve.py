@@ -26,6 +26,7 @@ from distributary.api import Description, create_app
 from distributary.app._amqp import AmqpApi, listen_for_amqp
 from distributary.app._banner import print_banner
 from distributary.app._children import Child
+from distributary.app._deliveries import look_at
 from distributary.app._due import Due
 from distributary.app._early import say
 from distributary.app._ends import EXIT_CANNOT_RUN, EXIT_DISK_FULL
@@ -191,7 +192,8 @@ class Server:
         self._health = health
         probe = self._probe(health, ingest, pipeline, sources)
         description = Description(lambda: load_seen(self._places.seen))
-        application = create_app(subscriptions, health, description, knative.api)
+        deliveries = look_at(self._places, self._partitions, self._store, self._clock)
+        application = create_app(subscriptions, health, description, deliveries, knative.api)
         api = _api(application, self._places.control_socket)
         running = Running(
             subscriptions,

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from distributary.cli import _credential, _http, _subscribe
+from distributary.cli import _credential, _deliveries, _http, _subscribe
 from distributary.cli._options import (
     DEFAULT_URL,
     Exact,
@@ -274,6 +274,23 @@ def get(
     raise typer.Exit(_subscribe.get(_http.parse_address(url), id_))
 
 
+def status(
+    id_: Annotated[str | None, typer.Argument(metavar="ID", hidden=True)] = None,
+    *,
+    url: Url = DEFAULT_URL,
+    json: Annotated[bool, typer.Option("--json", help="JSON lines instead of a table.")] = False,
+) -> None:
+    """Say how the deliveries of a subscription stand; without an ID: of all of them."""
+    raise typer.Exit(_deliveries.status(_http.parse_address(url), id_, as_json=json))
+
+
+def resume(
+    id_: Annotated[str, typer.Argument(metavar="ID", hidden=True)], *, url: Url = DEFAULT_URL
+) -> None:
+    """Send to a parked subscription again: its sink had answered 410 (gone)."""
+    raise typer.Exit(_deliveries.resume(_http.parse_address(url), id_))
+
+
 def delete(
     ids: Annotated[list[str], typer.Argument(metavar="ID", hidden=True)], *, url: Url = DEFAULT_URL
 ) -> None:
@@ -287,4 +304,6 @@ def delete(
 
 add_command(subscriptions, "list", list_all)
 add_command(subscriptions, "get", get)
+add_command(subscriptions, "status", status)
+add_command(subscriptions, "resume", resume)
 add_command(subscriptions, "delete", delete)

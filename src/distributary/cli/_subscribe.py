@@ -25,10 +25,13 @@ __all__ = [
     "body_from",
     "body_of",
     "call",
+    "checked",
     "delete",
     "get",
     "list_all",
     "parse_pair",
+    "path_of",
+    "print_json",
     "subscribe",
 ]
 
@@ -267,7 +270,8 @@ def call(
         _console.fail(f"no server answered at {where}: {error}", hint, _console.UNREACHABLE)
 
 
-def _checked(response: Response) -> Any:
+def checked(response: Response) -> Any:
+    """What a good answer holds; ends the command with what a refusal says."""
     if not 200 <= response.status < 300:
         _console.refuse(response)
     return response.json()
@@ -282,7 +286,7 @@ def subscribe(address: Address, id_: str | None, body: dict[str, Any], *, replac
         response = call(address, "POST", "/subscriptions", body)
     else:
         unless_there = () if replace else (("if-none-match", "*"),)
-        response = call(address, "PUT", _path(id_), body, unless_there)
+        response = call(address, "PUT", path_of(id_), body, unless_there)
     shown = _console.fits_one_line(id_ or "")
     if response.status == PRECONDITION_FAILED and not replace:
         _console.fail(
@@ -291,18 +295,18 @@ def subscribe(address: Address, id_: str | None, body: dict[str, Any], *, replac
             f" distributary subscriptions get {shown}",
             _console.FAILED,
         )
-    realized = _checked(response)
+    realized = checked(response)
     if isinstance(realized, dict):
         shown = _console.fits_one_line(realized.get("id", shown))
     done = "created" if response.status == CREATED else "replaced"
     _console.errors().print(f"{done} {escape(shown)}")
-    _print_json(realized)
+    print_json(realized)
     return _console.OK
 
 
 def get(address: Address, identifier: str) -> int:
     """Print one subscription."""
-    _print_json(_checked(call(address, "GET", _path(identifier))))
+    print_json(checked(call(address, "GET", path_of(identifier))))
     return _console.OK
 
 
@@ -310,7 +314,7 @@ def delete(address: Address, identifiers: tuple[str, ...]) -> int:
     """Delete subscriptions, one after another; one that cannot be deleted is named."""
     code = _console.OK
     for identifier in identifiers:
-        response = call(address, "DELETE", _path(identifier))
+        response = call(address, "DELETE", path_of(identifier))
         shown = _console.fits_one_line(identifier)
         if 200 <= response.status < 300:
             _console.output().print(f"deleted {escape(shown)}")
@@ -322,7 +326,7 @@ def delete(address: Address, identifiers: tuple[str, ...]) -> int:
 
 def list_all(address: Address, *, as_json: bool) -> int:
     """Print all subscriptions: a table for people, or JSON lines."""
-    rows = _checked(call(address, "GET", "/subscriptions")) or []
+    rows = checked(call(address, "GET", "/subscriptions")) or []
     console = _console.output()
     if as_json:
         for row in rows:
@@ -351,11 +355,13 @@ def _longest_id(rows: list[dict[str, Any]]) -> int:
     return max((len(str(row.get("id", ""))) for row in rows), default=0)
 
 
-def _path(identifier: str) -> str:
+def path_of(identifier: str) -> str:
+    """Path of the subscription with this id."""
     return "/subscriptions/" + quote(identifier, safe="")
 
 
-def _print_json(value: object) -> None:
+def print_json(value: object) -> None:
+    """Print *value* for people, or as it is where nobody looks."""
     console = _console.output()
     text = msgspec.json.encode(value).decode()
     if console.is_terminal:

@@ -9,6 +9,7 @@ forward. It needs one thing from its surroundings: a ``RouteAppender``.
 from distributary.control._credentials_keys import KEY_FILE_NAME, Keys
 from distributary.control._credentials_rows import CredentialRows
 from distributary.control._credentials_sealed import Sealer
+from distributary.control._deliveries import Deliveries, RouteState
 from distributary.control._demands import Demand, DemandKind
 from distributary.control._directory import Directory, Listed, ListedRoute, News
 from distributary.control._engine import store_url
@@ -56,6 +57,7 @@ __all__ = [
     "ChangePendingError",
     "Counts",
     "CredentialRows",
+    "Deliveries",
     "Demand",
     "DemandKind",
     "Directory",
@@ -79,6 +81,7 @@ __all__ = [
     "RouteChanges",
     "RouteEndpoint",
     "RouteSettings",
+    "RouteState",
     "Schedule",
     "Sealer",
     "StandingRoute",

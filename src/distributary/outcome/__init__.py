@@ -34,6 +34,7 @@ from distributary.outcome._letter import (
 )
 from distributary.outcome._letters import KeptLetter
 from distributary.outcome._quota import Grant, QuotaStore, Slot, SlotWish
+from distributary.outcome._reader import DeliveryReader, Standing
 from distributary.outcome._rows import IN_STORE, Changes, LagRow, ParkedRow, RetryRow
 from distributary.outcome._store import DeliveryStore, Kept
 
@@ -46,6 +47,7 @@ __all__ = [
     "Budgets",
     "Changes",
     "DeadLetter",
+    "DeliveryReader",
     "DeliveryStore",
     "DoneKey",
     "FailingRoute",
@@ -64,6 +66,7 @@ __all__ = [
     "RetryRow",
     "Slot",
     "SlotWish",
+    "Standing",
     "SystemFiles",
     "fit",
     "read_failing",

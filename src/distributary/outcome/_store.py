@@ -40,9 +40,9 @@ TURNS_MAX = 20
 """Slices of house-keeping in one call: what is left is done by the next."""
 _meta = metadata
 
-_version = sa.Table("delivery_schema", _meta, sa.Column("version", sa.Integer, primary_key=True))
+VERSION = sa.Table("delivery_schema", _meta, sa.Column("version", sa.Integer, primary_key=True))
 
-_retry = sa.Table(
+RETRY = sa.Table(
     "retry",
     _meta,
     sa.Column("partition", sa.Integer, primary_key=True),
@@ -60,7 +60,7 @@ _retry = sa.Table(
     sa.Column("done", sa.Boolean, nullable=False),
     sa.Column("event", sa.LargeBinary),
 )
-_lag = sa.Table(
+LAG = sa.Table(
     "lag",
     _meta,
     sa.Column("partition", sa.Integer, primary_key=True),
@@ -72,7 +72,7 @@ _lag = sa.Table(
     sa.Column("record", sa.LargeBinary, nullable=False),
 )
 
-_parked = sa.Table(
+PARKED = sa.Table(
     "parked",
     _meta,
     sa.Column("partition", sa.Integer, primary_key=True),
@@ -117,8 +117,8 @@ class DeliveryStore:
             if connection.dialect.name == "sqlite":
                 # The owners of all partitions come here at once, and one of them may bring it up.
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
-            _version.create(connection, checkfirst=True)
-            found = connection.execute(sa.select(_version.c.version)).scalar()
+            VERSION.create(connection, checkfirst=True)
+            found = connection.execute(sa.select(VERSION.c.version)).scalar()
             if found is not None and found > SCHEMA_VERSION:
                 raise StoreError(
                     f"the delivery store has schema {found}, this version knows {SCHEMA_VERSION}:"
@@ -127,7 +127,7 @@ class DeliveryStore:
             _meta.create_all(connection)
             _add_event_column(connection)
             if found is None:
-                connection.execute(_version.insert().values(version=SCHEMA_VERSION))
+                connection.execute(VERSION.insert().values(version=SCHEMA_VERSION))
             elif found < SCHEMA_VERSION:
                 _bring_up(connection)
         if found is not None:
@@ -147,22 +147,22 @@ class DeliveryStore:
 
         ``event`` is None or ``IN_STORE``; ``row_event`` has the bytes.
         """
-        columns = [column for column in _retry.c if column is not _retry.c.event]
+        columns = [column for column in RETRY.c if column is not RETRY.c.event]
         query = (
-            sa.select(*columns, _retry.c.event.is_not(None).label("has_event"))
-            .where(_retry.c.partition == self._partition)
-            .order_by(_retry.c.not_before_ms, _retry.c.offset, _retry.c.index)
+            sa.select(*columns, RETRY.c.event.is_not(None).label("has_event"))
+            .where(RETRY.c.partition == self._partition)
+            .order_by(RETRY.c.not_before_ms, RETRY.c.offset, RETRY.c.index)
         )
         with self._guard(), self._engine.connect() as connection:
             return [_row_of(found) for found in connection.execute(query).mappings()]
 
     def row_event(self, key: DoneKey) -> bytes | None:
         """The bytes of ``RetryRow.event`` that stand here; None: there are none."""
-        query = sa.select(_retry.c.event).where(
-            _retry.c.partition == self._partition,
-            _retry.c.offset == key.offset,
-            _retry.c.index == key.index,
-            _retry.c.route == key.route,
+        query = sa.select(RETRY.c.event).where(
+            RETRY.c.partition == self._partition,
+            RETRY.c.offset == key.offset,
+            RETRY.c.index == key.index,
+            RETRY.c.route == key.route,
         )
         with self._guard(), self._engine.connect() as connection:
             found = connection.execute(query).scalar()
@@ -170,7 +170,7 @@ class DeliveryStore:
 
     def lags(self) -> list[LagRow]:
         """Every lag row."""
-        query = sa.select(_lag).where(_lag.c.partition == self._partition)
+        query = sa.select(LAG).where(LAG.c.partition == self._partition)
         with self._guard(), self._engine.connect() as connection:
             return [
                 LagRow(
@@ -219,11 +219,11 @@ class DeliveryStore:
                 given_up = self._letters.put(connection, changes.dead_letters)
             if changes.forget:
                 connection.execute(
-                    _retry.delete().where(
-                        _retry.c.partition == self._partition,
-                        _retry.c.offset == sa.bindparam("b_offset"),
-                        _retry.c.index == sa.bindparam("b_index"),
-                        _retry.c.route == sa.bindparam("b_route"),
+                    RETRY.delete().where(
+                        RETRY.c.partition == self._partition,
+                        RETRY.c.offset == sa.bindparam("b_offset"),
+                        RETRY.c.index == sa.bindparam("b_index"),
+                        RETRY.c.route == sa.bindparam("b_route"),
                     ),
                     [
                         {"b_offset": key.offset, "b_index": key.index, "b_route": key.route}
@@ -275,30 +275,30 @@ class DeliveryStore:
 
     def parked(self) -> list[ParkedRow]:
         """Every parked route."""
-        columns = [_parked.c[name] for name in ParkedRow._fields]
-        query = sa.select(*columns).where(_parked.c.partition == self._partition)
+        columns = [PARKED.c[name] for name in ParkedRow._fields]
+        query = sa.select(*columns).where(PARKED.c.partition == self._partition)
         with self._guard(), self._engine.connect() as connection:
             return [ParkedRow._make(found) for found in connection.execute(query)]
 
     def _put_parked(self, connection: Connection, changes: Changes) -> None:
         put = [row._asdict() for row in changes.parked.values() if row is not None]
         if put:
-            upsert(connection, _parked, [{"partition": self._partition, **row} for row in put])
+            upsert(connection, PARKED, [{"partition": self._partition, **row} for row in put])
         gone = [route for route, row in changes.parked.items() if row is None]
         if gone:
-            mine = sa.and_(_parked.c.partition == self._partition, _parked.c.route.in_(gone))
-            connection.execute(_parked.delete().where(mine))
+            mine = sa.and_(PARKED.c.partition == self._partition, PARKED.c.route.in_(gone))
+            connection.execute(PARKED.delete().where(mine))
 
     def _put_rows(self, connection: Connection, changes: Changes) -> None:
         rows = [self._values(row) for row in changes.rows.values() if row.event != IN_STORE]
         if rows:
-            upsert(connection, _retry, rows)
+            upsert(connection, RETRY, rows)
         kept = [self._values(row) for row in changes.rows.values() if row.event == IN_STORE]
         if kept:
             for values in kept:
                 del values["event"]
-            names = tuple(c.name for c in _retry.c if not c.primary_key and c.name != "event")
-            upsert(connection, _retry, kept, only=names)
+            names = tuple(c.name for c in RETRY.c if not c.primary_key and c.name != "event")
+            upsert(connection, RETRY, kept, only=names)
 
     def _values(self, row: RetryRow) -> dict[str, Any]:
         failure = row.failure
@@ -322,14 +322,14 @@ class DeliveryStore:
     def _put_lags(self, connection: Connection, changes: Changes) -> None:
         put = [lag._asdict() for lag in changes.lags.values() if lag is not None]
         if put:
-            upsert(connection, _lag, [{"partition": self._partition, **lag} for lag in put])
+            upsert(connection, LAG, [{"partition": self._partition, **lag} for lag in put])
         gone = [name for name, lag in changes.lags.items() if lag is None]
         if gone:
             connection.execute(
-                _lag.delete().where(
-                    _lag.c.partition == self._partition,
-                    _lag.c.route == sa.bindparam("b_route"),
-                    _lag.c.start == sa.bindparam("b_start"),
+                LAG.delete().where(
+                    LAG.c.partition == self._partition,
+                    LAG.c.route == sa.bindparam("b_route"),
+                    LAG.c.start == sa.bindparam("b_start"),
                 ),
                 [{"b_route": route, "b_start": start} for route, start in gone],
             )
@@ -365,11 +365,11 @@ def _bring_up(connection: Connection) -> None:
         for letters in _letters_of_version_1(connection, partition):
             moved.move(connection, letters)
     connection.exec_driver_sql("DROP TABLE dead_letter")
-    waiting = sa.select(_retry.c.error_dest).where(_retry.c.error_dest.contains("?")).distinct()
+    waiting = sa.select(RETRY.c.error_dest).where(RETRY.c.error_dest.contains("?")).distinct()
     for dest in connection.execute(waiting).scalars().all():
-        same = _retry.c.error_dest == dest
-        connection.execute(_retry.update().where(same).values(error_dest=shown_uri(dest)))
-    connection.execute(_version.update().values(version=SCHEMA_VERSION))
+        same = RETRY.c.error_dest == dest
+        connection.execute(RETRY.update().where(same).values(error_dest=shown_uri(dest)))
+    connection.execute(VERSION.update().values(version=SCHEMA_VERSION))
 
 
 def _letters_of_version_1(connection: Connection, partition: int) -> Iterator[list[DeadLetter]]:
@@ -399,7 +399,7 @@ def _add_event_column(connection: Connection) -> None:
     """Bring a table that an earlier version made up to date."""
     names = {column["name"] for column in sa.inspect(connection).get_columns("retry")}
     if "event" not in names:
-        kind = _retry.c.event.type.compile(connection.dialect)
+        kind = RETRY.c.event.type.compile(connection.dialect)
         connection.execute(sa.text(f"ALTER TABLE retry ADD COLUMN event {kind}"))
 
 

@@ -13,6 +13,7 @@ import pytest
 from distributary.api import Description, create_app
 from distributary.api.amqp import AmqpServer
 from distributary.clock import SystemClock
+from distributary.control import Deliveries as StandingDeliveries
 from distributary.control import Store, Subscriptions, rules, store_url
 from distributary.deliver import Destination
 from distributary.event import Event
@@ -143,6 +144,7 @@ class Standing(NamedTuple):
     subscriptions: Subscriptions
     routes: MemoryRouteAppender
     runner: asyncio.Runner
+    store: Store
 
 
 @pytest.fixture
@@ -155,7 +157,7 @@ def standing(tmp_path) -> Iterator[Standing]:
         routes = MemoryRouteAppender()
         subscriptions = Subscriptions(store, routes, sinks, SystemClock())
         runner.run(subscriptions.start())
-        yield Standing(subscriptions, routes, runner)
+        yield Standing(subscriptions, routes, runner, store)
         runner.run(subscriptions.close())
         store.close()
 
@@ -163,7 +165,8 @@ def standing(tmp_path) -> Iterator[Standing]:
 @pytest.fixture
 def subscription_manager(standing) -> SubscriptionManager:
     """A manager without subscriptions."""
-    app = create_app(standing.subscriptions, AlwaysReady(), Description())
+    deliveries = StandingDeliveries(standing.store, SystemClock(), [], [])
+    app = create_app(standing.subscriptions, AlwaysReady(), Description(), deliveries)
     return SubscriptionManager(AsgiClient(app, standing.runner), standing.routes)
 
 

@@ -3,12 +3,13 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from distributary.api import Description, create_app
-from distributary.control import Store, Subscriptions, rules, store_url
+from distributary.control import Deliveries, Store, Subscriptions, rules, store_url
 from distributary.ingest import SeenNames
 from distributary.resource import SinkRule
 from distributary.testing.asgi_client import Answer, AsgiClient
@@ -47,7 +48,7 @@ class FakeHealth:
 class Api:
     """The application and what stands behind it."""
 
-    def __init__(self, store: Store, runner: asyncio.Runner) -> None:
+    def __init__(self, store: Store, runner: asyncio.Runner, folder: Path) -> None:
         self.store = store
         self.appender = MemoryRouteAppender()
         self.health = FakeHealth()
@@ -55,7 +56,11 @@ class Api:
         self.subscriptions = Subscriptions(
             store, self.appender, rules(SinkRule(local_allowed=True)), StillClock()
         )
-        app = create_app(self.subscriptions, self.health, Description(lambda: self.seen))
+        self.databases = [folder / "0.db", folder / "1.db"]
+        self.failing = [folder / "0.json", folder / "1.json"]
+        deliveries = Deliveries(store, StillClock(), self.databases, self.failing)
+        description = Description(lambda: self.seen)
+        app = create_app(self.subscriptions, self.health, description, deliveries)
         self.client = AsgiClient(app, runner)
         self.request = self.client.request
 
@@ -84,7 +89,7 @@ def api(tmp_path) -> Iterator[Api]:
     """A started application."""
     with asyncio.Runner() as runner:
         store = Store(store_url(tmp_path / "control.db"))
-        made = Api(store, runner)
+        made = Api(store, runner, tmp_path)
         runner.run(made.subscriptions.start())
         yield made
         runner.run(made.subscriptions.close())

@@ -15,6 +15,8 @@ PATHS = {
     "/": "GET, HEAD, OPTIONS",
     "/subscriptions": "GET, HEAD, POST, OPTIONS",
     "/subscriptions/some-id": "GET, HEAD, PUT, DELETE, OPTIONS",
+    "/subscriptions/some-id/status": "GET, HEAD, OPTIONS",
+    "/subscriptions/some-id/resume": "POST, OPTIONS",
     "/healthz": "GET, HEAD, OPTIONS",
     "/readyz": "GET, HEAD, OPTIONS",
     "/metrics": "GET, HEAD, OPTIONS",

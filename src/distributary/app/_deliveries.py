@@ -1,0 +1,16 @@
+"""Where control finds how deliveries stand: the files that owners of partitions write."""
+
+from distributary.clock import Clock
+from distributary.control import Deliveries, Store
+from distributary.pipeline import Places
+
+
+def look_at(places: Places, partitions: int, store: Store, clock: Clock) -> Deliveries:
+    """How the deliveries of all partitions stand."""
+    numbers = range(partitions)
+    return Deliveries(
+        store,
+        clock,
+        [places.delivery_db(number) for number in numbers],
+        [places.failing(number) for number in numbers],
+    )

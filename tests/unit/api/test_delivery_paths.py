@@ -1,0 +1,118 @@
+"""How deliveries stand, and what people ask of owners: read from what owners wrote."""
+
+import pytest
+
+from distributary.event import Event
+from distributary.event import record as event_record
+from distributary.flow import Leg
+from distributary.outcome import (
+    Changes,
+    DeadLetter,
+    DeliveryStore,
+    DoneKey,
+    FailingRoute,
+    Failure,
+    LagRow,
+    ParkedRow,
+    RetryRow,
+    sqlite_url,
+    write_failing,
+)
+
+SINK = "http://sink.example/"
+
+
+def letter(offset, route, **attributes):
+    """A dead letter of *route*."""
+    event = Event(
+        {"specversion": "1.0", "id": str(offset), "source": "/", "type": "t", **attributes}, b"data"
+    )
+    failure = Failure("status-400", SINK, 400)
+    return DeadLetter(DoneKey(offset, 0, route), 7, failure, event_record.encode([event]), offset)
+
+
+def write(api, partition, **changes):
+    """Let the owner of *partition* write."""
+    store = DeliveryStore(sqlite_url(api.databases[partition]), partition)
+    store.apply(Changes(**changes))
+    store.close()
+
+
+def uid_of(api, id_):
+    """Uid of the route of a subscription."""
+    return api.store.find(id_).uid
+
+
+def test_a_subscription_is_ready_before_any_owner_wrote(api):
+    """Nothing waits, and nothing failed."""
+    api.put("s")
+    answer = api.request("GET", "/subscriptions/s/status")
+    assert answer.status == 200
+    assert answer.json() == {
+        "id": "s",
+        "route": uid_of(api, "s"),
+        "state": "ready",
+        "waiting": 0,
+        "lagging": False,
+        "kept": {"count": 0, "bytes": 0},
+    }
+
+
+def test_the_status_sums_what_all_owners_wrote_of_the_route(api):
+    """Rows that wait, letters, the last error; and nothing of other routes."""
+    api.put("s")
+    uid = uid_of(api, "s")
+    for partition, route in ((0, uid), (1, uid), (1, "other")):
+        key = DoneKey(5, 0, route)
+        row = RetryRow(key, 1, Leg.EVENT, 2, 0, Failure("timeout", SINK), done=False)
+        done = row._replace(key=DoneKey(6, 0, route), done=True)
+        lag = LagRow(route, 1, 0, 1, None if partition else 9, b"{}")
+        write(
+            api,
+            partition,
+            rows={row.key: row, done.key: done},
+            lags={lag.name: lag},
+            dead_letters=[letter(3, route)],
+        )
+        failing = FailingRoute(
+            route=route, since_ms=1_000, last_ms=2_000, count=3, reason="timeout", dest=SINK
+        )
+        write_failing(api.failing[partition], [failing])
+    write_failing(api.failing[1], [])
+    found = api.request("GET", "/subscriptions/s/status").json()
+    assert (found["state"], found["waiting"], found["lagging"]) == ("failing", 2, True)
+    assert found["kept"]["count"] == 2
+    assert found["lastError"] == {
+        "since": "1970-01-01T00:00:01.000+00:00",
+        "last": "1970-01-01T00:00:02.000+00:00",
+        "count": 3,
+        "reason": "timeout",
+        "sink": SINK,
+    }
+
+
+def test_a_parked_subscription_says_so_and_is_resumed(api):
+    """Since when, and why; to resume is a demand for its route."""
+    api.put("s")
+    uid = uid_of(api, "s")
+    row = ParkedRow(uid, 1, 0, 1_000, "status-410", SINK)
+    write(api, 1, parked={uid: row})
+    found = api.request("GET", "/subscriptions/s/status").json()
+    assert found["state"] == "parked"
+    assert found["parked"] == {
+        "since": "1970-01-01T00:00:01.000+00:00",
+        "reason": "status-410",
+        "sink": SINK,
+        "partitions": 1,
+    }
+    answer = api.request("POST", "/subscriptions/s/resume")
+    assert answer.status == 202
+    demand = api.store.find_demand(answer.json()["run"])
+    assert (demand.kind, demand.route) == ("resume", uid)
+
+
+@pytest.mark.parametrize(("method", "what"), [("GET", "status"), ("POST", "resume")])
+def test_what_is_not_there_has_no_deliveries(api, method, what):
+    """As for every other operation."""
+    answer = api.request(method, f"/subscriptions/absent/{what}")
+    assert (answer.status, answer.json()["code"]) == (404, "notfound")
