@@ -1,6 +1,7 @@
 """Sink URIs taken apart, names looked up, answers checked: all before anything is dialled."""
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -220,17 +221,26 @@ def test_asks_once_for_a_crowd():
     assert names.asked == 1
 
 
-def test_keeps_no_failures():
-    """The next attempt asks again."""
-    names = Names(TransportError("dns", "no"), ["1.1.1.1"])
-    cache = CachingResolver(names, VirtualClock())
+def test_a_name_that_failed_rests_for_longer_each_time():
+    """5, 10, 20 and then 30 s; an answer ends that."""
+    clock, names = VirtualClock(), Names(TransportError("dns", "no"))
+    cache = CachingResolver(names, clock)
+    asked_at = []
 
     async def scenario():
-        with pytest.raises(TransportError):
-            await cache.resolve("a.example")
+        for second in range(120):
+            clock.move_to(float(second))
+            before = names.asked
+            with contextlib.suppress(TransportError):
+                await cache.resolve("a.example")
+            if names.asked > before:
+                asked_at.append(second)
+        names.answers = [["1.1.1.1"]]
+        clock.move_to(200.0)
         return await cache.resolve("a.example")
 
     assert asyncio.run(scenario()) == ["1.1.1.1"]
+    assert asked_at == [0, 5, 15, 35, 65, 95]
 
 
 def test_one_attempt_that_gives_up_does_not_end_the_look_up_for_others():
