@@ -2,10 +2,10 @@
 
 import pytest
 
-from distributary.deliver import Limits
+from distributary.deliver import Limits, _lane
 from distributary.flow import Task
 from distributary.outcome import _journal
-from distributary.pipeline import _catch_up, _intake, _matching, _owner
+from distributary.pipeline import Word, _catch_up, _intake, _matching, _owner
 from distributary.policy import DeliveryPolicy
 from distributary.testing.scripted_transport import Step
 from distributary.testing.simulation import answers, hangs
@@ -155,3 +155,23 @@ def test_a_crash_amid_a_batch_loses_and_repeats_nothing_that_is_durable(make_par
         partition.start()
         assert partition.cursor <= 31
     partition.rest()
+
+
+def test_a_tick_does_not_look_at_every_lane(make_partition, monkeypatch):
+    """There may be 10,000 sinks: what is asked ten times a second is counted as it changes."""
+    looks = []
+    for name in ("state", "oldest_in_flight_s"):
+        whole = getattr(_lane.Lane, name)
+        monkeypatch.setattr(_lane.Lane, name, lambda *a, w=whole: (looks.append(1), w(*a))[1])
+    partition = make_partition(limits=Limits())
+    for number in range(50):
+        partition.put_route(f"r{number}", f"http://sink-{number}.example/", policy=PATIENT)
+        partition.sinks[f"http://sink-{number}.example/"] = hangs
+    partition.start()
+    partition.publish("t")
+    partition.advance(1.0)
+    looks.clear()
+    partition.advance(10.0)
+    assert partition.board[Word.IN_FLIGHT] == 50
+    assert partition.board[Word.OLDEST_IN_FLIGHT_MS] > 10_000
+    assert len(looks) < 50

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from distributary.clock import Clock, Random
+from distributary.deliver._breaker import BreakerState
 from distributary.deliver._destination import Destination
 from distributary.deliver._lane import Lane
 from distributary.deliver._lane_state import Admission, LaneState
@@ -114,6 +115,16 @@ class Dispatcher:
         """All lanes as they stand."""
         return [lane.state() for lane in self._lanes.values()]
 
+    def is_open(self, uri: str) -> bool:
+        """True where the breaker of this lane is open: it takes nothing."""
+        lane = self._lanes.get(uri)
+        return lane is not None and lane.breaker is BreakerState.OPEN
+
+    def cut_off(self) -> list[str]:
+        """Lanes with tasks behind a breaker that has opened since this was asked, and is open."""
+        opened, self._shared.opened = self._shared.opened, {}
+        return [uri for lane in opened for uri in lane.cut_off()]
+
     @property
     def in_flight(self) -> int:
         """Attempts under way."""
@@ -122,7 +133,7 @@ class Dispatcher:
     @property
     def queued(self) -> int:
         """Tasks that wait."""
-        return sum(lane.queued for lane in self._lanes.values())
+        return self._shared.queued
 
     @property
     def held_bytes(self) -> int:
@@ -131,8 +142,9 @@ class Dispatcher:
 
     def oldest_in_flight_s(self) -> float:
         """Age of the oldest attempt under way, seconds; 0 if there is none."""
-        now_s = self._shared.clock.monotonic_s()
-        return max((lane.oldest_in_flight_s(now_s) for lane in self._lanes.values()), default=0.0)
+        for flight in self._shared.flights:
+            return self._shared.clock.monotonic_s() - flight.started_s
+        return 0.0
 
     def cool_down(self, slow_s: float) -> None:
         """Prepare a hand-over: from now on slow lanes start nothing new.

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from distributary.deliver._breaker import BROKER_OPEN_S_MAX, OPEN_S_MAX, Breaker, BreakerState
 from distributary.deliver._destination import Destination
 from distributary.deliver._lane_state import Admission, LaneState
+from distributary.deliver._outgoing import identity_of, with_passes_left
 from distributary.deliver._pacing import (
     BROKER_CONCURRENCY_MAX,
     CONCURRENCY_MAX,
@@ -21,8 +22,7 @@ from distributary.deliver._shared import TASK_BYTES_OVERHEAD, Shared
 from distributary.deliver._timers import TimerHandle
 from distributary.deliver._transport import NOT_THE_SINKS, obstacle
 from distributary.errors import TransportError
-from distributary.event import Event
-from distributary.flow import TTL_ATTRIBUTE, Attempt, Task
+from distributary.flow import Attempt, Task
 from distributary.policy import (
     Acknowledgement,
     Answer,
@@ -73,6 +73,13 @@ class Entry:
 class Paced(Protocol):
     """The queue of a subscription with a rate limit, as far as its lane needs it."""
 
+    uri: str
+
+    @property
+    def queued(self) -> int:
+        """Tasks that wait."""
+        ...
+
     def take(self, now_s: float) -> Entry:
         """The task whose turn it is; it starts now."""
         ...
@@ -90,25 +97,6 @@ def _healthy(answer: Answer) -> bool:
         isinstance(answer, Acknowledgement)
         and acknowledgement_rule(answer).decision is not Decision.RETRY
     )
-
-
-def identity_of(task: Task) -> str:
-    """The name of the delivery *task*: the same for each of its attempts, also after a crash.
-
-    Two events that are equal byte for byte have two (decision 24), and so have one event's
-    deliveries to two subscriptions.
-    """
-    partition, offset, index = task.position
-    return f"{task.route}.{partition}.{offset}.{index}.{task.checksum:x}.{task.leg:d}"
-
-
-def with_passes_left(event: Event, ttl: int) -> Event:
-    """*event* as it goes to a Broker or Channel of this server: there alone it tells its passes.
-
-    Source:
-        Decision 17: subscribers do not see ``knativebrokerttl``.
-    """
-    return Event({**event.attributes, TTL_ATTRIBUTE: ttl}, event.data)
 
 
 class Lane:
@@ -197,6 +185,7 @@ class Lane:
             self._refused = True
             return Admission.FULL
         queue.append(Entry(self, task, destination, size))
+        shared.queued += 1
         self._queued_bytes += size
         self._held_bytes += size
         shared.held_bytes += size
@@ -260,7 +249,9 @@ class Lane:
         destination = entry.destination
         entry.started_s = now_s
         self._flights[entry] = None
+        shared.flights[entry] = None
         shared.in_flight += 1
+        shared.queued -= 1
         transport = shared.transports.get(destination.protocol)
         event = entry.task.event
         ttl = entry.task.ttl - max(0, destination.passes - 1)
@@ -286,7 +277,7 @@ class Lane:
         """Take the answer of an attempt, start what may follow, and pass it on."""
         shared = self._shared
         now_s = shared.clock.monotonic_s()
-        del self._flights[entry]
+        del self._flights[entry], shared.flights[entry]
         shared.in_flight -= 1
         shared.held_bytes -= entry.bytes
         self._held_bytes -= entry.bytes
@@ -339,6 +330,7 @@ class Lane:
             return
         pause_s = self._breaker.failed(probe=entry.probe, jitter=self._shared.random.unit())
         if pause_s is not None:
+            self._shared.opened[self] = None
             self._probe_at_s = max(now_s + pause_s, self._hold_until_s)
             self._wake_at(self._probe_at_s, now_s)
 
@@ -399,6 +391,7 @@ class Lane:
         """Hand back everything that waits, oldest first; what is in flight stays."""
         tasks = [entry.task for entry in self._queue]
         self._queue.clear()
+        self._shared.queued -= len(tasks)
         self._held_bytes -= self._queued_bytes
         self._shared.held_bytes -= self._queued_bytes
         self._queued_bytes = 0
@@ -447,6 +440,18 @@ class Lane:
     def queued(self) -> int:
         """Tasks that wait."""
         return len(self._queue)
+
+    @property
+    def breaker(self) -> BreakerState:
+        """Of its sink."""
+        return self._breaker.state
+
+    def cut_off(self) -> list[str]:
+        """Names of the queues that wait behind the breaker, while it is open: its own included."""
+        if self._breaker.state is not BreakerState.OPEN:
+            return []
+        names = [self.uri] if self._queue else []
+        return names + [paced.uri for paced in self._paced if paced.queued]
 
     def oldest_in_flight_s(self, now_s: float) -> float:
         """Age of the oldest attempt under way, seconds; 0 if there is none."""

@@ -8,6 +8,7 @@ lane's (decision 12).
 from collections import deque
 from typing import Final
 
+from distributary.deliver._breaker import BreakerState
 from distributary.deliver._destination import Destination
 from distributary.deliver._lane import LOW_WATER_SHARE, Entry, Lane
 from distributary.deliver._lane_state import Admission, LaneState
@@ -78,6 +79,7 @@ class PacedLane:
         assert rate_per_s is not None
         self._rate_per_s = rate_per_s
         queue.append(Entry(self.lane, task, destination, size))
+        shared.queued += 1
         self._queued_bytes += size
         shared.held_bytes += size
         self._used_s = shared.clock.monotonic_s()
@@ -150,6 +152,7 @@ class PacedLane:
         """Hand back everything that waits, oldest first."""
         tasks = [entry.task for entry in self._queue]
         self._queue.clear()
+        self._shared.queued -= len(tasks)
         self._shared.held_bytes -= self._queued_bytes
         self._queued_bytes = 0
         if self._listed:
@@ -176,9 +179,10 @@ class PacedLane:
         """Tasks that wait."""
         return len(self._queue)
 
-    def oldest_in_flight_s(self, _now_s: float) -> float:
-        """0: what is under way is the lane's."""
-        return 0.0
+    @property
+    def breaker(self) -> BreakerState:
+        """Of its sink."""
+        return self.lane.breaker
 
     def unused(self, now_s: float) -> bool:
         """Whether it can be dropped: nobody used it for long, and its pace holds nothing back."""

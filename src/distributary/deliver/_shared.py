@@ -81,6 +81,20 @@ class Starter(Protocol):
         ...
 
 
+class Flight(Protocol):
+    """An attempt under way, as far as its age counts."""
+
+    started_s: float
+
+
+class Opened(Protocol):
+    """A lane whose breaker has opened."""
+
+    def cut_off(self) -> list[str]:
+        """Names of the queues that wait behind the breaker, while it is open."""
+        ...
+
+
 class Shared:
     """State of a dispatcher that its lanes read and count in.
 
@@ -90,15 +104,21 @@ class Shared:
         slow_s: While cooling down: lanes whose oldest attempt is older start nothing; None: no
             cooling down.
         stopped: Nothing starts and nothing is taken any more.
+        queued: Tasks that wait in all lanes.
+        flights: What is under way, in the order in which it started.
+        opened: Lanes whose breaker has opened, until somebody has looked after them.
     """
 
     __slots__ = (
         "clock",
+        "flights",
         "held_bytes",
         "in_flight",
         "limits",
         "on_attempt",
         "on_room",
+        "opened",
+        "queued",
         "random",
         "slow_s",
         "stopped",
@@ -129,6 +149,11 @@ class Shared:
         self.held_bytes = 0
         self.slow_s: float | None = None
         self.stopped = False
+        # Counted as it changes: there may be 10,000 lanes, and these are asked for ten times a
+        # second.
+        self.queued = 0
+        self.flights: dict[Flight, None] = {}
+        self.opened: dict[Opened, None] = {}
         self.waiting: dict[Starter, None] = {}  # lanes that found no place, in that order
 
     def place_free(self, *, first: bool) -> bool:

@@ -8,7 +8,7 @@ subscription only those are sent that hold a slot.
 from collections import Counter, deque
 from collections.abc import Callable
 
-from distributary.deliver import Admission, BreakerState, Dispatcher
+from distributary.deliver import Admission, Dispatcher
 from distributary.flow import Leg, Origin, Task, encode_route
 from distributary.outcome import LagRow
 from distributary.pipeline._catch_up import CatchUp
@@ -276,13 +276,12 @@ class HandOut:
 
     def yield_closed_lanes(self) -> None:
         """What waits behind an open breaker must not hold the cursor (DESIGN rule 3)."""
-        for lane in self._dispatcher.lanes():
-            if lane.queued and lane.breaker is BreakerState.OPEN:
-                for task in self._dispatcher.take_queued(lane.uri):
-                    if task.leg is Leg.REPLY:
-                        self._settle.replies.hand_back(task)
-                    else:
-                        self._yield(task, lane.uri)
+        for uri in self._dispatcher.cut_off():
+            for task in self._dispatcher.take_queued(uri):
+                if task.leg is Leg.REPLY:
+                    self._settle.replies.hand_back(task)
+                else:
+                    self._yield(task, uri)
 
     def take_back(self, route: str, uri: str) -> None:
         """*route* is parked: what waits in its lane waits for that; the others' tasks go back."""

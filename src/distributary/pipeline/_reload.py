@@ -13,8 +13,7 @@ from distributary.pipeline._decode import event_at
 from distributary.pipeline._surroundings import Surroundings
 
 READ_MAX = 64
-"""Rows that are read, or wait to be, at a time: each costs some 0.4 ms, and what its lane does not
-take then was read for nothing."""
+"""Rows that are read, or wait to be, at a time: each costs some 0.4 ms."""
 
 
 class NoTask(enum.Enum):
@@ -54,15 +53,25 @@ class Reload:
         self._asked: deque[RetryRow] = deque()
         self._under_way = 0
         self._later: dict[str, None] = {}
+        self._shares: dict[str, int] = {}
         self._closed = False
 
     def room(self) -> int:
         """How many more rows may be asked for now."""
         return READ_MAX - self._under_way - len(self._asked)
 
+    def may_ask(self, uri: str) -> int:
+        """How many of them for the lane of *uri*: one, and twice as many each time it took all."""
+        return min(self.room(), self._shares.get(uri, 1))
+
     def come_back(self, uri: str) -> None:
-        """There is room in the lane of *uri*, and none here: try again when there is."""
+        """There may be room in the lane of *uri* for more than that: try again after these."""
         self._later[uri] = None
+
+    def over(self, uri: str) -> None:
+        """The lane of *uri* takes no more now, or nothing is left for it."""
+        self._later.pop(uri, None)
+        self._shares.pop(uri, None)
 
     def ask(self, row: RetryRow) -> None:
         """Read the task of *row* soon."""
@@ -100,6 +109,8 @@ class Reload:
             if self._asked:
                 self._read()
             later, self._later = list(self._later), {}
+            for uri in later:
+                self._shares[uri] = min(2 * self._shares.get(uri, 1), READ_MAX)
             self._free(later)
 
         self._reading.run(work, done)

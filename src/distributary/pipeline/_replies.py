@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from distributary.deliver import CROWDED, Admission, BreakerState, Dispatcher, attribute_bytes
+from distributary.deliver import CROWDED, Admission, Dispatcher, attribute_bytes
 from distributary.errors import TransportError
 from distributary.event import Event
 from distributary.event import carried as event_carried
@@ -234,8 +234,7 @@ class Replies:
                 self.room(uri)
 
     def _closed(self, uri: str) -> bool:
-        lane = self._dispatcher.lane(uri)
-        return lane is not None and lane.breaker is BreakerState.OPEN
+        return self._dispatcher.is_open(uri)
 
 
 def _size(reply: Task) -> int:

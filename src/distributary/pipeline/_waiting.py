@@ -2,6 +2,7 @@
 
 import heapq
 from collections import Counter, deque
+from itertools import islice
 
 from distributary.deliver import attribute_bytes
 from distributary.flow import Task
@@ -116,9 +117,12 @@ class Waiting:
             del self._parked[uri]
         return row
 
-    def parked_uris(self) -> list[str]:
-        """Sinks for which rows are parked."""
-        return list(self._parked)
+    def parked_uris(self, limit: int) -> list[str]:
+        """At most *limit* sinks for which rows are parked: those not named for longest."""
+        uris = list(islice(self._parked, limit))
+        for uri in uris:
+            self._parked[uri] = self._parked.pop(uri)
+        return uris
 
     def finish(self, key: DoneKey) -> RetryRow | None:
         """The row of *key* is done; it stays in ``finished`` until it is forgotten."""

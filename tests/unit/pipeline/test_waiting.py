@@ -69,9 +69,9 @@ def test_parked_rows_leave_oldest_first_and_once(waiting):
     """Only those of the sink that has room."""
     for found in waiting.pop_due(99.0, 9):
         waiting.park(found.key, URI if found.key.offset != 3 else "http://other.example/")
-    assert waiting.parked_uris() == [URI, "http://other.example/"]
+    assert waiting.parked_uris(9) == [URI, "http://other.example/"]
     assert [waiting.unpark(URI) for _ in range(3)] == [row(2), row(1), None]
-    assert waiting.parked_uris() == ["http://other.example/"]
+    assert waiting.parked_uris(9) == ["http://other.example/"]
 
 
 def test_a_parked_row_that_is_finished_meanwhile_is_passed_over(waiting):
@@ -80,7 +80,7 @@ def test_a_parked_row_that_is_finished_meanwhile_is_passed_over(waiting):
     waiting.park(DoneKey(3, 0, "r"), URI)
     waiting.finish(DoneKey(1, 0, "r"))
     assert waiting.unpark(URI) == row(3)
-    assert waiting.parked_uris() == []
+    assert waiting.parked_uris(9) == []
 
 
 def test_events_are_held_while_there_is_room(make_task, monkeypatch):
