@@ -14,6 +14,8 @@ from distributary.pipeline._surroundings import Surroundings
 
 READ_MAX = 64
 """Rows that are read, or wait to be, at a time: each costs some 0.4 ms."""
+STORED_LOOK_S = 0.05
+"""A row whose event was just handed to the store is looked at again this late: some flushes."""
 
 
 class NoTask(enum.Enum):

@@ -20,7 +20,7 @@ from distributary.pipeline._ledger import Ledger
 from distributary.pipeline._not_made import NotMade
 from distributary.pipeline._parking import GONE, Parking, waits_for_resume
 from distributary.pipeline._ports import RouteTarget
-from distributary.pipeline._reload import NoTask, Reload
+from distributary.pipeline._reload import STORED_LOOK_S, NoTask, Reload
 from distributary.pipeline._replies import Refused, Replies
 from distributary.pipeline._resources import waits_for_resource
 from distributary.pipeline._slots import Slots, key_of, waits_for_slot
@@ -39,12 +39,8 @@ from distributary.policy import (
 FORGET_S = 1.0
 """How often finished rows are looked through for those that nobody can ask about any more. There
 may be 100,000 of them while a match below holds the cursor, and a flush comes every 10 ms."""
-STORED_LOOK_S = 0.05
-"""A row whose event was just handed to the store is looked at again this late: some flushes."""
 UNPARK_COUNT = 64
 """Parked rows tried when a lane says that it has room."""
-PARKED_LOOK_COUNT = 256
-"""Sinks with parked rows looked after at a tick, in turn: 10,000 of them take four seconds."""
 
 
 class Settle:
@@ -264,10 +260,8 @@ class Settle:
         # why this one did.
         first = task.leg is Leg.EVENT
         kept = dead_letter_event(task.event, failure) if first else task.event
-        letter = DeadLetter(
-            key_of(task), task.checksum, failure, event_record.encode([kept]), self._clock.wall_ms()
-        )
-        self._ledger.keep(letter)
+        body, now_ms = event_record.encode([kept]), self._clock.wall_ms()
+        self._ledger.keep(DeadLetter(key_of(task), task.checksum, failure, body, now_ms))
         self._meter.add('dead_lettered_total{to="store"}')
         self._final(task)
 
@@ -426,7 +420,7 @@ class Settle:
         """Look after what waits for a lane that will not tell: it refused nothing, or is gone."""
         self.replies.tick()
         self.failing.tick()
-        for uri in self._waiting.parked_uris(PARKED_LOOK_COUNT):
+        for uri in self._waiting.parked_uris():
             if not self._dispatcher.is_open(uri):
                 self.room(uri)
 
