@@ -11,6 +11,7 @@ import typer
 import distributary
 from distributary.cli import _console, _serve
 from distributary.cli._command_filter import filter_
+from distributary.cli._command_import import import_
 from distributary.cli._command_kubeconfig import kubeconfig
 from distributary.cli._command_listen import listen
 from distributary.cli._command_send import send
@@ -81,6 +82,7 @@ app.add_typer(subscriptions, name="subscriptions")
 add_command(app, "listen", listen)
 add_command(app, "filter", filter_)
 add_command(app, "kubeconfig", kubeconfig)
+add_command(app, "import", import_)
 add_command(app, "demo", demo)
 add_command(app, "version", version)
 

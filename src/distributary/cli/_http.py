@@ -66,7 +66,7 @@ class Response(NamedTuple):
 
     Attributes:
         status: 200 to 599.
-        headers: Last value of each, names in lower case.
+        headers: Names in lower case; several values of one name joined by a comma (RFC 9110 5.3).
         body: Whole.
     """
 
@@ -184,7 +184,8 @@ class _Wire(asyncio.Protocol):
             self.drop()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        self._headers[key] = f"{self._headers[key]}, {text}" if key in self._headers else text
 
     def on_body(self, body: bytes) -> None:
         self._body.append(body)

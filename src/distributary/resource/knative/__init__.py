@@ -14,6 +14,7 @@ from distributary.resource.knative._defaulted import (
     defaulted,
 )
 from distributary.resource.knative._definitions import DEFINITION, definitions
+from distributary.resource.knative._export import Converted, converted
 from distributary.resource.knative._kinds import (
     BROKER,
     CHANNEL,
@@ -69,6 +70,7 @@ __all__ = [
     "ChannelSpec",
     "ConditionStatus",
     "Conditions",
+    "Converted",
     "Delivery",
     "Destination",
     "KReference",
@@ -80,6 +82,7 @@ __all__ = [
     "broker_spec",
     "channel_spec",
     "conditions",
+    "converted",
     "defaulted",
     "definitions",
     "dependency_of",

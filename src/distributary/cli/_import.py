@@ -1,0 +1,148 @@
+"""``distributary import``: objects of a real cluster, put into this server one by one.
+
+Callers: ``_command_import``. Hides: reading YAML, server-side apply, and the lines that say what
+became of each object. What is taken, changed or left ``resource.knative.converted`` decides; what is
+right or wrong the server.
+"""
+
+import asyncio
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+import yaml
+from rich.markup import escape
+from rich.progress import track
+
+from distributary.cli import _console
+from distributary.cli._http import Address, Client, Response
+from distributary.errors import SettingsError, TransportError
+from distributary.resource.knative import Converted, converted
+
+__all__ = ["run"]
+
+FILE_BYTES_MAX = 64 * 1024 * 1024
+"""Of one file: an export of 10,000 objects has some 30 MiB; YAML takes twenty times that in memory."""
+
+MANAGER = "distributary-import"
+"""The field manager: a second run changes what the first has written, and nothing of others."""
+
+_APPLY = (("content-type", "application/apply-patch+yaml"), ("accept", "application/json"))
+
+
+class _Outcome(NamedTuple):
+    """What became of one object.
+
+    Attributes:
+        word: ``taken``, ``changed``, ``left`` or ``refused``.
+        remarks: What people should know, one text a line.
+    """
+
+    word: str
+    remarks: tuple[str, ...]
+
+
+def run(address: Address, files: Sequence[str], *, dry_run: bool, replace: bool) -> int:
+    """Import *files*, show what came of each object; the exit code.
+
+    Raises:
+        SettingsError: A file cannot be read, or is no YAML. Nothing was sent then.
+    """
+    objects = converted(document for name in files for document in _documents(name))
+    try:
+        outcomes = asyncio.run(_apply_all(address, objects, dry_run=dry_run, replace=replace))
+    except TransportError as error:
+        _console.fail(f"no answer: {error}", "Is the server running?", _console.UNREACHABLE)
+    _show(objects, outcomes, dry_run=dry_run)
+    return _console.FAILED if any(each.word == "refused" for each in outcomes) else _console.OK
+
+
+def _documents(name: str) -> Iterator[Any]:
+    if name == "-":
+        text = sys.stdin.buffer.read(FILE_BYTES_MAX + 1)
+    else:
+        with Path(name).open("rb") as file:
+            text = file.read(FILE_BYTES_MAX + 1)
+    if len(text) > FILE_BYTES_MAX:
+        raise SettingsError(f"{name}: larger than {FILE_BYTES_MAX // 2**20} MiB; split the export")
+    try:
+        yield from yaml.load_all(text, Loader=_Loader)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        told = " ".join(str(error).split())
+        raise SettingsError(f"{name}: this is no YAML: {_console.fits_one_line(told)}") from error
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as the API server reads it: times stay text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, regexp) for tag, regexp in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+async def _apply_all(
+    address: Address, objects: Sequence[Converted], *, dry_run: bool, replace: bool
+) -> list[_Outcome]:
+    client = Client(address)
+    query = f"fieldManager={MANAGER}&fieldValidation=Warn&force={str(replace).lower()}"
+    query += "&dryRun=All" if dry_run else ""
+    shown = track(objects, "importing", console=_console.errors(), transient=True)
+    try:
+        return [await _apply(client, each, query) for each in shown]
+    finally:
+        client.close()
+
+
+async def _apply(client: Client, each: Converted, query: str) -> _Outcome:
+    if each.kind is None:
+        return _Outcome("left", (each.left,))
+    metadata, kind = each.obj["metadata"], each.kind
+    group = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
+    place = f"namespaces/{quote(str(metadata['namespace']), safe='')}"
+    path = f"{group}/{place}/{kind.plural}/{quote(metadata['name'], safe='')}?{query}"
+    body = msgspec.json.encode(each.obj)  # which YAML is
+    answer = await client.request("PATCH", path, _APPLY, body)
+    if answer.status >= 300:
+        return _Outcome("refused", (*_faults(answer), *each.changes))
+    warning = answer.headers.get("warning")
+    remarks = (*each.changes, *((_warned(warning),) if warning else ()))
+    return _Outcome("changed" if remarks else "taken", remarks)
+
+
+def _warned(header: str) -> str:
+    """The texts of ``Warning`` headers, without code and agent (RFC 7234 5.5)."""
+    texts = re.findall(r'"((?:[^"\\]|\\.)*)"', header)
+    return "; ".join(text.replace('\\"', '"') for text in texts) or header
+
+
+def _faults(answer: Response) -> tuple[str, ...]:
+    status = answer.json()
+    status = status if isinstance(status, dict) else {}
+    causes = (status.get("details") or {}).get("causes")
+    if isinstance(causes, list) and causes:
+        return tuple(f"{cause.get('field', '')}: {cause.get('message', '')}" for cause in causes)
+    message = str(status.get("message") or f"the server answered {answer.status}")
+    if answer.status == 409:
+        message += " (--replace takes the fields over)"
+    return (message,)
+
+
+_COLOURS = {"taken": "green", "changed": "yellow", "left": "dim", "refused": "bold red"}
+
+
+def _show(objects: Sequence[Converted], outcomes: Sequence[_Outcome], *, dry_run: bool) -> None:
+    console = _console.output()
+    width = max(map(len, _COLOURS))
+    for each, outcome in zip(objects, outcomes, strict=True):
+        word = f"[{_COLOURS[outcome.word]}]{outcome.word:<{width}}[/]"
+        console.print(f"{word}  {escape(_console.fits_one_line(each.label))}")
+        for remark in outcome.remarks:
+            console.print(f"{'':<{width}}    {escape(_console.fits_one_line(remark))}")
+    counts = ", ".join(f"{sum(each.word == word for each in outcomes)} {word}" for word in _COLOURS)
+    console.print(f"{counts}{'; nothing was written (--dry-run)' if dry_run else ''}")
