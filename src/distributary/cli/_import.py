@@ -1,8 +1,8 @@
 """``distributary import``: objects of a real cluster, put into this server one by one.
 
 Callers: ``_command_import``. Hides: reading YAML, server-side apply, and the lines that say what
-became of each object. What is taken, changed or left ``resource.knative.converted`` decides; what is
-right or wrong the server.
+became of each object. ``resource.knative.converted`` decides what is taken, changed or left; the
+server decides what is right.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from distributary.resource.knative import Converted, converted
 __all__ = ["run"]
 
 FILE_BYTES_MAX = 64 * 1024 * 1024
-"""Of one file: an export of 10,000 objects has some 30 MiB; YAML takes twenty times that in memory."""
+"""Of one file: an export of 10,000 objects has 30 MiB; decoded it takes twenty times that."""
 
 MANAGER = "distributary-import"
 """The field manager: a second run changes what the first has written, and nothing of others."""

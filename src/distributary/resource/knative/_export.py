@@ -1,8 +1,8 @@
 """Objects of a real cluster's export, made into what this server takes.
 
-An export (``kubectl get ... -o yaml``) holds what the cluster's controllers wrote beside what people
-wrote: versions, status, finalizers that only those controllers remove, objects that a Broker made for
-itself. ``converted`` tells the two apart, object by object. Pure; the server decides about the rest.
+An export (``kubectl get ... -o yaml``) holds what people wrote, and what the cluster's controllers
+wrote: versions, status, finalizers that only those controllers remove, objects that a Broker made
+for itself. ``converted`` tells the two apart, object by object. Pure; the server decides the rest.
 
 Called by the command ``import``.
 """
