@@ -22,7 +22,7 @@ def imported(server, export, *words):
     done = subprocess.run(
         command, input=export, capture_output=True, text=True, check=False, env=clean_environ()
     )
-    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
