@@ -21,7 +21,7 @@ from rich.progress import track
 from distributary.cli import _console
 from distributary.cli._http import Address, Client, Response
 from distributary.errors import SettingsError, TransportError
-from distributary.resource.knative import Converted, converted
+from distributary.resource.knative import BROKER, Converted, converted
 
 __all__ = ["run"]
 
@@ -30,6 +30,9 @@ FILE_BYTES_MAX = 64 * 1024 * 1024
 
 MANAGER = "distributary-import"
 """The field manager: a second run changes what the first has written, and nothing of others."""
+
+DEFAULT_BROKER = ("default", "default")
+"""Namespace and name of the Broker that is there from the start: ``POST /events`` publishes to it."""
 
 _APPLY = (("content-type", "application/apply-patch+yaml"), ("accept", "application/json"))
 
@@ -108,11 +111,22 @@ async def _apply(client: Client, each: Converted, query: str) -> _Outcome:
     path = f"{group}/{place}/{kind.plural}/{quote(metadata['name'], safe='')}?{query}"
     body = msgspec.json.encode(each.obj)  # which YAML is
     answer = await client.request("PATCH", path, _APPLY, body)
+    if answer.status == 409 and _is_default_broker(each):
+        there = (await client.request("GET", path.partition("?")[0])).json()
+        if isinstance(there, dict) and there.get("metadata", {}).get("generation") == 1:
+            path = path.replace("force=false", "force=true")
+            answer = await client.request("PATCH", path, _APPLY, body)
     if answer.status >= 300:
         return _Outcome("refused", (*_faults(answer), *each.changes))
     warning = answer.headers.get("warning")
     remarks = (*each.changes, *((_warned(warning),) if warning else ()))
     return _Outcome("changed" if remarks else "taken", remarks)
+
+
+def _is_default_broker(each: Converted) -> bool:
+    """Whether it is the Broker that a server makes for itself: until somebody edits it, nobody's."""
+    metadata = each.obj["metadata"]
+    return each.kind is BROKER and (metadata["namespace"], metadata["name"]) == DEFAULT_BROKER
 
 
 def _warned(header: str) -> str:
