@@ -32,7 +32,7 @@ MANAGER = "distributary-import"
 """The field manager: a second run changes what the first has written, and nothing of others."""
 
 DEFAULT_BROKER = ("default", "default")
-"""Namespace and name of the Broker that is there from the start: ``POST /events`` publishes to it."""
+"""Namespace and name of the Broker that is there from the start, behind ``POST /events``."""
 
 _APPLY = (("content-type", "application/apply-patch+yaml"), ("accept", "application/json"))
 
@@ -124,7 +124,7 @@ async def _apply(client: Client, each: Converted, query: str) -> _Outcome:
 
 
 def _is_default_broker(each: Converted) -> bool:
-    """Whether it is the Broker that a server makes for itself: until somebody edits it, nobody's."""
+    """Whether it is the Broker that a server makes for itself: nobody's, until somebody edits it."""
     metadata = each.obj["metadata"]
     return each.kind is BROKER and (metadata["namespace"], metadata["name"]) == DEFAULT_BROKER
 
