@@ -124,7 +124,7 @@ async def _apply(client: Client, each: Converted, query: str) -> _Outcome:
 
 
 def _is_default_broker(each: Converted) -> bool:
-    """Whether it is the Broker that a server makes for itself: nobody's, until somebody edits it."""
+    """Whether it is the Broker that a server makes for itself: nobody's, until it is edited."""
     metadata = each.obj["metadata"]
     return each.kind is BROKER and (metadata["namespace"], metadata["name"]) == DEFAULT_BROKER
 
