@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from distributary.control import CredentialRows, Directory, Keys, Sealer, Store
+from distributary.control import CredentialRows, Directory, Keys, Sealer, Store, _engine
 from distributary.control._stored import Applied, Put
 from distributary.errors import ResourceError, StoreError
 from distributary.resource import Credential, SubscriptionSpec
@@ -316,6 +316,24 @@ def test_settings_that_an_older_version_wrote_in_the_clear_are_sealed(store, spe
     directory.close()
     store.close()
     assert Store(url).find("a").etag == etag
+
+
+def test_a_store_that_could_not_be_scrubbed_is_scrubbed_at_the_next_start(
+    store, spec, url, monkeypatch
+):
+    """A reader kept the write-ahead log; the mark in the file stays until it is empty."""
+    put(store, spec(protocolsettings={"headers": {"X-Key": "a"}}))
+    store.close()
+    downgrade(url, plain="canary-plain")
+    monkeypatch.setattr(_engine, "BUSY_TIMEOUT_MS", 10)
+    reader = sqlite3.connect(str(url.database))
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM api_subscription").fetchone()
+    Store(url).close()
+    assert files_with(url, b"canary-plain") != []
+    reader.close()
+    Store(url).close()
+    assert files_with(url, b"canary-plain") == []
 
 
 def test_the_lost_key_of_a_credential_keeps_no_older_store_from_opening(url, spec, tmp_path):
