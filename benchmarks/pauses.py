@@ -150,6 +150,7 @@ def hand_over(scale):
                 for _ in range(2):  # where the routes stand is kept by then
                     _one_hand_over(server, traffic)
                 found = [_one_hand_over(server, traffic) for _ in range(HAND_OVERS)]
+                traffic.finish()
                 memory = sum(process.memory_info().rss for process in server.tree()) / 2**20
             finally:
                 server.kill_all()
