@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -19,6 +20,19 @@ closed meanwhile; slower when it keeps ending."""
 STEADY_S = 30.0
 """A child that lived so long was well: waits begin anew."""
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
+
+
+def keep_memory_private() -> None:
+    """Have no memory of this process written to a core file or read by others of its user.
+
+    There are secrets and events in it, and keys in its environment. What it starts inherits that
+    it writes no core files, the JVM and Spark's workers among it; the rest counts for it alone
+    (Linux).
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0)
 
 
 def end_with_parent(parent: int) -> None:
@@ -29,6 +43,7 @@ def end_with_parent(parent: int) -> None:
     Args:
         parent: Process id of the parent, as the parent gave it.
     """
+    keep_memory_private()
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:

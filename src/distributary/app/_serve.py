@@ -25,11 +25,12 @@ import uvloop
 from distributary.api import Description, create_app
 from distributary.app._amqp import AmqpApi, listen_for_amqp
 from distributary.app._banner import print_banner
-from distributary.app._children import Child
+from distributary.app._children import Child, keep_memory_private
 from distributary.app._deliveries import look_at
 from distributary.app._due import Due
 from distributary.app._early import say
 from distributary.app._ends import EXIT_CANNOT_RUN, EXIT_DISK_FULL
+from distributary.app._folders import UMASK, check_socket_path, make_folder, make_private
 from distributary.app._health import Health
 from distributary.app._knative import Knative
 from distributary.app._logging import Lines, configure
@@ -64,8 +65,6 @@ EXIT_FAILED = 1
 """Exit code: the server could not start; the message says what to do."""
 FILES_MAX = 16_384
 """Descriptors that children may have: connections in, 5,000 connections out of each owner."""
-SOCKET_PATH_BYTES_MAX = 107 if sys.platform == "linux" else 103
-"""Longest path of a Unix socket."""
 SWITCH_S = 0.0005
 """How long a thread may keep the interpreter from others, seconds. A write of a large object is a
 second's work in a thread; by default the loop would wait 5 ms for each of its turns meanwhile."""
@@ -78,6 +77,7 @@ BACKLOG = 1024
 
 def serve(settings: Settings) -> int:
     """Run the server until SIGTERM or Ctrl-C; the exit code of the program."""
+    os.umask(UMASK)
     try:
         server = Server(settings)
         try:
@@ -108,15 +108,15 @@ class Server:
         data_dir = settings.data_dir.absolute()
         self._places = Places(data_dir)
         java = find_java(os.environ, chosen=settings.java_home)
-        _check_socket_path(self._places.control_socket)
-        _make_folder(data_dir)
+        check_socket_path(self._places.control_socket)
+        make_folder(data_dir)
         self._lock: Lock = lock(data_dir / "LOCK")
         try:
             folder = open_folder(self._places.log, settings.partitions)
             self._partitions = folder.partitions
             check_master(settings.spark_master, self._partitions, settings.spark_conf)
             for path in (self._places.run, data_dir / "logs"):
-                path.mkdir(mode=0o700, exist_ok=True)
+                make_private(path)
             self._java = java_environment(java, self._places.run / "java")
             chosen = settings.credential_key_file
             self._key_file = str(chosen.absolute()) if chosen else ""
@@ -151,6 +151,7 @@ class Server:
         configure(self._settings.log_level, role="serve")
         structlog.configure(logger_factory=_LineLoggers(self._lines))
         sys.setswitchinterval(SWITCH_S)
+        keep_memory_private()
         map_large_blocks()
         gc.set_threshold(*COLLECT_AFTER)
         loop = self._loop = asyncio.get_running_loop()
@@ -406,6 +407,7 @@ def _api(application: object, path: Path) -> uvicorn.Server:
 
 
 def _listen(host: str, port: int) -> socket.socket:
+    listener: socket.socket | None = None
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, number, _, address = found[0]
@@ -414,6 +416,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as error:
+        if listener is not None:
+            listener.close()
         raise SettingsError(
             f"cannot listen on {host}:{port}: {error.strerror or error}."
             " Stop the program that uses the port, or choose another: --port"
@@ -428,29 +432,6 @@ def _raise_file_limit() -> None:
     wanted = FILES_MAX if hard == resource.RLIM_INFINITY else min(FILES_MAX, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def _check_socket_path(path: Path) -> None:
-    """Raise where the system takes no socket at *path*, before anything is started."""
-    length = len(os.fsencode(path))
-    if length > SOCKET_PATH_BYTES_MAX:
-        raise SettingsError(
-            f"the path of the data directory is too long by {length - SOCKET_PATH_BYTES_MAX}"
-            " bytes for the sockets in it. Choose a shorter one: --data-dir"
-        )
-
-
-def _make_folder(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        probe = path / ".writable"
-        probe.write_bytes(b"")
-        probe.unlink()
-    except OSError as error:
-        raise SettingsError(
-            f"cannot write to the data directory {path}: {error.strerror or error}."
-            " Make it writable, free some space, or choose another: --data-dir"
-        ) from error
 
 
 def _other_log(folder: Path) -> TextIO:

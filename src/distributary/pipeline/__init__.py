@@ -9,7 +9,7 @@ from distributary.pipeline._attempt_log import AttemptLog
 from distributary.pipeline._board import Board, Phase, Word
 from distributary.pipeline._lock import OwnerLock
 from distributary.pipeline._owner import Owner
-from distributary.pipeline._places import Places
+from distributary.pipeline._places import SOCKET_PATH_BYTES_MAX, Places
 from distributary.pipeline._ports import Blocking, Records, RouteTarget, Targets
 from distributary.pipeline._prepared import prepare_next, stands_in
 from distributary.pipeline._routes import (
@@ -26,6 +26,7 @@ from distributary.pipeline._targets import DirectoryTargets
 from distributary.pipeline._tracker import Tracker
 
 __all__ = [
+    "SOCKET_PATH_BYTES_MAX",
     "AttemptLog",
     "Blocking",
     "Board",

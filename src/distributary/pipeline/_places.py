@@ -16,10 +16,15 @@
       spark/                      Spark's checkpoint: scratch, rebuilt when damaged
 """
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from distributary.control import KEY_FILE_NAME
+
+SOCKET_PATH_BYTES_MAX: Final = 107 if sys.platform == "linux" else 103
+"""Longest path of a Unix socket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,11 @@ class Places:
     def control_socket(self) -> Path:
         """Where the API listens; the ingest process passes requests on to it."""
         return self.run / "control.sock"
+
+    @property
+    def worker_sockets(self) -> Path:
+        """Folder of the sockets between the JVM and its Python workers."""
+        return self.run / "workers"
 
     @property
     def append_socket(self) -> Path:

@@ -189,6 +189,7 @@ class Driver:
             settings.master,
             settings.spark_conf,
             contextlib.nullcontext() if local else answering(settings.master, self._refuse),
+            sockets=self._places.worker_sockets,
         )
         if not local and not self._checked:
             check_cluster(spark, settings.master, settings.partitions, self._places.root)

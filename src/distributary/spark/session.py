@@ -1,5 +1,7 @@
 """The Spark session of the pipeline: its settings, each with its reason."""
 
+import os
+import shutil
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -8,10 +10,14 @@ import structlog
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from distributary.pipeline import SOCKET_PATH_BYTES_MAX
 from distributary.spark.master import TASK_FAILURES_MAX, is_local, resolve
 
 SHARED_KEY = "spark.authenticate.secret"
 """Spark's property for the secret that driver and executors share."""
+
+SOCKET_NAME_BYTES = len("/.00000000-0000-0000-0000-000000000000.sock")
+"""What Spark appends to the folder of its sockets."""
 
 FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -50,6 +56,8 @@ def session_conf(scratch: Path, partitions: int) -> dict[str, str]:
             " -XX:MaxMetaspaceSize=192m -XX:TieredStopAtLevel=1"
             " -Djava.net.preferIPv4Stack=true"
         ),
+        # Spark's own files ask for what the umask would refuse.
+        "spark.hadoop.fs.permissions.umask-mode": "077",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.local.dir": str(scratch / "local"),
         "spark.log.level": "ERROR",
@@ -82,12 +90,35 @@ def authentication(master: str, overrides: Mapping[str, str]) -> dict[str, str]:
     return {}
 
 
+def worker_sockets(folder: Path) -> dict[str, str]:
+    """Spark's setting that puts the sockets of Python workers into *folder*, made and emptied.
+
+    Otherwise they lie in the folder for everybody's temporary files, and stay there after a kill.
+
+    Args:
+        folder: Below one that is closed to other users.
+
+    Returns:
+        Nothing where its path leaves no room for their names.
+    """
+    if len(os.fsencode(folder)) + SOCKET_NAME_BYTES > SOCKET_PATH_BYTES_MAX:
+        structlog.get_logger().warning(
+            "worker-sockets-elsewhere", folder=str(folder), reason="its path is too long for them"
+        )
+        return {}
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return {"spark.python.unix.domain.socket.dir": str(folder)}
+
+
 def open_session(
     scratch: Path,
     partitions: int,
     master: str,
     overrides: Mapping[str, str],
     opening: AbstractContextManager[None],
+    *,
+    sockets: Path,
 ) -> SparkSession:
     """Start Spark, or find it running.
 
@@ -97,6 +128,7 @@ def open_session(
         master: As in the settings; it needs a task slot for each partition.
         overrides: The operator's own settings; they win.
         opening: Entered while the master is asked.
+        sockets: Folder for those of workers on this machine.
     """
     master = resolve(master, partitions)
     builder = SparkSession.builder.appName("distributary").master(master)
@@ -106,7 +138,9 @@ def open_session(
             "spark-without-authentication", master=master, set=SHARED_KEY
         )
     conf = {**session_conf(scratch, partitions), **secret, **overrides}
-    if not is_local(master):
+    if is_local(master):
+        conf = {**worker_sockets(sockets), **conf}
+    else:
         # The JVM first: how long it takes to start says nothing about the master.
         SparkContext._ensure_initialized(  # noqa: SLF001 - PySpark has no other step for it
             conf=SparkConf().setAll(list(conf.items()))

@@ -13,10 +13,10 @@ from distributary.app import _children as children_module
 from distributary.app import _retention as retention_module
 from distributary.app import ingest_process as ingest_module
 from distributary.app._children import Child
+from distributary.app._folders import SOCKET_PATH_BYTES_MAX, check_socket_path
 from distributary.app._health import STALE_MS, Health
 from distributary.app._logging import Lines
 from distributary.app._retention import Retention, RetentionLimits
-from distributary.app._serve import SOCKET_PATH_BYTES_MAX, _check_socket_path
 from distributary.app.ingest_process import IngestProcess
 from distributary.errors import LogUnavailableError, SettingsError, StoreError
 from distributary.log import Retained
@@ -189,6 +189,6 @@ def test_a_clock_set_back_does_not_make_the_dead_look_alive(tmp_path):
 def test_a_folder_too_deep_for_sockets_is_refused_before_anything_starts(tmp_path):
     """The message says what to do."""
     name = "d" * (SOCKET_PATH_BYTES_MAX - len(str(tmp_path)) - 1)
-    _check_socket_path(tmp_path / name)
+    check_socket_path(tmp_path / name)
     with pytest.raises(SettingsError, match="--data-dir"):
-        _check_socket_path(tmp_path / (name + "x"))
+        check_socket_path(tmp_path / (name + "x"))

@@ -1,8 +1,11 @@
 """Who may speak to Spark's ports, by its settings."""
 
+import tempfile
+from pathlib import Path
+
 import pytest
 
-from distributary.spark.session import SHARED_KEY, authentication
+from distributary.spark.session import SHARED_KEY, authentication, worker_sockets
 
 
 @pytest.mark.parametrize("master", ["local", "local[8,4]", "local[*]"])
@@ -23,3 +26,21 @@ def test_what_leaves_this_machine_is_encrypted_too(master):
 def test_a_cluster_without_a_secret_is_left_as_it_was_set_up():
     """Its master would refuse a driver that asks for what it does not know."""
     assert authentication("spark://m.example:7077", {}) == {}
+
+
+def test_sockets_of_workers_lie_in_a_folder_of_ours():
+    """Made for its owner alone; what a kill left there is gone."""
+    with tempfile.TemporaryDirectory() as short:
+        folder = Path(short) / "workers"
+        folder.mkdir()
+        (folder / ".old.sock").touch()
+        assert worker_sockets(folder) == {"spark.python.unix.domain.socket.dir": str(folder)}
+        assert list(folder.iterdir()) == []
+        assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_a_path_too_long_for_sockets_leaves_them_where_spark_puts_them(tmp_path):
+    """107 bytes are all that the system takes."""
+    folder = tmp_path / ("x" * 100)
+    assert worker_sockets(folder) == {}
+    assert not folder.exists()

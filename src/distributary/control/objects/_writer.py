@@ -144,6 +144,7 @@ class Writer:
                 self._doubtful = True
                 _log.exception("objects-batch-failed", requests=len(batch))
                 _refuse(batch, error)
+            batch = []  # megabytes perhaps, while nothing comes
         stopping = StatusError("ServiceUnavailable", "the server is stopping")
         _refuse(self._waiting, stopping)
 

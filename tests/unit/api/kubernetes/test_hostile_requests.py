@@ -1,6 +1,7 @@
 """Odd and hostile requests: each is refused or answered as the API server would, at little cost."""
 
 import asyncio
+import gc
 import json
 import threading
 
@@ -286,3 +287,18 @@ def test_a_refused_create_names_its_object(cluster):
     answer = cluster.ask("POST", "/api/v1/namespaces/a/configmaps", body)
     assert answer.status == 403
     assert answer.json()["details"]["name"] == "c"
+
+
+def test_a_refused_object_is_not_kept(cluster):
+    """Not until the next one comes, nor until somebody looks for circles."""
+    mark = "mark-of-one-large-object"
+    body = {"metadata": {"name": "c"}, "spec": {"x": [{mark: ""} for _ in range(20_000)]}}
+    gc.collect()
+    gc.disable()
+    try:
+        assert cluster.ask("POST", TRIGGERS, body).status == 422
+        kept = [one for one in gc.get_objects() if isinstance(one, dict) and mark in one]
+    finally:
+        gc.enable()
+    mine = {id(one) for one in body["spec"]["x"]}
+    assert [one for one in kept if id(one) not in mine] == []
