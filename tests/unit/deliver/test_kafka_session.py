@@ -7,6 +7,7 @@ import json
 from collections import deque
 from types import SimpleNamespace
 
+import confluent_kafka
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
@@ -319,8 +320,57 @@ class TestEnd:
         assert ended == [site.client]
 
 
+class Asked:
+    """A client of the library that knows its brokers, and what was done with it."""
+
+    def __init__(self, done, settings):
+        self.done = done
+        done.append(("made", settings["enable.idempotence"]))
+
+    def list_topics(self, _topic, timeout):
+        assert timeout > 0.0
+        return SimpleNamespace(brokers={1: SimpleNamespace(host="inside.example")})
+
+    def poll(self, _timeout):
+        """Nothing has happened."""
+
+    def purge(self, **_what):
+        """Nothing is held."""
+
+    def close(self):
+        self.done.append(("closed",))
+
+
 class TestBrokers:
     """Brokers that come later."""
+
+    @pytest.mark.parametrize("refused", [True, False])
+    def test_are_checked_before_a_client_that_would_dial_any_of_them_is_made(
+        self, monkeypatch, refused
+    ):
+        """An idempotent producer asks any broker for its number: one that is not asks first."""
+        done = []
+        monkeypatch.setattr(confluent_kafka, "Producer", functools.partial(Asked, done))
+
+        class Checked:
+            async def checked_addresses(self, host):
+                done.append(("checked", host))
+                if refused:
+                    raise TransportError("blocked-address", host)
+                return [host]
+
+        async def run():
+            client = _client.Client("Producer", {"enable.idempotence": True}, Checked())
+            return await client.connect("t", asyncio.get_running_loop())
+
+        if refused:
+            with pytest.raises(TransportError):
+                asyncio.run(run())
+        else:
+            assert asyncio.run(run()) is None
+        first = [("made", False), ("closed",), ("checked", "inside.example")]
+        then = [] if refused else [("made", True), ("checked", "inside.example")]
+        assert done == first + then
 
     @pytest.mark.parametrize(("refused", "ends"), [(False, 0), (True, 1)])
     def test_are_checked_when_they_are_heard_of(self, refused, ends):

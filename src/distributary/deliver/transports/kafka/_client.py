@@ -83,6 +83,19 @@ class Client:
             TransportError: ``blocked-address``: a broker is where nothing must be dialled.
         """
         self._loop = loop
+        if self._settings.get("enable.idempotence"):
+            # Such a client asks any broker for a number, wherever that says that it is. One that
+            # has nothing to send stays with the servers that were checked.
+            first = self._settings | {"enable.idempotence": False}
+            refusal = await self._round(topic, first, loop, keep=False)
+            if refusal is not None:
+                return refusal
+        return await self._round(topic, self._settings, loop, keep=True)
+
+    async def _round(
+        self, topic: str, settings: Settings, loop: asyncio.AbstractEventLoop, *, keep: bool
+    ) -> Answer | None:
+        """Ask a client with *settings* who the brokers are, and check them; *keep*: use it then."""
         connected: asyncio.Future[_Connected] = loop.create_future()
 
         def tell(made: _Connected) -> None:
@@ -94,7 +107,7 @@ class Client:
 
         def run() -> None:
             try:
-                made = self._connect(topic)
+                made = self._connect(topic, settings, keep=keep)
             except Exception as error:  # noqa: BLE001 - whatever a broker makes it stumble over
                 made = _Connected(refusal=_stumbled(error))
             with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
@@ -111,12 +124,12 @@ class Client:
         self._checked = made.brokers
         return made.refusal
 
-    def _connect(self, topic: str) -> _Connected:
+    def _connect(self, topic: str, settings: Settings, *, keep: bool) -> _Connected:
         # Costs some 30 ms and 3 MB: only where Kafka is spoken to.
         import confluent_kafka  # noqa: PLC0415 - see above
 
         try:
-            handle = getattr(confluent_kafka, self._kind)(self._settings)
+            handle = getattr(confluent_kafka, self._kind)(settings)
         except confluent_kafka.KafkaException as error:  # certificates that cannot be read
             return _Connected(refusal=answer_of(error.args[0], dialling=True))
         why: Any = None
@@ -130,7 +143,10 @@ class Client:
                 handle.poll(0)
                 self._why, self._down = None, False  # of servers that were tried before this one
                 hosts = frozenset(broker.host for broker in metadata.brokers.values())
-                return _Connected(handle, hosts)
+                if keep:
+                    return _Connected(handle, hosts)
+                handle.close()
+                return _Connected(brokers=hosts)
             if self._down or self._forgotten:
                 break
         handle.close()
