@@ -304,6 +304,8 @@ class Server:
                 drain_s=settings.drain_s,
                 credential_key_file=self._key_file,
                 partitions=self._partitions,
+                lag_bytes_max=settings.lag_bytes_max,
+                lag_age_max_s=settings.lag_age_max_s,
                 dead_letter_bytes_max=settings.dead_letter_bytes_max,
                 dead_letter_route_bytes_max=settings.dead_letter_route_bytes_max,
                 dead_letter_age_max_s=settings.dead_letter_age_max_s,

@@ -89,6 +89,30 @@ class Reader:
             return self.durable_end()
         return max(firsts[0], cuts[-1]) if cuts else firsts[0]
 
+    def offset_within(self, bytes_max: int) -> int:
+        """Where the newest segments begin that have at most *bytes_max* bytes together.
+
+        The newest one always counts. Segments are what retention deletes: the number says what may
+        be gone if nobody needs more than that.
+
+        Raises:
+            LogUnavailableError: The folder cannot be read.
+        """
+        firsts = self._list()
+        size = 0
+        try:
+            for index, first in reversed(list(enumerate(firsts))):
+                segment = Segment(self._disk, self._folder, first)
+                try:
+                    size += segment.size()
+                finally:
+                    segment.close()
+                if size > bytes_max:
+                    return firsts[min(index + 1, len(firsts) - 1)]
+        except OSError as error:
+            raise unavailable(error, self._folder, "read") from error
+        return self.start()
+
     def read_chunk(self, from_offset: int, bytes_max: int) -> tuple[bytes, int]:
         """Raw whole records from *from_offset*, for ``iter_frames``, and the offset after them.
 

@@ -10,7 +10,7 @@ from distributary.pipeline._board import Board, Phase, Word
 from distributary.pipeline._lock import OwnerLock
 from distributary.pipeline._owner import Owner
 from distributary.pipeline._places import SOCKET_PATH_BYTES_MAX, Places
-from distributary.pipeline._ports import Blocking, Records, RouteTarget, Targets
+from distributary.pipeline._ports import Blocking, LagBudget, Records, RouteTarget, Targets
 from distributary.pipeline._prepared import prepare_next, stands_in
 from distributary.pipeline._routes import (
     RouteFollower,
@@ -31,6 +31,7 @@ __all__ = [
     "Blocking",
     "Board",
     "DirectoryTargets",
+    "LagBudget",
     "Owner",
     "OwnerLock",
     "Phase",

@@ -12,6 +12,7 @@ from distributary.deliver import Admission, Dispatcher
 from distributary.flow import Leg, Origin, Task, encode_route
 from distributary.outcome import LagRow
 from distributary.pipeline._catch_up import CatchUp
+from distributary.pipeline._lag_budget import LagLimit
 from distributary.pipeline._ledger import Ledger
 from distributary.pipeline._parking import waits_for_resume
 from distributary.pipeline._patience import Patience
@@ -59,6 +60,8 @@ class HandOut:
         self._ledger = ledger
         self._unseen = unseen
         self._passed = passed
+        self.limit = LagLimit(around, settle)
+        """How far routes may lag."""
         self._held: deque[Task] = deque()
         self._held_count: Counter[str] = Counter()  # by route
         self._furthest: dict[str, tuple[int, int]] = {}  # of counted routes: offset and index
@@ -193,6 +196,9 @@ class HandOut:
 
     def offer_catch_up(self, task: Task) -> str | None:
         """Hand out a task that a lag brought; what it waits for where it is not taken now."""
+        if task.position.offset < self.limit.cut:
+            self.limit.give_up(task)
+            return None
         if task.route in self._settle.parking.parked:
             return waits_for_resume(task.route)
         return self._offer_catch_up(task)

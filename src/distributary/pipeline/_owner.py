@@ -377,6 +377,7 @@ class Owner:
         try:
             self._resources.look()
             self._settle.parking.look()
+            self._hand_out.limit.tick()
             self._hand_out.offer_anew()
             self._hand_out.yield_closed_lanes()
             self._catch_up.wake()

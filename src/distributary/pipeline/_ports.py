@@ -9,7 +9,16 @@ from distributary.deliver import Destination, TimerHandle, Timers
 from distributary.errors import StoreError
 from distributary.flow import Logged
 
-__all__ = ["Blocking", "Job", "Records", "RouteTarget", "Targets", "TimerHandle", "Timers"]
+__all__ = [
+    "Blocking",
+    "Job",
+    "LagBudget",
+    "Records",
+    "RouteTarget",
+    "Targets",
+    "TimerHandle",
+    "Timers",
+]
 
 
 Job: TypeAlias = Callable[[], None]
@@ -39,6 +48,23 @@ class RouteTarget:
     reply: Destination | None = None
     reply_kept: bool = False
     parks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LagBudget:
+    """What lagging routes and waiting rows may keep of the log of one partition.
+
+    Attributes:
+        bytes_max: Bytes of segments, the newest included; 0: any number.
+        age_max_s: Age of a record, seconds; 0.0: any.
+    """
+
+    bytes_max: int = 0
+    age_max_s: float = 0.0
+
+    def __bool__(self) -> bool:
+        """True where anything is limited."""
+        return bool(self.bytes_max or self.age_max_s)
 
 
 class Targets(Protocol):
@@ -118,6 +144,10 @@ class Records(Protocol):
 
     def offset_at(self, time_ms: int) -> int:
         """The first record that was appended at *time_ms* or later; the end where none was."""
+        ...
+
+    def offset_within(self, bytes_max: int) -> int:
+        """Where the newest segments begin that have at most *bytes_max* bytes; one at least."""
         ...
 
     def route_snapshot(self) -> tuple[int, bytes] | None:

@@ -45,6 +45,7 @@ from distributary.pipeline._board import Board, Phase, Word
 from distributary.pipeline._lock import OwnerLock
 from distributary.pipeline._owner import Owner
 from distributary.pipeline._places import Places
+from distributary.pipeline._ports import LagBudget
 from distributary.pipeline._prepared import SHELF, stands_in
 from distributary.pipeline._routes import note_table
 from distributary.pipeline._surroundings import Surroundings
@@ -81,6 +82,8 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
             keys themselves never stand here: a worker takes them from its environment, or reads
             this file.
         partitions: How many there are: each owner keeps its share of the budgets.
+        lag_bytes_max: Log that who lags may keep, of all partitions, bytes; 0: any.
+        lag_age_max_s: The same by age, seconds; 0: any.
         dead_letter_bytes_max: Dead letters that are kept, of all partitions, bytes.
         dead_letter_route_bytes_max: Those of one route.
         dead_letter_age_max_s: How long they are kept, seconds.
@@ -93,9 +96,15 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     drain_s: float = 10.0
     credential_key_file: str = ""
     partitions: int = 1
+    lag_bytes_max: int = 0
+    lag_age_max_s: float = 0.0
     dead_letter_bytes_max: int = BYTES_MAX
     dead_letter_route_bytes_max: int = ROUTE_BYTES_MAX
     dead_letter_age_max_s: float = AGE_MAX_S
+
+    def lag_budget(self) -> LagBudget:
+        """Of what lags and rows keep of the log of one partition."""
+        return LagBudget(self.lag_bytes_max // self.partitions, self.lag_age_max_s)
 
     def budgets(self) -> Budgets:
         """Of the letters that one partition keeps."""
@@ -243,6 +252,7 @@ class Session:
                 on_failed=self._on_failed,
                 report=lambda event, fields: self._log.info(event, **fields),
                 warn=self._warn,
+                lag_budget=self._settings.lag_budget(),
             )
         )
 

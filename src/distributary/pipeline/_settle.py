@@ -89,7 +89,7 @@ class Settle:
             around.meter.add(f'dead_lettered_total{{to="{to}"}}', 0)
         self._latency = around.meter.histogram("delivery_latency_seconds")
         self._duration = around.meter.histogram("attempt_duration_seconds")
-        self._waiting = Waiting()
+        self.waiting = Waiting()
         self.replies = Replies(
             around,
             dispatcher=dispatcher,
@@ -102,18 +102,9 @@ class Settle:
         self._not_made = NotMade(around, self.failing)
         self.parking = Parking(around, ledger, wake=on_room, take_back=take_back)
         self._reloads = Reload(around, take=self._reloaded, free=self._read_on, fail=fail)
-        self._due = Due(around, self._waiting, self._attempt_row, fail, room=self._reloads.room)
+        self._due = Due(around, self.waiting, self._attempt_row, fail, room=self._reloads.room)
         self._stopped = False
         self._forgot_s = float("-inf")
-
-    @property
-    def waiting_count(self) -> int:
-        """Rows that wait or are being attempted."""
-        return len(self._waiting.rows)
-
-    def lowest_offset(self) -> int | None:
-        """The lowest record that a row still needs."""
-        return self._waiting.lowest_offset()
 
     def stop(self) -> None:
         """Start no retry any more."""
@@ -181,7 +172,7 @@ class Settle:
         self._wait(task, failure, verdict.wait_s, attempt=task.attempt + made)
 
     def _failure_before(self, task: Task) -> Failure | None:
-        row = self._waiting.rows.get(key_of(task))
+        row = self.waiting.rows.get(key_of(task))
         return row.failure if row else None
 
     def _reply_refused(self, refused: Refused) -> None:
@@ -231,7 +222,7 @@ class Settle:
         elif origin is Origin.CATCH_UP:
             self._ledger.caught_up(key, task.checksum)
         else:
-            row = self._waiting.finish(key)
+            row = self.waiting.finish(key)
             if row is not None:
                 self._ledger.put_row(row)
         self._let_go(task)
@@ -282,11 +273,11 @@ class Settle:
         if slot is not None:
             (self._ledger.count if in_doubt else self._ledger.free)(slot)
 
-    def _drop_row(self, row: RetryRow) -> None:
+    def drop_row(self, row: RetryRow, reason: str | None = None) -> None:
         """As ``drop``, for a row: its event is not needed, so it is not read from the log."""
         self._free(row.key)
-        self._report_drop(row.key)
-        done = self._waiting.finish(row.key)
+        self._report_drop(row.key, reason)
+        done = self.waiting.finish(row.key)
         if done is not None:
             self._ledger.put_row(done)
 
@@ -301,11 +292,11 @@ class Settle:
     def load(self, row: RetryRow) -> None:
         """A row that the last owner left."""
         if row.done:
-            self._waiting.finished[row.key] = row
+            self.waiting.finished[row.key] = row
             return
         wait_s = (row.not_before_ms - self._clock.wall_ms()) / 1000
         wait_s = min(max(wait_s, 0.0), self._wait_s_max(row))
-        self._waiting.put(row, self._clock.monotonic_s() + wait_s, None)
+        self.waiting.put(row, self._clock.monotonic_s() + wait_s, None)
         self._due.arm()
 
     def _wait_s_max(self, row: RetryRow) -> float:
@@ -336,7 +327,7 @@ class Settle:
         key = key_of(task)
         due_ms = self._clock.wall_ms() + int(wait_s * 1000)
         row = RetryRow(key, task.checksum, task.leg, attempt, due_ms, failure, False, stored)
-        before = self._waiting.rows.get(key)
+        before = self.waiting.rows.get(key)
         if stored is None and before is not None and before.event == IN_STORE:
             row = row._replace(event=IN_STORE)
         task.attempt = attempt
@@ -347,7 +338,7 @@ class Settle:
         self._ledger.put_row(row)
         if row.event is not None:
             row = row._replace(event=IN_STORE)  # Up to 1 MiB each.
-        self._waiting.put(row, self._clock.monotonic_s() + wait_s, task)
+        self.waiting.put(row, self._clock.monotonic_s() + wait_s, task)
         self._due.arm()
 
     def spill(self, task: Task) -> None:
@@ -359,15 +350,15 @@ class Settle:
         self._let_go(task)
         task.origin = Origin.RETRY
         self._ledger.put_row(row)
-        self._waiting.add(row)
+        self.waiting.add(row)
         self._meter.add("spilled_total")
 
     def park(self, task: Task, uri: str) -> None:
         """*task* was handed back by its lane: its row waits until there is room."""
         self.spill(task)
         self._slots.park(key_of(task))
-        self._waiting.hold(key_of(task), task)
-        self._waiting.park(key_of(task), uri)
+        self.waiting.hold(key_of(task), task)
+        self.waiting.park(key_of(task), uri)
 
     def wait_for_slot(self, task: Task) -> None:
         """*task* may not be sent now, as others were: its row asks again."""
@@ -375,11 +366,11 @@ class Settle:
 
     def crowded(self, route: str, share: float = 1.0) -> bool:
         """True where *route* has so many rows that it must lag instead of making more."""
-        return self._waiting.crowded(route, share)
+        return self.waiting.crowded(route, share)
 
     def forgettable(self, below: int, needed: Callable[[str, int], bool]) -> list[DoneKey]:
         """Finished rows that nothing can ask about any more: the cursor has passed them."""
-        finished = self._waiting.finished
+        finished = self.waiting.finished
         now_s = self._clock.monotonic_s()
         if not finished or now_s - self._forgot_s < FORGET_S:
             return []
@@ -391,8 +382,8 @@ class Settle:
 
     def void(self, key: DoneKey) -> None:
         """The log has another record where the row of *key* knew one: nothing stands for it."""
-        if key in self._waiting.rows or key in self._waiting.finished:
-            self._waiting.drop(key)
+        if key in self.waiting.rows or key in self.waiting.finished:
+            self.waiting.drop(key)
             self._ledger.forget(key)
             self._meter.add("void_rows_total")
             self._around.report("void-row", {"offset": key.offset, "route": key.route})
@@ -407,7 +398,7 @@ class Settle:
                 if self._reloads.room() <= least:
                     self._reloads.come_back(uri)
                     return
-                row = None if self._stopped else self._waiting.unpark(uri)
+                row = None if self._stopped else self.waiting.unpark(uri)
                 if row is None or self._attempt_row(row) == uri:
                     self._reloads.over(uri)
                     return
@@ -420,7 +411,7 @@ class Settle:
         """Look after what waits for a lane that will not tell: it refused nothing, or is gone."""
         self.replies.tick()
         self.failing.tick()
-        for uri in self._waiting.parked_uris():
+        for uri in self.waiting.parked_uris():
             if not self._dispatcher.is_open(uri):
                 self.room(uri)
 
@@ -431,25 +422,25 @@ class Settle:
         if target is None and self._unseen(route):
             return self._park(row, waits_for_resource(route))
         if target is None:
-            self._drop_row(row)
+            self.drop_row(row)
             return None
         if row.leg is Leg.EVENT and route in self.parking.parked:
             return self._park(row, waits_for_resume(route))
-        task = task or self._waiting.held(row.key)
+        task = task or self.waiting.held(row.key)
         if task is None:
             self._reloads.ask(row)
             return None
         parked_at = self._offer_row(row, task, target)
         if parked_at is not None:
-            self._waiting.hold(row.key, task)
+            self.waiting.hold(row.key, task)
         return parked_at
 
     def _reloaded(self, row: RetryRow, found: Task | NoTask) -> None:
         """A row that was not at hand has been read."""
-        if self._stopped or row.key not in self._waiting.rows:
+        if self._stopped or row.key not in self.waiting.rows:
             return
         if found is NoTask.LATER:
-            self._waiting.put(row, self._clock.monotonic_s() + STORED_LOOK_S, None)
+            self.waiting.put(row, self._clock.monotonic_s() + STORED_LOOK_S, None)
             self._due.arm()
         elif found is NoTask.VOID:
             self.void(row.key)
@@ -484,16 +475,16 @@ class Settle:
 
     def _park(self, row: RetryRow, uri: str) -> str:
         self._slots.park(row.key)
-        self._waiting.park(row.key, uri)
+        self.waiting.park(row.key, uri)
         return uri
 
     def go_on(self, task: Task, *, granted: bool) -> None:
         """The row of *task* has asked for its slot, and has it or must wait."""
         key = key_of(task)
-        row = self._waiting.rows.get(key)
+        row = self.waiting.rows.get(key)
         if row is None:
             self._slots.give_up(task)
         elif granted:
             self._attempt_row(row)
         else:
-            self._waiting.park(key, waits_for_slot(key.route))
+            self.waiting.park(key, waits_for_slot(key.route))

@@ -97,7 +97,7 @@ class Standing:
         board[Word.IN_FLIGHT] = dispatcher.in_flight
         board[Word.QUEUED] = dispatcher.queued
         board[Word.LAGGING] = len(self._catch_up)
-        board[Word.WAITING] = self._settle.waiting_count
+        board[Word.WAITING] = self._settle.waiting.count
         board[Word.OLDEST_IN_FLIGHT_MS] = int(dispatcher.oldest_in_flight_s() * 1000)
         board[Word.HEARTBEAT_MS] = self._around.clock.wall_ms()
 
@@ -121,6 +121,6 @@ class Standing:
                 return
             self._keep_from = floor
         floors = [ledger.durable_mark.offset]
-        others = (self._catch_up.floor(), self._settle.lowest_offset())
+        others = (self._catch_up.floor(), self._settle.waiting.lowest_offset())
         floors.extend(floor for floor in others if floor is not None)
         self._keep_from_next = min(floors), ledger.begun_round

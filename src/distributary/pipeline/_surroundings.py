@@ -12,7 +12,7 @@ from distributary.meter import Meter
 from distributary.outcome import DeliveryStore, Journal, QuotaStore
 from distributary.pipeline._attempt_log import AttemptLog
 from distributary.pipeline._board import Board
-from distributary.pipeline._ports import Blocking, Records, Targets, Timers
+from distributary.pipeline._ports import Blocking, LagBudget, Records, Targets, Timers
 from distributary.pipeline._routes import RouteFollower
 
 
@@ -39,6 +39,7 @@ class Surroundings:
         failing_path: Where it is told which routes fail.
         on_failed: Called once with the reason when the owner cannot go on.
         report: Takes one line for people: (event, fields).
+        lag_budget: What lags and rows may keep of the log.
         warn: The same for what somebody has to look at.
     """
 
@@ -64,3 +65,4 @@ class Surroundings:
     on_failed: Callable[[DistributaryError], None]
     report: Callable[[str, dict[str, object]], None]
     warn: Callable[[str, dict[str, object]], None]
+    lag_budget: LagBudget

@@ -153,6 +153,23 @@ class Waiting:
             if key in queue:
                 queue.remove(key)
 
+    @property
+    def count(self) -> int:
+        """Rows that wait or are being attempted."""
+        return len(self.rows)
+
+    def idle_below(self, offset: int) -> list[RetryRow]:
+        """Rows below *offset* that need the log and of which no attempt is under way."""
+        lowest = self.lowest_offset()
+        if lowest is None or lowest >= offset:
+            return []
+        idle = set(self._turns).union(*self._parked.values())
+        return [
+            self.rows[key]
+            for key in idle
+            if key.offset < offset and key in self.rows and self.rows[key].event is None
+        ]
+
     def lowest_offset(self) -> int | None:
         """The lowest record that a row still needs."""
         offsets = self._offsets

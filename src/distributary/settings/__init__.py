@@ -169,6 +169,18 @@ class Settings:
         256 * _MIB,
         "Disk watermark: with less free space, publishing is answered 503 until there is more.",
     )
+    lag_bytes_max: int = _setting(
+        _size(0, 1024 * 1024 * _GIB),
+        0,
+        "Size of the log that subscriptions behind may keep from being deleted; beyond it their"
+        " oldest matches are given up, with a warning and a count. 0 sets no limit.",
+    )
+    lag_age_max_s: float = _setting(
+        _duration(0, 3650 * 86400),
+        0.0,
+        "Age of events beyond which subscriptions that are behind give them up, likewise. 0 sets no"
+        " limit.",
+    )
     dead_letter_bytes_max: int = _setting(
         _size(_MIB, 1024 * _GIB),
         2 * _GIB,

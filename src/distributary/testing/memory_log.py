@@ -60,6 +60,15 @@ class MemoryLog:
         low, high = self._index(from_offset), self._index(to_offset)
         yield from self._records[low:high]
 
+    def offset_within(self, bytes_max: int) -> int:
+        """Where the newest frames begin that have at most *bytes_max* bytes; one at least."""
+        size = 0
+        for index in reversed(range(len(self._frames))):
+            size += len(self._frames[index])
+            if size > bytes_max:
+                return self._first + min(index + 1, len(self._frames) - 1)
+        return self._first
+
     def read_chunk(self, from_offset: int, bytes_max: int) -> tuple[bytes, int]:
         """Frames of at most *bytes_max* bytes, at least one; and where to read on."""
         if from_offset >= self.durable_end():

@@ -33,6 +33,7 @@ from distributary.outcome import Budgets, DeadLetter, Journal, fit
 from distributary.pipeline import (
     AttemptLog,
     Board,
+    LagBudget,
     Owner,
     RouteTarget,
     Surroundings,
@@ -88,7 +89,7 @@ class Partition:
         folder: For the journal and the board.
         seed: Of every chance in it.
         limits: Of the dispatcher.
-        budgets: Of kept letters.
+        budgets: Of kept letters; *lag_budget*: of what lags keep of the log.
 
     Attributes:
         sinks: What the sink at each URI does; absent: it acknowledges after 5 ms.
@@ -104,10 +105,12 @@ class Partition:
         seed: int = 0,
         limits: Limits = SMALL_LIMITS,
         budgets: Budgets | None = None,
+        lag_budget: LagBudget = LagBudget(),  # noqa: B008 - a value
     ) -> None:
         self._folder = folder
         self._chance = random.Random(seed)  # noqa: S311 - repeatable chance for tests
         self._limits = limits
+        self._lag_budget = lag_budget
         self.clock = VirtualClock()
         self.timers = VirtualTimers(self.clock)
         self.log = SimulatedLog(self.clock)
@@ -299,6 +302,7 @@ class Partition:
             on_failed=self._on_failed,
             report=self._report,
             warn=self._warn,
+            lag_budget=self._lag_budget,
         )
         owner = Owner(around)
         self._life = Life(owner, timers, journal, board, owner.live_offset)
@@ -459,13 +463,8 @@ class Partition:
 
     def at_rest(self) -> bool:
         """True where nothing waits, and that is durable."""
-        return (
-            self.lives
-            and not self.witness.open_count
-            and not self.store.kept_rows
-            and not self.store.kept_lags
-            and self.cursor == self.log.durable_end()
-        )
+        waits = self.witness.open_count or self.store.kept_rows or self.store.kept_lags
+        return self.lives and not waits and self.cursor == self.log.durable_end()
 
     def rest(self) -> None:
         """Heal every sink and wait until all is done; fails where it never is."""

@@ -43,6 +43,16 @@ def test_times_find_their_records(long_log):
         assert reader.offset_at(start_ms + 10**9) == 400
 
 
+def test_a_size_finds_the_newest_segments_that_fit(long_log):
+    """Whole segments, as retention deletes them; the newest counts whatever its size."""
+    with long_log.reader() as reader:
+        assert reader.offset_within(1 << 40) == reader.start() == 0
+        newest = reader.offset_within(0)
+        two = reader.offset_within(2 << 18)
+        assert 0 < two < newest < 400
+        assert newest == reader.offset_within(1 << 18)
+
+
 def test_one_kind_is_read_over_segments(long_log):
     """Route records are found in all segments."""
     with long_log.reader() as reader:
