@@ -38,6 +38,29 @@ def _with_role(role: str) -> Any:
     return add
 
 
+_CONTROLS = {number: f"\\x{number:02x}" for number in (*range(0x20), *range(0x7F, 0xA0))}
+_SHAPE = {"exception": "\n\t"}
+"""Fields whose lines we make ourselves -> what shapes them."""
+
+
+def harmless(text: str, *, kept: str = "") -> str:
+    r"""*text* with every control character, but those *kept*, as ``\xNN``.
+
+    What brokers, sinks and programs say is shown to people: on a terminal it would move the cursor,
+    set the title, or hide what stands beside it.
+    """
+    shown = {number: code for number, code in _CONTROLS.items() if chr(number) not in kept}
+    return text.translate(shown)
+
+
+def _plain(key: str, value: Any) -> Any:
+    if isinstance(value, str):
+        return harmless(value, kept=_SHAPE.get(key, ""))
+    if isinstance(value, dict):
+        return {harmless(str(name)): _plain("", one) for name, one in value.items()}
+    return [_plain("", one) for one in value] if isinstance(value, list) else value
+
+
 class Lines:
     """Writes the lines of all processes in the shape that the operator chose.
 
@@ -71,9 +94,9 @@ class Lines:
                 fields = None
         ours = isinstance(fields, dict) and "event" in fields
         if not ours:
-            line = line[:LINE_CHARS_MAX]
+            line = harmless(line[:LINE_CHARS_MAX], kept="\t")
         elif self._render is not None:
-            line = str(self._render(None, "", fields))
+            line = str(self._render(None, "", {key: _plain(key, fields[key]) for key in fields}))
         out = self._out if ours else self._other
         try:
             out.write(line + "\n")
