@@ -21,7 +21,15 @@ from distributary.control._stored import Delete, Put
 from distributary.deliver import Destination
 from distributary.pipeline import _targets
 from distributary.pipeline._targets import DirectoryTargets
-from distributary.resource import MqttSettings, SinkRule, api_subscription
+from distributary.resource import (
+    OWN_EVENTS,
+    OWN_LISTENER,
+    MqttSettings,
+    OwnAddresses,
+    Reach,
+    SinkRule,
+    api_subscription,
+)
 from distributary.testing.servers import Authority
 
 SINK = "http://127.0.0.1:9/"
@@ -300,3 +308,34 @@ def test_a_dead_letter_sink_of_such_a_protocol_is_unusable_alone(world, monkeypa
     monkeypatch.setattr(_targets, "PROTOCOLS_ABSENT", {"NATS": "needs an extra"})
     target = world.targets.get("u-a")
     assert (target.sink.unusable, target.dead_letter.unusable) == (None, "needs an extra")
+
+
+OWN = OwnAddresses(("http://me.example",), (("127.0.0.1", 8080),), "127.0.0.1:8080")
+
+
+def test_a_sink_at_our_own_address_waits_until_a_setting_allows_it(world):
+    """Of an earlier version, say: refused it makes no attempt, allowed it goes to our own port."""
+    world.put(sink="http://me.example/events")
+    world.targets.keep_within(Reach(own=OWN))
+    refused = world.targets.get("u-a").sink
+    assert (refused.refused, refused.own, refused.passes) == (OWN_EVENTS, False, 0)
+    world.targets.keep_within(Reach(own=OWN, own_sinks=3))
+    allowed = world.targets.get("u-a").sink
+    assert (allowed.refused, allowed.own, allowed.dial) == (None, True, "127.0.0.1:8080")
+    assert allowed.passes == 8
+
+
+def test_other_paths_of_ours_are_never_allowed(world):
+    """No publisher's event becomes a request to our own interface."""
+    world.put(sink="http://me.example/subscriptions")
+    world.targets.keep_within(Reach(own=OWN, own_sinks=3))
+    assert world.targets.get("u-a").sink.refused == OWN_LISTENER
+
+
+def test_a_protocol_that_is_left_out_waits(world):
+    """KAFKA where private sinks are denied: what stands is not given up."""
+    world.put(sink="kafka://k.example/t", protocol="KAFKA")
+    world.targets.keep_within(Reach(protocols=("HTTP",)))
+    assert "KAFKA" in world.targets.get("u-a").sink.refused
+    world.targets.keep_within(Reach())
+    assert world.targets.get("u-a").sink.refused is None
