@@ -309,7 +309,9 @@ class Owner:
 
         So is a resource that was not read yet, of a route that has just changed.
         """
-        return not self._resources.awaited() and self._hand_out.offer_held()
+        if self._resources.waiting and self._resources.awaited():
+            return False
+        return self._hand_out.offer_held()
 
     def is_done(self, task: Task) -> bool:
         """True for a match that had its outcome, or a row, before this owner began."""

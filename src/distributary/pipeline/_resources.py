@@ -56,6 +56,8 @@ class Resources:
         self._awaited = 0
         self._awaited_until_s = 0.0
         self._asking = False
+        self.waiting = False
+        """Whether ``awaited`` need be asked: for nearly every record it need not."""
         self._stopped = False
         self._asked: set[tuple[str, int, int]] = set()
         self._found: dict[tuple[str, int, int], list[RouteRecord]] = {}
@@ -104,6 +106,7 @@ class Resources:
     def met(self, change: RouteRecord) -> None:
         """The live path has met *change*: its resource is worth a moment's wait."""
         if not self._targets.sees(change.seq):
+            self.waiting = True
             self._awaited = max(self._awaited, change.seq)
             self._awaited_until_s = self._around.clock.monotonic_s() + AWAIT_S
             self.look()
@@ -117,6 +120,7 @@ class Resources:
             if not late and not self._targets.sees(self._awaited):
                 return True
             self._awaited = 0
+        self.waiting = False
         return False
 
     def unseen(self, route: str) -> bool:
@@ -128,7 +132,7 @@ class Resources:
 
     def ask_history(self, question: Question, then: Callable[[list[RouteRecord]], object]) -> None:
         """Call *then* with what *question* finds; until then the intake waits."""
-        self._asking = True
+        self._asking = self.waiting = True
 
         def answered(found: list[RouteRecord]) -> None:
             self._asking = False

@@ -89,12 +89,13 @@ class RouteFollower:
         Raises:
             LogDamagedError: It is a route record that cannot be read.
         """
-        last = self.table.last_seq
         if logged.kind == Kind.ROUTE:
-            seq = _decode(logged).seq
+            last, seq = self.table.last_seq, _decode(logged).seq
             # Whatever lay in a hole has its number between.
             return partial(self._between, last, seq) if seq > last + 1 else None
-        return partial(self._lost, last, logged.offset) if logged.offset > self._next else None
+        if logged.offset <= self._next:
+            return None  # Nearly always.
+        return partial(self._lost, self.table.last_seq, logged.offset)
 
     def asks_gap(self, to_offset: int) -> Question | None:
         """As ``asks_before``, where there is no record before *to_offset*."""
