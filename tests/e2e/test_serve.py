@@ -2,13 +2,10 @@
 
 import base64
 import contextlib
-import http.client
 import json
-import signal
 import socket
 import struct
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import psutil
 import pytest
@@ -18,18 +15,14 @@ from distributary.cli._listen_server import Request
 from distributary.outcome import DeliveryStore, sqlite_url
 from distributary.pipeline import Word
 from distributary.testing.running_server import (
-    Answer,
     Role,
     RunningServer,
-    free_port,
     wait_until,
 )
-from distributary.testing.traffic import Sink, Traffic
+from distributary.testing.traffic import Traffic
+from distributary.testing.world import ARRIVE_S_MAX, World
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-ARRIVE_S_MAX = 30.0
-"""Longest wait for a delivery: longer means that it never comes."""
 
 QUICK = {"retry": 2, "backoffDelay": "PT0.05S", "backoffMax": "PT0.1S"}
 """A delivery policy that is at its end within a second."""
@@ -42,64 +35,17 @@ UNKNOWN_MODE = "application/cloudevents+xml"
 NAMES = ("good", "other", "flaky", "refusing", "dead", "later")
 
 
-class World:
-    """The server with its sinks; every test works with a source of its own."""
-
-    def __init__(self, server: RunningServer, traffic: Traffic, health_port: int) -> None:
-        self.server = server
-        self.traffic = traffic
-        self.health_port = health_port
-
-    def sink(self, name: str) -> Sink:
-        """The sink called *name*."""
-        return self.traffic.sinks[name]
-
-    def subscribe(self, source: str, sink: str, **members: Any) -> str:
-        """A subscription for events of *source*; its id."""
-        return self.server.subscribe(self.sink(sink).url, source=source, **members)
-
-    def publish(self, source: str, id_: str, data: bytes = b'{"a": 1}', **more: str) -> Answer:
-        """One event in binary mode."""
-        attributes = {"specversion": "1.0", "id": id_, "source": source, "type": "t.one", **more}
-        headers = {f"ce-{name}": value for name, value in attributes.items()}
-        return self.server.request("POST", "/events", data, headers | JSON)
-
-    def requests(self, source: str, sink: str) -> list[Request]:
-        """What the sink got of *source*, in the order of arrival."""
-        wanted = source.encode()
-        return [
-            request
-            for request in tuple(self.sink(sink).requests)
-            if dict(request.headers).get(b"ce-source") == wanted
-            or b'"source":"' + wanted in request.body.replace(b'": "', b'":"')
-        ]
-
-    def arrived(self, source: str, sink: str, count: int = 1) -> list[Request]:
-        """Wait for *count* requests of *source* at *sink*."""
-        wait_until(
-            lambda: len(self.requests(source, sink)) >= count,
-            ARRIVE_S_MAX,
-            f"{count} requests of {source} at {sink}",
-        )
-        return self.requests(source, sink)
-
-    def settle(self) -> None:
-        """Wait until nothing is under way."""
-        wait_until(self.server.settled, ARRIVE_S_MAX, "everything settles")
-
-
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """One server for the whole module."""
     folder = tmp_path_factory.mktemp("serve")
     sinks = dict.fromkeys(NAMES, Behaviour())
     sinks["refusing"] = Behaviour(statuses=(StatusChance(400),))
-    health_port = free_port()
     with (
         Traffic(folder, sinks, keep_requests=True) as traffic,
-        RunningServer(folder / "data", flags=["--health-port", str(health_port)]) as server,
+        RunningServer(folder / "data") as server,
     ):
-        yield World(server, traffic, health_port)
+        yield World(server, traffic)
 
 
 def _ids(requests: list[Request]) -> list[str]:
@@ -374,52 +320,6 @@ def test_ports_of_spark_deserialize_nothing_for_who_has_no_secret(world: World) 
     answers = [_call_without_a_secret(port) for port in ports]
     assert any(b"SaslMessage" in answer for answer in answers)
     assert not any(b"java.io" in answer or b"NettyRpcEnv" in answer for answer in answers)
-
-
-# -- processes that hang ----------------------------------------------------------------------
-
-ANSWER_S_MAX = 20.0
-"""Patience with an answer that is promised within 3 s: the machine may be busy."""
-REPLACED_S_MAX = 120.0
-"""Patience with what takes 12 s on a quiet machine: seen, killed, started again."""
-
-
-def _ask(path: str, port: int) -> tuple[int, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_S_MAX)
-    with contextlib.closing(connection):
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode()
-
-
-def test_the_health_port_answers_health_alone(world: World) -> None:
-    """It says what the main port says, and has no other path."""
-    for port in (world.health_port, world.server.port):
-        assert _ask("/healthz", port) == (200, "ok\n")
-        assert _ask("/readyz", port) == (200, '{"ready":true}')
-    assert _ask("/subscriptions", world.health_port)[0] == 404
-
-
-def test_processes_that_hang_are_told_and_replaced(world: World) -> None:
-    """Ingest and an owner are stopped: both ports answer 503 with the reason; then all is well."""
-    world.subscribe("/hang", "good")
-    server = world.server
-    hanging = {role: server.processes(role)[0] for role in (Role.INGEST, Role.WRITER)}
-    for process in hanging.values():
-        process.send_signal(signal.SIGSTOP)
-    status, body = _ask("/healthz", server.port)  # waits until somebody answers
-    assert (status, "ingest does not answer" in body) == (503, True)
-    assert world.publish("/hang", "refused").status == 503
-    for path in ("/healthz", "/readyz"):
-        status, body = _ask(path, world.health_port)
-        assert (status, "ingest does not answer" in body) == (503, True)
-    for role, process in hanging.items():
-        wait_until(lambda p=process: not p.is_running(), REPLACED_S_MAX, f"{role} is replaced")
-    server.wait_ready()
-    assert _ask("/healthz", world.health_port) == (200, "ok\n")
-    for number in range(4):  # every partition gets some
-        assert world.publish("/hang", str(number)).status == 202
-    world.arrived("/hang", "good", 4)
 
 
 # -- stopping and going on; these stop the server, and stand last -----------------------------

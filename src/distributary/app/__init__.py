@@ -6,15 +6,23 @@ appends route records through the ingest process (``_route_wire``), and the pipe
 ingest appended.
 """
 
+from collections.abc import Callable
+
 from distributary.app._early import end_when_asked
 from distributary.settings import Settings
 
 __all__ = ["end_when_asked", "serve"]
 
 
-def serve(settings: Settings) -> int:
-    """Run ``distributary serve``; the exit code of the program."""
+def serve(settings: Settings, read_settings: Callable[[], Settings] | None = None) -> int:
+    """Run ``distributary serve``; the exit code of the program.
+
+    Args:
+        settings: Checked.
+        read_settings: Reads them again, at SIGHUP; raises ``SettingsError`` with all faults. None:
+            they never change.
+    """
     # The child processes import this package too and need no API and no supervisor.
     from distributary.app._serve import serve as run  # noqa: PLC0415
 
-    return run(settings)
+    return run(settings, read_settings)

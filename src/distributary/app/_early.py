@@ -47,3 +47,4 @@ def end_when_asked(log_format: str) -> None:
         os._exit(0)
 
     signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # settings are being read as it is

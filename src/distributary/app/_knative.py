@@ -74,6 +74,10 @@ class Knative:
         """Reconcile; after the leader has started."""
         await self._reconciler.start()
 
+    def change_site(self, site: Site) -> None:
+        """Where the server is reached, and where events may go, from now on."""
+        self._reconciler.change_site(site)
+
     async def end_watches(self) -> None:
         """Let the API's server stop: a watch ends by itself only after minutes."""
         await self.api.close()

@@ -2,12 +2,14 @@
 
 import logging
 import sys
+from collections.abc import MutableMapping
 from typing import Any, TextIO
 
 import msgspec
 import structlog
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+_LEVEL_OF_METHOD = {**_LEVELS, "warn": 30, "exception": 40, "critical": 50}
 LINE_CHARS_MAX = 8_192
 """Longer lines of other programs are cut: a stack trace is many lines, not one."""
 
@@ -16,6 +18,7 @@ def configure(level: str, *, role: str) -> None:
     """Let this process write JSON lines to its standard error; the supervisor reads them."""
     structlog.configure(
         processors=[
+            _drop_below,
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -23,11 +26,29 @@ def configure(level: str, *, role: str) -> None:
             _with_role(role),
             structlog.processors.JSONRenderer(),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
+        # What is filtered may change later, and loggers are kept: a processor sees to it.
+        wrapper_class=structlog.make_filtering_bound_logger(0),
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=True,
     )
+    set_level(level)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
+
+
+_least = [_LEVELS["info"]]
+
+
+def set_level(level: str) -> None:
+    """From now on this process logs what is of *level*, or above."""
+    _least[0] = _LEVELS[level]
+
+
+def _drop_below(
+    _logger: Any, name: str, fields: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    if _LEVEL_OF_METHOD[name] < _least[0]:
+        raise structlog.DropEvent
+    return fields
 
 
 def _with_role(role: str) -> Any:
@@ -105,3 +126,19 @@ class Lines:
             # A full disk, a reader that went away: there is nowhere left to say so, and whoever
             # brings a child's lines must not end, since the child would end with it.
             self.lost_count += 1
+
+
+class LineLoggers:
+    """structlog's factory for loggers that write through ``Lines``."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+
+    def __call__(self, *_arguments: object) -> "LineLoggers":
+        return self
+
+    def msg(self, line: str) -> None:
+        """Write one line."""
+        self._lines.write(line)
+
+    debug = info = warning = warn = error = critical = exception = log = msg

@@ -139,6 +139,9 @@ class Probe:
             loop.remove_reader(self._port)
 
     def _accept(self, listener: socket.socket, answer: Callable[[bytes, bytes], bytes]) -> None:
+        if listener is self._port and not self._health.ingest_silent:
+            self._stand_in(asyncio.get_running_loop())  # it has come back since the last look
+            return
         if len(self._tasks) >= ANSWERING_MAX:
             return
         try:

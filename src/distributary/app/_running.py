@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import uvicorn
 
@@ -23,7 +23,8 @@ BEAT_S = 0.5
 """How often the loop says that it turns, for those who ask after health."""
 
 
-class Running(NamedTuple):
+@dataclass(slots=True)
+class Running:
     """What runs between a start and a stop, and the order of both."""
 
     subscriptions: Subscriptions
@@ -38,6 +39,12 @@ class Running(NamedTuple):
     api: uvicorn.Server
     probe: Probe
 
+    @property
+    def children(self) -> list[Child]:
+        """The processes that are kept running."""
+        found = [self.ingest, self.pipeline]
+        return found if self.sources is None else [*found, self.sources]
+
     async def start(self) -> None:
         """Start; sources last: what they bring must find a receiver."""
         self.probe.start()
@@ -51,6 +58,20 @@ class Running(NamedTuple):
         gc.freeze()  # what stood at the start is never garbage
         self.due.start()
         self.renewal.start()
+
+    async def replace_sources(self, sources: Child | None) -> None:
+        """Have *sources* read in place of those before: they take up what is not settled."""
+        if self.sources is not None:
+            await asyncio.to_thread(self.sources.stop, SOURCES_STOP_S)
+        self.sources = sources
+        if sources is not None:
+            sources.start()
+
+    async def replace_renewal(self, renewal: Renewal) -> None:
+        """Have *renewal* keep tokens fresh in place of the one before."""
+        await self.renewal.stop()
+        self.renewal = renewal
+        renewal.start()
 
     async def stop(self, drain_s: float, serving: asyncio.Task[None]) -> None:
         """Stop: who brings events first, the API last, so that it can be asked how it goes."""

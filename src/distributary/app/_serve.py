@@ -8,14 +8,13 @@ import asyncio
 import contextlib
 import gc
 import os
-import resource
-import shutil
 import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import TextIO
 
 import msgspec
 import structlog
@@ -31,12 +30,14 @@ from distributary.app._due import Due
 from distributary.app._early import say
 from distributary.app._ends import EXIT_CANNOT_RUN, EXIT_DISK_FULL
 from distributary.app._folders import UMASK, check_socket_path, make_folder, make_private
+from distributary.app._ground import listen, other_log, raise_file_limit
 from distributary.app._health import Health
 from distributary.app._knative import Knative
-from distributary.app._logging import Lines, configure
+from distributary.app._logging import LineLoggers, Lines, configure, set_level
 from distributary.app._memory import give_back, map_large_blocks
 from distributary.app._open import check_open, keep_warning
 from distributary.app._probe import Probe, listen_for_health
+from distributary.app._reload import OF_SINKS, OF_SOURCES, change_of
 from distributary.app._renewal import Renewal
 from distributary.app._route_wire import RouteAppendClient
 from distributary.app._running import Running, beat
@@ -52,34 +53,34 @@ from distributary.errors import DistributaryError, SettingsError
 from distributary.ingest import load_seen
 from distributary.log import Lock, lock, open_folder
 from distributary.meter import Meter
-from distributary.pipeline import Places, SessionSettings
+from distributary.pipeline import LiveFile, LiveSettings, Places, SessionSettings
 from distributary.settings import CREDENTIAL_KEY_VARIABLE, Settings
 from distributary.source import secret_variables
 from distributary.spark import check_master, find_java, java_environment
 
 INGEST_DRAIN_S = 3.0
 """Of the ingest process's stop: for connections that are still sending."""
-LOG_BYTES_MAX = 16 * 1024 * 1024
-"""The file of other programs' lines (the JVM's) is turned over at start when it is larger."""
 EXIT_FAILED = 1
 """Exit code: the server could not start; the message says what to do."""
-FILES_MAX = 16_384
-"""Descriptors that children may have: connections in, 5,000 connections out of each owner."""
 SWITCH_S = 0.0005
 """How long a thread may keep the interpreter from others, seconds. A write of a large object is a
 second's work in a thread; by default the loop would wait 5 ms for each of its turns meanwhile."""
 COLLECT_AFTER = (100_000, 20, 50)
 """When cycles are looked for: one request of the largest size is not enough. Objects of the
 Kubernetes API are trees, and each look at all of them stops everything for a while."""
-BACKLOG = 1024
-"""Connections that the kernel keeps while ingest is restarted."""
 
 
-def serve(settings: Settings) -> int:
-    """Run the server until SIGTERM or Ctrl-C; the exit code of the program."""
+def serve(settings: Settings, read_settings: Callable[[], Settings] | None = None) -> int:
+    """Run the server until SIGTERM or Ctrl-C; the exit code of the program.
+
+    Args:
+        settings: Checked.
+        read_settings: Reads them again, at SIGHUP; raises ``SettingsError`` with all faults. None:
+            they never change.
+    """
     os.umask(UMASK)
     try:
-        server = Server(settings)
+        server = Server(settings, read_settings or (lambda: settings))
         try:
             return uvloop.run(server.run())
         finally:
@@ -94,17 +95,19 @@ class Server:
 
     Args:
         settings: Checked.
+        read_settings: Reads them again.
 
     Raises:
         DistributaryError: It cannot start: the folder is locked, full, read-only or newer, the
             port is taken, there is no Java. Nothing was started.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, read_settings: Callable[[], Settings]) -> None:
         self._settings = settings
+        self._read_settings = read_settings
         check_open(settings)
         check_sources(settings)
-        _raise_file_limit()
+        raise_file_limit()
         data_dir = settings.data_dir.absolute()
         self._places = Places(data_dir)
         java = find_java(os.environ, chosen=settings.java_home)
@@ -122,7 +125,7 @@ class Server:
             self._key_file = str(chosen.absolute()) if chosen else ""
             self._keys().check()
             self._store = Store(store_url(self._places.state_db), sealer=Sealer(self._keys()))
-            self._socket = _listen(settings.host, settings.port)
+            self._socket = listen(settings.host, settings.port)
             self._amqp_socket = listen_for_amqp(settings.host, settings.amqp_port)
             self._health_socket = listen_for_health(settings.host, settings.health_port)
         except BaseException:
@@ -132,12 +135,16 @@ class Server:
         sockets = (self._socket, self._amqp_socket, self._health_socket)
         self._reach = reach_of(settings, listeners_of(sockets))
         self._stopping = asyncio.Event()
-        self._lines = Lines(sys.stderr, settings.log_format, _other_log(data_dir / "logs"))
+        self._lines = Lines(sys.stderr, settings.log_format, other_log(data_dir / "logs"))
         self._clock = SystemClock()
         self._log = structlog.get_logger()
         self._began_s = time.monotonic()
         self._health: Health | None = None
+        self._live = LiveFile(self._places.live)
+        self._settings_number = 0
+        self._on_terminal = sys.stderr.isatty()
         self._exit_code = 0
+        self._reloading: asyncio.Task[None] | None = None
 
     def release(self) -> None:
         """Let the port and the folder go."""
@@ -149,7 +156,7 @@ class Server:
     async def run(self) -> int:
         """Start everything, wait for a signal, stop everything in order."""
         configure(self._settings.log_level, role="serve")
-        structlog.configure(logger_factory=_LineLoggers(self._lines))
+        structlog.configure(logger_factory=LineLoggers(self._lines))
         sys.setswitchinterval(SWITCH_S)
         keep_memory_private()
         map_large_blocks()
@@ -157,18 +164,13 @@ class Server:
         loop = self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
+        self._write_live()
         routes = RouteAppendClient(self._places.append_socket)
         subscriptions = Subscriptions(self._store, routes, rules(self._reach.rule()), self._clock)
         meter = Meter(self._places.meter("control"))
         due = Due(self._places, self._partitions, subscriptions, self._clock, meter)
         await due.before_start(self._store)
-        renewal = Renewal(
-            self._places,
-            Sealer(self._keys()),
-            self._clock,
-            meter,
-            self._reach,
-        )
+        renewal = self._renewal(meter)
         knative = Knative(
             self._places,
             self._partitions,
@@ -181,17 +183,16 @@ class Server:
         amqp_api = AmqpApi(subscriptions, self._amqp_socket)
         ingest, pipeline = self._children()
         sources = self._sources()
-        children = (ingest, pipeline) if sources is None else (ingest, pipeline, sources)
         health = Health(
             self._places,
             self._partitions,
             self._clock,
             behind=subscriptions.behind,
-            restarts=lambda: {child.role: child.restarts for child in children},
+            restarts=lambda: {child.role: child.restarts for child in running.children},
         )
         health.forget()
         self._health = health
-        probe = self._probe(health, ingest, pipeline, sources)
+        probe = self._probe(health, ingest, pipeline, lambda: running.sources)
         description = Description(lambda: load_seen(self._places.seen))
         deliveries = look_at(self._places, self._partitions, self._store, self._clock)
         application = create_app(subscriptions, health, description, deliveries, knative.api)
@@ -209,6 +210,7 @@ class Server:
             api,
             probe,
         )
+        loop.add_signal_handler(signal.SIGHUP, self._on_hangup, running, meter)
         await self._run_until_asked(running, health)
         self._log.info("stopped")
         return self._exit_code
@@ -241,11 +243,13 @@ class Server:
         await self._announce(health)
 
     def _probe(
-        self, health: Health, ingest: Child, pipeline: Child, sources: Child | None
+        self,
+        health: Health,
+        ingest: Child,
+        pipeline: Child,
+        sources: Callable[[], Child | None],
     ) -> Probe:
-        watched = watched_processes(
-            self._places, self._partitions, ingest, pipeline, lambda: sources
-        )
+        watched = watched_processes(self._places, self._partitions, ingest, pipeline, sources)
         return Probe(
             health,
             Watchdog(watched, ProcFolder(), self._clock.monotonic_s),
@@ -261,6 +265,62 @@ class Server:
         self._log.info("stopping", drain_s=self._settings.drain_s)
         self._stopping.set()
 
+    # -- settings that change -----------------------------------------------------------------
+
+    def _on_hangup(self, running: Running, meter: Meter) -> None:
+        if self._on_terminal and not sys.stderr.isatty():
+            self._on_signal()  # the terminal was closed: nobody asked for a reload
+        elif self._reloading is None or self._reloading.done():
+            self._reloading = asyncio.create_task(self._reload(running, meter))
+
+    async def _reload(self, running: Running, meter: Meter) -> None:
+        """Read the settings again; those that cannot be used change nothing."""
+        try:
+            wanted = await asyncio.to_thread(self._read_settings)
+            check_sources(wanted)
+        except SettingsError as error:
+            self._log.error("reload-refused", faults=str(error).splitlines())
+            return
+        change = change_of(self._settings, wanted)
+        self._settings = change.settings
+        set_level(change.settings.log_level)
+        if change.applied:
+            await self._apply(frozenset(change.applied), running, meter)
+        self._log.info("reloaded", applied=change.applied, after_a_restart=change.waiting)
+
+    async def _apply(self, names: AbstractSet[str], running: Running, meter: Meter) -> None:
+        self._reach = reach_of(self._settings, self._reach.own.listeners)
+        self._write_live()
+        if names & OF_SINKS:
+            running.subscriptions.change_rules(rules(self._reach.rule()))
+            running.knative.change_site(site_of(self._reach))
+            await running.replace_renewal(self._renewal(meter))
+        if names & OF_SOURCES:
+            await running.replace_sources(self._sources())
+
+    def _write_live(self) -> None:
+        """Say the settings to the processes that look at them while they run."""
+        self._settings_number += 1
+        ingest = msgspec.Raw(msgspec.json.encode(self._ingest_start()))
+        live = LiveSettings(
+            number=self._settings_number,
+            log_level=self._settings.log_level,
+            session=self._session_settings(),
+            ingest=ingest,
+        )
+        self._live.write(live)
+
+    def _renewal(self, meter: Meter) -> Renewal:
+        return Renewal(
+            self._places,
+            Sealer(self._keys()),
+            self._clock,
+            meter,
+            self._reach,
+        )
+
+    # -- children -----------------------------------------------------------------------------
+
     def _ended(self, role: str, code: int) -> bool:
         """A child has ended; whether it is started again. Called in the thread that watches it."""
         health = self._health
@@ -275,12 +335,11 @@ class Server:
         self._loop.call_soon_threadsafe(self._stopping.set)
         return False
 
-    def _children(self) -> tuple[Child, Child]:
+    def _ingest_start(self) -> IngestStart:
         settings = self._settings
-        data_dir = str(self._places.root)
-        ingest = IngestStart(
+        return IngestStart(
             listen_fd=self._socket.fileno(),
-            data_dir=data_dir,
+            data_dir=str(self._places.root),
             partitions=self._partitions,
             hosts=(socket.gethostname(), settings.host),
             public_url=settings.public_url,
@@ -295,21 +354,29 @@ class Server:
             disk_free_bytes_min=settings.disk_free_bytes_min,
             drain_s=INGEST_DRAIN_S,
         )
+
+    def _session_settings(self) -> SessionSettings:
+        settings = self._settings
+        return SessionSettings(
+            data_dir=str(self._places.root),
+            reach=self._reach,
+            log_attempts=settings.log_attempts,
+            log_level=settings.log_level,
+            drain_s=settings.drain_s,
+            credential_key_file=self._key_file,
+            partitions=self._partitions,
+            lag_bytes_max=settings.lag_bytes_max,
+            lag_age_max_s=settings.lag_age_max_s,
+            dead_letter_bytes_max=settings.dead_letter_bytes_max,
+            dead_letter_route_bytes_max=settings.dead_letter_route_bytes_max,
+            dead_letter_age_max_s=settings.dead_letter_age_max_s,
+        )
+
+    def _children(self) -> tuple[Child, Child]:
+        settings = self._settings
+        ingest = self._ingest_start()
         pipeline = PipelineStart(
-            session=SessionSettings(
-                data_dir=data_dir,
-                reach=self._reach,
-                log_attempts=settings.log_attempts,
-                log_level=settings.log_level,
-                drain_s=settings.drain_s,
-                credential_key_file=self._key_file,
-                partitions=self._partitions,
-                lag_bytes_max=settings.lag_bytes_max,
-                lag_age_max_s=settings.lag_age_max_s,
-                dead_letter_bytes_max=settings.dead_letter_bytes_max,
-                dead_letter_route_bytes_max=settings.dead_letter_route_bytes_max,
-                dead_letter_age_max_s=settings.dead_letter_age_max_s,
-            ),
+            session=self._session_settings(),
             partitions=self._partitions,
             master=settings.spark_master,
             spark_conf=settings.spark_conf,
@@ -370,22 +437,6 @@ class Server:
         self._log.info("ready", seconds=round(time.monotonic() - self._began_s, 1))
 
 
-class _LineLoggers:
-    """structlog's factory for loggers that write through ``Lines``."""
-
-    def __init__(self, lines: Lines) -> None:
-        self._lines = lines
-
-    def __call__(self, *_arguments: object) -> "_LineLoggers":
-        return self
-
-    def msg(self, line: str) -> None:
-        """Write one line."""
-        self._lines.write(line)
-
-    debug = info = warning = warn = error = critical = exception = log = msg
-
-
 def _program(module: str, start: msgspec.Struct) -> list[str]:
     return [sys.executable, "-m", module, msgspec.json.encode(start).decode()]
 
@@ -406,38 +457,3 @@ def _api(application: object, path: Path) -> uvicorn.Server:
     # Signals are ours: the API stops last, when the other processes have.
     server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
     return server
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    listener: socket.socket | None = None
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, number, _, address = found[0]
-        listener = socket.socket(family, kind, number)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(BACKLOG)
-    except OSError as error:
-        if listener is not None:
-            listener.close()
-        raise SettingsError(
-            f"cannot listen on {host}:{port}: {error.strerror or error}."
-            " Stop the program that uses the port, or choose another: --port"
-        ) from error
-    listener.setblocking(False)
-    return listener
-
-
-def _raise_file_limit() -> None:
-    """Children inherit it: the usual 1,024 is less than a busy owner's connections."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = FILES_MAX if hard == resource.RLIM_INFINITY else min(FILES_MAX, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def _other_log(folder: Path) -> TextIO:
-    path = folder / "spark.log"
-    if path.exists() and path.stat().st_size > LOG_BYTES_MAX:
-        shutil.move(path, path.with_suffix(".old"))
-    return path.open("a", encoding="utf-8")

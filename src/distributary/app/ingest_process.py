@@ -19,7 +19,7 @@ import uvloop
 from distributary.app._addresses import Addresses
 from distributary.app._children import end_with_parent
 from distributary.app._ends import starting
-from distributary.app._logging import configure
+from distributary.app._logging import configure, set_level
 from distributary.app._memory import give_back, map_large_blocks
 from distributary.app._retention import Retention, RetentionLimits
 from distributary.app._route_wire import RouteAppendServer
@@ -41,7 +41,7 @@ from distributary.ingest import (
 from distributary.log import Appender, GroupCommitter
 from distributary.meter import Meter
 from distributary.outcome import read_journal
-from distributary.pipeline import Board, Phase, Places, Word
+from distributary.pipeline import Board, LiveFile, Phase, Places, Word
 from distributary.settings import is_host_name
 
 LOOK_S = 0.25
@@ -84,6 +84,15 @@ class IngestStart(msgspec.Struct, frozen=True, kw_only=True):
     retention_age_max_s: float
     disk_free_bytes_min: int
     drain_s: float
+
+    def settings(self) -> IngestSettings:
+        """The part that concerns connections and requests."""
+        return IngestSettings(
+            body_bytes_max=self.body_bytes_max,
+            batch_events_max=self.batch_events_max,
+            connections_max=self.connections_max,
+            connections_per_address_max=self.connections_per_address_max,
+        )
 
 
 class LogAppends:
@@ -148,8 +157,9 @@ class IngestProcess:
     """
 
     def __init__(self, start: IngestStart) -> None:
-        self._start = start
         self._places = Places.of(start.data_dir)
+        self._live = LiveFile(self._places.live)
+        self._start = start = self._newest() or start
         self._clock = SystemClock()
         self._log = structlog.get_logger()
         self._meter = Meter(self._places.meter("ingest"))
@@ -167,6 +177,14 @@ class IngestProcess:
         self._allowed_hosts: tuple[str, ...] = ()
         self._guard = Guard(start.hosts, start.public_url, told=self._host_refused)
         self.allow_hosts(start.allowed_hosts)
+
+    def _newest(self) -> IngestStart | None:
+        """What the settings say by now, where that is news; the log level is taken at once."""
+        live = self._live.look()
+        if live is None:
+            return None
+        set_level(live.log_level)
+        return msgspec.json.decode(live.ingest, type=IngestStart)
 
     def allow_hosts(self, names: tuple[str, ...]) -> None:
         """These are all of ``allowed_hosts`` from now on."""
@@ -201,12 +219,7 @@ class IngestProcess:
         self._server = await serve(
             socket.socket(fileno=start.listen_fd),
             self._appends,
-            settings=IngestSettings(
-                body_bytes_max=start.body_bytes_max,
-                batch_events_max=start.batch_events_max,
-                connections_max=start.connections_max,
-                connections_per_address_max=start.connections_per_address_max,
-            ),
+            settings=start.settings(),
             control_socket=self._places.control_socket,
             clock=self._clock,
             seen=self._seen,
@@ -284,6 +297,11 @@ class IngestProcess:
             self._appends.open = False
             self._stop.set()
             return
+        news = self._newest()
+        if news is not None:
+            self._start = news
+            self._server.change(news.settings())
+            self.allow_hosts(news.allowed_hosts)
         free = shutil.disk_usage(self._start.data_dir).free
         space = [a.space_error for a in self._appenders if a.space_error is not None]
         takes = free >= self._start.disk_free_bytes_min and not space

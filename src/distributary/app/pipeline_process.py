@@ -2,14 +2,19 @@
 
 import os
 import sys
+import threading
+import time
+from pathlib import Path
 
 import msgspec
 
 from distributary.app._children import end_with_parent
 from distributary.app._ends import starting
-from distributary.app._logging import configure
-from distributary.pipeline import Places, SessionSettings
+from distributary.app._logging import configure, set_level
+from distributary.pipeline import LiveFile, Places, SessionSettings
 
+LOOK_S = 0.5
+"""How often the process looks whether the log level has changed."""
 EXIT_FAILED = 1
 """Exit code: the driver could not start; another start may work."""
 
@@ -26,11 +31,24 @@ class PipelineStart(msgspec.Struct, frozen=True, kw_only=True):
     log_level: str
 
 
+def _follow_level(path: Path) -> None:
+    """Take the log level as it changes. The main thread waits for Spark much of the time."""
+    live = LiveFile(path)
+    while True:
+        news = live.look()
+        if news is not None:
+            set_level(news.log_level)
+        time.sleep(LOOK_S)
+
+
 def main(arguments: list[str]) -> int:
     """Entry of the process: one argument, ``PipelineStart`` as JSON."""
     end_with_parent(int(os.environ["DISTRIBUTARY_PARENT"]))
     start = msgspec.json.decode(arguments[0], type=PipelineStart)
     configure(start.log_level, role="pipeline")
+    threading.Thread(
+        target=_follow_level, args=(Places.of(start.session.data_dir).live,), daemon=True
+    ).start()
     # Loaded here: this is the process that pays for Spark.
     from distributary.spark.driver import DriverSettings, run  # noqa: PLC0415
 

@@ -55,7 +55,7 @@ def command() -> Callable[..., None]:
         from distributary import app  # noqa: PLC0415 - see above
 
         app.end_when_asked(chosen.log_format)
-        raise typer.Exit(app.serve(chosen))
+        raise typer.Exit(app.serve(chosen, lambda: load_settings(flags, config)))
 
     parameters = [_parameter("config", "--config", "FILE", "TOML file of settings.", "")]
     parameters += [
@@ -82,6 +82,9 @@ For example:
   distributary serve --host 0.0.0.0 --no-auth --allowed-hosts events.shop.svc
 
   DISTRIBUTARY_PORT=9000 distributary serve --config distributary.toml
+
+SIGHUP reads the settings again: sources, allowed sinks and hosts, limits of requests and
+connections and the log level are taken; the log says which changes want a restart.
 
 Ctrl-C or SIGTERM drains deliveries under way, then stops. What was acknowledged is on disk:
 the next start goes on from there.

@@ -64,8 +64,13 @@ class Subscriptions:
     ) -> None:
         self._store = store
         self._leader = Leader(store, appender, clock, retry_wait_s=retry_wait_s)
-        self._rules = dataclasses.replace(rules, wall_ms=clock.wall_ms)
+        self._clock = clock
+        self.change_rules(rules)
         self._new_uuid = new_uuid
+
+    def change_rules(self, rules: Rules) -> None:
+        """Check proposals against these from now on; what is stored stays."""
+        self._rules = dataclasses.replace(rules, wall_ms=self._clock.wall_ms)
 
     @property
     def leader(self) -> Leader:

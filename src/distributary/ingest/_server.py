@@ -43,6 +43,10 @@ class Server:
         self._sweeping = self._loop.call_later(_limits.SWEEP_S, self._sweep)
         self._desk.sweep()
 
+    def change(self, settings: IngestSettings) -> None:
+        """These are the limits from now on; connections that are open keep that of a body."""
+        self._desk.settings = settings
+
     def learn(self, addresses: Mapping[str, str]) -> None:
         """These are all Brokers and Channels from now on; see ``serve``."""
         self._desk.addresses.learn(addresses)

@@ -7,6 +7,7 @@ and what is done when something is killed. DESIGN's "Rules that keep it correct"
 
 from distributary.pipeline._attempt_log import AttemptLog
 from distributary.pipeline._board import Board, Phase, Word
+from distributary.pipeline._live import LiveFile, LiveSettings
 from distributary.pipeline._lock import OwnerLock
 from distributary.pipeline._owner import Owner
 from distributary.pipeline._places import SOCKET_PATH_BYTES_MAX, Places
@@ -32,6 +33,8 @@ __all__ = [
     "Board",
     "DirectoryTargets",
     "LagBudget",
+    "LiveFile",
+    "LiveSettings",
     "Owner",
     "OwnerLock",
     "Phase",

@@ -64,6 +64,10 @@ class Word(enum.IntEnum):
     PREPARED = 23
     """Epoch in which the reader's process has made what the next owner needs."""
 
+    # Written by the task that becomes the owner.
+    SETTINGS = 25
+    """Number of the settings that the owner began with; see ``LiveSettings``."""
+
     # Written by the ingest process, on its own board.
     COMMITTING = 24
     """1 while its event loop commits: it waits for the disk."""

@@ -120,6 +120,11 @@ class Places:
         return self.run / "ingest.board"
 
     @property
+    def live(self) -> Path:
+        """Settings that may change while the server runs."""
+        return self.run / "settings.json"
+
+    @property
     def driver_board(self) -> Path:
         """Whether the driver of the pipeline lives."""
         return self.run / "driver.board"

@@ -17,6 +17,7 @@ from distributary.clock import SystemClock
 from distributary.errors import DistributaryError
 from distributary.pipeline import (
     Board,
+    LiveFile,
     Places,
     Session,
     SessionSettings,
@@ -57,6 +58,7 @@ class _Task:
     ) -> None:
         places = Places.of(settings.data_dir)
         self.board = Board(places.board(partition))
+        self._live = LiveFile(places.live)
         self._batches = batches
         self._settings = settings
         self._partition = partition
@@ -90,6 +92,11 @@ class _Task:
                 batch = next(self._batches, None)
                 if batch is None:
                     return None
+            live = self._live.look()
+            if live is not None:
+                settings = self._settings = live.session
+                # Before the owner says that it runs: else the driver would end its epoch for it.
+                self.board[Word.SETTINGS] = live.number
             try:
                 # Before the session, and so before the lock: the last owner may deliver yet.
                 prepare_next(settings.data_dir, settings.credential_key_file, partition)

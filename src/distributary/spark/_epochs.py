@@ -41,6 +41,8 @@ class Epochs:
         self._epoch_s = epoch_s
         self._began = began
         self._put_off = put_off
+        self.settings_number = 0
+        """Of the newest settings: owners that began with older ones make way."""
         self._epoch = 0
         self._warm = False
         self._began_s = 0.0
@@ -103,8 +105,14 @@ class Epochs:
             if self._prepared(running, now_s):
                 self._end()
                 self._set(Word.HOLD, 0)
-        elif now_s - self._began_s > self._epoch_s and self._prepared(running, now_s):
+        elif self._over(running, now_s) and self._prepared(running, now_s):
             self._end_quietly(running, now_s)
+
+    def _over(self, running: Sequence[Board], now_s: float) -> bool:
+        """Whether the epoch has lasted long enough, or its settings are no longer the newest."""
+        if now_s - self._began_s > self._epoch_s:
+            return True
+        return any(board[Word.SETTINGS] < self.settings_number for board in running)
 
     def _prepared(self, running: Sequence[Board], now_s: float) -> bool:
         """Whether the processes of the readers know what the next owners need.

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from distributary.errors import SettingsError
-from distributary.pipeline import Board, Phase, Places, SessionSettings, Word
+from distributary.pipeline import Board, LiveFile, Phase, Places, SessionSettings, Word
 from distributary.spark import checkpoint, epoch_source
 from distributary.spark._epochs import Epochs
 from distributary.spark.cluster import answering, check_cluster
@@ -96,6 +96,7 @@ class Driver:
         self._epochs = Epochs(
             self._boards, settings.epoch_s, began=self._on_epoch, put_off=self._on_put_off
         )
+        self._live = LiveFile(self._places.live)
         self._refused: SettingsError | None = None
         self._checked = False
         self._progress_s = 0.0
@@ -216,6 +217,9 @@ class Driver:
 
     def _watch(self, query: StreamingQuery) -> None:
         now_s = self._now_s()
+        live = self._live.look()
+        if live is not None:
+            self._epochs.settings_number = live.number
         self._query = query
         self._epochs.look(now_s)
         if now_s - self._progress_s > PROGRESS_S:

@@ -1,8 +1,17 @@
 """The driver's watch over epochs: how one begins and ends, and a sick partition among others."""
 
+import msgspec
 import pytest
 
-from distributary.pipeline import Board, Phase, Places, SessionSettings, Word
+from distributary.pipeline import (
+    Board,
+    LiveFile,
+    LiveSettings,
+    Phase,
+    Places,
+    SessionSettings,
+    Word,
+)
 from distributary.spark.driver import Driver, DriverSettings
 from distributary.testing.virtual import VirtualClock
 
@@ -21,6 +30,7 @@ class World:
 
     def __init__(self, folder, partitions=2):
         self.clock = VirtualClock()
+        self.folder = folder
         places = Places(folder)
         self.driver = Driver(
             DriverSettings(
@@ -197,3 +207,28 @@ def test_a_hand_over_without_a_quiet_moment_is_put_off(world):
         world.look()
     assert world.all(Word.END_EPOCH) == [1, 1]
     assert world.all(Word.COOLING) == [0, 0]
+
+
+def test_owners_with_older_settings_make_way(world):
+    """The epoch ends as it always does, but at once; the next one begins with the newest."""
+    world.begin()
+    for _ in range(3):
+        world.look()
+    assert world.all(Word.END_EPOCH) == [1, 1]
+    LiveFile(Places(world.folder).live).write(
+        LiveSettings(
+            number=7,
+            log_level="info",
+            session=SessionSettings(data_dir=str(world.folder)),
+            ingest=msgspec.Raw(b"{}"),
+        )
+    )
+    for _ in range(10):
+        world.look()
+    assert world.all(Word.END_EPOCH) == [2, 2]
+    for board in world.boards:
+        board[Word.SETTINGS] = 7
+    world.run(3)
+    for _ in range(10):
+        world.look()
+    assert world.all(Word.END_EPOCH) == [2, 2]

@@ -100,9 +100,7 @@ class Reconciler:
         """Look at everything, then at what changes; returns at once."""
         assert not self._tasks
         self._objects.on_change(self._on_change)
-        for kind in (BROKER, CHANNEL, TRIGGER, SUBSCRIPTION):
-            for stored in self._objects.list(kind)[0]:
-                self._note(stored, told_before=True)
+        self._note_all()
         self._tasks = [
             asyncio.create_task(self._run(), name="reconciler"),
             asyncio.create_task(
@@ -110,6 +108,16 @@ class Reconciler:
                 name="reconciler-failures",
             ),
         ]
+
+    def change_site(self, site: Site) -> None:
+        """Events may go elsewhere from now on: look at everything again."""
+        self._turn.change_site(site)
+        self._note_all()
+
+    def _note_all(self) -> None:
+        for kind in (BROKER, CHANNEL, TRIGGER, SUBSCRIPTION):
+            for stored in self._objects.list(kind)[0]:
+                self._note(stored, told_before=True)
 
     async def close(self) -> None:
         """Stop; what is under way is found again by the next start."""

@@ -108,6 +108,10 @@ class Turn:
         self._unsure: dict[str, StandingRoute] = {}
         self._seen_all = False
 
+    def change_site(self, site: Site) -> None:
+        """Where this server is, and where events may go, from the next look at an object on."""
+        self._site = site
+
     async def begin(self, live: Mapping[str, Key]) -> None:
         """Once: read which routes stand, and drop those of no object in *live* (by uid).
 

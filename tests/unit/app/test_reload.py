@@ -1,0 +1,84 @@
+"""Settings that are read again: what is taken, what waits, and how processes learn of it."""
+
+import dataclasses
+import io
+import stat
+
+import msgspec
+import structlog
+
+from distributary.app._logging import configure, set_level
+from distributary.app._reload import OF_SINKS, OF_SOURCES, RELOADED, change_of
+from distributary.pipeline import LiveFile, LiveSettings, SessionSettings
+from distributary.settings import Settings
+
+
+def test_what_processes_take_is_taken_and_the_rest_is_named():
+    """The settings in force are the old ones with what was taken."""
+    running = Settings()
+    wanted = dataclasses.replace(running, log_level="debug", allow_sinks=("10.0.0.0/8",), port=1)
+    change = change_of(running, wanted)
+    assert set(change.applied) == {"log_level", "allow_sinks"}
+    assert change.waiting == ("port",)
+    assert change.settings == dataclasses.replace(wanted, port=running.port)
+
+
+def test_nothing_changes_where_nothing_is_wanted():
+    """Not even the number of the settings."""
+    assert change_of(Settings(), Settings())[1:] == ((), ())
+
+
+def test_only_settings_that_are_there_are_taken():
+    """A name that is misspelt would never be taken."""
+    assert {field.name for field in dataclasses.fields(Settings)} >= RELOADED
+    assert OF_SOURCES | OF_SINKS <= RELOADED
+
+
+def _live(number: int) -> LiveSettings:
+    return LiveSettings(
+        number=number,
+        log_level="info",
+        session=SessionSettings(data_dir="/data"),
+        ingest=msgspec.Raw(b"{}"),
+    )
+
+
+def test_a_process_sees_news_once(tmp_path):
+    """And every process sees them, one that starts later too."""
+    path = tmp_path / "settings.json"
+    reader, writer = LiveFile(path), LiveFile(path)
+    assert reader.look() is None
+    for number in (1, 2):
+        writer.write(_live(number))
+        assert reader.look() == _live(number)
+        assert reader.look() is None
+    assert LiveFile(path).look() == _live(2)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_what_cannot_be_read_is_no_news(tmp_path):
+    """Another version may have left it; the settings of the start count."""
+    path = tmp_path / "settings.json"
+    path.write_text('{"number": 1}')
+    assert LiveFile(path).look() is None
+
+
+def test_the_level_of_a_logger_that_is_kept_changes(monkeypatch):
+    """Loggers are made once and kept by those who log."""
+    out = io.StringIO()
+    monkeypatch.setattr("sys.stderr", out)
+    before = structlog.get_config()
+    try:
+        configure("info", role="test")
+        log = structlog.get_logger()
+        log.debug("one")
+        set_level("debug")
+        log.debug("two")
+        set_level("error")
+        log.warning("three")
+        log.error("four")
+    finally:
+        structlog.configure(**before)
+        set_level("info")
+    events = [msgspec.json.decode(line)["event"] for line in out.getvalue().splitlines()]
+    assert events == ["two", "four"]
