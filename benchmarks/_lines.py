@@ -7,6 +7,7 @@ import api
 import cesql
 import churn
 import knative
+import large_bodies
 import matching
 import pauses
 import protocols
@@ -180,6 +181,7 @@ def _show(watch):
 
 GROUPS = {
     "api": api.measure,
+    "large-bodies": large_bodies.measure,
     "start": start_and_idle,
     "accept": accept,
     "one": one,
