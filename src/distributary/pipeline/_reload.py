@@ -60,7 +60,8 @@ class Reload:
 
     def room(self) -> int:
         """How many more rows may be asked for now."""
-        return READ_MAX - self._under_way - len(self._asked)
+        # Who has its slot at last asks whether there is room or not.
+        return max(0, READ_MAX - self._under_way - len(self._asked))
 
     def may_ask(self, uri: str) -> int:
         """How many of them for the lane of *uri*: one, and twice as many each time it took all."""
