@@ -50,8 +50,8 @@ def test_rows_beyond_the_room_are_read_next(reading):
     for each in rows:
         reading.reload.ask(each)
     assert reading.reload.room() == 0
-    reading.later.go()
-    assert reading.reload.room() > 0
+    reading.later.go()  # the first, which was asked for while nothing was read
+    assert reading.reload.room() == 0
     reading.later.go()
     assert reading.told == [(each, NoTask.VOID) for each in rows]
     assert reading.reload.room() == READ_MAX
