@@ -60,6 +60,26 @@ def test_a_master_whose_executors_are_elsewhere_is_refused(
         check_cluster(spark, "spark://here", 2, data_dir)
 
 
+class Broken:
+    """What executors cannot do."""
+
+    def __init__(self, *_arguments: object) -> None:
+        """Like the look at the probe."""
+
+    def __call__(self, _numbers: object) -> list[str]:
+        raise FileNotFoundError("no such Python")
+
+
+def test_a_master_whose_executors_cannot_even_look_is_refused(
+    spark: "SparkSession", data_dir: "Path", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Python that they run may be missing there as well: no restart mends that."""
+    monkeypatch.setattr(cluster, "_Look", Broken)
+    with pytest.raises(SettingsError, match="cannot see the data directory"):
+        check_cluster(spark, "spark://here", 2, data_dir)
+    assert list(Places(data_dir).run.iterdir()) == []
+
+
 def test_a_master_that_keeps_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark would wait for a minute and begin again."""
     monkeypatch.setattr(cluster, "ANSWER_S", 0.05)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from distributary.errors import SettingsError
@@ -20,6 +21,8 @@ from distributary.spark.master import ANSWER_S, too_few, unanswered
 
 LOOK_S = 0.2
 """How often slots are counted while they are waited for."""
+REASON_CHARS_MAX = 500
+"""Of what Spark says where its executors cannot even look."""
 PROBE = "spark-probe"
 """Name of the file in ``run/`` that executors must see."""
 
@@ -48,13 +51,23 @@ def check_cluster(spark: SparkSession, master: str, partitions: int, data_dir: P
         if time.monotonic() > until_s:
             raise too_few(master, found, partitions)
         time.sleep(LOOK_S)
-    blind = blind_hosts(spark, found, data_dir)
+    try:
+        blind = blind_hosts(spark, found, data_dir)
+    except Py4JJavaError as error:
+        # The Python that they are told to run lies there too.
+        reason = str(error.java_exception.getMessage())
+        lines = [line.strip() for line in reason.splitlines() if line.strip()]
+        raise _blind(master, data_dir, lines[0][:REASON_CHARS_MAX]) from error
     if blind:
-        raise SettingsError(
-            f"executors of the Spark master {master} cannot see the data directory {data_dir}"
-            f" (on {', '.join(blind)}): readers and owners work on its files. Mount it there at"
-            " the same path, or leave --spark-master out"
-        )
+        raise _blind(master, data_dir, f"on {', '.join(blind)}")
+
+
+def _blind(master: str, data_dir: Path, reason: str) -> SettingsError:
+    return SettingsError(
+        f"executors of the Spark master {master} cannot see the data directory {data_dir} ({reason})."
+        " Readers and owners work on its files: mount it there at the same path, with the same"
+        " Python, or leave --spark-master out"
+    )
 
 
 def task_slots(spark: SparkSession) -> int:
