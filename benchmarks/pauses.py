@@ -119,9 +119,9 @@ def _refusals(server, traffic):
     """Seconds from the kill of the ingest process until an event sent after it is acknowledged."""
     server.wait_ready(RECOVER_S_MAX)
     time.sleep(STEADY_S)
-    first = traffic.begun
-    server.kill(Role.INGEST)
     at_s = time.monotonic()
+    server.kill(Role.INGEST)
+    first = traffic.begun
     acked = traffic.acked
     times = []
 

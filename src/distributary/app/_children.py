@@ -141,9 +141,20 @@ class Child:
         if self._stopping.is_set():  # ``stop`` may have looked before there was this one.
             process.terminate()
         assert process.stdout is not None
+        threading.Thread(target=self._clear, args=(process,), daemon=True).start()
         with process.stdout:
             self._read(process.stdout)
         return process.wait()
+
+    def _clear(self, process: "subprocess.Popen[str]") -> None:
+        """Kill what a child that was killed has left behind.
+
+        That (the JVM of the driver) writes to the pipe that we read to its end, and takes its time
+        to notice; the next child would wait for it.
+        """
+        if process.wait() < 0 and not self._stopping.is_set():
+            with contextlib.suppress(ProcessLookupError):  # nothing is left
+                os.killpg(process.pid, signal.SIGKILL)
 
     def _read(self, lines: IO[str]) -> None:
         for line in lines:

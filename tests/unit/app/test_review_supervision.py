@@ -2,6 +2,8 @@
 
 import asyncio
 import io
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -64,6 +66,28 @@ def test_a_line_that_nobody_takes_does_not_cost_its_process(monkeypatch):
     child.stop(5.0)
     assert codes == [7]
     assert child.lines_lost == 2
+
+
+def test_what_a_killed_process_leaves_behind_does_not_delay_the_next_one(monkeypatch):
+    """The JVM outlives the driver for a while, and holds the pipe of its lines."""
+    up, ended = threading.Event(), threading.Event()
+    inner = "import time; time.sleep(600)"
+    program = [
+        sys.executable,
+        "-c",
+        (
+            f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {inner!r}]);"
+            f" print('up', flush=True); {inner}"
+        ),
+    ]
+    child = Child("role", program, line=lambda _: up.set(), ended=lambda _code: ended.set() or True)
+    monkeypatch.setattr(children_module, "RESTART_WAIT_S", (60.0,))
+    child.start()
+    assert up.wait(60)
+    assert child.pid is not None
+    os.kill(child.pid, signal.SIGKILL)
+    assert ended.wait(60)
+    child.stop(5.0)
 
 
 def test_a_process_that_cannot_be_started_is_tried_again(monkeypatch):
