@@ -14,9 +14,7 @@ __all__ = ["import_"]
 
 
 def import_(
-    files: Annotated[
-        list[str], typer.Argument(metavar="FILE", help="YAML or JSON; - is standard input.")
-    ],
+    files: Annotated[list[str], typer.Argument(metavar="FILE", hidden=True)],
     *,
     url: Url = DEFAULT_URL,
     dry_run: Annotated[
@@ -27,6 +25,8 @@ def import_(
     ] = False,
 ) -> None:
     """Take over Brokers, Triggers, Channels and Subscriptions from a Kubernetes cluster.
+
+    FILE holds YAML or JSON; - is standard input.
 
     Reads what kubectl get -o yaml prints, leaves out what belongs to the old cluster
     (status, versions, finalizers, owners), and says of every object whether it was taken,
