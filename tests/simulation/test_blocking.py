@@ -1,5 +1,7 @@
 """The loop of an owner waits for nothing: no store, no file of a row, whoever holds them."""
 
+import random
+
 import pytest
 import sqlalchemy as sa
 
@@ -99,6 +101,29 @@ def lock_store(partition, monkeypatch, seconds):
         return whole(view)
 
     monkeypatch.setattr(simulated_ports.TargetsView, "read", read)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_every_promise_holds_while_reads_of_the_store_fail(tmp_path, monkeypatch, seed):
+    """Most of them, at any time: routes that are met unread lag, and lose and repeat nothing."""
+    chance = random.Random(seed)
+    whole = simulated_ports.TargetsView.read
+
+    def read(view):
+        if chance.random() < 0.7:
+            raise StoreError("the store is locked")
+        return whole(view)
+
+    def refresh(view):
+        take = whole(view)
+        if take is not None:
+            take()
+        return take is not None
+
+    monkeypatch.setattr(simulated_ports.TargetsView, "read", read)
+    monkeypatch.setattr(simulated_ports.TargetsView, "refresh", refresh)
+    simulated_runs.play(tmp_path, seed)
 
 
 def test_a_store_that_is_locked_does_not_stop_what_is_known(partition, monkeypatch):
