@@ -263,9 +263,9 @@ def test_finished_rows_are_looked_through_once_a_second(tmp_path):
         return True
 
     key = DoneKey(0, 0, "r")
-    settle._waiting.finished[key] = RetryRow(key, 1, 1, 1, 0, None, done=True)
+    settle.waiting.finished[key] = RetryRow(key, 1, 1, 1, 0, None, done=True)
     partition.advance(2.0)
-    settle._waiting.finished[key] = RetryRow(key, 1, 1, 1, 0, None, done=True)
+    settle.waiting.finished[key] = RetryRow(key, 1, 1, 1, 0, None, done=True)
     for _ in range(5):
         settle.forgettable(1, needed)
     assert len(asked) <= 1
