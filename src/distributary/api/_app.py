@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from distributary.api import _problems
+from distributary.api._dead_letters import DeadLetterPaths
 from distributary.api._deliveries import DeliveryPaths
 from distributary.api._description import Description, describe
 from distributary.api._docs import CONTENT_SECURITY_POLICY, build_docs
@@ -55,12 +56,17 @@ def create_app(
     """
     paths = SubscriptionPaths(Operations(subscriptions))
     delivering = DeliveryPaths(deliveries)
+    letters = DeadLetterPaths(deliveries)
     resources = {
         "/": _reading(_describing(description)),
         "/subscriptions": paths.collection,
         "/subscriptions/{id}": paths.member,
         "/subscriptions/{id}/status": delivering.status,
         "/subscriptions/{id}/resume": delivering.resume,
+        "/dead-letters": letters.letters,
+        "/dead-letters/redrive": letters.redrive,
+        "/dead-letters/purge": letters.purge,
+        "/dead-letters/runs/{run}": letters.run,
         "/healthz": _reading(_alive),
         "/readyz": _reading(_readiness(health)),
         "/metrics": _reading(_metrics(health)),

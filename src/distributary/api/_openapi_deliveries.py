@@ -2,14 +2,24 @@
 
 from typing import Final
 
-from distributary.api._openapi_parts import Node, answer, json_content, operation, problems
-from distributary.api._schema_parts import Schema, closed
+from distributary.api._openapi_parts import (
+    Node,
+    answer,
+    header,
+    json_content,
+    operation,
+    parameter,
+    problems,
+)
+from distributary.api._schema_parts import Schema, closed, ref
+from distributary.control import PAGE_MAX
 
 _TAG: Final = "deliveries"
 _COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
 _TEXT: Final[Schema] = {"type": "string"}
 _TIME: Final[Schema] = {"type": "string", "format": "date-time"}
 RUN: Final[Schema] = {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"}
+_NAME: Final[Schema] = {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,128}$"}
 ROUTE: Final[Schema] = {"type": "string", "pattern": "^[A-Za-z0-9-]{1,64}$"}
 
 _STATUS: Final[dict[str, Schema]] = {
@@ -38,12 +48,97 @@ DELIVERY_SCHEMAS: Final[dict[str, Schema]] = {
         _STATUS, required=["id", "route", "state", "waiting", "lagging", "kept"]
     ),
     "Run": closed({"run": RUN}, required=["run"]),
+    "RunState": closed(
+        {
+            "run": RUN,
+            "kind": {"enum": ["redrive", "purge"]},
+            "asked": _TIME,
+            "state": {"enum": ["running", "done"]},
+            "handled": _COUNT | {"description": "Letters that were sent again, or deleted."},
+            "passed": _COUNT | {"description": "Letters that the newest filters do not match."},
+        },
+        required=["run", "kind", "asked", "state", "handled", "passed"],
+    ),
+    "LetterSelection": {
+        "description": "Which kept letters, and an id by which the run is asked for once.",
+        "oneOf": [
+            closed({"subscription": _NAME, "run": RUN}, required=["subscription"]),
+            closed({"route": _NAME, "run": RUN}, required=["route"]),
+            closed({"all": {"const": True}, "run": RUN}, required=["all"]),
+        ],
+    },
+    "DeadLetter": closed(
+        {
+            "id": _TEXT,
+            "route": _TEXT,
+            "subscription": _TEXT | {"description": "Its id, while it stands."},
+            "object": _TEXT | {"description": "Resource, namespace and name, while it stands."},
+            "kept": _TIME,
+            "reason": _TEXT,
+            "sink": _TEXT,
+            "status": {"type": "integer"},
+            "event": {"type": "object", "description": "The event in the JSON format."},
+        },
+        required=["id", "route", "kept", "reason", "sink", "event"],
+    ),
 }
+
+
+def _asking(name: str, summary: str) -> Node:
+    location = {"Location": header("Path of the run.")}
+    return {
+        "post": operation(
+            name,
+            _TAG,
+            summary,
+            {"202": answer("Asked.", json_content("Run"), location)}
+            | problems("invalid", "unsupported-media-type", "notfound", "conflict", "store-failed"),
+            requestBody={"required": True, "content": json_content("LetterSelection")},
+        )
+    }
+
+
+def _letters() -> Node:
+    next_part = header('rel="next": the next part; absent after the last.', required=False)
+    found: Schema = {"type": "array", "items": ref("DeadLetter")}
+    limit = {"type": "integer", "minimum": 1, "maximum": PAGE_MAX}
+    cursor = {"type": "string", "pattern": "^[0-9]{1,3}-[0-9]{1,18}$"}
+    return {
+        "get": operation(
+            "listDeadLetters",
+            _TAG,
+            "List dead letters that no sink took, in parts; of each partition the oldest first.",
+            {"200": answer("A part.", json_content(found), {"Link": next_part})}
+            | problems("invalid", "notfound", "store-failed"),
+            parameters=[
+                parameter("limit", "query", "At most so many; 100 where it is not said.", limit),
+                parameter("cursor", "query", "From the Link of the part before.", cursor),
+                parameter("subscription", "query", "Id of a subscription.", _NAME),
+                parameter("route", "query", "Uid of a route: not beside subscription.", _NAME),
+            ],
+        )
+    }
 
 
 def delivery_paths(id_parameter: Node) -> dict[str, Node]:
     """The paths; *id_parameter* is the id of a subscription."""
     return {
+        "/dead-letters": _letters(),
+        "/dead-letters/redrive": _asking(
+            "redriveDeadLetters",
+            "Send kept letters again, by the newest filters and sinks; what fails is kept again.",
+        ),
+        "/dead-letters/purge": _asking("purgeDeadLetters", "Delete kept letters."),
+        "/dead-letters/runs/{run}": {
+            "parameters": [{"name": "run", "in": "path", "required": True, "schema": RUN}],
+            "get": operation(
+                "deadLetterRun",
+                _TAG,
+                "How far a redrive or a purge is.",
+                {"200": answer("As asked.", json_content("RunState"))}
+                | problems("notfound", "store-failed"),
+            ),
+        },
         "/subscriptions/{id}/status": {
             "parameters": [id_parameter],
             "get": operation(

@@ -36,6 +36,7 @@ HELPS = {
     "lags_begun_total": "Times that a route began to lag because its sink took no more",
     "replays_begun_total": "Routes that began in the past",
     "given_up_total": "Matches and kept dead letters that a budget ended, by reason",
+    "redriven_total": "Kept dead letters that were sent again because somebody asked for it",
     "parked_total": "Subscriptions that were parked because their sink answered 410",
     "lags_dropped_total": "Lags that ended because their route was deleted",
     "lost_records_total": "Records that the pipeline met as a hole: damaged, or lost by the medium",

@@ -10,6 +10,7 @@ import typer
 
 import distributary
 from distributary.cli import _console, _serve
+from distributary.cli._command_dead_letters import dead_letters
 from distributary.cli._command_filter import filter_
 from distributary.cli._command_import import import_
 from distributary.cli._command_kubeconfig import kubeconfig
@@ -79,6 +80,7 @@ add_command(app, "serve", _serve.command())
 add_command(app, "send", send)
 add_command(app, "subscribe", subscribe)
 app.add_typer(subscriptions, name="subscriptions")
+app.add_typer(dead_letters, name="dead-letters")
 add_command(app, "listen", listen)
 add_command(app, "filter", filter_)
 add_command(app, "kubeconfig", kubeconfig)

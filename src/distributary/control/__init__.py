@@ -9,7 +9,7 @@ forward. It needs one thing from its surroundings: a ``RouteAppender``.
 from distributary.control._credentials_keys import KEY_FILE_NAME, Keys
 from distributary.control._credentials_rows import CredentialRows
 from distributary.control._credentials_sealed import Sealer
-from distributary.control._deliveries import Deliveries, RouteState
+from distributary.control._deliveries import Deliveries, ListedLetter, RouteState, Selection
 from distributary.control._demands import Demand, DemandKind
 from distributary.control._directory import Directory, Listed, ListedRoute, News
 from distributary.control._engine import store_url
@@ -69,6 +69,7 @@ __all__ = [
     "Keys",
     "Leader",
     "Listed",
+    "ListedLetter",
     "ListedRoute",
     "News",
     "Page",
@@ -84,6 +85,7 @@ __all__ = [
     "RouteState",
     "Schedule",
     "Sealer",
+    "Selection",
     "StandingRoute",
     "Store",
     "StoredSubscription",

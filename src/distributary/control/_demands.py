@@ -5,7 +5,7 @@ see in the row that they look at anyway; each of them does its part and notes th
 store. Control never writes there.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final, Literal, NamedTuple
 
 import sqlalchemy as sa
@@ -42,6 +42,29 @@ class Demand(NamedTuple):
     route: str
     run: str
     asked_ms: int
+
+
+class RouteName(NamedTuple):
+    """What a route belongs to.
+
+    Attributes:
+        kind: ``subscription`` of the Subscriptions API, or ``object`` of the Kubernetes API.
+        text: Its id; of an object ``triggers.eventing.knative.dev/namespace/name``.
+    """
+
+    kind: Literal["subscription", "object"]
+    text: str
+
+
+def read_route_names(connection: Connection, uids: Collection[str]) -> dict[str, RouteName]:
+    """What these routes belong to, where that stands yet."""
+    t, o = _tables.api_subscription, _tables.object_
+    found = sa.select(t.c.uid, t.c.id).where(t.c.uid.in_(uids), t.c.state == _tables.LIVE)
+    names = {row.uid: RouteName("subscription", row.id) for row in connection.execute(found)}
+    objects = sa.select(o.c.uid, o.c.resource, o.c.namespace, o.c.name).where(o.c.uid.in_(uids))
+    for uid, *place in connection.execute(objects):
+        names[uid] = RouteName("object", "/".join(place))
+    return names
 
 
 def write_demand(

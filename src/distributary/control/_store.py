@@ -5,7 +5,7 @@ half. One transaction writes a resource and its route change, so that neither is
 the other (DESIGN rule 4).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -16,7 +16,14 @@ from distributary.control._batch import Batch, Row
 from distributary.control._credentials_batch import CredentialChanges
 from distributary.control._credentials_rows import read_stored, write_credentials
 from distributary.control._credentials_sealed import Sealer, sealer_beside
-from distributary.control._demands import Demand, DemandKind, find_demand, write_demand
+from distributary.control._demands import (
+    Demand,
+    DemandKind,
+    RouteName,
+    find_demand,
+    read_route_names,
+    write_demand,
+)
 from distributary.control._route_batch import (
     StandingRoute,
     read_all,
@@ -183,6 +190,11 @@ class Store:
         """
         with _engine.writing(self._writer) as connection:
             return write_demand(connection, kind, route, run, now_ms)
+
+    def route_names(self, uids: Collection[str]) -> dict[str, RouteName]:
+        """What the routes with these uids belong to, where that stands yet."""
+        with _engine.guard(), self._reader.connect() as connection:
+            return read_route_names(connection, uids)
 
     def find_demand(self, run: str) -> Demand | None:
         """The demand of this run; None: it is not remembered."""

@@ -35,7 +35,7 @@ from distributary.outcome._letter import (
 from distributary.outcome._letters import KeptLetter
 from distributary.outcome._quota import Grant, QuotaStore, Slot, SlotWish
 from distributary.outcome._reader import DeliveryReader, Standing
-from distributary.outcome._rows import IN_STORE, Changes, LagRow, ParkedRow, RetryRow
+from distributary.outcome._rows import IN_STORE, Changes, LagRow, ParkedRow, RetryRow, RunRow
 from distributary.outcome._store import DeliveryStore, Kept
 
 __all__ = [
@@ -64,6 +64,7 @@ __all__ = [
     "ParkedRow",
     "QuotaStore",
     "RetryRow",
+    "RunRow",
     "Slot",
     "SlotWish",
     "Standing",

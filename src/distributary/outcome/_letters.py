@@ -282,6 +282,22 @@ class Letters:
                 routes,
             )
 
+    def newest(self, connection: Connection) -> int:
+        """Number of the newest letter; 0: there is none."""
+        newest = sa.select(sa.func.coalesce(sa.func.max(t.letter.c.id), 0))
+        mine = t.letter.c.partition == self._partition
+        return int(connection.execute(newest.where(mine)).scalar_one())
+
+    def delete_through(self, connection: Connection, last: int, name: str | None) -> int:
+        """Delete a slice of the letters up to the one with the number *last*; how many."""
+        self._count(connection)
+        which = t.letter.c.id <= last
+        if name is not None:
+            which &= t.letter.c.route == self.route_ids(connection, [name])[name]
+        found = self._oldest(connection, which)
+        self._delete(connection, found)
+        return len(found)
+
     def drop_route(self, connection: Connection, name: str) -> bool:
         """Delete a slice of the letters of a route; False: there are none left."""
         self._count(connection)

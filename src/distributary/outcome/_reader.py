@@ -13,8 +13,8 @@ from distributary.errors import StoreError
 from distributary.outcome import _letter_tables as t
 from distributary.outcome._letter import Budgets
 from distributary.outcome._letters import KeptLetter, Letters
-from distributary.outcome._rows import ParkedRow
-from distributary.outcome._store import LAG, PARKED, RETRY, SCHEMA_VERSION, VERSION
+from distributary.outcome._rows import ParkedRow, RunRow
+from distributary.outcome._store import LAG, PARKED, RETRY, RUN, SCHEMA_VERSION, VERSION
 
 
 class Standing(NamedTuple):
@@ -105,6 +105,20 @@ class DeliveryReader:
             int(size),
             None if found is None else ParkedRow._make(found),
         )
+
+    def run(self, seq: int) -> RunRow | None:
+        """How far the run of demand *seq* is here; None: it has not begun.
+
+        Raises:
+            StoreError: It cannot be read now.
+        """
+        columns: list[Any] = [RUN.c[name] for name in RunRow._fields]
+        mine = sa.and_(RUN.c.partition == self._partition, RUN.c.seq == seq)
+        with self._look() as connection:
+            if connection is None:
+                return None
+            found = connection.execute(sa.select(*columns).where(mine)).one_or_none()
+        return None if found is None else RunRow._make(found)
 
     def letters(self, limit: int, after: int = 0, route: str | None = None) -> list[KeptLetter]:
         """The oldest letters behind the one with the number *after*, at most *limit*.

@@ -95,6 +95,26 @@ class ParkedRow(NamedTuple):
     dest: str
 
 
+class RunRow(NamedTuple):
+    """How far a run of kept letters is.
+
+    Attributes:
+        seq: Number of the demand that asked for it.
+        at: The last letter that was looked at.
+        through: The last that is this run's.
+        handled: Letters that were sent again, or deleted.
+        passed: Those that were left as they are: the newest filters do not match them.
+        done: It is over.
+    """
+
+    seq: int
+    at: int
+    through: int
+    handled: int
+    passed: int
+    done: bool
+
+
 @dataclass(slots=True)
 class Changes:
     """What one flush changes; later entries for the same match replace earlier ones."""
@@ -104,7 +124,11 @@ class Changes:
     lags: dict[tuple[str, int], LagRow | None] = field(default_factory=dict)
     dead_letters: list[DeadLetter] = field(default_factory=list)
     parked: dict[str, ParkedRow | None] = field(default_factory=dict)
+    taken: list[DoneKey] = field(default_factory=list)
+    runs: dict[int, RunRow] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         """True where there is something to write."""
-        return bool(self.rows or self.forget or self.lags or self.dead_letters or self.parked)
+        return bool(
+            self.rows or self.forget or self.lags or self.dead_letters or self.parked or self.runs
+        )

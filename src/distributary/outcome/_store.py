@@ -23,7 +23,7 @@ from distributary.outcome._journal import DoneKey
 from distributary.outcome._letter import Budgets, DeadLetter, Failure, GivenUp
 from distributary.outcome._letters import KeptLetter, Letters, without_query
 from distributary.outcome._metadata import metadata
-from distributary.outcome._rows import IN_STORE, Changes, LagRow, ParkedRow, RetryRow
+from distributary.outcome._rows import IN_STORE, Changes, LagRow, ParkedRow, RetryRow, RunRow
 from distributary.resource import shown_uri
 
 SCHEMA_VERSION = 2
@@ -36,6 +36,8 @@ VACUUM_PAGES = 2_000
 FREE_PAGES_FEW = 256
 """With fewer free pages than these (1 MiB), or a quarter of all, the file keeps them for the rows
 that come next."""
+RUNS_KEPT = 10_000
+"""Runs whose end is remembered: as many as control remembers demands."""
 TURNS_MAX = 20
 """Slices of house-keeping in one call: what is left is done by the next."""
 _meta = metadata
@@ -72,6 +74,17 @@ LAG = sa.Table(
     sa.Column("record", sa.LargeBinary, nullable=False),
 )
 
+RUN = sa.Table(
+    "run",
+    _meta,
+    sa.Column("partition", sa.Integer, primary_key=True),
+    sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("at", sa.BigInteger, nullable=False),
+    sa.Column("through", sa.BigInteger, nullable=False),
+    sa.Column("handled", sa.BigInteger, nullable=False),
+    sa.Column("passed", sa.BigInteger, nullable=False),
+    sa.Column("done", sa.Boolean, nullable=False),
+)
 PARKED = sa.Table(
     "parked",
     _meta,
@@ -214,6 +227,8 @@ class DeliveryStore:
             self._put_rows(connection, changes)
             self._put_lags(connection, changes)
             self._put_parked(connection, changes)
+            self._put_runs(connection, list(changes.runs.values()))
+            self._letters.take(connection, changes.taken)
             given_up: list[GivenUp] = []
             if changes.dead_letters:
                 given_up = self._letters.put(connection, changes.dead_letters)
@@ -272,6 +287,34 @@ class DeliveryStore:
         """Give free pages back to the disk; True where there are more."""
         with self._turn, self._guard():
             return give_back(self._engine, VACUUM_PAGES, FREE_PAGES_FEW)
+
+    def begin_run(self, seq: int) -> RunRow:
+        """How far the run of demand *seq* is; one that is new takes the letters of now."""
+        with self._writing() as connection:
+            mine = sa.and_(RUN.c.partition == self._partition, RUN.c.seq == seq)
+            columns: list[Any] = [RUN.c[name] for name in RunRow._fields]
+            found = connection.execute(sa.select(*columns).where(mine)).one_or_none()
+            if found is not None:
+                return RunRow._make(found)
+            newest = self._letters.newest(connection)
+            row = RunRow(seq, 0, newest, 0, 0, done=False)
+            self._put_runs(connection, [row])
+            old = sa.and_(RUN.c.partition == self._partition, RUN.c.seq < seq - RUNS_KEPT)
+            connection.execute(RUN.delete().where(old, RUN.c.done.is_(True)))
+            return row
+
+    def purge(self, row: RunRow, route: str | None) -> RunRow:
+        """Delete a slice of the letters of a run; how far it is then."""
+        with self._writing() as connection:
+            deleted = self._letters.delete_through(connection, row.through, route)
+            row = row._replace(handled=row.handled + deleted, done=not deleted)
+            self._put_runs(connection, [row])
+            return row
+
+    def _put_runs(self, connection: Connection, rows: list[RunRow]) -> None:
+        if rows:
+            values = [{"partition": self._partition, **row._asdict()} for row in rows]
+            upsert(connection, RUN, values)
 
     def parked(self) -> list[ParkedRow]:
         """Every parked route."""

@@ -27,6 +27,7 @@ from distributary.outcome import (
     ParkedRow,
     QuotaStore,
     RetryRow,
+    RunRow,
     Slot,
 )
 from distributary.pipeline._ports import Blocking, Timers
@@ -173,6 +174,15 @@ class Ledger:
     def keep(self, letter: DeadLetter) -> None:
         """An event could not be delivered and is kept."""
         self._changes.dead_letters.append(letter)
+        self._arm()
+
+    def take_letter(self, key: DoneKey) -> None:
+        """The kept letter of this match is not kept any more: a row has its event."""
+        self._changes.taken.append(key)
+
+    def put_run(self, row: RunRow) -> None:
+        """A run of kept letters is as far as this."""
+        self._changes.runs[row.seq] = row
         self._arm()
 
     def put_parked(self, route: str, row: ParkedRow | None) -> None:

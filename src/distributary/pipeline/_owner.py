@@ -19,6 +19,7 @@ from distributary.pipeline._matching import SLICE_TASKS, Matching
 from distributary.pipeline._patience import PAUSE_S
 from distributary.pipeline._replay import Replay
 from distributary.pipeline._resources import HISTORY, Resources
+from distributary.pipeline._runs import Runs
 from distributary.pipeline._settle import Settle
 from distributary.pipeline._slots import Slots, claims, waits_for_slot
 from distributary.pipeline._standing import Standing
@@ -90,6 +91,7 @@ class Owner:
             passed=self._tracker.finish,
         )
         self._matching = Matching(around, self._catch_up, self._settle.void)
+        self._runs = Runs(around, self._ledger, self._settle)
         self._standing = Standing(
             around,
             ledger=self._ledger,
@@ -116,7 +118,7 @@ class Owner:
             ledger=self._ledger,
             dispatcher=self.dispatcher,
             slots=self._slots,
-            take_back=self._take_back,
+            take_back=lambda *task: self._hand_out.take_back(*task),  # noqa: PLW0108 - made later
             let_go=self._let_go,
             on_room=self._on_room,
             fail=self._fail,
@@ -356,9 +358,6 @@ class Owner:
         self._catch_up.wake_for(uri)
         self._advance_lags()
 
-    def _take_back(self, route: str, lane: str) -> None:
-        self._hand_out.take_back(route, lane)
-
     def fail(self, error: DistributaryError) -> None:
         """Stop for good: whoever runs the owner has met what makes going on unsafe."""
         self._fail(error)
@@ -380,6 +379,7 @@ class Owner:
             self._resources.look()
             self._settle.parking.look()
             self._hand_out.limit.tick()
+            self._runs.tick()
             self._hand_out.offer_anew()
             self._hand_out.yield_closed_lanes()
             self._catch_up.wake()

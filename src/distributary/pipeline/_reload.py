@@ -132,6 +132,8 @@ class Reload:
             if stored is None:
                 return NoTask.LATER
         found = next(iter(self._records.read(key.offset, key.offset + 1)), None)
+        if found is None and stored is not None:
+            return self._of_store(row, stored)
         if found is None or found.checksum != row.checksum:
             return NoTask.VOID
         event, ttl, carried = event_at(found, key.index)
@@ -151,3 +153,12 @@ class Reload:
             ttl,
             carried,
         )
+
+    def _of_store(self, row: RetryRow, stored: bytes) -> Task:
+        """A task whose record retention has deleted: a letter that is sent again."""
+        (event,) = event_record.decode(stored)
+        place = Position(self._partition, row.key.offset, row.key.index)
+        logged_ms = row.not_before_ms
+        retry = Origin.RETRY
+        route = row.key.route
+        return Task(place, row.checksum, route, event, row.leg, row.attempt, logged_ms, retry)

@@ -244,7 +244,9 @@ class Settle:
         if task.leg is Leg.EVENT and target.dead_letter is not None:
             task.leg = Leg.DEAD_LETTER
             task.event = dead_letter_event(task.event, failure)
-            stored = None if reply is None else event_record.encode([task.event])
+            row = self.waiting.rows.get(key_of(task))
+            own = reply is not None or (row is not None and row.event is not None)
+            stored = event_record.encode([task.event]) if own else None
             self._wait(task, failure, 0.0, attempt=1, stored=stored)
             return
         # On the dead letter leg the event tells already why its own sink failed; the row tells

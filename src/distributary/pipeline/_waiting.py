@@ -43,17 +43,23 @@ class Waiting:
         self._held_bytes = 0
         self._by_route: Counter[str] = Counter()
         self._at: Counter[int] = Counter()  # rows of each record in ``_offsets``
+        self._needed: set[DoneKey] = set()
         self._offsets: list[int] = []  # a heap
 
     def add(self, row: RetryRow) -> None:
         """*row* stands for its match from now on; when it is due is not said here."""
         if row.key not in self.rows:
             self._by_route[row.key.route] += 1
-            offset = row.key.offset
-            if offset not in self._at:
-                heapq.heappush(self._offsets, offset)
-            self._at[offset] += 1
+            if row.event is None:
+                self._need(row.key)
         self.rows[row.key] = row
+
+    def _need(self, key: DoneKey) -> None:
+        """The log must keep the record of this row, which has no event of its own."""
+        self._needed.add(key)
+        if key.offset not in self._at:
+            heapq.heappush(self._offsets, key.offset)
+        self._at[key.offset] += 1
 
     def hold(self, key: DoneKey, task: Task) -> None:
         """Keep the task of a row at hand while there is room."""
@@ -137,7 +143,9 @@ class Waiting:
     def _remove(self, key: DoneKey) -> RetryRow | None:
         row = self.rows.pop(key, None)
         if row is not None:
-            self._at[key.offset] -= 1
+            if key in self._needed:
+                self._needed.remove(key)
+                self._at[key.offset] -= 1
             self._by_route[key.route] -= 1
             if not self._by_route[key.route]:
                 del self._by_route[key.route]

@@ -244,6 +244,14 @@ class Witness:
         key = DoneKey(_int(fields["offset"]), _int(fields["index"]), str(fields["route"]))
         self._end(self._by_key[key], "dropped")
 
+    def redriven(self, route: str) -> None:
+        """Somebody asks for the kept letters of *route* to be sent again: any outcome will do."""
+        for fate in self._fates.values():
+            if fate.route == route and fate.final == "kept" and fate.durable:
+                fate.final, fate.durable, fate.unsure = None, False, True
+                fate.numbers.clear()
+                fate.durable_number.clear()
+
     def reply_dropped(self, fields: dict[str, object]) -> None:
         """The owner reports a reply that goes nowhere: its delivery is done."""
         assert fields["reason"]

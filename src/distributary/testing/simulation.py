@@ -393,7 +393,11 @@ class Partition:
         lags = self.store.kept_lags.values()
         needed = [self.cursor]
         needed += [lag.from_offset for lag in lags if lag.from_offset != lag.to_offset]
-        needed += [row.key.offset for row in self.store.kept_rows.values() if not row.done]
+        needed += [
+            row.key.offset
+            for row in self.store.kept_rows.values()
+            if not row.done and row.event is None
+        ]
         assert floor <= min(needed), f"retention may delete up to {floor}, needed {min(needed)}"
 
     def crash(self) -> None:

@@ -15,6 +15,7 @@ from distributary.outcome import (
     LagRow,
     ParkedRow,
     RetryRow,
+    RunRow,
     sqlite_url,
     write_failing,
 )
@@ -116,3 +117,88 @@ def test_what_is_not_there_has_no_deliveries(api, method, what):
     """As for every other operation."""
     answer = api.request(method, f"/subscriptions/absent/{what}")
     assert (answer.status, answer.json()["code"]) == (404, "notfound")
+
+
+# -- dead letters -------------------------------------------------------------------------------
+
+
+def test_kept_letters_are_listed_part_by_part_over_all_partitions(api):
+    """Each once, with its event, and what it belongs to."""
+    api.put("s")
+    uid = uid_of(api, "s")
+    for partition in (0, 1):
+        letters = [letter(offset, uid if offset % 2 else "gone") for offset in range(1, 46)]
+        write(api, partition, dead_letters=letters)
+    seen, path = [], "/dead-letters?limit=7"
+    while path:
+        answer = api.request("GET", path)
+        assert answer.status == 200
+        assert len(answer.json()) <= 7
+        seen += answer.json()
+        link = answer.headers.get("link", "")
+        path = link[1 : link.index(">")] if link else ""
+    assert [found["event"]["id"] for found in seen] == 2 * [str(n) for n in range(1, 46)]
+    assert len({found["id"] for found in seen}) == 90
+    assert {found.get("subscription") for found in seen} == {"s", None}
+    first = seen[0]
+    assert (first["reason"], first["status"], first["sink"]) == ("status-400", 400, SINK)
+    assert first["event"]["data_base64"] == "ZGF0YQ=="
+    assert "knativeerrordest" not in first["event"]
+
+
+def test_letters_of_one_subscription_or_route_are_listed(api):
+    """And none of the others."""
+    api.put("s")
+    write(api, 1, dead_letters=[letter(1, uid_of(api, "s")), letter(1, "other")])
+    mine = api.request("GET", "/dead-letters?subscription=s").json()
+    assert [found["route"] for found in mine] == [uid_of(api, "s")]
+    others = api.request("GET", "/dead-letters?route=other").json()
+    assert [found["route"] for found in others] == ["other"]
+    assert api.request("GET", "/dead-letters?subscription=absent").status == 404
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=0", "limit=x", "cursor=x", "subscriptoin=s", "route=a&subscription=s"]
+)
+def test_a_list_that_cannot_be_read_names_its_fault(api, query):
+    """A misspelt parameter must not look as if it had been followed."""
+    answer = api.request("GET", f"/dead-letters?{query}")
+    assert (answer.status, answer.json()["code"]) == (400, "invalid")
+
+
+@pytest.mark.parametrize("kind", ["redrive", "purge"])
+def test_a_run_is_asked_for_once_and_says_how_far_it_is(api, kind):
+    """The same id is the same run; another selection under it is a conflict."""
+    api.put("s")
+    asked = {"subscription": "s", "run": "mine"}
+    for _ in range(2):
+        answer = api.send("POST", f"/dead-letters/{kind}", asked)
+        assert (answer.status, answer.json()) == (202, {"run": "mine"})
+    assert api.send("POST", f"/dead-letters/{kind}", {"all": True, "run": "mine"}).status == 412
+    demand = api.store.find_demand("mine")
+    assert (demand.seq, demand.kind, demand.route) == (1, kind, uid_of(api, "s"))
+    path = answer.headers["location"]
+    assert api.request("GET", path).json()["state"] == "running"
+    for partition in (0, 1):
+        write(api, partition, runs={1: RunRow(1, 5, 5, 3, 2, done=True)})
+    found = api.request("GET", path).json()
+    assert (found["state"], found["handled"], found["passed"]) == ("done", 6, 4)
+    assert api.request("GET", "/dead-letters/runs/absent").status == 404
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [],
+        {},
+        {"all": False},
+        {"all": True, "route": "r"},
+        {"route": 1},
+        {"al": True},
+        {"all": True, "run": "a b"},
+    ],
+)
+def test_a_selection_that_is_none_is_refused(api, body):
+    """Nothing is asked by mistake."""
+    answer = api.send("POST", "/dead-letters/purge", body)
+    assert (answer.status, answer.json()["code"]) == (400, "invalid")

@@ -1,0 +1,131 @@
+"""Kept letters that are sent again, or deleted: each once for a run, whatever crashes."""
+
+import pytest
+
+from distributary.flow import Leg
+from distributary.policy import DeliveryPolicy
+from distributary.testing.simulation import answers
+
+A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"
+ONCE = DeliveryPolicy(retry=1, backoff_delay_s=0.1, timeout_s=1.0)
+
+
+def arrivals(partition, uri):
+    """Ids of the events that were sent to *uri*, in order."""
+    return [event for _, event, to in partition.sends if to == uri]
+
+
+@pytest.fixture
+def refused(make_partition):
+    """A partition with letters of two routes."""
+    partition = make_partition(seed=11)
+    partition.put_route("r", A, policy=ONCE)
+    partition.put_route("q", B, policy=ONCE)
+    partition.sinks[A] = partition.sinks[B] = answers(400)
+    partition.start()
+    partition.events = [event for _ in range(150) for event in partition.publish("t")]
+    partition.advance(5.0)
+    assert len(partition.store.dead_letters(1_000)) == 300
+    return partition
+
+
+def ask(partition, kind, route):
+    """Ask the owner for something."""
+    if kind == "redrive":
+        partition.witness.redriven(route)
+    return partition.targets.ask(kind, route)
+
+
+def test_a_redrive_delivers_the_letters_of_its_route(refused):
+    """Each once, the event as it was published; the others stay."""
+    refused.sinks.clear()
+    before = len(arrivals(refused, A))
+    ask(refused, "redrive", "r")
+    refused.advance(30.0)
+    assert sorted(arrivals(refused, A)[before:]) == sorted(refused.events)
+    assert {letter.key.route for letter in refused.store.dead_letters(1_000)} == {"q"}
+    assert ("redrive-done", {"run": "run-1", "count": 150, "passed": 0}) in refused.reports
+    refused.rest()
+
+
+def test_a_redrive_survives_a_crash_wherever_it_stands(refused):
+    """Nothing is lost, and a letter that was delivered is not sent by the run again."""
+    refused.sinks.clear()
+    ask(refused, "redrive", "r")
+    for _ in range(30):
+        refused.advance(0.11)
+        refused.crash()
+        refused.start()
+    refused.advance(30.0)
+    ended = [fate for fate in refused.witness.fates() if fate.route == "r"]
+    assert {fate.final for fate in ended} == {"delivered"}
+    assert {letter.key.route for letter in refused.store.dead_letters(1_000)} == {"q"}
+    refused.rest()
+
+
+def test_what_fails_again_is_a_letter_again_and_no_more_of_the_run(refused):
+    """One run sends a letter once."""
+    before = len(arrivals(refused, A))
+    ask(refused, "redrive", "r")
+    refused.advance(60.0)
+    assert len(arrivals(refused, A)) == before + 150
+    letters = refused.store.dead_letters(1_000)
+    assert len([1 for letter in letters if letter.key.route == "r"]) == 150
+    refused.rest()
+
+
+def test_a_redrive_goes_by_the_newest_filters_and_sink(refused):
+    """What they do not match stays a letter."""
+    refused.publish("other")
+    refused.advance(2.0)
+    refused.put_route("r", DEAD, types=["other"], policy=ONCE)
+    refused.sinks.clear()
+    refused.advance(1.0)
+    ask(refused, "redrive", "r")
+    refused.advance(20.0)
+    assert len(arrivals(refused, DEAD)) == 1
+    mine = [1 for letter in refused.store.dead_letters(1_000) if letter.key.route == "r"]
+    assert len(mine) == 150
+    refused.rest()
+
+
+def test_a_letter_whose_record_is_gone_is_sent_from_the_store(refused):
+    """Retention does not wait for letters, nor for those that are sent again."""
+    refused.put_route("r", A, policy=ONCE, dead_letter=DEAD)
+    refused.advance(1.0)
+    for _ in range(5):
+        refused.publish("t")
+        refused.advance(1.0)
+    refused.retain()
+    assert refused.log.start() > 150
+    refused.sinks[A] = answers(404)
+    ask(refused, "redrive", "r")
+    for _ in range(10):
+        refused.advance(0.3)
+        refused.crash()
+        refused.start()
+    refused.advance(60.0)
+    assert set(refused.events) <= set(arrivals(refused, DEAD))
+    finals = {fate.final for fate in refused.witness.fates() if fate.route == "r"}
+    assert finals <= {"dead-lettered", "kept"}
+    assert Leg.DEAD_LETTER not in {row.leg for row in refused.store.rows() if not row.done}
+    refused.rest()
+
+
+def test_a_purge_deletes_the_letters_of_its_route_or_all(refused):
+    """Those that were kept when it began; each run is done once."""
+    ask(refused, "purge", "r")
+    refused.advance(5.0)
+    assert {letter.key.route for letter in refused.store.dead_letters(1_000)} == {"q"}
+    refused.crash()
+    ask(refused, "purge", "")
+    refused.start()
+    refused.advance(5.0)
+    assert refused.store.dead_letters() == []
+    refused.publish("t")
+    refused.advance(5.0)
+    refused.crash()
+    refused.start()
+    refused.advance(5.0)
+    assert len(refused.store.dead_letters()) == 2
+    refused.rest()
