@@ -43,6 +43,7 @@ class RouteSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
         backoff_delay_s: The first wait.
         backoff_max_s: Ceiling of a wait.
         timeout_s: Deadline of one attempt.
+        retry_after_max_s: The most that ``Retry-After`` counts; None: *backoff_max_s*.
         format: ``binary`` or ``structured``.
     """
 
@@ -60,6 +61,7 @@ class RouteSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     backoff_delay_s: float
     backoff_max_s: float
     timeout_s: float
+    retry_after_max_s: float | None = None
     format: Literal["binary", "structured"] = "binary"
 
 

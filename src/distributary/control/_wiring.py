@@ -46,4 +46,5 @@ def route_policy(settings: RouteSettings) -> DeliveryPolicy:
         backoff_delay_s=settings.backoff_delay_s,
         backoff_max_s=settings.backoff_max_s,
         timeout_s=settings.timeout_s,
+        retry_after_max_s=settings.retry_after_max_s,
     )

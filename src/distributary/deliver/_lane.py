@@ -320,7 +320,7 @@ class Lane:
             wall_ms = self._shared.clock.wall_ms()
             asked_s = retry_after_s(answer.retry_after, wall_ms)
             if asked_s is not None:
-                until_s = now_s + min(asked_s, entry.destination.policy.backoff_max_s)
+                until_s = now_s + min(asked_s, entry.destination.policy.asked_wait_s_max)
                 self._hold_until_s = max(self._hold_until_s, until_s)
         if not silent and status != 429 and status < 500:
             # The sink is alive, or (a blocked address) waiting would change nothing: tasks that

@@ -307,7 +307,8 @@ class Settle:
         if target is None:
             return 0.0  # It will be dropped.
         dest = target.sink if row.leg is Leg.EVENT else target.dead_letter or target.sink
-        return dest.policy.backoff_max_s * (1.0 + JITTER_SHARE_MAX)
+        policy = dest.policy
+        return max(policy.backoff_max_s * (1.0 + JITTER_SHARE_MAX), policy.asked_wait_s_max)
 
     def _wait(
         self,

@@ -104,7 +104,7 @@ def classify(
     Returns:
         ``DELIVERED``; ``RETRY`` with ``wait_s``; or ``DEAD_LETTER`` when the answer is final or
         the attempts are used up. Never ``DROPPED``: that is for routes that went away. Where
-        ``Retry-After`` counts, ``wait_s = max(backoff, min(Retry-After, backoff_max_s))``.
+        ``Retry-After`` counts, ``wait_s = max(backoff, min(Retry-After, its ceiling))``.
 
     Source:
         Knative data plane, "Event Acknowledgement and Delivery Retry"; decisions 12 and 13.
@@ -136,5 +136,5 @@ def classify(
         return Verdict(Decision.DEAD_LETTER, f"attempts-used-up: {reason}")
     wait_s = delay_before_s(attempt + 1, policy, jitter)
     if asked_s is not None:
-        wait_s = max(wait_s, min(asked_s, policy.backoff_max_s))
+        wait_s = max(wait_s, min(asked_s, policy.asked_wait_s_max))
     return Verdict(Decision.RETRY, reason, wait_s)

@@ -42,6 +42,8 @@ class DeliveryPolicy:
         backoff_delay_s: The first wait, seconds, from 0.
         backoff_max_s: No wait is longer before jitter, seconds, from 0.
         timeout_s: Deadline of one whole attempt, seconds, above 0.
+        retry_after_max_s: The most that ``Retry-After`` counts, seconds, from 0: 0 lets it count
+            for nothing. None: ``backoff_max_s``.
         rate_limit_per_s: At most so many attempts a second; None: no limit.
     """
 
@@ -51,6 +53,12 @@ class DeliveryPolicy:
     backoff_max_s: float = BACKOFF_S_MAX_DEFAULT
     timeout_s: float = TIMEOUT_S_DEFAULT
     rate_limit_per_s: float | None = None
+    retry_after_max_s: float | None = None
+
+    @property
+    def asked_wait_s_max(self) -> float:
+        """The most that a sink may ask for with ``Retry-After``, seconds."""
+        return self.backoff_max_s if self.retry_after_max_s is None else self.retry_after_max_s
 
     def __post_init__(self) -> None:
         """Assert the ranges that the attributes state."""
@@ -61,4 +69,5 @@ class DeliveryPolicy:
         assert self.backoff_max_s >= 0.0
         assert math.isfinite(self.timeout_s)
         assert self.timeout_s > 0.0
+        assert self.retry_after_max_s is None or 0.0 <= self.retry_after_max_s < math.inf
         assert self.rate_limit_per_s is None or self.rate_limit_per_s > 0.0

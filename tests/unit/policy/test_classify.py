@@ -1,5 +1,7 @@
 """The response table, row by row, and what becomes of an attempt."""
 
+from dataclasses import replace
+
 import pytest
 
 from distributary.errors import TransportError
@@ -88,6 +90,15 @@ def test_a_status_that_http_does_not_know_is_retried_as_5xx(status):
     """RFC 9110 section 15: an invalid code is treated as a 5xx."""
     assert classify(reply(status), 1, POLICY, 0.0, NOW_MS).decision is Decision.RETRY
     assert response_rule(status) is OTHER_STATUS_RULE
+
+
+@pytest.mark.parametrize(
+    ("ceiling_s", "wait_s"), [(0.0, 2.0), (10.0, 10.0), (90.0, 59.0), (None, 59.0)]
+)
+def test_retry_after_has_a_ceiling_of_its_own(ceiling_s, wait_s):
+    """Without one that of all waits counts; with 0 it counts for nothing."""
+    policy = replace(POLICY, retry_after_max_s=ceiling_s)
+    assert classify(reply(503, "59"), 1, policy, 0.0, NOW_MS).wait_s == wait_s
 
 
 @pytest.mark.parametrize(

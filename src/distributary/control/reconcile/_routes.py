@@ -331,5 +331,6 @@ def _options(delivery: Delivery) -> dict[str, Any]:
         "backoff_delay_s": delivery.backoff_delay_s,
         "backoff_max_s": delivery.backoff_max_s,
         "timeout_s": delivery.timeout_s,
+        "retry_after_max_s": delivery.retry_after_max_s,
         "format": delivery.format,
     }

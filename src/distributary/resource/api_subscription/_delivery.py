@@ -78,6 +78,11 @@ def realize_delivery(
     return realized
 
 
+def check_wait(faults: Faults, path: str, value: object, duration_s: ReadDuration) -> None:
+    """Note where *value* is no wait of a DeliverySpec: ISO 8601, at most ``BACKOFF_S_MAX``."""
+    _seconds(faults, path, _iso(faults, path, value, iso_alone=True), duration_s, BACKOFF_S_MAX)
+
+
 def _iso(faults: Faults, path: str, value: object, *, iso_alone: bool) -> str | None:
     """A duration as ISO 8601; None, and a fault, where it is none."""
     spelled = str if iso_alone else (str, int, float)

@@ -158,7 +158,9 @@ def _trigger(causes: list[Cause], obj: Object, rules: KnativeRules) -> None:
     spec = _spec(obj)
     check_annotations(causes, obj)
     if spec.get("broker"):
-        check_name(causes, "spec.broker", spec["broker"])
+        check_name(causes, "spec.broker", spec["broker"], subdomain=True)
+    if spec.get("brokerRef") is not None:
+        _check_broker(causes, spec, obj.get("metadata"))
     if spec.get("filter") is not None:
         check_filter(causes, spec["filter"], rules.check_filters)
     if spec.get("filters") is not None:
@@ -166,6 +168,17 @@ def _trigger(causes: list[Cause], obj: Object, rules: KnativeRules) -> None:
     if spec.get("subscriber") is not None:
         check_destination(causes, "spec.subscriber", spec["subscriber"])
     _delivery(causes, spec, rules)
+
+
+def _check_broker(causes: list[Cause], spec: Object, metadata: Any) -> None:
+    """``brokerRef`` says in another way what ``broker`` says, and nothing else."""
+    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
+    wanted = {"apiVersion": BROKER.api_version, "kind": BROKER.kind, "name": spec.get("broker")}
+    ref = spec["brokerRef"]
+    for member, value in (*wanted.items(), ("namespace", namespace)):
+        if ref.get(member) and ref[member] != value:
+            why = "it says what spec.broker says; a Broker of another namespace is not served"
+            causes.append(bad_value(f"spec.brokerRef.{member}", ref[member], why))
 
 
 def _channel(causes: list[Cause], obj: Object, rules: KnativeRules) -> None:
@@ -191,7 +204,7 @@ def _check_channel(causes: list[Cause], channel: Object) -> None:
         if channel.get(member) and channel[member] not in wanted:
             causes.append(unsupported(f"spec.channel.{member}", channel[member], wanted))
     if channel.get("name"):
-        check_name(causes, "spec.channel.name", channel["name"])
+        check_name(causes, "spec.channel.name", channel["name"], subdomain=True)
     if channel.get("namespace"):
         why = "the Channel stands in the Subscription's own namespace"
         causes.append(forbidden("spec.channel.namespace", why))

@@ -53,12 +53,19 @@ def _broker(obj: Object, _old: Object | None) -> Object:
 
 
 def _trigger(obj: Object, _old: Object | None) -> Object:
-    obj = _with_wide_filter(_with_subscriber_placed(obj))
+    obj = _with_wide_filter(_with_subscriber_placed(_with_broker_named(obj)))
     broker = (_member(obj, "spec") or {}).get("broker")
     labels = _member(_member(obj, "metadata"), "labels")
     if not broker or not isinstance(broker, str) or labels is None:
         return obj
     return _with_metadata(obj, "labels", {**labels, BROKER_LABEL: broker})
+
+
+def _with_broker_named(obj: Object) -> Object:
+    """A Trigger that refers to its Broker names it as well."""
+    spec = _member(obj, "spec") or {}
+    name = (_member(spec, "brokerRef") or {}).get("name")
+    return obj if not name or spec.get("broker") else {**obj, "spec": {**spec, "broker": name}}
 
 
 def _with_wide_filter(obj: Object) -> Object:
@@ -91,7 +98,9 @@ def _channel(obj: Object, old: Object | None) -> Object:
     own.setdefault("channelTemplate", DEFAULT_TEMPLATE)
     kept = (_member(old, "spec") or {}).get("subscribers")
     if kept is not None:
-        own["subscribers"] = kept
+        own["subscribers"] = known_part(CHANNEL, {"spec": {"subscribers": kept}})["spec"][
+            "subscribers"
+        ]
     return {**obj, "spec": own}
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from distributary.resource._faults import Faults
-from distributary.resource.api_subscription._delivery import realize_delivery
+from distributary.resource.api_subscription._delivery import check_wait, realize_delivery
 from distributary.resource.knative._causes import of_fault
 from distributary.resource.knative._destinations import check_destination
 from distributary.resource.knative._rules import KnativeRules
@@ -21,6 +21,9 @@ def check_delivery(causes: list[Cause], value: Object, rules: KnativeRules) -> N
     """Note what is wrong with ``spec.delivery``; a part that is None is noted already."""
     faults = Faults()
     realize_delivery(faults, "spec.delivery", _options(value), rules.duration_s, iso_alone=True)
+    if value.get("retryAfterMax") is not None:
+        path = "spec.delivery.retryAfterMax"
+        check_wait(faults, path, value["retryAfterMax"], rules.duration_s)
     causes.extend(map(of_fault, faults.found))
     if value.get("deadLetterSink") is not None:
         path = "spec.delivery.deadLetterSink"
@@ -48,6 +51,7 @@ def delivery_of(
     value = spec.get("delivery")
     if value is None or (early and not value):
         return None
+    asked_max = value.get("retryAfterMax")
     options = _options(value)
     if not early:
         options.setdefault("retry", 0)
@@ -60,6 +64,7 @@ def delivery_of(
         backoff_max_s=duration_s(whole["backoffMax"]),
         timeout_s=duration_s(whole["timeout"]),
         format=_FORMATS[value.get("format", "binary")],
+        retry_after_max_s=None if asked_max is None else duration_s(asked_max),
     )
 
 

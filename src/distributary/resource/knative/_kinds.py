@@ -7,6 +7,10 @@ from distributary.resource.kubernetes import Column, Kind
 EVENTING: Final = "eventing.knative.dev"
 MESSAGING: Final = "messaging.knative.dev"
 
+NAME_CHARS_MAX: Final = 63
+"""Longest name of an object of Knative's. Dots may stand in it; but a Trigger's label repeats the
+name of its Broker, and labels have no more than this."""
+
 _READY: Final = (
     Column("Age", "age", "date"),
     Column("Ready", "condition:Ready.status"),
@@ -37,6 +41,8 @@ BROKER: Final = Kind(
     ),
     has_status=True,
     generations=True,
+    label_names=False,
+    name_chars_max=NAME_CHARS_MAX,
 )
 TRIGGER: Final = Kind(
     EVENTING,
@@ -52,6 +58,8 @@ TRIGGER: Final = Kind(
     ),
     has_status=True,
     generations=True,
+    label_names=False,
+    name_chars_max=NAME_CHARS_MAX,
 )
 CHANNEL: Final = Kind(
     MESSAGING,
@@ -64,6 +72,8 @@ CHANNEL: Final = Kind(
     columns=(Column("URL", "status.address.url"), *_READY),
     has_status=True,
     generations=True,
+    label_names=False,
+    name_chars_max=NAME_CHARS_MAX,
 )
 CHANNEL_KINDS: Final = ("Channel", "InMemoryChannel")
 """What a reference may call a Channel: Knative's in-memory one is another name for it here."""
@@ -79,6 +89,8 @@ SUBSCRIPTION: Final = Kind(
     columns=_READY,
     has_status=True,
     generations=True,
+    label_names=False,
+    name_chars_max=NAME_CHARS_MAX,
 )
 SERVICE: Final = Kind(
     "",

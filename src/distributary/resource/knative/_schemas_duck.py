@@ -177,6 +177,10 @@ DUCK: Final[dict[str, Schema]] = {
         backoffDelay=text("The first wait, ISO 8601. Default: PT0.2S."),
         backoffMax=text("The longest wait, ISO 8601. Default: PT5M."),
         timeout=text("Deadline of one attempt, ISO 8601, above zero. Default: PT30S."),
+        retryAfterMax=text(
+            "The most that a sink's `Retry-After` counts, ISO 8601; PT0S: it counts for nothing."
+            " Default: `backoffMax`."
+        ),
         format=one_of(
             "Content mode: `binary`, or `json` for structured. Default: binary.", "json", "binary"
         ),

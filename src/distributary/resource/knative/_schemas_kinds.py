@@ -76,6 +76,10 @@ KNATIVE: Final[dict[str, Schema]] = {
         "Spec of a Trigger.",
         ("broker", "subscriber"),
         broker=text("Name of the Broker, in the Trigger's namespace." + _IMMUTABLE),
+        brokerRef=ref(
+            KREFERENCE,
+            "The same as a reference: the Broker, in the Trigger's namespace. It fills in `broker`.",
+        ),
         filter=ref(
             TRIGGER_FILTER,
             "Which events are delivered; unset: every one. Where `filters` holds anything, it"

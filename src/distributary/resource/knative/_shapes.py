@@ -50,6 +50,7 @@ class Delivery:
         backoff_max_s: Ceiling of a wait.
         timeout_s: Deadline of one attempt.
         format: ``binary`` or ``structured`` (Knative's ``json``).
+        retry_after_max_s: The most that ``Retry-After`` counts; None: *backoff_max_s*.
     """
 
     dead_letter_sink: Destination | None
@@ -59,6 +60,7 @@ class Delivery:
     backoff_max_s: float
     timeout_s: float
     format: str
+    retry_after_max_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

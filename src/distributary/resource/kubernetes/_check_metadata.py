@@ -74,8 +74,17 @@ def _name_faults(kind: Kind, metadata: Object) -> Iterator[Cause]:
     if generated and isinstance(generated, str):
         # As it will be: the suffix makes a dash at the end good.
         yield from _spelt("metadata.generateName", generated, rule, "x" * _SUFFIX_CHARS)
+        yield from _long("metadata.generateName", kind, generated, _SUFFIX_CHARS)
     if name and isinstance(name, str):
         yield from _spelt("metadata.name", name, rule)
+        yield from _long("metadata.name", kind, name)
+
+
+def _long(field: str, kind: Kind, name: str, more: int = 0) -> Iterator[Cause]:
+    if kind.name_chars_max is not None and len(name) + more > kind.name_chars_max:
+        yield bad_value(
+            field, name, f"must be no more than {kind.name_chars_max - more} characters"
+        )
 
 
 def _spelt(

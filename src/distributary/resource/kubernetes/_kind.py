@@ -42,6 +42,7 @@ class Kind:
         has_status: There is a ``/status``; then the main resource takes no status from clients.
         generations: ``metadata.generation`` counts changes of the spec.
         label_names: Names are DNS labels (63 characters, no dots); else DNS subdomains.
+        name_chars_max: Longest name, where it is shorter than the rule has it.
         selectable: What field selectors know beside ``metadata.name`` and ``metadata.namespace``:
             what they call it, and its path.
         read_only: Its objects can be read, and nothing else.
@@ -59,6 +60,7 @@ class Kind:
     has_status: bool = False
     generations: bool = False
     label_names: bool = True
+    name_chars_max: int | None = None
     selectable: tuple[tuple[str, str], ...] = ()
     read_only: bool = False
 

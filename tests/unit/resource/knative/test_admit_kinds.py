@@ -26,7 +26,7 @@ BAD_CHANNELS = {
     "missing": (..., ("spec.channel", "Required")),
     "no object": ("orders", ("spec.channel", "TypeInvalid")),
     "no name": ({**CH, "name": ""}, ("spec.channel.name", "Required")),
-    "name no label": ({**CH, "name": "a.b"}, ("spec.channel.name", "Invalid")),
+    "name no DNS name": ({**CH, "name": "a_b"}, ("spec.channel.name", "Invalid")),
     "another kind": ({**CH, "kind": "Broker"}, ("spec.channel.kind", "NotSupported")),
     "another group": (
         {**CH, "apiVersion": "messaging.knative.dev/v1beta1"},
@@ -110,6 +110,33 @@ def test_what_cannot_be_changed_is_named(make, causes_of):
     assert causes_of(CHANNEL, make(CHANNEL), channel) == [("spec.channelTemplate", "Invalid")]
     moved = make(SUBSCRIPTION, channel={**CH, "name": "other"})
     assert causes_of(SUBSCRIPTION, moved, make(SUBSCRIPTION)) == [("spec.channel", "Invalid")]
+
+
+def test_names_with_dots_are_taken(make, causes_of):
+    """As the API server takes them, in references as well."""
+    assert causes_of(TRIGGER, make(TRIGGER, broker="my.broker")) == []
+    assert causes_of(SUBSCRIPTION, make(SUBSCRIPTION, channel={**CH, "name": "my.channel"})) == []
+
+
+def test_a_reference_to_the_broker_says_what_its_name_says(make, causes_of):
+    """It fills the name in; one that leads elsewhere is refused."""
+    ref = {"apiVersion": "eventing.knative.dev/v1", "kind": "Broker", "name": "b"}
+    sent = make(TRIGGER, broker=..., brokerRef=ref)
+    filled = defaulted(TRIGGER, sent, None)
+    assert (filled["spec"]["broker"], causes_of(TRIGGER, filled)) == ("b", [])
+    for member, value in (("namespace", "other"), ("kind", "Channel"), ("name", "c")):
+        wrong = make(TRIGGER, broker="b", brokerRef={**ref, member: value})
+        assert causes_of(TRIGGER, wrong) == [(f"spec.brokerRef.{member}", "Invalid")]
+
+
+@pytest.mark.parametrize(
+    ("text", "causes"),
+    [("PT10S", []), ("PT0S", []), ("soon", ["Invalid"]), ("PT1000H", ["Invalid"])],
+)
+def test_how_much_a_sink_may_ask_for_is_checked(text, causes, make, causes_of):
+    """``retryAfterMax``, a duration within the longest wait."""
+    sent = make(TRIGGER, delivery={"retry": 1, "retryAfterMax": text})
+    assert causes_of(TRIGGER, sent) == [("spec.delivery.retryAfterMax", each) for each in causes]
 
 
 def test_what_cannot_be_changed_is_refused_in_the_words_of_both(make, rules):

@@ -18,7 +18,7 @@ CASES = {
     "no broker": ({"broker": ...}, ("spec.broker", "Required")),
     "broker empty": ({"broker": ""}, ("spec.broker", "Required")),
     "broker not text": ({"broker": 1}, ("spec.broker", "TypeInvalid")),
-    "broker no DNS label": ({"broker": "a.b"}, ("spec.broker", "Invalid")),
+    "broker no DNS name": ({"broker": "a_b"}, ("spec.broker", "Invalid")),
     "no subscriber": ({"subscriber": ...}, ("spec.subscriber", "Required")),
     "subscriber empty": ({"subscriber": {}}, ("spec.subscriber", "Required")),
     "subscriber text": ({"subscriber": "http://a"}, ("spec.subscriber", "TypeInvalid")),

@@ -128,6 +128,12 @@ def test_all_options_are_read(make):
     assert spec.delivery == Delivery(sink, 0, "linear", 60.0, 3600.0, 5.0, "structured")
 
 
+def test_what_a_sink_may_ask_for_is_read(trigger):
+    """In seconds; unset, it is the longest wait."""
+    assert trigger(delivery={"retryAfterMax": "PT10S"}).delivery.retry_after_max_s == 10.0
+    assert trigger(delivery={"retry": 1}).delivery.retry_after_max_s is None
+
+
 def test_a_delay_beyond_the_default_ceiling_raises_it(trigger):
     """Nobody asked for a ceiling."""
     delivery = trigger(delivery={"backoffDelay": "PT10M"}).delivery

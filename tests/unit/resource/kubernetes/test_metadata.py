@@ -2,7 +2,7 @@
 
 import pytest
 
-from distributary.resource.knative import CONFIG_MAP, NAMESPACE, TRIGGER
+from distributary.resource.knative import CONFIG_MAP, NAMESPACE, SERVICE, TRIGGER
 from distributary.resource.kubernetes import (
     ANNOTATIONS_BYTES_MAX,
     CAUSES_MAX,
@@ -235,7 +235,9 @@ def test_good_metadata_has_no_faults():
     [
         (TRIGGER, "a" * 63, True),
         (TRIGGER, "a" * 64, False),
-        (TRIGGER, "a.b", False),
+        (TRIGGER, "a.b", True),
+        (SERVICE, "a.b", False),
+        (TRIGGER, "a..b", False),
         (CONFIG_MAP, "a.b", True),
         (CONFIG_MAP, "a" * 253, True),
         (CONFIG_MAP, "a" * 254, False),
