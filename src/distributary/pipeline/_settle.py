@@ -28,12 +28,12 @@ from distributary.pipeline._surroundings import Surroundings
 from distributary.pipeline._waiting import Waiting
 from distributary.policy import (
     DELIVERED,
-    JITTER_SHARE_MAX,
     Decision,
     Reply,
     Verdict,
     classify,
     delivered,
+    longest_wait_s,
 )
 
 FORGET_S = 1.0
@@ -307,8 +307,7 @@ class Settle:
         if target is None:
             return 0.0  # It will be dropped.
         dest = target.sink if row.leg is Leg.EVENT else target.dead_letter or target.sink
-        policy = dest.policy
-        return max(policy.backoff_max_s * (1.0 + JITTER_SHARE_MAX), policy.asked_wait_s_max)
+        return longest_wait_s(dest.policy)
 
     def _wait(
         self,

@@ -7,7 +7,7 @@ ISO 8601 durations. Knows no clock and draws no chance: callers pass both in.
 """
 
 from distributary.durations import DURATION_S_MAX, format_duration, parse_duration_s
-from distributary.policy._backoff import JITTER_SHARE_MAX, delay_before_s
+from distributary.policy._backoff import JITTER_SHARE_MAX, delay_before_s, longest_wait_s
 from distributary.policy._classify import (
     OTHER_STATUS_RULE,
     RESPONSE_RULES,
@@ -60,6 +60,7 @@ __all__ = [
     "delay_before_s",
     "delivered",
     "format_duration",
+    "longest_wait_s",
     "parse_duration_s",
     "response_rule",
     "retry_after_s",

@@ -12,6 +12,11 @@ _DOUBLINGS_MAX: Final = 1023
 """The largest power of two that a float holds; any real ceiling is reached long before."""
 
 
+def longest_wait_s(policy: DeliveryPolicy) -> float:
+    """No wait between two attempts is longer, whatever the sink asks for; seconds."""
+    return max(policy.backoff_max_s * (1.0 + JITTER_SHARE_MAX), policy.asked_wait_s_max)
+
+
 def delay_before_s(attempt: int, policy: DeliveryPolicy, jitter: float) -> float:
     """Seconds to wait before making *attempt*.
 

@@ -78,7 +78,7 @@ KNATIVE: Final[dict[str, Schema]] = {
         broker=text("Name of the Broker, in the Trigger's namespace." + _IMMUTABLE),
         brokerRef=ref(
             KREFERENCE,
-            "The same as a reference: the Broker, in the Trigger's namespace. It fills in `broker`.",
+            "The same as a reference, in the Trigger's namespace. It fills in `broker`.",
         ),
         filter=ref(
             TRIGGER_FILTER,
