@@ -4,7 +4,7 @@ Called by ``_probe``, in its thread. Each process writes a sign of life on a boa
 that does its work. One whose sign has not changed for ``HUNG_S`` is killed, and whoever started
 it starts it again. Waiting for the disk is excused: a kill would not make the disk faster, and
 what replaces the process would wait as well. So is the time before the first sign, as long as the
-process (the driver: with what it has started) uses the processor.
+process uses the processor. The driver waits for what it has started (the JVM), so that counts too.
 """
 
 import contextlib
@@ -23,6 +23,9 @@ as Spark does for what it downloads."""
 LOOK_S_MAX = 1.0
 """Most that one look adds to a silence: where this process itself was held up (a machine that was
 suspended, or has no processor to spare), so were the others."""
+WAIT_LOOK_S = 1.0
+"""After so much silence each look sees whether the process waits for the disk: what it does so is no
+silence. It works a little between two waits, as for memory that comes back from the disk."""
 _STOPPED = frozenset("Tt")
 _DISK = "D"
 
@@ -38,7 +41,7 @@ class Watched:
         settled: Whether it gives signs by now; before, it is starting.
         excused: Whether it says that it waits for something else.
         replace: Ends it, given its process id.
-        family: What it has started counts when it is starting (the JVM).
+        family: It waits for what it has started (the JVM): that counts as well.
     """
 
     role: str
@@ -75,7 +78,7 @@ class Processes(Protocol):
 
 
 class ProcFolder:
-    """``Processes`` from ``/proc``; where there is none, every process looks idle.
+    """``Processes`` from ``/proc``; where there is none, none is seen and none replaced.
 
     Args:
         root: Where it is.
@@ -126,6 +129,7 @@ class _Silence:
     began: bool = False
     settled: bool = False
     silent_s: float = 0.0
+    waited_s: float = 0.0
     ticks: int = -1
     excused_said: bool = False
 
@@ -164,7 +168,7 @@ class Watchdog:
         if pid != silence.pid:
             silence.pid, silence.sign = pid, sign
             silence.began = silence.settled = False
-            silence.silent_s, silence.ticks = 0.0, -1
+            silence.silent_s, silence.waited_s, silence.ticks = 0.0, 0.0, -1
             return
         if not pid:
             return
@@ -172,31 +176,53 @@ class Watchdog:
         if sign != silence.sign or settled != silence.settled:
             silence.began = silence.began or sign != silence.sign
             silence.sign, silence.settled = sign, settled
-            silence.silent_s, silence.excused_said = 0.0, False
+            silence.silent_s, silence.waited_s, silence.excused_said = 0.0, 0.0, False
             return
         silence.silent_s += passed_s
-        if silence.silent_s >= HUNG_S and self._hangs(watched, silence):
+        if silence.silent_s > WAIT_LOOK_S and self._waits(watched, silence):
+            silence.waited_s += passed_s
+            return
+        lasts_s = silence.silent_s - silence.waited_s
+        if lasts_s >= HUNG_S and self._hangs(watched, silence):
             self._log.error(
-                "process-hangs", process=watched.role, pid=pid, silent_s=round(silence.silent_s, 1)
+                "process-hangs", process=watched.role, pid=pid, silent_s=round(lasts_s, 1)
             )
-            silence.silent_s = 0.0
+            silence.silent_s = silence.waited_s = 0.0
             watched.replace(pid)
+
+    def _waits(self, watched: Watched, silence: _Silence) -> bool:
+        """Whether a process that has worked waits for the disk, or for what it says."""
+        if not (silence.began and silence.settled):
+            return False  # one that starts is looked at rarely, and has more time
+        looks = self._looks(watched, silence)
+        if not looks[0].states or looks[0].states & _STOPPED:
+            return False  # it is gone, or no disk wakes it
+        return self._excused(watched, silence, looks)
+
+    def _excused(self, watched: Watched, silence: _Silence, looks: list[Look]) -> bool:
+        if not (watched.excused() or any(_DISK in look.states for look in looks)):
+            return False
+        if silence.silent_s >= HUNG_S and not silence.excused_said:
+            silence.excused_said = True
+            self._log.warning(
+                "process-waits", process=watched.role, pid=silence.pid, reason="a slow disk?"
+            )
+        return True
+
+    def _looks(self, watched: Watched, silence: _Silence) -> list[Look]:
+        """At the process, and at what it waits for."""
+        pids = self._processes.family(silence.pid) if watched.family else [silence.pid]
+        return [self._processes.look(pid) for pid in pids]
 
     def _hangs(self, watched: Watched, silence: _Silence) -> bool:
         """Whether a process without a sign of life hangs, rather than waits or works."""
         starting = not (silence.began and silence.settled)
-        pids = self._processes.family(silence.pid) if watched.family else [silence.pid]
-        looks = [self._processes.look(pid) for pid in pids]
+        looks = self._looks(watched, silence)
         if not looks[0].states:
             return False  # it has ended: whoever started it knows
         if any(look.states & _STOPPED for look in (looks if starting else looks[:1])):
             return True
-        if _DISK in looks[0].states or watched.excused():
-            if not silence.excused_said:
-                silence.excused_said = True
-                self._log.warning(
-                    "process-waits", process=watched.role, pid=silence.pid, reason="a slow disk?"
-                )
+        if self._excused(watched, silence, looks):
             return False
         if not starting:
             return True

@@ -93,6 +93,31 @@ def test_a_slow_disk_is_no_hang(system, excused):
     assert system.killed == []
 
 
+def test_who_works_a_little_between_waits_for_the_disk_is_left_alone(system):
+    """Memory that was swapped out comes back in pieces: every other look finds it at work."""
+    watchdog = _seen_alive(system)
+    for number in range(400):
+        system.states = "D"
+        system.pass_s(watchdog, 3 * LOOK_S)
+        system.states = "R"
+        system.pass_s(watchdog, LOOK_S)
+        system.sign += number % 30 == 29
+    assert system.killed == []
+    system.pass_s(watchdog, HUNG_S)
+    assert system.killed == [7]
+
+
+def test_a_driver_waits_with_its_jvm_for_the_disk(system):
+    """It waits for the JVM's answer, and says nothing meanwhile."""
+    watchdog = _seen_alive(system, family=True)
+    system.child_states = "SD"
+    system.pass_s(watchdog, 5 * HUNG_S)
+    assert system.killed == []
+    system.child_states = "S"
+    system.pass_s(watchdog, HUNG_S + 1)
+    assert system.killed == [7]
+
+
 def test_a_process_that_was_stopped_while_it_committed_is_replaced(system):
     """No disk will wake it."""
     watchdog = _seen_alive(system)
