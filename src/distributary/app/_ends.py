@@ -42,6 +42,22 @@ def exit_code(error: BaseException, otherwise: int) -> int:
     return EXIT_DISK_FULL if number in _FULL else otherwise
 
 
+def ends_the_server(role: str, code: int, *, ran: bool) -> bool:
+    """Whether the end of the child *role* with *code* ends the server.
+
+    A pipeline that has delivered is started again whatever it says: what it needs may come back (a
+    Spark cluster that is being restarted), and events are taken meanwhile.
+
+    Args:
+        role: Of the child.
+        code: Its exit code.
+        ran: It has worked since the server's start.
+    """
+    if code == EXIT_CANNOT_RUN:
+        return role != "pipeline" or not ran
+    return code == EXIT_DISK_FULL and role == "ingest" and not ran
+
+
 def _errno(error: BaseException | None) -> int:
     """The system's number of the error at the root of *error*."""
     while error is not None:

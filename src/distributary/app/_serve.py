@@ -9,7 +9,6 @@ import contextlib
 import gc
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -28,7 +27,7 @@ from distributary.app._children import Child, keep_memory_private
 from distributary.app._deliveries import look_at
 from distributary.app._due import Due
 from distributary.app._early import say
-from distributary.app._ends import EXIT_CANNOT_RUN, EXIT_DISK_FULL
+from distributary.app._ends import ends_the_server
 from distributary.app._folders import UMASK, check_socket_path, make_folder, make_private
 from distributary.app._ground import listen, other_log, raise_file_limit
 from distributary.app._health import Health
@@ -44,7 +43,7 @@ from distributary.app._running import Running, beat
 from distributary.app._sources import check_sources, sources_child
 from distributary.app._watchdog import ProcFolder, Watchdog
 from distributary.app._watched import watched_processes
-from distributary.app._where import base, is_loopback, listeners_of, reach_of, site_of
+from distributary.app._where import base, is_loopback, listeners_of, names_of, reach_of, site_of
 from distributary.app.ingest_process import IngestStart
 from distributary.app.pipeline_process import PipelineStart
 from distributary.clock import SystemClock
@@ -145,6 +144,7 @@ class Server:
         self._on_terminal = sys.stderr.isatty()
         self._exit_code = 0
         self._reloading: asyncio.Task[None] | None = None
+        self._has_delivered = False
 
     def release(self) -> None:
         """Let the port and the folder go."""
@@ -327,8 +327,8 @@ class Server:
         assert health is not None
         if role == "pipeline":
             health.pipeline_ended()
-        never_ran = role == "ingest" and not health.ingest_began
-        if code != EXIT_CANNOT_RUN and not (code == EXIT_DISK_FULL and never_ran):
+        ran = health.ingest_began if role == "ingest" else self._has_delivered
+        if not ends_the_server(role, code, ran=ran):
             return True
         self._log.error("stopping", process=role, code=code, reason="it cannot run; see its line")
         self._exit_code = code
@@ -341,7 +341,7 @@ class Server:
             listen_fd=self._socket.fileno(),
             data_dir=str(self._places.root),
             partitions=self._partitions,
-            hosts=(socket.gethostname(), settings.host),
+            hosts=names_of(settings, self._reach.own),
             public_url=settings.public_url,
             allowed_hosts=settings.allowed_hosts,
             log_level=settings.log_level,
@@ -434,6 +434,7 @@ class Server:
     async def _announce(self, health: Health) -> None:
         while not health.ready()[0]:  # noqa: ASYNC110 - boards of other processes, no event here
             await asyncio.sleep(0.1)
+        self._has_delivered = True
         self._log.info("ready", seconds=round(time.monotonic() - self._began_s, 1))
 
 

@@ -6,6 +6,7 @@ Called by ``_serve`` once it listens.
 import ipaddress
 import socket
 from collections.abc import Iterable
+from urllib.parse import urlsplit
 
 from distributary.control.reconcile import Site
 from distributary.resource import OwnAddresses, Reach, protocols_allowed
@@ -48,6 +49,12 @@ def reach_of(settings: Settings, listeners: tuple[tuple[str, int], ...]) -> Reac
         protocols=protocols_allowed(settings.protocols, private_denied=denied),
         error_data=settings.error_data,
     )
+
+
+def names_of(settings: Settings, own: OwnAddresses) -> tuple[str, ...]:
+    """Hosts under which requests are for this server: whatever leads here by *own* among them."""
+    urls = tuple(urlsplit(url).hostname or "" for url in own.urls)
+    return tuple(dict.fromkeys((socket.gethostname(), settings.host, *urls)))
 
 
 def site_of(reach: Reach) -> Site:

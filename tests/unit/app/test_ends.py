@@ -5,7 +5,13 @@ import os
 
 import pytest
 
-from distributary.app._ends import EXIT_CANNOT_RUN, EXIT_DISK_FULL, exit_code, starting
+from distributary.app._ends import (
+    EXIT_CANNOT_RUN,
+    EXIT_DISK_FULL,
+    ends_the_server,
+    exit_code,
+    starting,
+)
 from distributary.errors import LogDamagedError, LogFormatError, LogLockedError, LogUnavailableError
 
 OTHERWISE = 72
@@ -61,3 +67,22 @@ def test_what_may_be_a_bug_keeps_its_trace():
 
     with pytest.raises(OSError, match="open files"):
         starting(run, OTHERWISE)
+
+
+@pytest.mark.parametrize(
+    ("role", "code", "ran", "ends"),
+    [
+        ("ingest", EXIT_CANNOT_RUN, False, True),
+        ("ingest", EXIT_CANNOT_RUN, True, True),
+        ("ingest", EXIT_DISK_FULL, False, True),
+        ("ingest", EXIT_DISK_FULL, True, False),
+        ("ingest", OTHERWISE, False, False),
+        ("pipeline", EXIT_CANNOT_RUN, False, True),
+        ("pipeline", EXIT_CANNOT_RUN, True, False),
+        ("pipeline", EXIT_DISK_FULL, False, False),
+        ("pipeline", OTHERWISE, True, False),
+    ],
+)
+def test_a_pipeline_that_has_delivered_does_not_end_the_server(role, code, ran, ends):
+    """A Spark cluster may come back, and publishers go on; a log that cannot be used does not."""
+    assert ends_the_server(role, code, ran=ran) is ends

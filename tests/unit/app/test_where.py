@@ -1,8 +1,10 @@
 """From settings and listening sockets to where events may go."""
 
+import socket
+
 import pytest
 
-from distributary.app._where import reach_of
+from distributary.app._where import names_of, reach_of
 from distributary.settings import load
 
 LOOPBACK = (("127.0.0.1", 8080),)
@@ -42,3 +44,12 @@ def test_kafka_is_denied_with_private_sinks():
     named = load({"private_sinks": "deny", "protocols": "KAFKA,HTTP"}, {}, None)
     assert "KAFKA" not in (reach_of(denied, LOOPBACK).protocols or ())
     assert reach_of(named, LOOPBACK).protocols == ("HTTP", "KAFKA")
+
+
+def test_whatever_leads_here_is_a_name_that_is_answered(monkeypatch):
+    """The name with the domain, too: by it other machines reach one that listens everywhere."""
+    monkeypatch.setattr(socket, "gethostname", lambda: "events1")
+    monkeypatch.setattr(socket, "getfqdn", lambda: "events1.example.com")
+    settings = load({"public_url": "https://events.example"}, {}, None)
+    names = names_of(settings, reach_of(settings, EVERYWHERE).own)
+    assert {"events1", "events1.example.com", "events.example", "localhost"} <= set(names)
