@@ -24,7 +24,7 @@ LOOK_S_MAX = 1.0
 """Most that one look adds to a silence: where this process itself was held up (a machine that was
 suspended, or has no processor to spare), so were the others."""
 WAIT_LOOK_S = 1.0
-"""After so much silence each look sees whether the process waits for the disk: what it does so is no
+"""After so much silence each look sees whether the process waits for the disk: that time is no
 silence. It works a little between two waits, as for memory that comes back from the disk."""
 _STOPPED = frozenset("Tt")
 _DISK = "D"
