@@ -23,8 +23,9 @@ CARRIED_BYTES_MAX = 8 * 1024
 kept in the log with each event, and held for each of its deliveries."""
 
 _NAMES = frozenset({b"traceparent", b"tracestate", b"x-request-id"})
-_KNATIVE = b"knative-"
 _B3 = b"x-b3-"
+_PREFIXES = (b"knative-", _B3)
+_BEGINNINGS = (*_PREFIXES, *_NAMES)
 
 _TOKEN = re.compile(rb"[a-z0-9!#$%&'*+.^_`|~-]+")
 _VALUE = re.compile(rb"[\t -~\x80-\xff]*")  # RFC 9110, 5.5: no line can begin in it
@@ -35,14 +36,10 @@ _Field = tuple[bytes, bytes]
 def pick(fields: Iterable[_Field]) -> list[_Field]:
     """Those of *fields* that are carried, in their order; names are in lower case.
 
-    Cost: asked for every request, so all but a few are told by their first letter or their name.
+    Cost: asked for every request, so one look at a name tells all but a few.
     """
-    return [
-        field
-        for field in fields
-        if (name := field[0])[:1] in b"ktx"
-        and (name in _NAMES or name[:8] == _KNATIVE or name[:5] == _B3)
-    ]
+    found = [field for field in fields if field[0].startswith(_BEGINNINGS)]
+    return [field for field in found if field[0] in _NAMES or field[0].startswith(_PREFIXES)]
 
 
 def lines(fields: Sequence[_Field]) -> bytes | None:
