@@ -274,8 +274,8 @@ class DeliveryStore:
             turns += 1
             with self._writing() as connection:
                 old = self._letters.expire(connection, now_ms)
-                if left and not self._letters.drop_route(connection, left[-1]):
-                    left.pop()
+                while left and not self._letters.drop_route(connection, left[-1]):
+                    left.pop()  # Nothing of it is there (any more): that costs a look, no turn.
             given_up += old
             more = bool(old or left)
         if not more:

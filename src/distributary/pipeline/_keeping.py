@@ -60,7 +60,10 @@ class Keeping:
         (kept,) = found
         self.tell(kept.given_up)
         now_s = self._clock.monotonic_s()
-        self._gone = {route: until_s for route, until_s in self._gone.items() if until_s > now_s}
+        if not kept.more:  # Else some of them may not have been looked at.
+            over = [route for route, until_s in self._gone.items() if until_s <= now_s]
+            for route in over:
+                del self._gone[route]
         if not self._looked_through:
             # Those that were deleted while nobody held the partition.
             self._looked_through = True

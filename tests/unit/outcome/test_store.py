@@ -366,6 +366,16 @@ def test_what_a_deleted_route_leaves_goes_and_the_file_shrinks(path, store):
     assert store.dead_letters() == []
 
 
+def test_many_routes_that_are_gone_at_once_are_all_freed(store):
+    """Those that have nothing left do not take the turns of the others."""
+    routes = [f"r{number}" for number in range(100)]
+    store.apply(changes(letters=[failed(1)._replace(key=DoneKey(1, 0, r)) for r in routes]))
+    for _ in range(20):
+        more = store.keep_house(routes, 1).more
+    assert not more
+    assert store.dead_letters() == []
+
+
 def test_a_route_keeps_its_newest_letters_and_others_theirs(path):
     """What is given up is counted by route."""
     store = DeliveryStore(sqlite_url(path), 0, Budgets(route_bytes_max=50_000))
