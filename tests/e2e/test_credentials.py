@@ -119,7 +119,11 @@ class World:
         self.server = RunningServer(
             self.folder / "data",
             flags=["--log-level", "debug", "--error-data", "all"],
-            environ=clean_environ() | {"DISTRIBUTARY_CREDENTIAL_KEY": key},
+            environ=clean_environ()
+            | {
+                "DISTRIBUTARY_CREDENTIAL_KEY": key,
+                "DISTRIBUTARY_SPARK_CONF": f"spark.hadoop.fs.s3a.secret.key={CANARY}-spark",
+            },
         )
         return self.server
 

@@ -45,7 +45,7 @@ from distributary.app._watchdog import ProcFolder, Watchdog
 from distributary.app._watched import watched_processes
 from distributary.app._where import base, is_loopback, listeners_of, names_of, reach_of, site_of
 from distributary.app.ingest_process import IngestStart
-from distributary.app.pipeline_process import PipelineStart
+from distributary.app.pipeline_process import PipelineStart, spark_environ
 from distributary.clock import SystemClock
 from distributary.control import Keys, Sealer, Store, Subscriptions, rules, store_url
 from distributary.errors import DistributaryError, SettingsError
@@ -379,7 +379,6 @@ class Server:
             session=self._session_settings(),
             partitions=self._partitions,
             master=settings.spark_master,
-            spark_conf=settings.spark_conf,
             epoch_s=settings.epoch_s,
             drain_s=settings.drain_s,
             log_level=settings.log_level,
@@ -397,7 +396,7 @@ class Server:
                 "pipeline",
                 _program("distributary.app.pipeline_process", pipeline),
                 line=self._lines.write,
-                environ=self._java,
+                environ={**self._java, **spark_environ(settings.spark_conf)},
                 withheld=secret_variables(settings.sources),
                 ended=lambda code: self._ended("pipeline", code),
             ),

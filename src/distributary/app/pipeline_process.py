@@ -4,6 +4,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -17,15 +18,17 @@ LOOK_S = 0.5
 """How often the process looks whether the log level has changed."""
 EXIT_FAILED = 1
 """Exit code: the driver could not start; another start may work."""
+_SPARK_CONF = "DISTRIBUTARY_DRIVER_SPARK_CONF"
+"""Variable with the operator's Spark settings, as JSON: there may be secrets among them, and
+everybody on the machine sees the arguments of processes."""
 
 
 class PipelineStart(msgspec.Struct, frozen=True, kw_only=True):
-    """What the driver process must know; an argument, as JSON."""
+    """What the driver process must know; an argument, as JSON. Holds no secret."""
 
     session: SessionSettings
     partitions: int
     master: str
-    spark_conf: dict[str, str]
     epoch_s: float
     drain_s: float
     log_level: str
@@ -41,10 +44,16 @@ def _follow_level(path: Path) -> None:
         time.sleep(LOOK_S)
 
 
+def spark_environ(spark_conf: Mapping[str, str]) -> dict[str, str]:
+    """Variables by which the driver process learns of *spark_conf*."""
+    return {_SPARK_CONF: msgspec.json.encode(spark_conf).decode()}
+
+
 def main(arguments: list[str]) -> int:
-    """Entry of the process: one argument, ``PipelineStart`` as JSON."""
+    """Entry of the process: one argument, ``PipelineStart`` as JSON, and ``spark_environ``."""
     end_with_parent(int(os.environ["DISTRIBUTARY_PARENT"]))
     start = msgspec.json.decode(arguments[0], type=PipelineStart)
+    spark_conf = msgspec.json.decode(os.environ.pop(_SPARK_CONF), type=dict[str, str])
     configure(start.log_level, role="pipeline")
     threading.Thread(
         target=_follow_level, args=(Places.of(start.session.data_dir).live,), daemon=True
@@ -56,7 +65,7 @@ def main(arguments: list[str]) -> int:
         session=start.session,
         partitions=start.partitions,
         master=start.master,
-        spark_conf=start.spark_conf,
+        spark_conf=spark_conf,
         epoch_s=start.epoch_s,
         drain_s=start.drain_s,
     )

@@ -1,6 +1,7 @@
 """The Spark session of the pipeline: its settings, each with its reason."""
 
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -15,6 +16,9 @@ from distributary.spark.master import TASK_FAILURES_MAX, is_local, resolve
 
 SHARED_KEY = "spark.authenticate.secret"
 """Spark's property for the secret that driver and executors share."""
+
+_SECRET = re.compile(r"secret|passw|token|credential|key(?!store)", re.IGNORECASE)
+"""In the names of settings that may be secrets: more than Spark's own ``spark.redaction.regex``."""
 
 SOCKET_NAME_BYTES = len("/.00000000-0000-0000-0000-000000000000.sock")
 """What Spark appends to the folder of its sockets."""
@@ -111,6 +115,15 @@ def worker_sockets(folder: Path) -> dict[str, str]:
     return {"spark.python.unix.domain.socket.dir": str(folder)}
 
 
+def at_launch(conf: Mapping[str, str]) -> dict[str, str]:
+    """Those of *conf* that the JVM is started with: PySpark writes them on its command line.
+
+    Everybody on the machine sees that. So what may be a secret by its name is left out, and is
+    told to the JVM once it runs.
+    """
+    return {name: value for name, value in conf.items() if not _SECRET.search(name)}
+
+
 def open_session(
     scratch: Path,
     partitions: int,
@@ -140,11 +153,10 @@ def open_session(
     conf = {**session_conf(scratch, partitions), **secret, **overrides}
     if is_local(master):
         conf = {**worker_sockets(sockets), **conf}
-    else:
-        # The JVM first: how long it takes to start says nothing about the master.
-        SparkContext._ensure_initialized(  # noqa: SLF001 - PySpark has no other step for it
-            conf=SparkConf().setAll(list(conf.items()))
-        )
+    # The JVM first: how long it takes to start says nothing about the master.
+    SparkContext._ensure_initialized(  # noqa: SLF001 - PySpark has no other step for it
+        conf=SparkConf().setAll(list(at_launch(conf).items()))
+    )
     for key, value in conf.items():
         builder = builder.config(key, value)
     with opening:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from distributary.spark.session import SHARED_KEY, authentication, worker_sockets
+from distributary.spark.session import SHARED_KEY, at_launch, authentication, worker_sockets
 
 
 @pytest.mark.parametrize("master", ["local", "local[8,4]", "local[*]"])
@@ -44,3 +44,19 @@ def test_a_path_too_long_for_sockets_leaves_them_where_spark_puts_them(tmp_path)
     folder = tmp_path / ("x" * 100)
     assert worker_sockets(folder) == {}
     assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        SHARED_KEY,
+        "spark.ssl.keyPassword",
+        "spark.hadoop.fs.s3a.access.key",
+        "spark.hadoop.fs.s3a.session.token",
+        "spark.hadoop.fs.azure.account.key.name.dfs.core.windows.net",
+    ],
+)
+def test_secrets_are_kept_off_the_command_line_of_the_jvm(name):
+    """Every user of the machine reads it; what the JVM must know to start stands there."""
+    plain = {"spark.driver.memory": "2g", "spark.authenticate": "true", "spark.ssl.keyStore": "/k"}
+    assert at_launch(plain | {name: "s"}) == plain
