@@ -203,8 +203,9 @@ def test_the_definitions_of_the_kinds_are_there(kubectl):
 
 def test_the_class_of_a_broker_is_in_the_wide_table(kubectl):
     """As in Knative's own."""
-    assert "CLASS" not in kubectl("get", "brokers", "-n", "default")
-    heads, row = kubectl("get", "broker", "default", "-n", "default", "-o", "wide").splitlines()
+    kubectl.api.broker("shop")
+    assert "CLASS" not in kubectl("get", "brokers")
+    heads, row = kubectl("get", "broker", "shop", "-o", "wide").splitlines()
     assert (heads.split()[-1], row.split()[-1]) == ("CLASS", "Distributary")
 
 

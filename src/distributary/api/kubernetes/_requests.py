@@ -35,6 +35,11 @@ _large: set[object] = set()
 """Those that are parsed or wait."""
 
 
+_BROWSER_FIELDS: Final = ("origin", "referer", "sec-fetch-site", "sec-fetch-mode")
+_BROWSER_AGENT: Final = "mozilla/"
+"""What browsers alone send. A page cannot change any of them where no leave is asked."""
+
+
 async def read_body(request: Request) -> bytes:
     """The body of *request*.
 
@@ -57,9 +62,25 @@ async def read_body(request: Request) -> bytes:
     return bytes(body)
 
 
+def _content_type(request: Request) -> str:
+    """What the body is said to be; JSON where nothing is said, as Kubernetes has it.
+
+    Clients of Kubernetes leave it out (the Python client for every create). So may any web page,
+    whose browser then asks nobody's leave: what a browser sends must say its type.
+    """
+    fields = request.headers
+    said: str = fields.get("content-type", "")
+    if said.partition(";")[0].strip():
+        return said
+    browser = fields.get("user-agent", "").lower().startswith(_BROWSER_AGENT)
+    return (
+        said if browser or any(name in fields for name in _BROWSER_FIELDS) else "application/json"
+    )
+
+
 async def parse_object(request: Request, body: bytes) -> tuple[Object, list[str]]:
     """The object in *body*, and the paths of members that stand twice; see ``read_object``."""
-    content_type = request.headers.get("content-type", "")
+    content_type = _content_type(request)
     if content_type.partition(";")[0].strip().lower() == PROTOBUF:
         return await _read_protobuf(request, body), []
     if len(body) < ASIDE_BYTES:
@@ -77,7 +98,7 @@ async def _read_protobuf(request: Request, body: bytes) -> Object:
 
 async def parse_value(request: Request, body: bytes) -> Any:
     """Any JSON value in *body*; see ``read_value``."""
-    content_type = request.headers.get("content-type", "")
+    content_type = _content_type(request)
     if len(body) < ASIDE_BYTES:
         return read_value(body, content_type)[0]
     return await _aside(request, body, lambda held: read_value(held, content_type)[0])

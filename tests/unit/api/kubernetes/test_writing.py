@@ -35,6 +35,29 @@ def test_a_name_is_generated(cluster, good):
     assert len(made["metadata"]["name"]) == 7
 
 
+def test_a_client_need_not_say_that_its_body_is_json(cluster, good):
+    """As Kubernetes has it: its Python client says nothing for any create."""
+    for name, content_type in (("a", ""), ("b", "; charset=utf-8")):
+        answer = cluster.ask("POST", TRIGGERS, good(name), content_type)
+        assert answer.status == 201, answer.body
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"origin": "http://127.0.0.1:8080"},
+        {"referer": "http://127.0.0.1:8080/docs"},
+        {"sec_fetch_site": "same-origin"},
+        {"user_agent": "Mozilla/5.0 (X11; Linux x86_64)"},
+    ],
+    ids=str,
+)
+def test_a_browser_must_say_it(cluster, good, field):
+    """Any page can have it send such a body, without asking the server first."""
+    assert cluster.ask("POST", TRIGGERS, good("a"), "", **field).status == 415
+    assert cluster.ask("POST", TRIGGERS, good("a"), "text/plain").status == 415
+
+
 def test_yaml_is_taken(cluster):
     """As kubectl's users write it."""
     body = b"""
