@@ -83,14 +83,20 @@ def _seal_all(connection: Connection, sealer: Sealer) -> None:
 def _seal_one(
     connection: Connection, sealer: Sealer, seq: int, row: tuple[str, int, str, bytes | None]
 ) -> bool:
-    """Seal what *row* (uid, revision, object, credential) has; True where it stood in the clear."""
+    """Seal what *row* (uid, revision, object, credential) has; True where it stood in the clear.
+
+    One that cannot be read stays as it is: nothing is sent by it, and the others are.
+    """
     uid, revision, spec_json, sealed = row
-    realized = msgspec.json.decode(spec_json)
-    secrets = take_out(realized, stored=True)
-    anew = Sealed(
-        _bound(sealer, uid, sealed, realized) if sealed else b"",
-        sealer.seal_settings(uid, secrets) if secrets else None,
-    )
+    try:
+        realized = msgspec.json.decode(spec_json)
+        secrets = take_out(realized, stored=True)
+        credential = _bound(sealer, uid, sealed, realized) if sealed else b""
+    except (ValueError, LookupError, TypeError, AttributeError):
+        # Without the reason, which may quote what was read.
+        _log.error("subscription-damaged", uid=uid)
+        return False
+    anew = Sealed(credential, sealer.seal_settings(uid, secrets) if secrets else None)
     if anew == Sealed():
         return False
     connection.execute(sa.delete(_c).where(_c.c.uid == uid))

@@ -318,6 +318,25 @@ def test_settings_that_an_older_version_wrote_in_the_clear_are_sealed(store, spe
     assert Store(url).find("a").etag == etag
 
 
+@pytest.mark.parametrize("damage", ['{"sink":', "[]", '{"protocol": "HTTP"}'])
+def test_a_damaged_subscription_keeps_no_older_store_from_opening(store, spec, url, damage):
+    """It was of no use before either; those beside it are sealed and sent."""
+    put(store, spec(protocolsettings={"headers": {"X-Key": "a"}}))
+    (other,) = store.apply([Put("b", spec(sinkCredential=PLAIN), "u2")], 5)
+    assert isinstance(other, Applied)
+    store.close()
+    downgrade(url, plain="canary-plain")
+    with sqlite3.connect(str(url.database)) as connection:
+        connection.execute("UPDATE api_subscription SET spec_json = ? WHERE uid = 'u2'", (damage,))
+    connection.close()
+    Store(url).close()
+    directory = Directory(url)
+    assert sent(directory) == {"X-Key": "canary-plain"}
+    with pytest.raises(StoreError, match="damaged"):
+        directory.spec("u2")
+    directory.close()
+
+
 def test_a_store_that_could_not_be_scrubbed_is_scrubbed_at_the_next_start(
     store, spec, url, monkeypatch
 ):
