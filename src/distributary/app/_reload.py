@@ -1,9 +1,12 @@
-"""Which settings change while the server runs, and which want a restart.
+"""Which settings change while the server runs, and which want a restart; one reload at a time.
 
-Called by ``_serve`` at SIGHUP. Pure.
+Called by ``_serve`` at SIGHUP.
 """
 
+import asyncio
+import contextlib
 import dataclasses
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from distributary.settings import Settings
@@ -57,3 +60,44 @@ def change_of(running: Settings, wanted: Settings) -> Change:
     applied = tuple(name for name in changed if name in RELOADED)
     settings = dataclasses.replace(running, **{name: getattr(wanted, name) for name in applied})
     return Change(settings, applied, tuple(name for name in changed if name not in RELOADED))
+
+
+class Reloads:
+    """Has the settings read again, once the server has begun; one time after the other.
+
+    Args:
+        reload: Reads them and has them taken.
+    """
+
+    def __init__(self, reload: Callable[[], Awaitable[None]]) -> None:
+        self._reload = reload
+        self._begun = False
+        self._asked = False
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """What takes settings runs now: what was asked for until here is done."""
+        self._begun = True
+        self._go_on()
+
+    def ask(self) -> None:
+        """Reload soon. What is asked during a reload is one more: the file may have changed."""
+        self._asked = True
+        self._go_on()
+
+    async def stop(self) -> None:
+        """Reload no more; one that is under way is broken off."""
+        self._begun = False
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    def _go_on(self) -> None:
+        if self._begun and self._asked and (self._task is None or self._task.done()):
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        while self._asked:
+            self._asked = False
+            await self._reload()

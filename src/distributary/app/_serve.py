@@ -36,7 +36,7 @@ from distributary.app._logging import LineLoggers, Lines, configure, set_level
 from distributary.app._memory import give_back, map_large_blocks
 from distributary.app._open import check_open, keep_warning
 from distributary.app._probe import Probe, listen_for_health
-from distributary.app._reload import OF_SINKS, OF_SOURCES, change_of
+from distributary.app._reload import OF_SINKS, OF_SOURCES, Reloads, change_of
 from distributary.app._renewal import Renewal
 from distributary.app._route_wire import RouteAppendClient
 from distributary.app._running import Running, beat
@@ -48,7 +48,7 @@ from distributary.app.ingest_process import IngestStart
 from distributary.app.pipeline_process import PipelineStart, spark_environ
 from distributary.clock import SystemClock
 from distributary.control import Keys, Sealer, Store, Subscriptions, rules, store_url
-from distributary.errors import DistributaryError, SettingsError
+from distributary.errors import DistributaryError
 from distributary.ingest import load_seen
 from distributary.log import Lock, lock, open_folder
 from distributary.meter import Meter
@@ -143,7 +143,6 @@ class Server:
         self._settings_number = 0
         self._on_terminal = sys.stderr.isatty()
         self._exit_code = 0
-        self._reloading: asyncio.Task[None] | None = None
         self._has_delivered = False
 
     def release(self) -> None:
@@ -210,19 +209,20 @@ class Server:
             api,
             probe,
         )
-        loop.add_signal_handler(signal.SIGHUP, self._on_hangup, running, meter)
-        await self._run_until_asked(running, health)
+        reloads = Reloads(lambda: self._reload(running, meter))
+        loop.add_signal_handler(signal.SIGHUP, self._on_hangup, reloads)
+        await self._run_until_asked(running, health, reloads)
         self._log.info("stopped")
         return self._exit_code
 
-    async def _run_until_asked(self, running: Running, health: Health) -> None:
+    async def _run_until_asked(self, running: Running, health: Health, reloads: Reloads) -> None:
         serving = asyncio.create_task(running.api.serve())
         beating = asyncio.create_task(beat(health))
         aside = [
             asyncio.create_task(keep_warning(self.address[0], self._log)),
             asyncio.create_task(give_back()),
         ]
-        starting = asyncio.create_task(self._start(running, health))
+        starting = asyncio.create_task(self._start(running, health, reloads))
         stopped = asyncio.create_task(self._stopping.wait())
         await asyncio.wait({starting, stopped}, return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
@@ -233,12 +233,14 @@ class Server:
         starting.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await starting
+        await reloads.stop()
         await running.stop(self._settings.drain_s, serving)
         beating.cancel()
         self._store.close()
 
-    async def _start(self, running: Running, health: Health) -> None:
+    async def _start(self, running: Running, health: Health, reloads: Reloads) -> None:
         await running.start()
+        reloads.begin()
         self._say_serving(running.amqp.url)
         await self._announce(health)
 
@@ -267,30 +269,32 @@ class Server:
 
     # -- settings that change -----------------------------------------------------------------
 
-    def _on_hangup(self, running: Running, meter: Meter) -> None:
+    def _on_hangup(self, reloads: Reloads) -> None:
         if self._on_terminal and not sys.stderr.isatty():
             self._on_signal()  # the terminal was closed: nobody asked for a reload
-        elif self._reloading is None or self._reloading.done():
-            self._reloading = asyncio.create_task(self._reload(running, meter))
+        else:
+            reloads.ask()
 
     async def _reload(self, running: Running, meter: Meter) -> None:
         """Read the settings again; those that cannot be used change nothing."""
+        before = self._settings, self._reach
         try:
             wanted = await asyncio.to_thread(self._read_settings)
             check_sources(wanted)
-        except SettingsError as error:
+            change = change_of(self._settings, wanted)
+            self._settings = change.settings
+            self._reach = reach_of(self._settings, self._reach.own.listeners)
+            if change.applied:
+                self._write_live()
+        except DistributaryError as error:
+            self._settings, self._reach = before  # the next reload finds the same changes
             self._log.error("reload-refused", faults=str(error).splitlines())
             return
-        change = change_of(self._settings, wanted)
-        self._settings = change.settings
-        set_level(change.settings.log_level)
-        if change.applied:
-            await self._apply(frozenset(change.applied), running, meter)
+        set_level(self._settings.log_level)
+        await self._apply(frozenset(change.applied), running, meter)
         self._log.info("reloaded", applied=change.applied, after_a_restart=change.waiting)
 
     async def _apply(self, names: AbstractSet[str], running: Running, meter: Meter) -> None:
-        self._reach = reach_of(self._settings, self._reach.own.listeners)
-        self._write_live()
         if names & OF_SINKS:
             running.subscriptions.change_rules(rules(self._reach.rule()))
             running.knative.change_site(site_of(self._reach))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from distributary.errors import StoreError
 from distributary.pipeline._session import SessionSettings
 
 
@@ -58,11 +59,14 @@ class LiveFile:
         """Put *live* there, at once for all readers.
 
         Raises:
-            OSError: It stays as it was.
+            StoreError: It stays as it was.
         """
         draft = self._path.with_suffix(".tmp")
-        with contextlib.suppress(FileNotFoundError):
-            draft.unlink()
-        with open(draft, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-            file.write(msgspec.json.encode(live))
-        draft.replace(self._path)
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                draft.unlink()
+            with open(draft, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+                file.write(msgspec.json.encode(live))
+            draft.replace(self._path)
+        except OSError as error:
+            raise StoreError(f"cannot write {self._path}: {error.strerror or error}") from error

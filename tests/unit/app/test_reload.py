@@ -1,14 +1,17 @@
 """Settings that are read again: what is taken, what waits, and how processes learn of it."""
 
+import asyncio
 import dataclasses
 import io
 import stat
 
 import msgspec
+import pytest
 import structlog
 
 from distributary.app._logging import configure, set_level
-from distributary.app._reload import OF_SINKS, OF_SOURCES, RELOADED, change_of
+from distributary.app._reload import OF_SINKS, OF_SOURCES, RELOADED, Reloads, change_of
+from distributary.errors import StoreError
 from distributary.pipeline import LiveFile, LiveSettings, SessionSettings
 from distributary.settings import Settings
 
@@ -61,6 +64,44 @@ def test_what_cannot_be_read_is_no_news(tmp_path):
     path = tmp_path / "settings.json"
     path.write_text('{"number": 1}')
     assert LiveFile(path).look() is None
+
+
+def test_settings_that_cannot_be_written_are_a_fault_like_others(tmp_path):
+    """A full disk: whoever reloads says so, and tries the same changes the next time."""
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="cannot write"):
+        LiveFile(tmp_path / "file" / "settings.json").write(_live(1))
+
+
+def test_reloads_wait_for_the_start_and_for_one_another():
+    """What was asked during a reload is one more, since the file may have been read before."""
+    assert asyncio.run(_reloads()) == [[], [0], [0, 1], [0, 1]]
+
+
+async def _reloads() -> list[list[int]]:
+    begun, ends = [], [asyncio.Event() for _ in range(3)]
+
+    async def reload() -> None:
+        begun.append(len(begun))
+        await ends[begun[-1]].wait()
+
+    async def seen() -> list[int]:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return list(begun)
+
+    reloads = Reloads(reload)
+    reloads.ask()
+    found = [await seen()]
+    reloads.begin()
+    found.append(await seen())
+    reloads.ask()
+    reloads.ask()
+    ends[0].set()
+    found.append(await seen())
+    await reloads.stop()
+    reloads.ask()
+    return [*found, await seen()]
 
 
 def test_the_level_of_a_logger_that_is_kept_changes(monkeypatch):
