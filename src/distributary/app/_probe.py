@@ -109,8 +109,6 @@ class Probe:
 
     async def _turn(self) -> None:
         loop = asyncio.get_running_loop()
-        if self._own is not None:
-            loop.add_reader(self._own, self._accept, self._own, self._answer_of_own)
         while not self._stopping.is_set():
             try:
                 if self._watching:
@@ -118,6 +116,7 @@ class Probe:
                 self._stand_in(loop)
             except OSError as error:  # no descriptors left: for now
                 self._log.error("look-failed", error=str(error))
+            self._listen(loop)
             await asyncio.sleep(LOOK_S)
         for task in self._tasks:
             task.cancel()
@@ -133,23 +132,34 @@ class Probe:
         self._stands_in = wanted
         if wanted:
             self._log.warning("ingest-silent", doing="the main port is answered 503 meanwhile")
-            loop.add_reader(self._port, self._accept, self._port, self._answer_of_port)
         else:
             self._log.info("ingest-answers")
             loop.remove_reader(self._port)
 
+    def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Take connections, again where there was no room for more at the last look."""
+        if self._own is not None:
+            loop.add_reader(self._own, self._accept, self._own, self._answer_of_own)
+        if self._stands_in:
+            loop.add_reader(self._port, self._accept, self._port, self._answer_of_port)
+
     def _accept(self, listener: socket.socket, answer: Callable[[bytes, bytes], bytes]) -> None:
+        loop = asyncio.get_running_loop()
         if listener is self._port and not self._health.ingest_silent:
-            self._stand_in(asyncio.get_running_loop())  # it has come back since the last look
+            self._stand_in(loop)  # it has come back since the last look
             return
         if len(self._tasks) >= ANSWERING_MAX:
+            loop.remove_reader(listener)  # until the next look: it would be told of them for ever
             return
         try:
             connection, _ = listener.accept()
-        except OSError:  # another process took it, or there are no descriptors
+        except BlockingIOError:  # another process took it
+            return
+        except OSError:  # there are no descriptors
+            loop.remove_reader(listener)
             return
         connection.setblocking(False)
-        task = asyncio.get_running_loop().create_task(self._serve(connection, answer))
+        task = loop.create_task(self._serve(connection, answer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
