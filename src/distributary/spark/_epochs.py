@@ -13,7 +13,9 @@ QUIET_MS = 150
 COOLING_S_MIN = 0.5
 """So long the epoch cools down at least: what was begun before is answered by then."""
 COOLING_S_MAX = 120.0
-"""A hand-over that finds no quiet moment within this is put off."""
+"""A hand-over that finds no quiet moment within this is put off. One to newer settings is not: the
+longest attempt lasts ten minutes, and one sink that hangs would keep up what operators forbid.
+Attempts without an answer are made again then, as at a stop."""
 PREPARE_S_MAX = 60.0
 """Longest wait for the processes that may own a partition next to have compiled its routes:
 100,000 take 5 s. One that has not begins later, and nothing is lost."""
@@ -112,6 +114,9 @@ class Epochs:
         """Whether the epoch has lasted long enough, or its settings are no longer the newest."""
         if now_s - self._began_s > self._epoch_s:
             return True
+        return self._outdated(running)
+
+    def _outdated(self, running: Sequence[Board]) -> bool:
         return any(board[Word.SETTINGS] < self.settings_number for board in running)
 
     def _prepared(self, running: Sequence[Board], now_s: float) -> bool:
@@ -135,6 +140,9 @@ class Epochs:
             if now_s - self._cooling_since_s > COOLING_S_MIN:
                 self._end()
         elif now_s - self._cooling_since_s > COOLING_S_MAX:
+            if self._outdated(running):
+                self._end()
+                return
             self._put_off(self._epoch)
             self._began_s = now_s
             self._preparing_since_s = self._cooling_since_s = None

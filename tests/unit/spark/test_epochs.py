@@ -209,12 +209,7 @@ def test_a_hand_over_without_a_quiet_moment_is_put_off(world):
     assert world.all(Word.COOLING) == [0, 0]
 
 
-def test_owners_with_older_settings_make_way(world):
-    """The epoch ends as it always does, but at once; the next one begins with the newest."""
-    world.begin()
-    for _ in range(3):
-        world.look()
-    assert world.all(Word.END_EPOCH) == [1, 1]
+def _reload(world):
     LiveFile(Places(world.folder).live).write(
         LiveSettings(
             number=7,
@@ -223,6 +218,26 @@ def test_owners_with_older_settings_make_way(world):
             ingest=msgspec.Raw(b"{}"),
         )
     )
+
+
+def test_no_sink_that_hangs_keeps_owners_with_older_settings(world):
+    """An attempt may last ten minutes and another follows; what settings forbid must end."""
+    world.begin()
+    _reload(world)
+    for _ in range(1300):
+        for board in world.boards:
+            board[Word.OLDEST_IN_FLIGHT_MS] = BUSY_MS
+        world.look()
+    assert world.all(Word.END_EPOCH) == [2, 2]
+
+
+def test_owners_with_older_settings_make_way(world):
+    """The epoch ends as it always does, but at once; the next one begins with the newest."""
+    world.begin()
+    for _ in range(3):
+        world.look()
+    assert world.all(Word.END_EPOCH) == [1, 1]
+    _reload(world)
     for _ in range(10):
         world.look()
     assert world.all(Word.END_EPOCH) == [2, 2]
