@@ -17,7 +17,7 @@ from distributary.spark.master import TASK_FAILURES_MAX, is_local, resolve
 SHARED_KEY = "spark.authenticate.secret"
 """Spark's property for the secret that driver and executors share."""
 
-_SECRET = re.compile(r"secret|passw|token|credential|key(?!store)", re.IGNORECASE)
+_SECRET = re.compile(r"secret|passw|token|credential|key(?!store|tab)", re.IGNORECASE)
 """In the names of settings that may be secrets: more than Spark's own ``spark.redaction.regex``."""
 
 SOCKET_NAME_BYTES = len("/.00000000-0000-0000-0000-000000000000.sock")

@@ -58,5 +58,6 @@ def test_a_path_too_long_for_sockets_leaves_them_where_spark_puts_them(tmp_path)
 )
 def test_secrets_are_kept_off_the_command_line_of_the_jvm(name):
     """Every user of the machine reads it; what the JVM must know to start stands there."""
-    plain = {"spark.driver.memory": "2g", "spark.authenticate": "true", "spark.ssl.keyStore": "/k"}
+    plain = {"spark.driver.memory": "2g", "spark.authenticate": "true"}
+    plain |= {"spark.ssl.keyStore": "/k", "spark.kerberos.keytab": "/t"}  # paths
     assert at_launch(plain | {name: "s"}) == plain
