@@ -18,7 +18,8 @@ from distributary.errors import RequestError
 from distributary.ingest._limits import HOSTS_PASSED_MAX, HOSTS_TOLD_MAX
 from distributary.ingest._request import Request
 
-_AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::([0-9]{0,5}))?")
+# Some clients send the zone of a link-local address along, though it means nothing to us.
+_AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+(?:%[\w.~-]+)?\]|[^:\[\]]+)(?::([0-9]{0,5}))?")
 _SAFE_METHODS = frozenset((b"GET", b"HEAD", b"OPTIONS"))
 _OWN_SITES = frozenset((b"same-origin", b"none"))  # none: the user asked, not a page
 _PORTS = {"http": "80", "https": "443"}
