@@ -53,6 +53,7 @@ class Guard:
         if public_url is not None:
             self._public_origin = _origin(public_url)
             self._names.add(_plain(urlsplit(public_url).hostname or ""))
+        self._names.discard("")  # a machine without a name; what is no name or address reads so
         self._told = told
         self._told_hosts: set[str] = set()
         self.passed: set[bytes] = set()

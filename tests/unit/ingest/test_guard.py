@@ -84,6 +84,15 @@ def test_other_hosts_are_misdirected(guarded, event, host):
     assert len(guarded.appends.received) == 1
 
 
+def test_a_machine_without_a_name_answers_no_host_that_is_none(connect, event):
+    """What cannot be read in a Host has no name either."""
+    plain = connect()
+    desk = Desk(plain.appends, plain.settings, plain.clock, None, guard=Guard(("",)))
+    nameless = connect(appends=plain.appends, clock=plain.clock, desk=desk)
+    hosts = (b"rebind.example:1:2", b"[::1", b".")
+    assert nameless.statuses(*(post(event, host) for host in hosts)) == [421, 421, 421]
+
+
 @pytest.mark.parametrize(
     "line",
     [b"GET /metrics", b"OPTIONS /events", b"OPTIONS *", b"GET /docs", b"POST /subscriptions"],
