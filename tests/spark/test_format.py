@@ -52,7 +52,7 @@ def test_a_row_is_the_event(spark: SparkSession, log: Any, event: Callable[..., 
         "index": 0,
         "logged_at": datetime.fromtimestamp(1_700_000_000, UTC).replace(tzinfo=None),
         "address": "",
-        "ttl": 255,
+        "ttl": 32,
         "specversion": "1.0",
         "id": "one",
         "source": "/s",
@@ -101,10 +101,10 @@ def test_events_of_all_brokers_and_channels_are_rows(
     log.append_addressed(0, "other-uid", event("e"), ttl=9, carried=b"x-request-id: r\r\n")
     rows = _read(spark, log).orderBy("offset", "index").collect()
     assert [(row["id"], row["address"], row["ttl"]) for row in rows] == [
-        ("a", "", 255),
+        ("a", "", 32),
         ("b", "broker-uid", 7),
         ("c", "broker-uid", 7),
-        ("d", "", 255),
+        ("d", "", 32),
         ("e", "other-uid", 9),
     ]
 

@@ -47,7 +47,7 @@ FLUSH_S = 0.25
 """An outcome is durable so long after its answer, at the latest: 10 ms by design, more on a
 machine where eight other things run."""
 
-STOPS_DELIVERY = {None, Role.SERVE, Role.DRIVER, Role.JVM}
+STOPS_DELIVERY = {None, Role.SERVE, Role.DRIVER, Role.JVM, Role.DAEMON}
 """Victims without which no partition delivers. After the others some partition goes on, and
 deliveries count as going on when every partition has delivered."""
 
@@ -94,7 +94,15 @@ class Victim(msgspec.Struct, frozen=True):
 EVERYTHING = Victim("everything", None)
 PARTS = tuple(
     Victim(role.value, role)
-    for role in (Role.INGEST, Role.READER, Role.WRITER, Role.JVM, Role.DRIVER, Role.SERVE)
+    for role in (
+        Role.INGEST,
+        Role.READER,
+        Role.WRITER,
+        Role.DAEMON,
+        Role.JVM,
+        Role.DRIVER,
+        Role.SERVE,
+    )
 )
 
 
@@ -149,7 +157,9 @@ class KillReport:
 def victims(count: int, seed: int) -> list[Victim]:
     """*count* victims in a seeded order; the parts that come back quickly more often."""
     quick, slow = PARTS[:3], (*PARTS[3:], EVERYTHING)
-    chosen = [quick[i % 3] if i % 3 < 2 or i % 2 else slow[i // 3 % 4] for i in range(count)]
+    chosen = [
+        quick[i % 3] if i % 3 < 2 or i % 2 else slow[i // 3 % len(slow)] for i in range(count)
+    ]
     if count >= len(slow):
         chosen[-len(slow) :] = slow
     random.Random(seed).shuffle(chosen)  # noqa: S311 - a scenario is no secret

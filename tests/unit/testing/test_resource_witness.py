@@ -131,8 +131,8 @@ def places(tmp_path: Path) -> Places:
     world = _world()
     with contextlib.closing(sqlite3.connect(places.state_db)) as store:
         for key in (_key(BROKER, "b"), _key(TRIGGER, "t"), _key(SERVICE, "s")):
-            row = (*key, "uid-" + key.name, 1, 1, msgspec.json.encode(world[key]))
-            store.execute("INSERT INTO object VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            row = (*key, "uid-" + key.name, 1, 1, 1, msgspec.json.encode(world[key]))
+            store.execute("INSERT INTO object VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
         store.execute("INSERT INTO address VALUES ('brokers/default/b', 'uid-b')")
         target = ("uid-t", 1, "uid-b", "m", msgspec.json.encode(settings).decode(), "live", 1)
         store.execute("INSERT INTO route_target VALUES (?, ?, ?, ?, ?, ?, ?)", target)
