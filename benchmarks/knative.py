@@ -30,7 +30,7 @@ REPEATS = 3
 """The median of so many runs counts."""
 
 STEPS = 10
-HOPS_MAX = 255
+HOPS_MAX = 32
 """Deliveries of an event that always comes back: so many passes it has (decision 17)."""
 
 WATCHERS = 1000
