@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from distributary.cli._behaviour import Behaviour, StatusChance
+from distributary.cli._commands import app
 from distributary.testing.running_server import RunningServer, wait_until
 from distributary.testing.traffic import Traffic
 
@@ -13,7 +14,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ARRIVE_S_MAX = 60.0
 """Longest wait for what must come: longer means that it never does."""
-BATCH = 100
+BATCH = 40
 
 
 class World:
@@ -98,3 +99,49 @@ def test_a_sink_that_is_gone_parks_its_subscription_until_it_is_resumed(world: W
     wait_until(world.server.settled, ARRIVE_S_MAX, "everything settles")
     assert sorted(world.got("/gone", "gone")[tried:]) == sorted(2 * list(map(str, range(20))))
     wait_until(lambda: world.status(id_)["state"] == "ready", ARRIVE_S_MAX, "it is ready again")
+
+
+def test_letters_that_fifty_subscriptions_missed_stand_once_and_are_sent_again(
+    world: World, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """2 MB missed by fifty keep little more; a redrive delivers; deletion frees the rest."""
+    world.answer("bad", 400)
+    ids = [world.subscribe("/bad", "bad", retry=0) for _ in range(50)]
+    world.publish("/bad", 100, "x" * 20_000)
+
+    def kept(id_: str) -> int:
+        return int(world.status(id_)["kept"]["count"])
+
+    wait_until(lambda: all(kept(id_) == 100 for id_ in ids), ARRIVE_S_MAX, "all are kept")
+    assert stored_bytes(world) < 10 * 1024 * 1024
+    world.answer("bad")
+    tried = len(world.got("/bad", "bad"))
+    assert command(world, "dead-letters", "redrive", "--subscription", ids[0]) == 0
+    assert "sent again: 100" in capfd.readouterr().out
+    wait_until(lambda: len(world.got("/bad", "bad")) >= tried + 100, ARRIVE_S_MAX, "all come")
+    assert command(world, "dead-letters", "list", "--subscription", ids[1], "--json") == 0
+    assert len(capfd.readouterr().out.splitlines()) == 100
+    assert command(world, "dead-letters", "purge", "--subscription", ids[1]) == 0
+    assert "deleted: 100" in capfd.readouterr().out
+    for id_ in ids:
+        world.server.request("DELETE", f"/subscriptions/{id_}")
+
+    def left() -> list[object]:
+        found: list[object] = world.server.request("GET", "/dead-letters").json()
+        return found
+
+    wait_until(lambda: not left(), ARRIVE_S_MAX, "nothing is kept")
+    wait_until(lambda: stored_bytes(world) < 1024 * 1024, ARRIVE_S_MAX, "the files shrink")
+
+
+def stored_bytes(world: World) -> int:
+    """Length of the delivery stores."""
+    folder = world.server.data_dir / "outcome"
+    return sum(path.stat().st_size for path in folder.glob("p*/delivery.db"))
+
+
+def command(world: World, *words: str) -> int:
+    """Exit code of a command of the program."""
+    with pytest.raises(SystemExit) as ended:
+        app([*words, "--url", world.server.url])
+    return int(ended.value.code or 0)
