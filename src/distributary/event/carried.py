@@ -34,11 +34,11 @@ _Field = tuple[bytes, bytes]
 
 
 def pick(fields: Iterable[_Field]) -> list[_Field]:
-    """Those of *fields* that are carried, in their order; names are in lower case.
+    """Those of *fields* that are carried, in their order; names are in lower case, none is empty.
 
     Asked for every request: the first letter of a name tells all but a few.
     """
-    found = [field for field in fields if field[0][:1] in _INITIALS]
+    found = [field for field in fields if field[0][0] in _INITIALS]
     if not found:
         return found
     return [field for field in found if field[0] in _NAMES or field[0].startswith(_PREFIXES)]

@@ -10,7 +10,7 @@ OTHERS = [
     for name in (
         b"authorization", b"cookie", b"set-cookie", b"proxy-authorization", b"proxy-connection",
         b"x-forwarded-for", b"x-api-key", b"x-b3", b"x-request-ids", b"knative", b"kn-namespace",
-        b"traceparents", b"host", b"connection", b"te", b"ce-traceparent", b"content-type", b"",
+        b"traceparents", b"host", b"connection", b"te", b"ce-traceparent", b"content-type",
     )
 ]  # fmt: skip
 ALONG = [
