@@ -3,8 +3,10 @@
 import pytest
 
 from distributary.flow import Leg
+from distributary.outcome import Changes, DeliveryStore
+from distributary.pipeline import _runs
 from distributary.policy import DeliveryPolicy
-from distributary.testing.simulation import answers
+from distributary.testing.simulation import answers, hangs
 
 A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"
 ONCE = DeliveryPolicy(retry=1, backoff_delay_s=0.1, timeout_s=1.0)
@@ -128,4 +130,76 @@ def test_a_purge_deletes_the_letters_of_its_route_or_all(refused):
     refused.start()
     refused.advance(5.0)
     assert len(refused.store.dead_letters()) == 2
+    refused.rest()
+
+
+def test_runs_that_are_done_keep_no_new_one_waiting(refused):
+    """Each owner meets all that were asked for within a week."""
+    for _ in range(300):
+        ask(refused, "purge", "nobody")
+    refused.advance(120.0)
+    refused.crash()
+    refused.start()
+    refused.sinks.clear()
+    ask(refused, "redrive", "r")
+    refused.advance(5.0)
+    assert {letter.key.route for letter in refused.store.dead_letters(1_000)} == {"q"}
+    refused.rest()
+
+
+def test_a_redrive_of_all_routes_makes_no_more_rows_than_there_may_be(refused, monkeypatch):
+    """What their sinks do not take at once waits as letters, which cost no memory."""
+    monkeypatch.setattr(_runs, "ROWS_MAX", 100, raising=False)
+    refused.sinks[A] = refused.sinks[B] = answers(503)
+    patient = DeliveryPolicy(retry=9, backoff_delay_s=30.0)
+    refused.put_route("r", A, policy=patient)
+    refused.put_route("q", B, policy=patient)
+    refused.advance(1.0)
+    for route in ("r", "q"):
+        refused.witness.redriven(route)
+    refused.targets.ask("redrive", "")
+    refused.advance(10.0)
+    assert 50 <= len([row for row in refused.store.rows() if not row.done]) < 50 + 64
+    refused.sinks.clear()
+    refused.advance(600.0)
+    assert refused.store.dead_letters() == []
+    refused.rest()
+
+
+def test_a_damaged_letter_stays_and_stops_nobody(refused):
+    """Its run passes it."""
+    (letter,) = refused.store.dead_letters(1)
+    refused.store.apply(Changes(dead_letters=[letter._replace(event=b"\xff")]))
+    refused.store.new_letters.clear()  # the witness reads what it hears of
+    refused.sinks.clear()
+    ask(refused, "redrive", letter.key.route)
+    refused.advance(30.0)
+    assert ("redrive-done", {"run": "run-1", "count": 149, "passed": 1}) in refused.reports
+    assert letter.key in {kept.key for kept in refused.store.dead_letters(1_000)}
+
+
+def test_a_redrive_that_waits_for_the_cursor_reads_its_letters_once(refused, monkeypatch):
+    """An attempt may hold the cursor for ten minutes, and a letter may have 1 MiB."""
+    refused.put_route("slow", DEAD, types=["s"], policy=DeliveryPolicy(timeout_s=600.0))
+    refused.sinks[DEAD] = hangs
+    refused.advance(1.0)
+    ask(refused, "purge", "")
+    refused.publish("s")
+    refused.advance(1.0)
+    refused.publish("t")
+    refused.advance(5.0)
+    reads = []
+    read = DeliveryStore.kept_letters
+
+    def noted(store, *args):
+        reads.append(args)
+        return read(store, *args)
+
+    monkeypatch.setattr(DeliveryStore, "kept_letters", noted)
+    ask(refused, "redrive", "r")
+    refused.advance(60.0)
+    assert len(reads) < 5
+    refused.sinks.clear()
+    refused.crash()
+    refused.start()
     refused.rest()

@@ -211,6 +211,8 @@ class Letters:
         for route in over:
             while self._bytes_of[route] > self._budgets.route_bytes_max:
                 found = self._oldest(connection, t.letter.c.route == route)
+                if not found:
+                    break
                 excess = self._bytes_of[route] - self._budgets.route_bytes_max
                 given_up[route] += self._give_up(connection, found, excess)
         while self._bytes > self._budgets.bytes_max:

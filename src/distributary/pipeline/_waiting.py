@@ -23,6 +23,8 @@ more: a thousand sinks that fail half the time, which opens no breaker, would ha
 ROWS_LEAST = 4
 """Rows that a route may have, however many there are: a sink that has not failed lately must not
 lag for what others do."""
+OFFSETS_SPARE = 1_024
+"""Records of finished rows that may be remembered, beside as many again as there are rows."""
 PARKED_LOOK_COUNT = 256
 """Sinks with parked rows looked after at a tick, in turn: 10,000 of them take four seconds."""
 
@@ -58,8 +60,15 @@ class Waiting:
         """The log must keep the record of this row, which has no event of its own."""
         self._needed.add(key)
         if key.offset not in self._at:
+            if len(self._offsets) > 2 * len(self._needed) + OFFSETS_SPARE:
+                self._forget_offsets()
             heapq.heappush(self._offsets, key.offset)
         self._at[key.offset] += 1
+
+    def _forget_offsets(self) -> None:
+        """Above one row that waits for long, others come and go: nothing is to be kept of them."""
+        self._at = +self._at
+        self._offsets = sorted(self._at)
 
     def hold(self, key: DoneKey, task: Task) -> None:
         """Keep the task of a row at hand while there is room."""

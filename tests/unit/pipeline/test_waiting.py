@@ -1,5 +1,7 @@
 """Rows that wait: by time, parked, finished, void."""
 
+import tracemalloc
+
 import pytest
 
 from distributary.event import Event
@@ -148,3 +150,19 @@ def test_the_lowest_record_that_a_row_needs(waiting):
     waiting.finish(DoneKey(1, 0, "r"))
     assert waiting.lowest_offset() == 2
     assert Waiting().lowest_offset() is None
+
+
+def test_nothing_is_remembered_of_rows_that_came_and_went_above_one_that_stays(waiting):
+    """A parked row may wait for weeks, and a million rows a day come and go above it."""
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for offset in range(10, 30_000):
+        waiting.add(row(offset))
+        waiting.finish(DoneKey(offset, 0, "r"))
+        waiting.finished.clear()
+    now, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert now - before < 500_000
+    assert waiting.lowest_offset() == 1
+    waiting.finish(DoneKey(1, 0, "r"))
+    assert waiting.lowest_offset() == 2
