@@ -124,17 +124,27 @@ def read_duration_s(value: str | float) -> float:
         return parse_duration_s(value.strip())
     seconds = _plain_s(value)
     if seconds is None:
-        shown = repr(value)[: _TEXT_CHARS_MAX + 2]
-        raise ValueError(f"expected a duration such as 30s, 500ms, 14d or PT30S; got {shown}")
+        raise ValueError(
+            f"expected a duration such as 30s, 500ms, 14d or PT30S; got {_shown(value)}"
+        )
     if seconds > DURATION_S_MAX:
-        raise ValueError(f"a duration is at most ten years: {value!r}")
+        raise ValueError(f"a duration is at most ten years: {_shown(value)}")
     return float(seconds)
+
+
+def _shown(value: str | float) -> str:
+    """*value* for a message; a number may have more digits than Python writes."""
+    if isinstance(value, int) and abs(value) > DURATION_S_MAX:
+        return f"a number of {value.bit_length()} bits"
+    return repr(value)[: _TEXT_CHARS_MAX + 2]
 
 
 def _plain_s(value: str | float) -> Decimal | None:
     if isinstance(value, bool):
         return None
-    if not isinstance(value, str):
+    if isinstance(value, int):  # of any size: no float, nor digits, can hold them all
+        return Decimal(min(value, DURATION_S_MAX + 1)) if value >= 0 else None
+    if isinstance(value, float):
         return Decimal(repr(value)) if math.isfinite(value) and value >= 0 else None
     found = _PLAIN.fullmatch(value.strip()[: _TEXT_CHARS_MAX + 1])
     unit_s = _PLAIN_UNIT_S.get(found[2].lower()) if found else None

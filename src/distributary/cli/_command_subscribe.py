@@ -27,7 +27,9 @@ __all__ = ["subscribe", "subscriptions"]
 
 Protocol = Literal["HTTP", "MQTT3", "MQTT5", "AMQP", "KAFKA", "NATS"]
 
-subscriptions = typer.Typer(no_args_is_help=True, help="List, show and delete subscriptions.")
+subscriptions = typer.Typer(
+    no_args_is_help=True, help="List, show, resume and delete subscriptions."
+)
 
 
 def subscribe(

@@ -26,6 +26,7 @@ __all__ = [
     "fail",
     "faults_table",
     "fits_one_line",
+    "folding_table",
     "output",
     "refuse",
     "show_refusal",
@@ -63,6 +64,23 @@ def fits_one_line(text: object) -> str:
     if len(plain) > TEXT_CHARACTERS_MAX:
         return plain[: TEXT_CHARACTERS_MAX - 1] + "…"
     return plain
+
+
+ID_CHARS_WHOLE = 40
+"""An id up to this length stands on one line of a list: the server's own have 36 characters."""
+
+
+def folding_table(ids: Iterable[str], *names: str) -> Table:
+    """A table whose first column holds *ids*, and the others are called *names*.
+
+    Ids are copied into other commands: what does not fit is folded, never cut.
+    """
+    table = Table(box=None, pad_edge=False)
+    longest = max(map(len, ids), default=0)
+    table.add_column("id", overflow="fold", min_width=min(ID_CHARS_WHOLE, longest))
+    for name in names:
+        table.add_column(name, overflow="fold")
+    return table
 
 
 def fail(message: str, hint: str = "", code: int = UNUSABLE) -> NoReturn:

@@ -24,7 +24,9 @@ def list_all(
     address: Address, subscription: str | None, route: str | None, *, as_json: bool
 ) -> int:
     """Print the kept letters: a table for people, or JSON lines."""
-    table = Table("kept", "subscription", "event", "type", "reason", "sink")
+    table = Table(box=None, pad_edge=False)
+    for name in ("kept", "subscription", "event", "type", "reason", "sink"):
+        table.add_column(name, overflow="fold")
     said = {"subscription": subscription, "route": route}
     chosen = [f"{name}={quote(value, safe='')}" for name, value in said.items() if value]
     path: str | None = "/dead-letters?" + "&".join(["limit=100", *chosen])

@@ -4,7 +4,6 @@ from typing import Any
 
 import msgspec
 from rich.markup import escape
-from rich.table import Table
 
 from distributary.cli import _console
 from distributary.cli._http import Address
@@ -18,8 +17,9 @@ def status(address: Address, identifier: str | None, *, as_json: bool) -> int:
     if identifier is not None:
         print_json(checked(call(address, "GET", path_of(identifier) + "/status")))
         return _console.OK
-    table = Table("id", "state", "waiting", "kept", "last error")
     rows = checked(call(address, "GET", "/subscriptions")) or []
+    ids = (str(row["id"]) for row in rows)
+    table = _console.folding_table(ids, "state", "waiting", "kept", "last error")
     for row in rows:
         found = checked(call(address, "GET", path_of(row["id"]) + "/status"))
         if as_json:

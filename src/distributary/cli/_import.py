@@ -56,10 +56,15 @@ def run(address: Address, files: Sequence[str], *, dry_run: bool, replace: bool)
         SettingsError: A file cannot be read, or is no YAML. Nothing was sent then.
     """
     objects = converted(document for name in files for document in _documents(name))
+    outcomes: list[_Outcome] = []
     try:
-        outcomes = asyncio.run(_apply_all(address, objects, dry_run=dry_run, replace=replace))
+        asyncio.run(_apply_all(address, objects, outcomes, dry_run=dry_run, replace=replace))
     except TransportError as error:
-        _console.fail(f"no answer: {error}", "Is the server running?", _console.UNREACHABLE)
+        hint = "Is the server running?"
+        if outcomes:
+            _show(objects[: len(outcomes)], outcomes, dry_run=dry_run)
+            hint = "The others were not sent. Run it again: what is taken already stays as it is."
+        _console.fail(f"no answer: {error}", hint, _console.UNREACHABLE)
     _show(objects, outcomes, dry_run=dry_run)
     return _console.FAILED if any(each.word == "refused" for each in outcomes) else _console.OK
 
@@ -80,7 +85,19 @@ def _documents(name: str) -> Iterator[Any]:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as the API server reads it: times stay text."""
+    """YAML as the API server reads it: times stay text, and keys become text."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """The mapping, with the keys that JSON has."""
+        found = super().construct_mapping(node, deep=deep)
+        return {self._key(name, node): value for name, value in found.items()}
+
+    def _key(self, name: object, node: yaml.MappingNode) -> str:
+        if isinstance(name, bool):
+            return str(name).lower()
+        if isinstance(name, str | int | float):
+            return str(name)
+        raise yaml.constructor.ConstructorError(None, None, "a key is no text", node.start_mark)
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -90,14 +107,21 @@ _Loader.yaml_implicit_resolvers = {
 
 
 async def _apply_all(
-    address: Address, objects: Sequence[Converted], *, dry_run: bool, replace: bool
-) -> list[_Outcome]:
+    address: Address,
+    objects: Sequence[Converted],
+    outcomes: list[_Outcome],
+    *,
+    dry_run: bool,
+    replace: bool,
+) -> None:
+    """Apply *objects* in order; *outcomes* takes what came of each, also where the server ends."""
     client = Client(address)
     query = f"fieldManager={MANAGER}&fieldValidation=Warn&force={str(replace).lower()}"
     query += "&dryRun=All" if dry_run else ""
     shown = track(objects, "importing", console=_console.errors(), transient=True)
     try:
-        return [await _apply(client, each, query) for each in shown]
+        for each in shown:
+            outcomes.append(await _apply(client, each, query))  # noqa: PERF401 - kept if it ends
     finally:
         client.close()
 

@@ -14,7 +14,6 @@ from urllib.parse import quote
 import msgspec
 from rich.json import JSON
 from rich.markup import escape
-from rich.table import Table
 
 from distributary.cli import _console
 from distributary.cli._http import Address, Client, Headers, Response
@@ -37,9 +36,6 @@ __all__ = [
 
 CREATED = 201
 PRECONDITION_FAILED = 412
-
-ID_CHARS_WHOLE = 40
-"""An id up to this length stands on one line of the list: the server's own have 36 characters."""
 
 DIALECTS_OF_PAIRS = ("exact", "prefix", "suffix")
 
@@ -332,11 +328,8 @@ def list_all(address: Address, *, as_json: bool) -> int:
         for row in rows:
             print(msgspec.json.encode(row).decode())
         return _console.OK
-    table = Table(box=None, pad_edge=False)
-    # Ids are copied into other commands: one that does not fit is folded, never cut.
-    table.add_column("id", overflow="fold", min_width=min(ID_CHARS_WHOLE, _longest_id(rows)))
-    for name in ("protocol", "sink", "source", "types", "filters"):
-        table.add_column(name, overflow="fold")
+    ids = (str(row.get("id", "")) for row in rows)
+    table = _console.folding_table(ids, "protocol", "sink", "source", "types", "filters")
     for row in rows:
         cells = (
             row.get("id", ""),
@@ -349,10 +342,6 @@ def list_all(address: Address, *, as_json: bool) -> int:
         table.add_row(*(escape(_console.fits_one_line(cell)) for cell in cells))
     console.print(table if rows else "no subscriptions; create one with: distributary subscribe")
     return _console.OK
-
-
-def _longest_id(rows: list[dict[str, Any]]) -> int:
-    return max((len(str(row.get("id", ""))) for row in rows), default=0)
 
 
 def path_of(identifier: str) -> str:

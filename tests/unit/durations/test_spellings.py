@@ -46,6 +46,14 @@ def test_what_is_no_duration_is_refused(value):
         read_duration_s(value)
 
 
+@pytest.mark.parametrize("digits", [400, 5000])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_number_of_any_size_is_refused_as_others_are(digits, sign):
+    """Bodies may hold integers that no float can, and more digits than Python writes."""
+    with pytest.raises(ValueError, match="duration"):
+        read_duration_s(sign * 10**digits)
+
+
 def test_a_flag_says_its_name_and_what_it_takes():
     """Exit code 2 is for the caller."""
     with pytest.raises(SettingsError, match="--timeout: expected a duration such as 30s"):

@@ -52,8 +52,8 @@ def _broker(obj: Object, _old: Object | None) -> Object:
     return obj
 
 
-def _trigger(obj: Object, _old: Object | None) -> Object:
-    obj = _with_wide_filter(_with_subscriber_placed(_with_broker_named(obj)))
+def _trigger(obj: Object, old: Object | None) -> Object:
+    obj = _with_wide_filter(_with_subscriber_placed(_with_broker_named(obj), old))
     broker = (_member(obj, "spec") or {}).get("broker")
     labels = _member(_member(obj, "metadata"), "labels")
     if not broker or not isinstance(broker, str) or labels is None:
@@ -74,12 +74,21 @@ def _with_wide_filter(obj: Object) -> Object:
     return obj if not spec or "filter" in spec else {**obj, "spec": {**spec, "filter": {}}}
 
 
-def _with_subscriber_placed(obj: Object) -> Object:
-    """A reference to the subscriber names the Trigger's namespace where it names none."""
+def _with_subscriber_placed(obj: Object, old: Object | None) -> Object:
+    """A reference to the subscriber names the Trigger's namespace where it names none.
+
+    A server-side apply that takes the reference away leaves what it does not own, the namespace
+    that was filled in here: that goes too.
+    """
     spec = _member(obj, "spec") or {}
     subscriber = _member(spec, "subscriber") or {}
     ref = _member(subscriber, "ref")
     namespace = (_member(obj, "metadata") or {}).get("namespace")
+    filled_in = {"namespace": namespace}
+    stood = _member(_member(_member(old, "spec"), "subscriber"), "ref") or {}
+    if ref == filled_in and stood != ref and filled_in.items() <= stood.items():
+        placed = {name: value for name, value in subscriber.items() if name != "ref"}
+        return {**obj, "spec": {**spec, "subscriber": placed}}
     if not ref or ref.get("namespace") or not isinstance(namespace, str):
         return obj
     placed = {**subscriber, "ref": {**ref, "namespace": namespace}}

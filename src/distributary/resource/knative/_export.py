@@ -133,8 +133,10 @@ def _convert(obj: Any) -> Converted:
 def _reason_to_leave(group: str, kind: str, obj: Object, metadata: Object) -> str:
     if metadata.get("deletionTimestamp"):
         return "it was being deleted"
-    owners = metadata.get("ownerReferences") or ()
-    makers = {str(each.get("kind")) for each in owners if isinstance(each, dict)}
+    owners = metadata.get("ownerReferences")
+    makers = {
+        str(_mapping(each).get("kind")) for each in (owners if isinstance(owners, list) else ())
+    }
     if group == "":
         if makers or (kind, metadata.get("name")) in _CLUSTER_OWN:
             return "the old cluster made it for itself"
@@ -149,16 +151,21 @@ def _reason_to_leave(group: str, kind: str, obj: Object, metadata: Object) -> st
 
 
 def _is_of_a_broker(metadata: Object, obj: Object) -> bool:
-    labels = metadata.get("labels") or {}
-    channel = (obj.get("spec") or {}).get("channel") or {}
-    names = (metadata.get("name", ""), channel.get("name") or "")
-    return f"{EVENTING}/broker" in labels or any(name.endswith("-kne-trigger") for name in names)
+    channel = _mapping(_mapping(obj.get("spec")).get("channel"))
+    names = (str(metadata.get("name")), str(channel.get("name")))
+    labelled = f"{EVENTING}/broker" in _mapping(metadata.get("labels"))
+    return labelled or any(name.endswith("-kne-trigger") for name in names)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """What stands there, if it is a mapping: what is not, the server names as a fault."""
+    return value if isinstance(value, dict) else {}
 
 
 def _taken(label: str, kind: Kind, exported: Object) -> Converted:
     obj = copy.deepcopy(exported)
     changes: list[str] = []
-    metadata, status = obj["metadata"], obj.pop("status", None) or {}
+    metadata, status = obj["metadata"], _mapping(obj.pop("status", None))
     gone = [member for member in _OF_THE_CLUSTER if metadata.pop(member, None) is not None]
     if status:
         gone.append("status")
@@ -189,7 +196,7 @@ def _taken(label: str, kind: Kind, exported: Object) -> Converted:
 def _convert_service(spec: Object, metadata: Object) -> list[str]:
     gone = [member for member in _SERVICE_FIELDS if spec.pop(member, None) is not None]
     changes = ["without " + ", ".join(f"spec.{member}" for member in gone)] if gone else []
-    addressed = SERVICE_ADDRESS in (metadata.get("annotations") or {})
+    addressed = SERVICE_ADDRESS in _mapping(metadata.get("annotations"))
     if not addressed and not spec.get("externalName"):
         changes.append(f"its name is looked up: annotate {SERVICE_ADDRESS}: host:port elsewhere")
     return changes
@@ -211,13 +218,11 @@ def _convert_reference(spec: Object) -> list[str]:
 
 def _resolve(spec: Object, status: Mapping[str, Any], changes: list[str]) -> str:
     """Put URIs where references lead to kinds that are not here; why not, where none is known."""
-    physical = status.get("physicalSubscription")
-    known = {**status, **(physical if isinstance(physical, dict) else {})}
-    delivery = spec.get("delivery")
+    known = {**status, **_mapping(status.get("physicalSubscription"))}
     places = (
         (spec, "subscriber", "subscriberUri"),
         (spec, "reply", "replyUri"),
-        (delivery if isinstance(delivery, dict) else {}, "deadLetterSink", "deadLetterSinkUri"),
+        (_mapping(spec.get("delivery")), "deadLetterSink", "deadLetterSinkUri"),
     )
     for parent, member, resolved in places:
         destination = parent.get(member)
@@ -225,7 +230,7 @@ def _resolve(spec: Object, status: Mapping[str, Any], changes: list[str]) -> str
             continue
         ref = destination["ref"]
         group = str(ref.get("apiVersion", "")).rpartition("/")[0]
-        if (group, ref.get("kind")) in _BY_NAME:
+        if (group, str(ref.get("kind"))) in _BY_NAME:
             continue
         if group == MESSAGING and _CHANNEL_KINDS.match(str(ref.get("kind"))):
             ref["apiVersion"], ref["kind"] = CHANNEL.api_version, CHANNEL.kind

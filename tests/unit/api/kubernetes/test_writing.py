@@ -288,6 +288,19 @@ def test_apply_makes_and_changes(cluster, good):
     assert managers(answer.json()) == [("me", "Apply")]
 
 
+def test_an_applied_reference_may_become_a_uri(cluster, good):
+    """The namespace that was filled in is nobody's; it goes with the reference."""
+    target = f"{TRIGGERS}/a?fieldManager=me"
+    ref = {"apiVersion": "v1", "kind": "Service", "name": "s"}
+    made = cluster.ask("PATCH", target, good("a", {"subscriber": {"ref": ref}}), APPLY).json()
+    placed = {"ref": ref | {"namespace": "default"}}
+    assert made["spec"]["subscriber"] == placed
+    uri = {"uri": "http://one.example/"}
+    answer = cluster.ask("PATCH", target, good("a", {"subscriber": uri}), APPLY)
+    assert answer.status == 200, answer.body
+    assert answer.json()["spec"]["subscriber"] == uri
+
+
 def test_apply_takes_nothing_from_others_unless_forced(cluster, good):
     """409 names the field; ``force`` takes it."""
     first = good("a", {"subscriber": {"uri": "http://one.example/"}})

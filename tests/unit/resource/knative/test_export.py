@@ -123,3 +123,22 @@ def test_lists_are_taken_apart_and_ordered_by_what_refers_to_what():
     found = converted([{"kind": "List", "items": [{"items": objects}]}, None])
     assert [each.kind.kind for each in found] == ["Broker", "Trigger"]
     assert objects[1]["metadata"]["uid"] == "u"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"spec": [1]},
+        {"spec": {"channel": "c"}},
+        {"spec": {"channel": {"name": 3}}},
+        {"spec": {"subscriber": {"ref": {"apiVersion": "v1", "kind": ["x"]}}}},
+        {"status": "s"},
+        {"labels": 7},
+        {"ownerReferences": 5},
+    ],
+)
+def test_what_is_of_another_type_is_no_end_of_the_import(odd):
+    """It is sent as it stands, and the server names the fault; or it is left with a reason."""
+    found = one(exported("Subscription", MESSAGING, **odd))
+    assert found.label == "Subscription n/x"
+    assert found.left or found.obj["metadata"]["name"] == "x"
