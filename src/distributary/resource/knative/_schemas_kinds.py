@@ -123,8 +123,9 @@ KNATIVE: Final[dict[str, Schema]] = {
     _MESSAGING + "ChannelSpec": struct(
         "Spec of a Channel.",
         channelTemplate={
-            "description": "Settings of an implementation. None is read here. Default: an"
-            " InMemoryChannel, as in Knative." + _IMMUTABLE,
+            "description": "Settings of an implementation. None is read here."
+            + _IMMUTABLE
+            + " Default: an InMemoryChannel, as in Knative.",
             "type": "object",
             "x-kubernetes-preserve-unknown-fields": True,
         },
