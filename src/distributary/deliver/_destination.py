@@ -47,6 +47,7 @@ class Destination:
             another one waits for another pace.
         sink_lane: What concurrency, breaker and ``Retry-After`` are kept by: the URI, and at a
             broker the place there too, since one broker has many that do not know each other.
+        clear: Nothing of the settings is ever in the way of an attempt: true of nearly all.
         lane: What the queue is kept by: the same, or a name of its own where a rate limit is set.
     """
 
@@ -69,6 +70,7 @@ class Destination:
     paced_by: str = dataclasses.field(default="", compare=False)
     sink_lane: str = dataclasses.field(init=False, repr=False, compare=False)
     lane: str = dataclasses.field(init=False, repr=False, compare=False)
+    clear: bool = dataclasses.field(init=False, repr=False, compare=False)
     _hash: int = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -95,6 +97,8 @@ class Destination:
         paced = self.policy.rate_limit_per_s is not None
         object.__setattr__(self, "sink_lane", sink_lane)
         object.__setattr__(self, "lane", f"{sink_lane} of {self.paced_by}" if paced else sink_lane)
+        clear = self.unusable is None and self.refused is None and not self.passes
+        object.__setattr__(self, "clear", clear)
         object.__setattr__(self, "_hash", hash(settings))
 
     def __hash__(self) -> int:

@@ -254,8 +254,10 @@ class Lane:
         shared.queued -= 1
         transport = shared.transports.get(destination.protocol)
         event = entry.task.event
-        ttl = entry.task.ttl - max(0, destination.passes - 1)
-        error = obstacle(destination, ttl)
+        ttl = entry.task.ttl
+        if destination.passes:
+            ttl -= destination.passes - 1
+        error = None if destination.clear else obstacle(destination, ttl)
         if transport is None or error is not None:
             # A protocol that a newer version wrote: its tasks must end, not stop the lane.
             failure = error or TransportError(

@@ -1,7 +1,7 @@
 """What the live reader makes of a record: the tasks of the routes that see its events."""
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, islice, repeat
+from itertools import chain
 
 from distributary.errors import EventError
 from distributary.event import Event
@@ -85,56 +85,73 @@ class Matching:
         """Events that were published to *address*; *ttls* None: all have all their passes."""
         self._meter.counters["events_read_total"] += len(events)
         match = self._table.match
-        first: list[Task] = []
-        for index, event in enumerate(events):
-            routes = match(event, address)
-            ttl = TTL_DEFAULT if ttls is None else ttls[index]
-            if len(first) + len(routes) > SLICE_TASKS:
-                left = enumerate(zip(events, ttls or repeat(TTL_DEFAULT), strict=False))
-                rest = (
-                    self._of(
-                        logged, number, other, match(other, address), ttl=passes, carried=carried
-                    )
-                    for number, (other, passes) in islice(left, index + 1, None)
-                )
-                this = self._of(logged, index, event, routes, ttl=ttl, carried=carried)
-                return chain(first, this, chain.from_iterable(rest))
-            first += self._of(logged, index, event, routes, ttl=ttl, carried=carried)
-        return first
-
-    def _of(
-        self,
-        logged: Logged,
-        index: int,
-        event: Event,
-        routes: Sequence[str],
-        *,
-        ttl: int,
-        carried: bytes,
-    ) -> Iterator[Task]:
-        """The matches of one event with *routes*."""
         offset, logged_ms, checksum, _, _ = logged
         lags = self._catch_up.by_route
         covers = self._catch_up.covers
+        tasks: list[Task] = []
+        # Most events take this way, each by itself: what is called here for every match is felt.
+        for index, event in enumerate(events):
+            routes = match(event, address)
+            if len(tasks) + len(routes) > SLICE_TASKS:
+                self._meter.counters["matches_total"] += len(tasks)
+                return chain(
+                    tasks, self._rest(logged, index, events, address, ttls=ttls, carried=carried)
+                )
+            for route in routes:
+                if route in lags and covers(route, offset, index):
+                    continue
+                task = Task(
+                    Position(self._partition, offset, index),
+                    checksum,
+                    route,
+                    event,
+                    Leg.EVENT,
+                    1,
+                    logged_ms,
+                    Origin.LIVE,
+                    TTL_DEFAULT if ttls is None else ttls[index],
+                    carried,
+                )
+                if offset >= self._seen_until or not self.is_done(task):
+                    tasks.append(task)
+        self._meter.counters["matches_total"] += len(tasks)
+        return tasks
+
+    def _rest(
+        self,
+        logged: Logged,
+        first: int,
+        events: Sequence[Event],
+        address: str,
+        *,
+        ttls: Sequence[int] | None,
+        carried: bytes,
+    ) -> Iterator[Task]:
+        """As ``_events`` from the event *first* on, one match at a time."""
+        lags = self._catch_up.by_route
         counters = self._meter.counters
-        for route in routes:
-            if route in lags and covers(route, offset, index):
-                continue
-            task = Task(
-                Position(self._partition, offset, index),
-                checksum,
-                route,
-                event,
-                Leg.EVENT,
-                1,
-                logged_ms,
-                Origin.LIVE,
-                ttl,
-                carried,
-            )
-            if offset >= self._seen_until or not self.is_done(task):
-                counters["matches_total"] += 1
-                yield task
+        for index in range(first, len(events)):
+            event = events[index]
+            ttl = TTL_DEFAULT if ttls is None else ttls[index]
+            place = Position(self._partition, logged.offset, index)
+            for route in self._table.match(event, address):
+                if route in lags and self._catch_up.covers(route, logged.offset, index):
+                    continue
+                task = Task(
+                    place,
+                    logged.checksum,
+                    route,
+                    event,
+                    Leg.EVENT,
+                    1,
+                    logged.time_ms,
+                    Origin.LIVE,
+                    ttl,
+                    carried,
+                )
+                if logged.offset >= self._seen_until or not self.is_done(task):
+                    counters["matches_total"] += 1
+                    yield task
 
     def _tick(self, logged: Logged) -> list[Task]:
         """The event of a timer: its own route alone sees it, by the filters that stand here."""

@@ -85,7 +85,9 @@ class Waiting:
 
     def crowded(self, route: str, share: float = 1.0) -> bool:
         """True where *route* has that share of the rows that it may have, or more."""
-        count = self._by_route[route]
+        count = self._by_route.get(route)
+        if not count:
+            return False  # Nearly always: asked for every match.
         if count >= ROWS_PER_ROUTE_MAX * share:
             return True
         if len(self.rows) < ROWS_MAX * share:
