@@ -18,6 +18,8 @@ LIMIT_DEFAULT: Final = 100
 """Letters of a part, where nobody says how many: a screen or two."""
 _PARAMETERS: Final = ("limit", "cursor", "subscription", "route")
 _RUN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_NAME_EXPECTED: Final = "expected 1 to 128 of the characters A-Z a-z 0-9 . _ -"
 _MEMBERS: Final = ("subscription", "route", "all", "run")
 
 
@@ -81,6 +83,11 @@ def _parameters(request: Request) -> dict[str, str]:
             faults.append(Fault("query", "unknown", f"unknown parameter; known: {known}"))
         elif len(request.query_params.getlist(name)) > 1:
             faults.append(Fault(name, "duplicate", "stands twice"))
+    faults += [
+        Fault(name, "value", _NAME_EXPECTED)
+        for name in ("subscription", "route")
+        if name in request.query_params and not _NAME.fullmatch(request.query_params[name])
+    ]
     if "subscription" in request.query_params and "route" in request.query_params:
         faults.append(Fault("route", "conflict", "say subscription or route, not both"))
     if faults:
@@ -98,9 +105,9 @@ def _read_selection(body: object) -> tuple[Selection, str | None]:
         if name not in _MEMBERS
     ]
     faults += [
-        Fault(f"$.{name}", "type", "expected a string")
+        Fault(f"$.{name}", "value", _NAME_EXPECTED)
         for name in ("subscription", "route")
-        if name in body and not (isinstance(body[name], str) and body[name])
+        if name in body and not (isinstance(body[name], str) and _NAME.fullmatch(body[name]))
     ]
     if "all" in body and body["all"] is not True:
         faults.append(Fault("$.all", "value", "expected true"))

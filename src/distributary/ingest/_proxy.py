@@ -38,6 +38,10 @@ _KEPT_ALWAYS = frozenset((b"host", b"content-type", b"authorization"))
 _WITH_BODY = frozenset((b"POST", b"PUT", b"PATCH"))
 
 
+AT_ONCE_BYTES = 64 * 1024
+"""A larger body is not copied behind its head: it takes several writes anyway."""
+
+
 class RelayClient(Protocol):
     """What a relay asks of the connection that it serves."""
 
@@ -174,10 +178,14 @@ class Relay(asyncio.Protocol):
         if self._over:
             self._upstream.abort()
             return
-        self._upstream.write(upstream_head(self._request, self._address))
-        if self._request.body:
-            self._upstream.write(self._request.body)
-            self._request.body = b""  # the control process has it now
+        head, body = upstream_head(self._request, self._address), self._request.body
+        self._request.body = b""  # the control process has it now
+        if len(body) <= AT_ONCE_BYTES:
+            # An answer that did not wait for the body may end the connection between two writes.
+            self._upstream.write(head + body)
+        else:
+            self._upstream.write(head)
+            self._upstream.write(body)
 
     def data_received(self, data: bytes) -> None:
         """Takes bytes of the answer."""

@@ -27,6 +27,12 @@ class Around:
         )
         self.connection.connection_made(self)
 
+    def quotes(self, peer):
+        return True
+
+    def get_extra_info(self, name):
+        return None
+
     def free(self, connection):
         pass
 

@@ -158,7 +158,16 @@ def test_letters_of_one_subscription_or_route_are_listed(api):
 
 
 @pytest.mark.parametrize(
-    "query", ["limit=0", "limit=x", "cursor=x", "subscriptoin=s", "route=a&subscription=s"]
+    "query",
+    [
+        "limit=0",
+        "limit=x",
+        "cursor=x",
+        "subscriptoin=s",
+        "route=a&subscription=s",
+        "route=",
+        "subscription=a%0d%0ab",
+    ],
 )
 def test_a_list_that_cannot_be_read_names_its_fault(api, query):
     """A misspelt parameter must not look as if it had been followed."""
@@ -194,6 +203,8 @@ def test_a_run_is_asked_for_once_and_says_how_far_it_is(api, kind):
         {"all": False},
         {"all": True, "route": "r"},
         {"route": 1},
+        {"route": ""},
+        {"subscription": "a b"},
         {"al": True},
         {"all": True, "run": "a b"},
     ],
