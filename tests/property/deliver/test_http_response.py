@@ -27,10 +27,10 @@ class Around:
         )
         self.connection.connection_made(self)
 
-    def quotes(self, peer):
+    def quotes(self, _peer):
         return True
 
-    def get_extra_info(self, name):
+    def get_extra_info(self, _name):
         return None
 
     def free(self, connection):
