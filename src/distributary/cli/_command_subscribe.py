@@ -257,6 +257,8 @@ def subscribe(
     except ValueError as error:
         raise SettingsError(str(error)) from error
     id_ = body.pop("id", None) if id_ is None else id_
+    if replace and id_ is None:
+        raise SettingsError("--replace: say which one, with --id TEXT or the id in the file")
     raise typer.Exit(_subscribe.subscribe(server, id_, body, replace=replace))
 
 

@@ -158,10 +158,16 @@ def body_from(file: str, wish: Wish) -> dict[str, Any]:
             "--file holds the whole subscription: of the others give --id and --replace"
         )
     text = sys.stdin.read() if file == "-" else _read_text("--file", file)
-    body = _parse_json("--file", text)
+    try:
+        body = msgspec.json.decode(text)
+    except msgspec.MsgspecError as error:  # not the text: it may hold secrets
+        raise ValueError(f"--file: {file} is not JSON: {error}") from error
     if not isinstance(body, dict):
         message = f"--file: {file} holds no JSON object"
         raise ValueError(message)  # noqa: TRY004 - of a text, not of a type
+    if not isinstance(body.get("id", ""), str):
+        message = f"--file: the id in {file} is no text"
+        raise ValueError(message)  # noqa: TRY004 - as above
     return body
 
 

@@ -165,3 +165,10 @@ def test_a_run_is_for_one_selection(server, run, words: tuple[str, ...]) -> None
     code, _, err = run("dead-letters", "purge", *words)
     assert (code, server.asked) == (2, [])
     assert "one of --subscription ID, --route UID and --all" in err
+
+
+def test_nothing_is_replaced_without_an_id(server, run) -> None:
+    """Or each run would make one subscription more."""
+    code, _, err = run("subscribe", "--sink", SINK, "--replace")
+    assert (code, server.asked) == (2, [])
+    assert "--id" in err

@@ -158,3 +158,21 @@ def test_a_flag_that_cannot_be_read_is_named(wish: Wish) -> None:
     with pytest.raises(ValueError) as caught:
         _subscribe.body_of(wish)
     assert repr(given) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"sinkCredential": {"secret": "hunter2"}', "is not JSON"),
+        ('["hunter2"]', "holds no JSON object"),
+        ('{"id": 5, "x": "hunter2"}', "is no text"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_and_not_shown(tmp_path, text: str, told: str) -> None:
+    """It may hold secrets, and be long."""
+    file = tmp_path / "x.json"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=told) as caught:
+        _subscribe.body_from(str(file), Wish(sink=""))
+    assert str(file) in str(caught.value)
+    assert "hunter2" not in str(caught.value)

@@ -8,7 +8,7 @@ Source:
 """
 
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -37,6 +37,25 @@ _log = structlog.get_logger(__name__)
 def concerns(key: Key) -> bool:
     """Whether *key* may name a bundle."""
     return (key.resource, key.namespace) == (BUNDLES.resource, BUNDLES.namespace)
+
+
+class Bundles:
+    """What ``bundles_of`` says, read again when a ConfigMap has changed.
+
+    Every look at a destination with https asks; what is left out is told once.
+    """
+
+    def __init__(self) -> None:
+        self._versions: list[tuple[Key, int]] = []
+        self._found = ""
+
+    def of(self, config_maps: Sequence[Stored]) -> str:
+        """As ``bundles_of``."""
+        versions = [(stored.key, stored.version) for stored in config_maps]
+        if versions != self._versions:
+            self._versions = versions
+            self._found = bundles_of(config_maps)
+        return self._found
 
 
 def bundles_of(config_maps: Iterable[Stored]) -> str:

@@ -22,7 +22,7 @@ from distributary.control.reconcile._routes import WAITING, RoutePlan, plan_rout
 from distributary.control.reconcile._site import Site
 from distributary.control.reconcile._status import with_status
 from distributary.control.reconcile._subscribers import Subscribers, entry_of, with_lists
-from distributary.control.reconcile._trust import BUNDLES, bundles_of
+from distributary.control.reconcile._trust import BUNDLES, Bundles
 from distributary.control.reconcile._work import Work
 from distributary.errors import DistributaryError, ResourceError
 from distributary.resource.knative import (
@@ -107,6 +107,7 @@ class Turn:
         # Routes as they were asked for last, where it is not known whether they stand so.
         self._unsure: dict[str, StandingRoute] = {}
         self._seen_all = False
+        self._bundles = Bundles()
 
     def change_site(self, site: Site) -> None:
         """Where this server is, and where events may go, from the next look at an object on."""
@@ -281,7 +282,7 @@ class Turn:
             self.dependents.note(stored.key, view.asked)
 
     def _trusted(self) -> str:
-        return bundles_of(self._objects.list(CONFIG_MAP, BUNDLES.namespace)[0])
+        return self._bundles.of(self._objects.list(CONFIG_MAP, BUNDLES.namespace)[0])
 
     async def _bring_about(self, planned: list[_Planned]) -> set[Key]:
         """Routes first; what is said of them after they stand."""

@@ -1,6 +1,7 @@
 """Destinations: references, URIs relative to them, and what is dialled."""
 
 import pytest
+from structlog.testing import capture_logs
 
 from distributary.control.reconcile import Site
 from distributary.resource import SinkRule
@@ -71,6 +72,18 @@ def test_trust_bundles_are_trusted_by_every_destination_with_https(world, tmp_pa
     world.runner.run(world.objects.delete(Key("configmaps", "knative-eventing", "b")))
     world.settle(all_of="default")
     assert world.settings(world.get("Trigger", "plain")).sink.ca_certs is None
+
+
+def test_a_trust_bundle_that_cannot_be_read_is_told_once(world):
+    """However many destinations ask for the bundles."""
+    labels = {"networking.knative.dev/trust-bundle": "true"}
+    made = {"metadata": {"name": "bad", "labels": labels}, "data": {"pem": "no certificate"}}
+    with capture_logs() as told:
+        key = Key("configmaps", "knative-eventing", "bad")
+        world.runner.run(world.objects.put(key, lambda _: made))
+        for name in ("one", "two"):
+            assert sink(world, world.to(f"https://{name}.example/"), name).ca_certs is None
+    assert [line["event"] for line in told].count("trust-bundle-left-out") == 1
 
 
 @pytest.mark.parametrize(
