@@ -207,11 +207,13 @@ class Attempt:
         task: The task; ``task.attempt`` is the number of this attempt.
         answer: The sink's reply, or why there was none.
         duration_s: From the start of the attempt to its answer, seconds.
+        sink: URI that it was sent to: the subscription may have another one by now.
     """
 
     task: Task
     answer: Answer
     duration_s: float
+    sink: str = ""
 
 
 class RouteRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -154,3 +154,21 @@ def test_triggers_get_a_dead_letter_from_a_sink_that_is_gone(make_partition):
     assert sent_to(partition, DEAD) == events
     assert not partition.store.parked()
     partition.rest()
+
+
+def test_a_late_answer_of_a_sink_that_was_replaced_parks_nothing(make_partition):
+    """The new sink is not gone, and it gets what the old one did not take."""
+    partition = make_partition(seed=6)
+    patient = DeliveryPolicy(retry=2, timeout_s=30.0)
+    partition.put_route("r", A, policy=patient, parks=True)
+    partition.sinks[A] = answers(410, after_s=5.0)
+    partition.start()
+    events = partition.publish("t")
+    partition.advance(1.0)
+    partition.put_route("r", B, policy=patient, parks=True)
+    partition.advance(20.0)
+    events += partition.publish("t")
+    partition.advance(20.0)
+    assert sorted(sent_to(partition, B)) == sorted(events)
+    assert partition.store.parked() == []
+    partition.rest()

@@ -307,7 +307,8 @@ class Lane:
             self.pump()
         if self._refused:
             self._tell_of_room()
-        shared.on_attempt(Attempt(entry.task, answer, now_s - entry.started_s))
+        took_s = now_s - entry.started_s
+        shared.on_attempt(Attempt(entry.task, answer, took_s, entry.destination.uri))
 
     def _trouble(self, entry: Entry, answer: Answer, now_s: float) -> None:
         """Anything but a healthy answer: adapt concurrency, hold and breaker."""

@@ -158,14 +158,17 @@ class Settle:
             self._failed(task, target, failure)
 
     def _gone(self, attempt: Attempt, target: RouteTarget, now_ms: int) -> None:
-        """The sink is gone: the route is parked, and this match waits with the others."""
+        """The sink is gone: the route is parked, and this match waits with the others.
+
+        Where the subscription has had another sink since, that one gets the match.
+        """
         verdict = Verdict(Decision.RETRY, f"status-{GONE}")
-        uri = target.sink.uri
         self._attempts.line(attempt, verdict, now_ms)
-        self.failing.failed(attempt.task.route, verdict, uri)
-        failure = failure_of(attempt.answer, verdict.reason, uri)
+        self.failing.failed(attempt.task.route, verdict, attempt.sink)
+        failure = failure_of(attempt.answer, verdict.reason, attempt.sink)
         self._wait(attempt.task, failure, 0.0, attempt=1)
-        self.parking.park(attempt.task.route, target, failure)
+        if attempt.sink == target.sink.uri:
+            self.parking.park(attempt.task.route, target, failure)
 
     def _again(self, task: Task, failure: Failure, verdict: Verdict, *, made: bool = True) -> None:
         self._meter.add("retried_total")
