@@ -11,6 +11,8 @@ from distributary.cli._subscribe import call, checked, path_of, print_json
 
 __all__ = ["resume", "status"]
 
+GONE = 404
+
 
 def status(address: Address, identifier: str | None, *, as_json: bool) -> int:
     """Print how a subscription stands, or how all of them do."""
@@ -21,7 +23,10 @@ def status(address: Address, identifier: str | None, *, as_json: bool) -> int:
     ids = (str(row["id"]) for row in rows)
     table = _console.folding_table(ids, "state", "waiting", "kept", "last error")
     for row in rows:
-        found = checked(call(address, "GET", path_of(row["id"]) + "/status"))
+        response = call(address, "GET", path_of(row["id"]) + "/status")
+        if response.status == GONE:
+            continue  # deleted since the list was made
+        found = checked(response)
         if as_json:
             print(msgspec.json.encode(found).decode())
         else:

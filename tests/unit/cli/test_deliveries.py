@@ -106,6 +106,15 @@ def test_the_status_of_one_and_of_all_as_json(server, run) -> None:
     assert (code, [json.loads(line) for line in out.splitlines()]) == (0, [STATUS])
 
 
+def test_one_that_is_deleted_meanwhile_is_passed_over(server, run) -> None:
+    """The others are shown all the same."""
+    server.says("GET /subscriptions", [{"id": "gone"}, {"id": ID}])
+    server.says("GET /subscriptions/gone/status", {"detail": "there is none"}, 404)
+    server.says(f"GET /subscriptions/{ID}/status", STATUS)
+    code, out, err = run("subscriptions", "status", "--json")
+    assert (code, json.loads(out), err) == (0, STATUS, "")
+
+
 def test_without_subscriptions_the_status_says_so(server, run) -> None:
     """Not an empty table."""
     server.says("GET /subscriptions", [])
