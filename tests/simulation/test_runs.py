@@ -4,7 +4,7 @@ import pytest
 
 from distributary.flow import Leg
 from distributary.outcome import Changes, DeliveryStore
-from distributary.pipeline import _runs
+from distributary.pipeline import _runs, _waiting
 from distributary.policy import DeliveryPolicy
 from distributary.testing.simulation import answers, hangs
 
@@ -202,4 +202,21 @@ def test_a_redrive_that_waits_for_the_cursor_reads_its_letters_once(refused, mon
     refused.sinks.clear()
     refused.crash()
     refused.start()
+    refused.rest()
+
+
+def test_a_redrive_to_a_sink_that_takes_nothing_keeps_no_other_run_waiting(refused, monkeypatch):
+    """It waits for days, perhaps; the others are done meanwhile, and then it goes on."""
+    monkeypatch.setattr(_waiting, "ROWS_PER_ROUTE_MAX", 20)
+    refused.sinks[A] = answers(503)
+    refused.put_route("r", A, policy=DeliveryPolicy(retry=9, backoff_delay_s=30.0))
+    refused.advance(1.0)
+    ask(refused, "redrive", "r")
+    refused.advance(3.0)
+    ask(refused, "purge", "q")
+    refused.advance(5.0)
+    assert {letter.key.route for letter in refused.store.dead_letters(1_000)} == {"r"}
+    refused.sinks.clear()
+    refused.advance(600.0)
+    assert refused.store.dead_letters() == []
     refused.rest()

@@ -6,7 +6,7 @@ a letter again, with a newer number, and so not this run's.
 """
 
 from collections import deque
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final
 
 from distributary.control import Demand
@@ -30,7 +30,7 @@ One takes some 0.1 ms."""
 
 
 class Runs:
-    """Does the runs of a partition, one after the other.
+    """Does the runs of a partition, one after the other; one that must wait lets the next one go.
 
     Args:
         around: Ports of the owner.
@@ -45,9 +45,9 @@ class Runs:
         self._settle = settle
         self._seen_seq = 0
         self._asked: deque[Demand] = deque()
-        self._row: RunRow | None = None  # of the first that was asked, once it has begun
+        self._rows: dict[int, RunRow] = {}  # by number of the demand: those that have begun
+        self._waits_at: dict[int, int] = {}  # the cursor must have passed this record
         self._busy = False
-        self._waits_at = -1  # the cursor must have passed this record
 
     def tick(self) -> None:
         """Go on with what was asked."""
@@ -58,19 +58,24 @@ class Runs:
         if self._busy or not self._asked:
             return
         demand = self._asked[0]
-        if self._row is not None and self._row.done:
-            self._asked.popleft()
-            self._row = None
-        elif self._row is None:
+        row = self._rows.get(demand.seq)
+        if row is None:
             self._begin()
+        elif row.done:
+            self._asked.popleft()
+            del self._rows[demand.seq]
+            self._waits_at.pop(demand.seq, None)
         elif demand.kind == "purge":
-            self._purge(demand, self._row)
+            self._purge(demand, row)
         elif self._has_room(demand):
-            self._redrive(demand, self._row)
+            self._redrive(demand, row)
+        else:
+            self._asked.rotate(-1)  # A sink may take nothing for days: the others' runs go on.
 
     def _begin(self) -> None:
         """Begin the first that is not done, or go on with it."""
-        asked = list(islice(self._asked, LOOK_COUNT))
+        new = takewhile(lambda demand: demand.seq not in self._rows, self._asked)
+        asked = list(islice(new, LOOK_COUNT))
         found: list[RunRow] = []
 
         def work() -> None:
@@ -85,15 +90,14 @@ class Runs:
                 if row.done:
                     self._asked.popleft()
                 else:
-                    self._row = row
-            self._waits_at = -1
+                    self._rows[row.seq] = row
 
         self._busy = True
         self._around.aside.run(work, done)
 
     def _has_room(self, demand: Demand) -> bool:
         """Whether more letters may become rows now."""
-        if self._ledger.durable_mark.offset <= self._waits_at:
+        if self._ledger.durable_mark.offset <= self._waits_at.get(demand.seq, -1):
             return False
         if self._settle.waiting.count >= ROWS_MAX * ROWS_SHARE:
             return False  # A run of all routes is nobody's whose share would tell.
@@ -105,8 +109,8 @@ class Runs:
         def done(error: StoreError | None) -> None:
             self._busy = False
             if error is None:
-                (self._row,) = found
-                self._note(demand, self._row)
+                (self._rows[demand.seq],) = found
+                self._note(demand, self._rows[demand.seq])
 
         self._busy = True
         route = demand.route or None
@@ -133,7 +137,7 @@ class Runs:
         for kept in letters:
             if kept.letter.key.offset >= self._ledger.durable_mark.offset:
                 # A restart would come there again: wait until the cursor has passed.
-                self._waits_at = kept.letter.key.offset
+                self._waits_at[demand.seq] = kept.letter.key.offset
                 break
             at = kept.id
             if self._is_wanted(kept):
@@ -141,12 +145,12 @@ class Runs:
                 self._send(kept)
             else:
                 passed += 1
-        self._row = row._replace(
+        now = self._rows[demand.seq] = row._replace(
             at=at, handled=row.handled + count, passed=row.passed + passed, done=not letters
         )
-        if self._row != row:
-            self._ledger.put_run(self._row)
-            self._note(demand, self._row)
+        if now != row:
+            self._ledger.put_run(now)
+            self._note(demand, now)
         self._around.meter.add("redriven_total", count)
 
     def _is_wanted(self, kept: KeptLetter) -> bool:
