@@ -258,6 +258,8 @@ def _decode_base64(attributes: dict[str, AttributeValue], payload: _Payload) -> 
 
 def _decode_data(attributes: dict[str, AttributeValue], text: bytes) -> bytes | None:
     if _content.is_base64_text(attributes):
+        if text == b"null":
+            return None
         data = _text(text).encode()
         try:
             _content.base64_bytes(data)

@@ -428,6 +428,11 @@ class TestVersion03:
         assert event.data == b"/w=="
         assert json_format.encode(event) == body
 
+    def test_null_under_base64_is_no_data(self):
+        """As under any content type that is not JSON."""
+        body = document('"datacontentencoding":"base64"', '"data":null', core=self.core)
+        assert json_format.decode(body).data is None
+
     @pytest.mark.parametrize("encode", [http.encode_binary, nats.encode_binary, mqtt.encode_binary])
     @pytest.mark.parametrize("type_", ["image/png", "application/json"])
     def test_binary_mode_carries_the_bytes(self, encode, type_):
