@@ -2,17 +2,11 @@
 
 import pytest
 
-from distributary.errors import StoreError
-from distributary.flow import Leg
 from distributary.outcome import (
-    Changes,
-    DeliveryStore,
     DoneKey,
     Journal,
     Mark,
-    RetryRow,
     read_journal,
-    sqlite_url,
 )
 from distributary.outcome import _journal as journal_module
 
@@ -69,23 +63,3 @@ def test_a_rewritten_journal_keeps_frames_short(tmp_path, monkeypatch):
     state, _ = read_journal(tmp_path / "journal")
     assert state.mark == Mark(5, 4)
     assert state.done == dict(done)
-
-
-def test_a_failing_store_says_nothing_of_what_it_holds(tmp_path):
-    """Rows hold events and addresses; the message goes into the log."""
-    store = DeliveryStore(sqlite_url(tmp_path / "delivery.db"), 0)
-    secret = DoneKey(1, 0, "canary")
-    row = RetryRow(secret, 1, Leg.EVENT, 1, 0, None, done=False)
-    with store._engine.begin() as connection:
-        connection.exec_driver_sql("DROP TABLE retry")
-    with pytest.raises(StoreError) as refused:
-        store.apply(Changes(rows={secret: row}))
-    assert "canary" not in str(refused.value)
-    assert "no such table" in str(refused.value)
-    store.close()
-
-
-def test_the_store_is_readable_by_its_owner_alone(tmp_path):
-    """Dead letters hold whole events."""
-    DeliveryStore(sqlite_url(tmp_path / "delivery.db"), 0).close()
-    assert (tmp_path / "delivery.db").stat().st_mode & 0o077 == 0
