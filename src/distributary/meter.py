@@ -21,6 +21,8 @@ from prometheus_client.core import (
     HistogramMetricFamily,
 )
 
+from distributary.files import write_atomically
+
 __all__ = ["LATENCY_BOUNDS_S", "Histogram", "Meter", "render"]
 
 LATENCY_BOUNDS_S = (
@@ -91,7 +93,7 @@ class Meter:
         return found
 
     def save(self) -> None:
-        """Write the snapshot: beside, then renamed. Lost at a power cut, by intent.
+        """Write the snapshot. Lost at a power cut, by intent.
 
         A snapshot that cannot be written (a full disk) is left out, and counted: the next one
         says all of it, and no caller may stop working for want of its numbers.
@@ -105,11 +107,9 @@ class Meter:
                 name: (list(h.bounds), h.counts, h.total) for name, h in self.histograms.items()
             },
         )
-        beside = self._path.with_suffix(".new")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_bytes(msgspec.json.encode(saved))
-            beside.rename(self._path)
+            write_atomically(self._path, msgspec.json.encode(saved))
         except OSError:
             self.add("snapshots_left_out_total")
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from distributary.errors import StoreError
+from distributary.files import PRIVATE_MODE, write_atomically
 from distributary.settings import CREDENTIAL_KEY_VARIABLE
 
 KEY_FILE_NAME: Final = "credentials.key"
@@ -33,8 +34,6 @@ KEY_ID_BYTES: Final = 8
 
 _FILE_BYTES_MAX: Final = 4096
 """More than any file with ``KEYS_MAX`` keys has; whoever names a disk image is told so."""
-
-_FILE_MODE: Final = 0o600
 
 
 class Key(NamedTuple):
@@ -171,21 +170,8 @@ def _make(path: Path) -> None:
 
     Only the process that holds the data directory's lock makes one.
     """
-    beside = path.with_name(path.name + ".new")
+    key = base64.b64encode(os.urandom(KEY_BYTES)) + b"\n"
     try:
-        beside.unlink(missing_ok=True)  # of a process that was killed just here
-        descriptor = os.open(
-            beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE_MODE
-        )
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(base64.b64encode(os.urandom(KEY_BYTES)) + b"\n")
-            file.flush()
-            os.fsync(descriptor)
-        beside.rename(path)
-        folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        write_atomically(path, key, mode=PRIVATE_MODE, durable=True)
     except OSError as error:
         raise StoreError(f"the key file {path} cannot be made: {error.strerror}") from error

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from distributary.event import Event, canonical
+from distributary.files import write_atomically
 
 SEEN_NAMES_MAX: Final = 1_000
 """Types, and as many sources, that are kept: senders choose them, so there may be any number. The
@@ -122,14 +123,12 @@ class Seen:
                 self.changed = True
 
     def save(self, path: Path) -> None:
-        """Write everything to *path*, beside and then renamed; never synced.
+        """Write everything to *path*; never synced.
 
         Raises:
             OSError: It could not be written (a full disk); it stays ``changed``.
         """
-        beside = path.with_suffix(".new")
-        beside.write_bytes(msgspec.json.encode(self.names))
-        beside.rename(path)
+        write_atomically(path, msgspec.json.encode(self.names))
         self.changed = False
 
 

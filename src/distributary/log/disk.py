@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from distributary.errors import LogLockedError, LogUnavailableError
+from distributary.files import sync_folder
 
 WORD_BYTES = 8
 """Size of one shared word: a native u64, which the machine loads and stores in one piece."""
@@ -263,11 +264,7 @@ class SystemDisk:
 
     def fsync_dir(self, path: Path) -> None:
         """``fsync(2)`` of the folder."""
-        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        sync_folder(path)
 
     def listdir(self, path: Path) -> Sequence[str]:
         """``readdir(3)``."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from distributary.errors import StoreError
+from distributary.files import write_atomically
 
 __all__ = ["FailingRoute", "read_failing", "write_failing"]
 
@@ -35,16 +36,14 @@ class FailingRoute(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_failing(path: Path, routes: list[FailingRoute]) -> None:
-    """Replace the file at *path*: beside, then renamed.
+    """Replace the file at *path*.
 
     Raises:
         StoreError: It could not be written; the old one stands.
     """
-    beside = path.with_suffix(".new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_bytes(msgspec.json.encode(routes))
-        beside.rename(path)
+        write_atomically(path, msgspec.json.encode(routes))
     except OSError as error:
         raise StoreError(f"cannot write {path.name}: {error.strerror}") from error
 

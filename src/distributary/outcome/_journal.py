@@ -23,6 +23,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from distributary.errors import StoreError
+from distributary.files import sync_folder
 
 _HEADER = struct.Struct("<4sII")
 _MAGIC = b"DOJ1"
@@ -209,7 +210,7 @@ class Journal:
             os.ftruncate(fd, length)
             _reserve(fd, length)
             os.lseek(fd, length, os.SEEK_SET)
-            _sync_folder(self._path.parent)
+            sync_folder(self._path.parent)
         except OSError as error:
             raise StoreError(f"cannot open the outcome journal {self._path}: {error}") from error
         return fd
@@ -232,7 +233,7 @@ class Journal:
             _reserve(fd, len(content))
             self._files.fdatasync(fd)
             beside.rename(self._path)
-            _sync_folder(self._path.parent)
+            sync_folder(self._path.parent)
         except OSError as error:
             raise self._die(error) from error
         os.close(self._fd)
@@ -311,11 +312,3 @@ def _reserve(fd: int, length: int) -> None:
     """
     with contextlib.suppress(OSError):  # A full disk says so when something is written.
         os.posix_fallocate(fd, length, COMPACT_BYTES)
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -5,13 +5,12 @@ epoch when there is news, and owners begin with what stands there). A file outli
 so that one that is started again finds the newest settings.
 """
 
-import contextlib
-import os
 from pathlib import Path
 
 import msgspec
 
 from distributary.errors import StoreError
+from distributary.files import PRIVATE_MODE, write_atomically
 from distributary.pipeline._session import SessionSettings
 
 
@@ -61,12 +60,7 @@ class LiveFile:
         Raises:
             StoreError: It stays as it was.
         """
-        draft = self._path.with_suffix(".tmp")
         try:
-            with contextlib.suppress(FileNotFoundError):
-                draft.unlink()
-            with open(draft, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-                file.write(msgspec.json.encode(live))
-            draft.replace(self._path)
+            write_atomically(self._path, msgspec.json.encode(live), mode=PRIVATE_MODE)
         except OSError as error:
             raise StoreError(f"cannot write {self._path}: {error.strerror or error}") from error

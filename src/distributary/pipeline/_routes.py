@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from distributary.errors import EventError, LogDamagedError, StoreError
+from distributary.files import write_atomically
 from distributary.flow import Kind, Logged, RouteRecord, decode_route
 from distributary.pipeline._ports import Records
 from distributary.route import (
@@ -212,9 +213,7 @@ def _decode(logged: Logged) -> RouteRecord:
 
 def save_table(path: Path, at_offset: int, snapshot: bytes) -> None:
     """Keep the routes at *at_offset* beside the journal: a cache, so nothing is synced."""
-    beside = path.with_suffix(".new")
-    beside.write_bytes(_cache_header(at_offset, zlib.crc32(snapshot)) + snapshot)
-    beside.rename(path)
+    write_atomically(path, _cache_header(at_offset, zlib.crc32(snapshot)) + snapshot)
 
 
 def move_table(path: Path, at_offset: int) -> None:

@@ -7,6 +7,7 @@ well, and readiness tells it.
 from typing import Protocol
 
 from distributary.clock import Clock
+from distributary.files import write_atomically
 from distributary.pipeline._board import Board, Phase, Word
 from distributary.pipeline._places import Places
 
@@ -79,10 +80,8 @@ class Sickness:
         failures = board[Word.FAILURES] + 1
         wait_s = WAIT_S[min(failures, len(WAIT_S)) - 1]
         reason = str(error) or repr(error)
-        beside = self._path.with_suffix(".new")
         try:
-            beside.write_text(reason[:REASON_CHARS_MAX], encoding="utf-8", errors="replace")
-            beside.rename(self._path)
+            write_atomically(self._path, reason[:REASON_CHARS_MAX].encode("utf-8", "replace"))
         except OSError:
             self._log.error("reason-not-kept", partition=self._partition)
         board[Word.RETRY_AT_MS] = self._clock.wall_ms() + int(wait_s * 1000)

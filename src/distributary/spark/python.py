@@ -7,11 +7,12 @@ one after the other before it is ready. PySpark is installed beside us anyway.
 Called by ``driver`` before Spark starts. Imports no pyspark.
 """
 
-import os
 import shlex
 import sys
 from pathlib import Path
 from typing import Final
+
+from distributary.files import write_atomically
 
 _SHIM: Final = """\
 #!/bin/sh
@@ -33,8 +34,6 @@ def write_shim(folder: Path) -> Path:
     """Write the shim into *folder* and return its path; set ``PYSPARK_PYTHON`` to it."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "python"
-    beside = path.with_name(f"python.{os.getpid()}")
-    beside.write_text(_SHIM.format(python=shlex.quote(sys.executable)), encoding="utf-8")
-    beside.chmod(0o700)
-    beside.rename(path)
+    shim = _SHIM.format(python=shlex.quote(sys.executable))
+    write_atomically(path, shim.encode(), mode=0o700, contended=True)
     return path
