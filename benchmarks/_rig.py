@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from distributary.pipeline import Word
+from distributary.datadir import Word
 from distributary.testing.running_server import Role, RunningServer, total, wait_until
 
 HERE = Path(__file__).parent

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from _rig import Rig
 from distributary.cli._behaviour import Behaviour
+from distributary.datadir import Places, Word
 from distributary.event import Event
-from distributary.pipeline import Places, Word
 from distributary.testing.filled_data import fill
 from distributary.testing.running_server import Role, RunningServer, wait_until
 from distributary.testing.traffic import Traffic

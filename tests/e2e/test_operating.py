@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from distributary.cli._behaviour import Behaviour
-from distributary.pipeline import Word
+from distributary.datadir import Word
 from distributary.testing.running_server import Role, RunningServer, free_port, wait_until
 from distributary.testing.traffic import Traffic
 from distributary.testing.world import World

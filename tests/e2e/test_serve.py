@@ -12,8 +12,8 @@ import pytest
 
 from distributary.cli._behaviour import Behaviour, StatusChance
 from distributary.cli._listen_server import Request
+from distributary.datadir import Word
 from distributary.outcome import DeliveryStore, sqlite_url
-from distributary.pipeline import Word
 from distributary.testing.running_server import (
     Role,
     RunningServer,

@@ -13,10 +13,11 @@ import pytest
 import sqlalchemy as sa
 
 from distributary.clock import SystemClock
+from distributary.datadir import Board, Phase, Places, Word
 from distributary.event import Event, record
 from distributary.flow import Kind
 from distributary.log import Appender, Reader
-from distributary.pipeline import Board, Phase, Places, Session, SessionSettings, Word
+from distributary.pipeline import Session, SessionSettings
 from distributary.spark import _delivery_task
 from distributary.testing.filled_data import fill
 

@@ -6,8 +6,8 @@ import pytest
 import sqlalchemy as sa
 
 from distributary import errors
+from distributary.datadir import Word
 from distributary.errors import StoreError
-from distributary.pipeline import Word
 from distributary.pipeline import _waiting as waiting_module
 from distributary.policy import DeliveryPolicy
 from distributary.testing import simulated_ports, simulated_runs, simulation

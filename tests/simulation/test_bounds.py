@@ -2,10 +2,11 @@
 
 import pytest
 
+from distributary.datadir import Word
 from distributary.deliver import Limits, _lane
 from distributary.flow import Task
 from distributary.outcome import _journal
-from distributary.pipeline import Word, _catch_up, _intake, _matching, _owner
+from distributary.pipeline import _catch_up, _intake, _matching, _owner
 from distributary.policy import DeliveryPolicy
 from distributary.testing.scripted_transport import Step
 from distributary.testing.simulation import answers, hangs

@@ -2,9 +2,10 @@
 
 import pytest
 
+from distributary.datadir import Word
 from distributary.deliver import Limits
 from distributary.flow import Leg
-from distributary.pipeline import Word, _waiting
+from distributary.pipeline import _waiting
 from distributary.policy import BackoffPolicy, DeliveryPolicy
 from distributary.testing.simulation import answers, hangs
 

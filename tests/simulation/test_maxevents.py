@@ -2,7 +2,8 @@
 
 import pytest
 
-from distributary.outcome import DoneKey, Grant, Slot, SlotWish
+from distributary.journal import DoneKey
+from distributary.outcome import Grant, Slot, SlotWish
 from distributary.pipeline import _waiting
 from distributary.policy import BackoffPolicy, DeliveryPolicy
 from distributary.testing.simulation import answers, hangs

@@ -2,8 +2,8 @@
 
 import pytest
 
+from distributary.datadir import Word
 from distributary.deliver import Limits
-from distributary.pipeline import Word
 from distributary.policy import DeliveryPolicy
 from distributary.testing.simulation import answers
 

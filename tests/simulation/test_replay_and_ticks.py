@@ -2,9 +2,9 @@
 
 import pytest
 
+from distributary.datadir import Word
 from distributary.errors import StoreError
 from distributary.flow import Kind
-from distributary.pipeline import Word
 from distributary.policy import DeliveryPolicy
 from distributary.testing.simulated_ports import TargetsView
 from distributary.testing.simulation import answers, hangs

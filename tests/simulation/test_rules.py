@@ -2,11 +2,12 @@
 
 import pytest
 
+from distributary.datadir import Word
 from distributary.deliver import Limits
 from distributary.errors import LogLockedError, StoreError
 from distributary.flow import Kind
-from distributary.outcome import read_journal
-from distributary.pipeline import OwnerLock, Word, _owner
+from distributary.journal import read_journal
+from distributary.pipeline import OwnerLock, _owner
 from distributary.policy import BackoffPolicy, DeliveryPolicy
 from distributary.testing.simulation import answers, hangs
 from distributary.testing.virtual import VirtualClock

@@ -62,6 +62,8 @@ class Child:
         pass_fds: Descriptors that it inherits.
         ended: Called in the watching thread each time it has ended, before it starts again; with
             False it is not started again.
+        worked: Called before that, with its process id and exit code: True where it was well until
+            something else ended it, so that it starts again at once however often that happens.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Child:
         withheld: Collection[str] = (),
         pass_fds: Sequence[int] = (),
         ended: Callable[[int], bool] = lambda _code: True,
+        worked: Callable[[int, int], bool] = lambda _pid, _code: False,
     ) -> None:
         self.role = role
         self._arguments = list(arguments)
@@ -82,6 +85,7 @@ class Child:
         self._environ = {**ours, **(environ or {}), "DISTRIBUTARY_PARENT": str(os.getpid())}
         self._pass_fds = tuple(pass_fds)
         self._ended = ended
+        self._worked = worked
         self._stopping = threading.Event()
         self._process: subprocess.Popen[str] | None = None
         self._log = structlog.get_logger()
@@ -109,9 +113,12 @@ class Child:
         while not self._stopping.is_set():
             began_s = time.monotonic()
             code = self._run()
+            process = self._process
+            well = code is not None and process is not None and self._worked(process.pid, code)
             if self._stopping.is_set() or (code is not None and not self._ended(code)):
                 return
-            failures = 0 if time.monotonic() - began_s > STEADY_S else failures + 1
+            well = well or time.monotonic() - began_s > STEADY_S
+            failures = 0 if well else failures + 1
             wait_s = RESTART_WAIT_S[min(failures, len(RESTART_WAIT_S)) - 1] if failures else 0.05
             self.restarts += 1
             self._log.error("process-ended", process=self.role, code=code, restart_in_s=wait_s)

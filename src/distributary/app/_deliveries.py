@@ -2,7 +2,7 @@
 
 from distributary.clock import Clock
 from distributary.control import Deliveries, Store
-from distributary.pipeline import Places
+from distributary.datadir import Places
 
 
 def look_at(places: Places, partitions: int, store: Store, clock: Clock) -> Deliveries:

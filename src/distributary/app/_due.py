@@ -8,10 +8,10 @@ import structlog
 from distributary.app._route_wire import RouteAppendClient
 from distributary.clock import Clock
 from distributary.control import Endings, Schedule, Store, Subscriptions, Timers, store_url
+from distributary.datadir import Places
 from distributary.errors import StoreError
 from distributary.meter import Meter
 from distributary.outcome import QuotaStore
-from distributary.pipeline import Places
 
 SAVE_S = 1.0
 """How often the numbers of the control process are written, seconds."""

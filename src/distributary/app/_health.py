@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from distributary.clock import Clock
+from distributary.datadir import Board, Phase, Places, Word, is_sick, sickness_of
 from distributary.errors import LogError
 from distributary.log import Reader
 from distributary.meter import Meter, render
-from distributary.pipeline import Board, Phase, Places, Word, is_sick, sickness_of
 
 STALE_MS = 3_000
 """A board without a sign of life for so long is not running; a hand-over takes 0.2 s."""
@@ -158,6 +158,16 @@ class Health:
     def ingest_silent(self) -> bool:
         """Whether the ingest process has not begun, or gives no sign of life."""
         return self._age_ms(self._ingest) > SILENT_MS
+
+    @property
+    def ingest_pid(self) -> int:
+        """The ingest process that gave the last sign of life; 0: none did since ``forget``."""
+        return self._ingest[Word.OWNER_PID] if self.ingest_began else 0
+
+    @property
+    def pipeline_ready(self) -> bool:
+        """Whether a partition is delivered, or was until the pipeline ended."""
+        return any(board[Word.READY] for board in self._boards)
 
     @property
     def ingest_began(self) -> bool:

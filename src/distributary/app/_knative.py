@@ -10,8 +10,8 @@ from distributary.clock import Clock, SystemRandom
 from distributary.control import Leader, store_url
 from distributary.control.objects import Objects
 from distributary.control.reconcile import Reconciler, Site
+from distributary.datadir import Places
 from distributary.meter import Meter
-from distributary.pipeline import Places
 from distributary.policy import parse_duration_s
 from distributary.resource.knative import KINDS, KnativeRules, admit, defaulted
 

@@ -5,6 +5,7 @@ import contextlib
 
 from distributary.clock import Clock, SystemRandom
 from distributary.control import CredentialRows, HttpTokenEndpoint, Refresher, Sealer, store_url
+from distributary.datadir import Places
 from distributary.deliver import (
     AddressRule,
     CachingResolver,
@@ -12,7 +13,6 @@ from distributary.deliver import (
     SystemResolver,
 )
 from distributary.meter import Meter
-from distributary.pipeline import Places
 from distributary.resource import Reach
 
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from distributary.clock import Clock
-from distributary.log import Reader, Retained, partition_dir, retain
+from distributary.datadir import Board, Places, Word
+from distributary.log import Retained, partition_dir, retain
 from distributary.meter import Meter
-from distributary.pipeline import Board, DirectoryTargets, Places, Word, follow_from
-from distributary.route import BlindMatcher
 
 RETAIN_S: Final = 15.0
 """How often old segments are looked for, and how soon it is tried again after a failure."""
@@ -102,16 +101,11 @@ class Retention:
                 return board[Word.KEEP_FROM]
 
         def routes_at(cut: int) -> bytes:
-            targets = DirectoryTargets(places.state_db)
-            records = Reader(places.log, partition)
-            try:
-                follower = follow_from(
-                    places.routes(partition), records, targets, cut, BlindMatcher
-                )
-                return follower.table.snapshot()
-            finally:
-                records.close()
-                targets.close()
+            # Loaded when old segments go, for the first time: whoever starts the ingest process
+            # again waits for everything that it loads at its start, and publishers with it.
+            from distributary.app._route_snapshot import snapshot_at  # noqa: PLC0415 - see above
+
+            return snapshot_at(places, partition, cut)
 
         return retain(
             partition_dir(places.log, partition),

@@ -48,11 +48,12 @@ from distributary.app.ingest_process import IngestStart
 from distributary.app.pipeline_process import PipelineStart, spark_environ
 from distributary.clock import SystemClock
 from distributary.control import Keys, Sealer, Store, Subscriptions, rules, store_url
+from distributary.datadir import LiveFile, LiveSettings, Places
 from distributary.errors import DistributaryError
 from distributary.ingest import load_seen
 from distributary.log import Lock, lock, open_folder
 from distributary.meter import Meter
-from distributary.pipeline import LiveFile, LiveSettings, Places, SessionSettings
+from distributary.pipeline import SessionSettings
 from distributary.settings import CREDENTIAL_KEY_VARIABLE, Settings
 from distributary.source import secret_variables
 from distributary.spark import check_master, find_java, java_environment
@@ -309,7 +310,7 @@ class Server:
         live = LiveSettings(
             number=self._settings_number,
             log_level=self._settings.log_level,
-            session=self._session_settings(),
+            session=msgspec.Raw(msgspec.json.encode(self._session_settings())),
             ingest=ingest,
         )
         self._live.write(live)
@@ -338,6 +339,18 @@ class Server:
         self._exit_code = code
         self._loop.call_soon_threadsafe(self._stopping.set)
         return False
+
+    def _worked(self, role: str, pid: int, code: int) -> bool:
+        """Whether a child that has ended was well until something else ended it.
+
+        A pipeline whose JVM ends has an exit code of its own; its start takes long enough that it
+        cannot end in a busy loop. An ingest process could: only a kill is no fault of its own.
+        """
+        health = self._health
+        assert health is not None
+        if role == "pipeline":
+            return health.pipeline_ready
+        return code == -signal.SIGKILL and health.ingest_pid == pid
 
     def _ingest_start(self) -> IngestStart:
         settings = self._settings
@@ -395,6 +408,7 @@ class Server:
                 withheld=(CREDENTIAL_KEY_VARIABLE, *secret_variables(settings.sources)),
                 pass_fds=(self._socket.fileno(),),
                 ended=lambda code: self._ended("ingest", code),
+                worked=lambda pid, code: self._worked("ingest", pid, code),
             ),
             Child(
                 "pipeline",
@@ -403,6 +417,7 @@ class Server:
                 environ={**self._java, **spark_environ(settings.spark_conf)},
                 withheld=secret_variables(settings.sources),
                 ended=lambda code: self._ended("pipeline", code),
+                worked=lambda pid, code: self._worked("pipeline", pid, code),
             ),
         )
 

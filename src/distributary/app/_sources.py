@@ -11,8 +11,8 @@ import msgspec
 
 from distributary.app._children import Child
 from distributary.app.source_process import SourcesStart
+from distributary.datadir import Places
 from distributary.errors import SettingsError
-from distributary.pipeline import Places
 from distributary.settings import CREDENTIAL_KEY_VARIABLE, Settings
 from distributary.source import read_tables
 

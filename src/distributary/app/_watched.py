@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from distributary.app._children import Child
 from distributary.app._watchdog import Watched
-from distributary.pipeline import Board, Phase, Places, Word
+from distributary.datadir import Board, Phase, Places, Word
 
 
 def watched_processes(

@@ -16,7 +16,7 @@ import msgspec
 import structlog
 import uvloop
 
-from distributary.app._addresses import Addresses
+from distributary.app._addresses import Addresses, Book
 from distributary.app._children import end_with_parent
 from distributary.app._ends import starting
 from distributary.app._logging import configure, set_level
@@ -24,8 +24,7 @@ from distributary.app._memory import give_back, map_large_blocks
 from distributary.app._retention import Retention, RetentionLimits
 from distributary.app._route_wire import RouteAppendServer
 from distributary.clock import SystemClock
-from distributary.control import store_url
-from distributary.control.objects import AddressBook
+from distributary.datadir import Board, LiveFile, Phase, Places, Word
 from distributary.errors import LogError
 from distributary.flow import Received
 from distributary.ingest import (
@@ -38,10 +37,9 @@ from distributary.ingest import (
     load_seen,
     serve,
 )
+from distributary.journal import read_journal
 from distributary.log import Appender, GroupCommitter
 from distributary.meter import Meter
-from distributary.outcome import read_journal
-from distributary.pipeline import Board, LiveFile, Phase, Places, Word
 from distributary.settings import is_host_name
 
 LOOK_S = 0.25
@@ -169,7 +167,7 @@ class IngestProcess:
         self._board = Board(self._places.ingest_board)
         self._seen = Seen(load_seen(self._places.seen))
         self._addresses = Addresses(
-            lambda: AddressBook(store_url(self._places.state_db)),
+            lambda: _book(self._places),
             lambda reason: self._log.error("addresses-unknown", reason=reason),
         )
         self._stop = asyncio.Event()
@@ -212,7 +210,6 @@ class IngestProcess:
             for appender in self._appenders
         ]
         self._appends = LogAppends(self._committers)
-        await self._addresses.look()
         routes = RouteAppendServer(self._committers, self._addresses.look)
         await routes.start(self._places.append_socket)
         start = self._start
@@ -228,6 +225,7 @@ class IngestProcess:
         )
         self._addresses.tell(self._server.learn)
         looking = loop.create_task(self._look())
+        # Publishers to ``/events`` do not wait for what knows the Brokers to be loaded.
         following = loop.create_task(self._follow_addresses())
         giving_back = loop.create_task(give_back())
         limits = RetentionLimits(
@@ -356,6 +354,15 @@ class IngestProcess:
         self._meter.gauges["ingest_held_bytes"] = counters.held_bytes
         self._meter.gauges["log_accepts"] = float(self._appends.open)
         self._meter.save()
+
+
+def _book(places: Places) -> Book:
+    """The Brokers and Channels of the store."""
+    # Loaded here, aside: the port answers by then.
+    from distributary.control import store_url  # noqa: PLC0415 - see above
+    from distributary.control.objects import AddressBook  # noqa: PLC0415 - see above
+
+    return AddressBook(store_url(places.state_db))
 
 
 def host_remedy(name: str, allowed: tuple[str, ...]) -> dict[str, str]:

@@ -12,7 +12,8 @@ import msgspec
 from distributary.app._children import end_with_parent
 from distributary.app._ends import starting
 from distributary.app._logging import configure, set_level
-from distributary.pipeline import LiveFile, Places, SessionSettings
+from distributary.datadir import LiveFile, Places
+from distributary.pipeline import SessionSettings
 
 LOOK_S = 0.5
 """How often the process looks whether the log level has changed."""

@@ -17,6 +17,7 @@ import uvloop
 from distributary.app._children import end_with_parent
 from distributary.app._logging import configure
 from distributary.clock import SystemClock
+from distributary.datadir import Board, Places, Word
 from distributary.deliver import (
     AddressRule,
     CachingResolver,
@@ -27,7 +28,6 @@ from distributary.deliver import (
 )
 from distributary.deliver.transports.http import HttpTransport
 from distributary.meter import Meter
-from distributary.pipeline import Board, Places, Word
 from distributary.source import (
     UNSETTLED_TOTAL_MAX,
     Source,

@@ -6,7 +6,7 @@ concurrent changes share a transaction and an append, and how a half-made change
 forward. It needs one thing from its surroundings: a ``RouteAppender``.
 """
 
-from distributary.control._credentials_keys import KEY_FILE_NAME, Keys
+from distributary.control._credentials_keys import Keys
 from distributary.control._credentials_rows import CredentialRows
 from distributary.control._credentials_sealed import Sealer
 from distributary.control._deliveries import Deliveries, ListedLetter, RouteState, Selection
@@ -48,7 +48,6 @@ from distributary.control._wiring import (
 __all__ = [
     "ANY_TAG",
     "CHANGES_KEPT",
-    "KEY_FILE_NAME",
     "NO_PRECONDITION",
     "PAGE_MAX",
     "PROTOCOLS_ABSENT",

@@ -20,7 +20,6 @@ from distributary.errors import StoreError
 from distributary.files import PRIVATE_MODE, write_atomically
 from distributary.settings import CREDENTIAL_KEY_VARIABLE
 
-KEY_FILE_NAME: Final = "credentials.key"
 """Of the key file in the data directory: one key in Base64 a line."""
 
 KEY_BYTES: Final = 32

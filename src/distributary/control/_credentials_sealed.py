@@ -25,7 +25,8 @@ import sqlalchemy as sa
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from distributary.control._credentials_keys import KEY_FILE_NAME, KEY_ID_BYTES, Key, Keys
+from distributary.control._credentials_keys import KEY_ID_BYTES, Key, Keys
+from distributary.datadir import KEY_FILE_NAME
 from distributary.errors import StoreError
 from distributary.resource import Credential
 from distributary.resource.api_subscription import SecretSettings

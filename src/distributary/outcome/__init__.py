@@ -1,28 +1,16 @@
 """The last room of the flow: what came of each match, durable.
 
-``Journal`` holds the cursor and the matches done above it; ``DeliveryStore`` holds what waits
-(retries), what lags and what could not be delivered. The partition's owner in ``pipeline``
-calls both from its flush thread, in that order: store first, then journal, because the cursor
-must never pass a match whose row is not yet durable (DESIGN rule 1). ``QuotaStore`` counts the
-deliveries of subscriptions with a ``maxevents``, over all partitions. ``FailingRoute`` tells
-``control`` whose deliveries fail.
+``DeliveryStore`` holds what waits (retries), what lags and what could not be delivered. The
+partition's owner in ``pipeline`` writes it from its flush thread before the journal (module
+``journal``), because the cursor must never pass a match whose row is not yet durable.
+``QuotaStore`` counts the deliveries of subscriptions with a ``maxevents``, over all partitions.
+``FailingRoute`` tells ``control`` whose deliveries fail.
 
 Hides: file formats, SQL, fsync.
 """
 
 from distributary.outcome._engine import sqlite_url
 from distributary.outcome._failing import FailingRoute, read_failing, write_failing
-from distributary.outcome._journal import (
-    COMPACT_BYTES,
-    DoneKey,
-    Files,
-    Journal,
-    JournalState,
-    Mark,
-    SystemFiles,
-    fit,
-    read_journal,
-)
 from distributary.outcome._letter import (
     AGE_MAX_S,
     BYTES_MAX,
@@ -41,7 +29,6 @@ from distributary.outcome._store import DeliveryStore, Kept
 __all__ = [
     "AGE_MAX_S",
     "BYTES_MAX",
-    "COMPACT_BYTES",
     "IN_STORE",
     "ROUTE_BYTES_MAX",
     "Budgets",
@@ -49,18 +36,13 @@ __all__ = [
     "DeadLetter",
     "DeliveryReader",
     "DeliveryStore",
-    "DoneKey",
     "FailingRoute",
     "Failure",
-    "Files",
     "GivenUp",
     "Grant",
-    "Journal",
-    "JournalState",
     "Kept",
     "KeptLetter",
     "LagRow",
-    "Mark",
     "ParkedRow",
     "QuotaStore",
     "RetryRow",
@@ -68,10 +50,7 @@ __all__ = [
     "Slot",
     "SlotWish",
     "Standing",
-    "SystemFiles",
-    "fit",
     "read_failing",
-    "read_journal",
     "sqlite_url",
     "write_failing",
 ]

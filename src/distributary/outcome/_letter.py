@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from distributary.outcome._journal import DoneKey
+from distributary.journal import DoneKey
 
 ROUTE_BYTES_MAX: Final = 256 * 1024 * 1024
 """Kept letters of one subscription, in all partitions together: a quarter of a million events of

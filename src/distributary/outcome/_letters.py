@@ -16,8 +16,8 @@ from sqlalchemy.engine import Connection
 from distributary.errors import EventError
 from distributary.event import Event
 from distributary.event import record as event_record
+from distributary.journal import DoneKey
 from distributary.outcome import _letter_tables as t
-from distributary.outcome._journal import DoneKey
 from distributary.outcome._letter import Budgets, DeadLetter, Failure, GivenUp
 from distributary.resource import shown_uri
 

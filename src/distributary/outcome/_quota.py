@@ -26,8 +26,8 @@ from sqlalchemy.engine import Connection, Engine
 
 from distributary.clock import Clock, SystemClock
 from distributary.errors import StoreError
+from distributary.journal import DoneKey
 from distributary.outcome._engine import open_engine, sqlite_url
-from distributary.outcome._journal import DoneKey
 from distributary.outcome._store import upsert
 
 SCHEMA_VERSION = 1

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from distributary.flow import Leg
-from distributary.outcome._journal import DoneKey
+from distributary.journal import DoneKey
 from distributary.outcome._letter import DeadLetter, Failure
 
 IN_STORE = b""

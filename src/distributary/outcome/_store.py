@@ -18,8 +18,8 @@ from sqlalchemy.engine import Connection
 
 from distributary.errors import StoreError
 from distributary.flow import Leg
+from distributary.journal import DoneKey
 from distributary.outcome._engine import give_back, let_give_back, open_engine
-from distributary.outcome._journal import DoneKey
 from distributary.outcome._letter import Budgets, DeadLetter, Failure, GivenUp
 from distributary.outcome._letters import KeptLetter, Letters, without_query
 from distributary.outcome._metadata import metadata

@@ -21,8 +21,9 @@ from distributary.flow import (
     decode_tick,
     encode_route,
 )
+from distributary.journal import Mark
 from distributary.log import iter_frames
-from distributary.outcome import LagRow, Mark
+from distributary.outcome import LagRow
 from distributary.pipeline._decode import Found
 from distributary.pipeline._resources import HISTORY
 from distributary.pipeline._tracker import Tracker

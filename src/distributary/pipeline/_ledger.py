@@ -14,16 +14,14 @@ from typing import TypeAlias
 
 from distributary.clock import Clock
 from distributary.errors import StoreError
+from distributary.journal import DoneKey, Journal, Mark
 from distributary.outcome import (
     IN_STORE,
     Changes,
     DeadLetter,
     DeliveryStore,
-    DoneKey,
     GivenUp,
-    Journal,
     LagRow,
-    Mark,
     ParkedRow,
     QuotaStore,
     RetryRow,

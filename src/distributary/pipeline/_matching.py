@@ -17,7 +17,7 @@ from distributary.flow import (
     decode_addressed,
     decode_tick,
 )
-from distributary.outcome import DoneKey
+from distributary.journal import DoneKey
 from distributary.pipeline._catch_up import CatchUp
 from distributary.pipeline._surroundings import Surroundings
 

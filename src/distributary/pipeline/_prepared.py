@@ -13,10 +13,10 @@ import os
 import threading
 
 from distributary.control import Keys
+from distributary.datadir import Places
 from distributary.errors import DistributaryError
+from distributary.journal import Mark, fit, read_journal
 from distributary.log import Reader
-from distributary.outcome import Mark, fit, read_journal
-from distributary.pipeline._places import Places
 from distributary.pipeline._routes import RouteFollower, follow_from, follow_on
 from distributary.pipeline._targets import DirectoryTargets
 from distributary.route import RouteTable

@@ -23,9 +23,11 @@ import structlog
 import uvloop
 
 from distributary.clock import SystemClock, SystemRandom
+from distributary.datadir import Board, Phase, Places, Word
 from distributary.deliver import Dispatcher, LoopTimers
 from distributary.errors import DistributaryError, LogUnavailableError, StoreError
 from distributary.flow import Attempt
+from distributary.journal import Journal, Mark, fit
 from distributary.log import Reader
 from distributary.meter import Meter
 from distributary.outcome import (
@@ -34,17 +36,12 @@ from distributary.outcome import (
     ROUTE_BYTES_MAX,
     Budgets,
     DeliveryStore,
-    Journal,
-    Mark,
     QuotaStore,
-    fit,
     sqlite_url,
 )
 from distributary.pipeline._attempt_log import AttemptLog
-from distributary.pipeline._board import Board, Phase, Word
 from distributary.pipeline._lock import OwnerLock
 from distributary.pipeline._owner import Owner
-from distributary.pipeline._places import Places
 from distributary.pipeline._ports import LagBudget
 from distributary.pipeline._prepared import SHELF, stands_in
 from distributary.pipeline._routes import note_table

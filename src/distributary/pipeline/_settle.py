@@ -12,7 +12,8 @@ from distributary.errors import DistributaryError
 from distributary.event import Event
 from distributary.event import record as event_record
 from distributary.flow import Attempt, Leg, Origin, Task
-from distributary.outcome import IN_STORE, DeadLetter, DoneKey, Failure, RetryRow
+from distributary.journal import DoneKey
+from distributary.outcome import IN_STORE, DeadLetter, Failure, RetryRow
 from distributary.pipeline._dead_letter import dead_letter_event, failure_of
 from distributary.pipeline._due import Due
 from distributary.pipeline._failing import Failing

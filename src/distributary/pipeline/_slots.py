@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 from distributary.errors import StoreError
 from distributary.flow import Leg, Origin, Task
-from distributary.outcome import DoneKey, Grant, LagRow, RetryRow, Slot, SlotWish
+from distributary.journal import DoneKey
+from distributary.outcome import Grant, LagRow, RetryRow, Slot, SlotWish
 from distributary.pipeline._surroundings import Surroundings
 
 ASKING_PER_ROUTE_MAX = 1_024

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
+from distributary.datadir import Word
 from distributary.deliver import Dispatcher
 from distributary.errors import StoreError
-from distributary.pipeline._board import Word
 from distributary.pipeline._catch_up import CatchUp
 from distributary.pipeline._ledger import Ledger
 from distributary.pipeline._routes import move_table, save_table

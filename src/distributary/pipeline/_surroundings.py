@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from distributary.clock import Clock, Random
+from distributary.datadir import Board
 from distributary.deliver import Dispatcher
 from distributary.errors import DistributaryError
 from distributary.flow import Attempt
+from distributary.journal import Journal
 from distributary.meter import Meter
-from distributary.outcome import DeliveryStore, Journal, QuotaStore
+from distributary.outcome import DeliveryStore, QuotaStore
 from distributary.pipeline._attempt_log import AttemptLog
-from distributary.pipeline._board import Board
 from distributary.pipeline._ports import Blocking, LagBudget, Records, Targets, Timers
 from distributary.pipeline._routes import RouteFollower
 

@@ -4,7 +4,7 @@ from collections import deque
 from typing import cast
 
 from distributary.flow import Task
-from distributary.outcome import Mark
+from distributary.journal import Mark
 
 LISTED_MAX = 16
 """Open matches of one record that are kept in a list, which is small; more are kept in a dict."""

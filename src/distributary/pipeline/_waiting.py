@@ -6,7 +6,8 @@ from itertools import islice
 
 from distributary.deliver import attribute_bytes
 from distributary.flow import Task
-from distributary.outcome import DoneKey, RetryRow
+from distributary.journal import DoneKey
+from distributary.outcome import RetryRow
 
 HELD_BYTES_MAX = 16 * 1024 * 1024
 """Events of waiting rows that are kept in memory: those of two full lanes of 1 KB events. The

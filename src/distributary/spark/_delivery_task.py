@@ -14,18 +14,9 @@ import msgspec
 import pyarrow as pa
 
 from distributary.clock import SystemClock
+from distributary.datadir import Board, LiveFile, Places, Sickness, Word
 from distributary.errors import DistributaryError
-from distributary.pipeline import (
-    Board,
-    LiveFile,
-    Places,
-    Session,
-    SessionSettings,
-    Sickness,
-    Word,
-    owner_log,
-    prepare_next,
-)
+from distributary.pipeline import Session, SessionSettings, owner_log, prepare_next
 
 
 def run(batches: Iterator[pa.RecordBatch], settings_json: str) -> None:
@@ -94,7 +85,7 @@ class _Task:
                     return None
             live = self._live.look()
             if live is not None:
-                settings = self._settings = live.session
+                settings = self._settings = msgspec.json.decode(live.session, type=SessionSettings)
                 # Before the owner says that it runs: else the driver would end its epoch for it.
                 self.board[Word.SETTINGS] = live.number
             try:

@@ -23,8 +23,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from distributary.datadir import Board, LiveFile, Phase, Places, Word
 from distributary.errors import SettingsError
-from distributary.pipeline import Board, LiveFile, Phase, Places, SessionSettings, Word
+from distributary.pipeline import SessionSettings
 from distributary.spark import checkpoint, epoch_source
 from distributary.spark._epochs import Epochs
 from distributary.spark.cluster import answering, check_cluster
@@ -128,7 +129,10 @@ class Driver:
                 reason = str(error)[:2000]
             if self._stop.is_set():
                 break
-            failures = 0 if self._now_s() - started_s > STEADY_S else failures + 1
+            steady = self._now_s() - started_s > STEADY_S
+            # What has delivered, does so again at once, however often something else ends it.
+            steady = steady or any(board[Word.READY] for board in self._boards)
+            failures = 0 if steady else failures + 1
             wait_s = RESTART_WAIT_S[min(failures, len(RESTART_WAIT_S)) - 1] if failures else 0.2
             self._log.error("pipeline-restarts", reason=reason, wait_s=wait_s)
             checkpoint.set_aside(self._places.spark / "checkpoint")

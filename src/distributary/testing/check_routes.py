@@ -21,10 +21,10 @@ from pathlib import Path
 import msgspec
 
 from distributary.cli import _ledger
+from distributary.datadir import Places
 from distributary.errors import DistributaryError
 from distributary.flow import Logged
 from distributary.log import Reader, read_folder
-from distributary.pipeline import Places
 from distributary.testing.route_witness import Drop, Evidence, LagDrop, Report, check
 
 __all__ = ["main", "read_drops", "read_logs", "shown"]

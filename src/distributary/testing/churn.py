@@ -23,9 +23,9 @@ import msgspec
 
 from distributary.cli import _ledger
 from distributary.cli._behaviour import Behaviour
+from distributary.datadir import Word
 from distributary.event import Event
 from distributary.filter import DIALECTS
-from distributary.pipeline import Word
 from distributary.testing.check_routes import read_drops, read_logs
 from distributary.testing.route_witness import SENT_NS, Evidence, Report, check, mark
 from distributary.testing.running_server import Role, RunningServer, ServerError, wait_until

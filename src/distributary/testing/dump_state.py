@@ -17,12 +17,13 @@ import msgspec
 from distributary.cli._ledger import Sent
 from distributary.cli._outgoing import canonical_attributes
 from distributary.control import Store, store_url
+from distributary.datadir import Places
 from distributary.event import Event
 from distributary.event import record as event_record
 from distributary.flow import Kind, decode_addressed, decode_tick
+from distributary.journal import DoneKey, JournalState, read_journal
 from distributary.log import Reader, read_folder
-from distributary.outcome import DeliveryStore, DoneKey, JournalState, read_journal, sqlite_url
-from distributary.pipeline import Places
+from distributary.outcome import DeliveryStore, sqlite_url
 from distributary.testing.check_ledgers import Kept, State
 from distributary.testing.ledger import Key
 

@@ -10,9 +10,9 @@ from typing import Any
 from distributary.clock import SystemClock
 from distributary.control import Store, rules, store_url
 from distributary.control._stored import Put
+from distributary.datadir import Places
 from distributary.flow import Kind
 from distributary.log import Appender, open_folder
-from distributary.pipeline import Places
 from distributary.resource import SinkRule, api_subscription
 
 __all__ = ["fill"]

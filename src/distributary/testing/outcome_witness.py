@@ -13,7 +13,8 @@ from distributary.errors import TransportError
 from distributary.event import Event
 from distributary.event import record as event_record
 from distributary.flow import TTL_ATTRIBUTE, Attempt, Leg, Position
-from distributary.outcome import DeadLetter, DoneKey, LagRow, RetryRow
+from distributary.journal import DoneKey
+from distributary.outcome import DeadLetter, LagRow, RetryRow
 from distributary.policy import Reply
 from distributary.testing.simulated_sinks import origin_id, reply_to
 

@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from distributary.control import RouteSettings
+from distributary.datadir import Places
 from distributary.flow import Kind, Logged, RouteRecord, decode_route
-from distributary.pipeline import Places
 from distributary.resource.knative import BROKER, CHANNEL, KINDS, SUBSCRIPTION, TRIGGER
 from distributary.resource.kubernetes import Key, Object
 from distributary.route import RouteTable

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple, Self
 import msgspec
 import psutil
 
+from distributary.datadir import Board, Places, Word
 from distributary.errors import DistributaryError
-from distributary.pipeline import Board, Places, Word
 
 __all__ = [
     "Answer",

@@ -4,9 +4,10 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from distributary.datadir import Board
 from distributary.errors import DistributaryError
-from distributary.outcome import Journal
-from distributary.pipeline import Board, Owner
+from distributary.journal import Journal
+from distributary.pipeline import Owner
 from distributary.testing.simulated_ports import LifeTimers
 
 __all__ = ["Life", "finish"]

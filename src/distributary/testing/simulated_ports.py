@@ -11,12 +11,12 @@ from typing import TypeAlias
 from distributary.control import Demand, DemandKind
 from distributary.errors import StoreError
 from distributary.flow import Kind, Logged, RouteRecord, decode_route
+from distributary.journal import DoneKey
 from distributary.outcome import (
     Budgets,
     Changes,
     DeadLetter,
     DeliveryStore,
-    DoneKey,
     GivenUp,
     Grant,
     LagRow,

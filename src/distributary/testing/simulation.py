@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
 
+from distributary.datadir import Board, Word
 from distributary.deliver import Destination, Dispatcher, Limits
 from distributary.errors import DistributaryError
 from distributary.event import Event
@@ -27,17 +28,16 @@ from distributary.flow import (
     RouteRecord,
     encode_route,
 )
+from distributary.journal import Journal, fit
 from distributary.log import Reader
 from distributary.meter import Meter
-from distributary.outcome import Budgets, DeadLetter, Journal, fit
+from distributary.outcome import Budgets, DeadLetter
 from distributary.pipeline import (
     AttemptLog,
-    Board,
     LagBudget,
     Owner,
     RouteTarget,
     Surroundings,
-    Word,
     follow_from,
     stands_in,
 )

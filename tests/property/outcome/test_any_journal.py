@@ -6,8 +6,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.outcome import DoneKey, JournalState, Mark
-from distributary.outcome import _journal as internals
+from distributary import journal as internals
+from distributary.journal import DoneKey, JournalState, Mark
 
 keys = st.builds(DoneKey, st.integers(0, 2**40), st.integers(0, 999), st.text(max_size=8))
 marks = st.builds(Mark, st.integers(0, 2**40), st.integers(0, 2**32 - 1))

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from distributary.event import Event
 from distributary.flow import Leg, Origin, Position, Task
-from distributary.outcome import Mark
+from distributary.journal import Mark
 from distributary.pipeline import Tracker
 
 EVENT = Event({"specversion": "1.0", "id": "1", "source": "/", "type": "t"}, None)

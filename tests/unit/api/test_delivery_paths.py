@@ -5,11 +5,11 @@ import pytest
 from distributary.event import Event
 from distributary.event import record as event_record
 from distributary.flow import Leg
+from distributary.journal import DoneKey
 from distributary.outcome import (
     Changes,
     DeadLetter,
     DeliveryStore,
-    DoneKey,
     FailingRoute,
     Failure,
     LagRow,

@@ -11,8 +11,8 @@ import structlog
 
 from distributary.app._logging import configure, set_level
 from distributary.app._reload import OF_SINKS, OF_SOURCES, RELOADED, Reloads, change_of
+from distributary.datadir import LiveFile, LiveSettings
 from distributary.errors import StoreError
-from distributary.pipeline import LiveFile, LiveSettings, SessionSettings
 from distributary.settings import Settings
 
 
@@ -41,7 +41,7 @@ def _live(number: int) -> LiveSettings:
     return LiveSettings(
         number=number,
         log_level="info",
-        session=SessionSettings(data_dir="/data"),
+        session=msgspec.Raw(b"{}"),
         ingest=msgspec.Raw(b"{}"),
     )
 

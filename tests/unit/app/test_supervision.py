@@ -20,10 +20,10 @@ from distributary.app._health import STALE_MS, Health
 from distributary.app._logging import Lines
 from distributary.app._retention import Retention, RetentionLimits
 from distributary.app.ingest_process import IngestProcess
+from distributary.datadir import Board, Phase, Places, Word
 from distributary.errors import LogUnavailableError, SettingsError, StoreError
 from distributary.log import Retained
 from distributary.meter import Meter
-from distributary.pipeline import Board, Phase, Places, Word
 from distributary.testing.virtual import VirtualClock
 
 
@@ -88,6 +88,28 @@ def test_what_a_killed_process_leaves_behind_does_not_delay_the_next_one(monkeyp
     os.kill(child.pid, signal.SIGKILL)
     assert ended.wait(60)
     child.stop(5.0)
+
+
+def test_a_process_that_worked_starts_again_at_once_however_often_it_is_killed(monkeypatch):
+    """Waits are for what ends by itself: the front door is closed meanwhile."""
+    up, asked = threading.Semaphore(0), []
+    program = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
+    child = Child(
+        "role",
+        program,
+        line=lambda _: up.release(),
+        worked=lambda pid, code: asked.append((pid, code)) or True,
+    )
+    monkeypatch.setattr(children_module, "RESTART_WAIT_S", (600.0,))
+    child.start()
+    killed = []
+    for _ in range(3):
+        assert up.acquire(timeout=60)
+        killed.append((child.pid, -signal.SIGKILL))
+        os.kill(child.pid, signal.SIGKILL)
+    assert up.acquire(timeout=60)
+    child.stop(5.0)
+    assert asked[:3] == killed
 
 
 def test_a_process_that_cannot_be_started_is_tried_again(monkeypatch):

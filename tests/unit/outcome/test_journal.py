@@ -4,8 +4,9 @@ import os
 
 import pytest
 
+from distributary import journal as internals
 from distributary.errors import StoreError
-from distributary.outcome import (
+from distributary.journal import (
     DoneKey,
     Journal,
     JournalState,
@@ -14,7 +15,6 @@ from distributary.outcome import (
     fit,
     read_journal,
 )
-from distributary.outcome import _journal as internals
 
 FIRST, SECOND = Mark(3, 33), Mark(7, 77)
 KEYS = [(DoneKey(5, 0, "r"), 55), (DoneKey(6, 1, "r"), 66)]

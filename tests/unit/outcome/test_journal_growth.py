@@ -2,13 +2,8 @@
 
 import pytest
 
-from distributary.outcome import (
-    DoneKey,
-    Journal,
-    Mark,
-    read_journal,
-)
-from distributary.outcome import _journal as journal_module
+from distributary import journal as journal_module
+from distributary.journal import DoneKey, Journal, Mark, read_journal
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from distributary.errors import StoreError
-from distributary.outcome import DoneKey, Grant, QuotaStore, Slot, SlotWish
+from distributary.journal import DoneKey
+from distributary.outcome import Grant, QuotaStore, Slot, SlotWish
 from distributary.outcome._quota import CLOSED_KEPT_MS
 from distributary.testing.virtual import VirtualClock
 

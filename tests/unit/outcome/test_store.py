@@ -11,13 +11,13 @@ from distributary.errors import StoreError
 from distributary.event import Event
 from distributary.event import record as event_record
 from distributary.flow import Leg
+from distributary.journal import DoneKey
 from distributary.outcome import (
     IN_STORE,
     Budgets,
     Changes,
     DeadLetter,
     DeliveryStore,
-    DoneKey,
     Failure,
     GivenUp,
     LagRow,

@@ -7,7 +7,8 @@ import pytest
 from distributary.event import Event
 from distributary.event import record as event_record
 from distributary.flow import Kind, Leg, RouteRecord, encode_route
-from distributary.outcome import DoneKey, LagRow, Mark, RetryRow
+from distributary.journal import DoneKey, Mark
+from distributary.outcome import LagRow, RetryRow
 from distributary.pipeline._catch_up import (
     CHUNKS_MAX,
     READERS_MAX,

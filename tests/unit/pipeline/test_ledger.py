@@ -4,17 +4,8 @@ import pytest
 
 from distributary.errors import StoreError
 from distributary.flow import Leg
-from distributary.outcome import (
-    IN_STORE,
-    DeadLetter,
-    DoneKey,
-    Failure,
-    JournalState,
-    LagRow,
-    Mark,
-    RetryRow,
-    Slot,
-)
+from distributary.journal import DoneKey, JournalState, Mark
+from distributary.outcome import IN_STORE, DeadLetter, Failure, LagRow, RetryRow, Slot
 from distributary.pipeline._ledger import CURSOR_S, FLUSH_COUNT, FLUSH_S, Ledger, Point
 
 LAG = LagRow("q", 3, 0, 3, None, b"{}")

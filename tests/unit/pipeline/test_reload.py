@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from distributary.flow import Leg
-from distributary.outcome import DoneKey, RetryRow
+from distributary.journal import DoneKey
+from distributary.outcome import RetryRow
 from distributary.pipeline._reload import READ_MAX, NoTask, Reload
 from distributary.testing.memory_log import MemoryLog
 from distributary.testing.virtual import VirtualClock

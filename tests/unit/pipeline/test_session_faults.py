@@ -4,10 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from distributary.datadir import Word
 from distributary.errors import DistributaryError, LogDamagedError, LogUnavailableError, StoreError
 from distributary.flow import Kind, RouteRecord, encode_route
-from distributary.outcome import Mark
-from distributary.pipeline import AttemptLog, Session, Word, follow_from
+from distributary.journal import Mark
+from distributary.pipeline import AttemptLog, Session, follow_from
 from distributary.pipeline import _session as session_module
 from distributary.pipeline import _standing as standing_module
 from distributary.testing.memory_log import MemoryLog

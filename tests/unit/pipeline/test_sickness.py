@@ -3,9 +3,18 @@
 import pytest
 
 from distributary.app._health import Health
+from distributary.datadir import (
+    STEADY_S,
+    WAIT_S,
+    Board,
+    Phase,
+    Places,
+    Sickness,
+    Word,
+    is_sick,
+    sickness_of,
+)
 from distributary.errors import StoreError
-from distributary.pipeline import Board, Phase, Places, Sickness, Word, is_sick, sickness_of
-from distributary.pipeline._sickness import STEADY_S, WAIT_S
 from distributary.testing.virtual import VirtualClock
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from distributary.flow import Leg
-from distributary.outcome import DoneKey, LagRow, RetryRow, Slot
+from distributary.journal import DoneKey
+from distributary.outcome import LagRow, RetryRow, Slot
 from distributary.pipeline._slots import Claim, claims
 
 CURSOR = 50

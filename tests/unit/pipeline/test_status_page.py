@@ -1,6 +1,6 @@
 """The status page of a partition: numbers that other processes read in shared memory."""
 
-from distributary.pipeline import Board, Phase, Word
+from distributary.datadir import Board, Phase, Word
 
 
 def test_a_board_is_seen_by_everybody_who_opens_it(tmp_path):

@@ -6,7 +6,8 @@ import pytest
 
 from distributary.event import Event
 from distributary.flow import Leg
-from distributary.outcome import DoneKey, RetryRow
+from distributary.journal import DoneKey
+from distributary.outcome import RetryRow
 from distributary.pipeline import _waiting
 from distributary.pipeline._waiting import Waiting
 

@@ -3,15 +3,8 @@
 import msgspec
 import pytest
 
-from distributary.pipeline import (
-    Board,
-    LiveFile,
-    LiveSettings,
-    Phase,
-    Places,
-    SessionSettings,
-    Word,
-)
+from distributary.datadir import Board, LiveFile, LiveSettings, Phase, Places, Word
+from distributary.pipeline import SessionSettings
 from distributary.spark.driver import Driver, DriverSettings
 from distributary.testing.virtual import VirtualClock
 
@@ -214,7 +207,7 @@ def _reload(world):
         LiveSettings(
             number=7,
             log_level="info",
-            session=SessionSettings(data_dir=str(world.folder)),
+            session=msgspec.Raw(msgspec.json.encode(SessionSettings(data_dir=str(world.folder)))),
             ingest=msgspec.Raw(b"{}"),
         )
     )

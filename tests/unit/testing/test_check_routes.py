@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from distributary.cli._ledger import Arrival, LedgerWriter
+from distributary.datadir import Places
 from distributary.event import Event, record
 from distributary.flow import Kind, RouteRecord, encode_route
 from distributary.log import Appender, open_folder
-from distributary.pipeline import Places
 from distributary.testing import check_routes
 from distributary.testing.route_witness import Drop, LagDrop, mark
 

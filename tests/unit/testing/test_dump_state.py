@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from distributary.datadir import Places
 from distributary.event import Event, record
 from distributary.flow import (
     Kind,
@@ -16,20 +17,17 @@ from distributary.flow import (
     encode_route,
     encode_tick,
 )
+from distributary.journal import DoneKey, Journal, Mark
 from distributary.log import Appender, open_folder
 from distributary.outcome import (
     Changes,
     DeadLetter,
     DeliveryStore,
-    DoneKey,
     Failure,
-    Journal,
     LagRow,
-    Mark,
     RetryRow,
     sqlite_url,
 )
-from distributary.pipeline import Places
 from distributary.testing.check_ledgers import RouteSpec, State, matches_of
 from distributary.testing.dump_state import dump_state
 

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from distributary.control import RouteEndpoint, RouteSettings, Store, store_url
+from distributary.datadir import Places
 from distributary.flow import Kind, RouteRecord, encode_route
 from distributary.log import Appender, open_folder
-from distributary.pipeline import Places
 from distributary.resource.knative import (
     BROKER,
     CHANNEL,

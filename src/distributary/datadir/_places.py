@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from distributary.control import KEY_FILE_NAME
-
+KEY_FILE_NAME: Final = "credentials.key"
+"""The key of the sink credentials lies there unless it is chosen elsewhere."""
 SOCKET_PATH_BYTES_MAX: Final = 107 if sys.platform == "linux" else 103
 """Longest path of a Unix socket."""
 

@@ -7,9 +7,9 @@ well, and readiness tells it.
 from typing import Protocol
 
 from distributary.clock import Clock
+from distributary.datadir._board import Board, Phase, Word
+from distributary.datadir._places import Places
 from distributary.files import write_atomically
-from distributary.pipeline._board import Board, Phase, Word
-from distributary.pipeline._places import Places
 
 WAIT_S = (1.0, 2.0, 5.0, 15.0, 30.0)
 """Waits before a partition that cannot be owned is tried again, the last one for good: what ails it

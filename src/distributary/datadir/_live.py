@@ -11,7 +11,6 @@ import msgspec
 
 from distributary.errors import StoreError
 from distributary.files import PRIVATE_MODE, write_atomically
-from distributary.pipeline._session import SessionSettings
 
 
 class LiveSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,13 +19,13 @@ class LiveSettings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         number: Of these settings; it rises with each change.
         log_level: Least level that is logged.
-        session: For owners.
+        session: For owners, as JSON of their own.
         ingest: For the ingest process, as JSON of its own.
     """
 
     number: int
     log_level: str
-    session: SessionSettings
+    session: msgspec.Raw
     ingest: msgspec.Raw
 
 
