@@ -51,10 +51,10 @@ def test_every_contract_is_kept(copy: Path) -> None:
         pytest.param("log/_x.py", "import pyspark", "only the spark room", id="pyspark"),
         pytest.param("app/_x.py", "from py4j import version", "only the spark room", id="py4j"),
         pytest.param(
-            "deliver/transports/_x.py",
-            "import distributary.deliver.transports._y",
-            "transports do not",
-            id="transports",
+            "protocols/amqp/_x.py",
+            "import distributary.protocols.nats",
+            "protocols do not",
+            id="protocols",
         ),
         pytest.param("control/_x.py", "import distributary.testing", "test kit", id="test-kit"),
         pytest.param("newfile.py", "import distributary.testing", "rooms are", id="unplaced-file"),
@@ -63,7 +63,6 @@ def test_every_contract_is_kept(copy: Path) -> None:
 def test_a_planted_violation_is_caught(copy: Path, path: str, planted: str, contract: str) -> None:
     """Each contract breaks, by its name, when one forbidden import is added."""
     package = copy / "src" / "distributary"
-    (package / "deliver" / "transports" / "_y.py").write_text('"""Planted."""\n')
     (package / path).write_text(f'"""Planted."""\n\n{planted}\n')
     exit_code, output = _lint(copy)
     broken = [line for line in output.splitlines() if " BROKEN" in line]

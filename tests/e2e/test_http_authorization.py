@@ -7,9 +7,9 @@ import uvloop
 
 from distributary.clock import SystemClock
 from distributary.deliver import AddressRule, CachingResolver, Connector
-from distributary.deliver.transports.http import HttpTransport
-from distributary.deliver.transports.http._transport import STALE_LOOK_S
 from distributary.errors import TransportError
+from distributary.protocols.http.sink import HttpTransport
+from distributary.protocols.http.sink._transport import STALE_LOOK_S
 from distributary.resource import Credential
 from distributary.testing.fake_sink import FakeSink, answer
 from distributary.testing.http_attempts import TableResolver, opened, send

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 import pytest
 
-from distributary.amqp import AVAILABLE
+from distributary.protocols.amqp.engine import AVAILABLE
 from distributary.testing.running_server import RunningServer, clean_environ, wait_until
 from distributary.testing.servers import PASSWORD, USER, BrokerServer
 from distributary.testing.servers.fixtures import (

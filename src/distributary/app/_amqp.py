@@ -3,10 +3,10 @@
 import socket
 from typing import Final
 
-from distributary.amqp import AVAILABLE
 from distributary.api.amqp import AmqpServer
 from distributary.control import Subscriptions
 from distributary.errors import SettingsError
+from distributary.protocols.amqp.engine import AVAILABLE
 
 BACKLOG: Final = 128
 """Connections that the kernel keeps while the loop is busy."""

@@ -17,6 +17,7 @@ import uvloop
 from distributary.app._children import end_with_parent
 from distributary.app._logging import configure
 from distributary.clock import SystemClock
+from distributary.consumer import SourceSpec
 from distributary.datadir import Board, Places, Word
 from distributary.deliver import (
     AddressRule,
@@ -26,15 +27,9 @@ from distributary.deliver import (
     SystemResolver,
     parse_networks,
 )
-from distributary.deliver.transports.http import HttpTransport
 from distributary.meter import Meter
-from distributary.source import (
-    UNSETTLED_TOTAL_MAX,
-    Source,
-    SourceSpec,
-    make_consumer,
-    read_tables,
-)
+from distributary.protocols.http.sink import HttpTransport
+from distributary.source import UNSETTLED_TOTAL_MAX, Source, make_consumer, read_tables
 
 LOOK_S = 0.5
 """How often the process writes its counters."""

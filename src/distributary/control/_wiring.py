@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Final
 
-from distributary import amqp
 from distributary import filter as filter_room
 from distributary.control._route_settings import RouteSettings
 from distributary.policy import BackoffPolicy, DeliveryPolicy, parse_duration_s
+from distributary.protocols.amqp import engine as amqp
 from distributary.resource import SINK_PORTS, DeliverySpec, Rules, SinkRule
 
 PROTOCOLS_ABSENT: Final[Mapping[str, str]] = (

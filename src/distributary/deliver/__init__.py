@@ -1,8 +1,8 @@
 """Deliver: one attempt at a time, to one sink at a time, without one sink delaying another.
 
 Called by ``pipeline``, which offers tasks and classifies what comes of them, and by ``app``,
-which builds the transports. Hides lanes, breakers, connections, the protocols' clients, and the
-rule about which addresses may be dialled.
+which builds the transports. Hides lanes, breakers, connections to brokers, and
+the rule about which addresses may be dialled. Protocols bring the rest (``protocols``).
 
 Everything runs on one event loop and by callbacks: a task or future for each delivery would
 cost as much as the delivery.
@@ -18,6 +18,7 @@ from distributary.deliver._addresses import (
 )
 from distributary.deliver._breaker import TRANSITIONS, BreakerEvent, BreakerState
 from distributary.deliver._broker import BrokerTransport
+from distributary.deliver._care import CAREFUL_S, Care
 from distributary.deliver._connector import Connector
 from distributary.deliver._destination import Destination
 from distributary.deliver._dispatcher import Dispatcher
@@ -36,16 +37,19 @@ from distributary.deliver._transport import (
     Done,
     Transport,
 )
+from distributary.deliver._wheel import TICK_S, Wheel
 from distributary.policy import Answer
 
 __all__ = [
     "BLOCKED",
+    "CAREFUL_S",
     "CREDENTIAL_EXPIRED",
     "CROWDED",
     "DENIED",
     "HOP_LIMIT",
     "METADATA",
     "OWN",
+    "TICK_S",
     "TRANSITIONS",
     "UNREADABLE",
     "AddressRule",
@@ -55,6 +59,7 @@ __all__ = [
     "BreakerState",
     "BrokerTransport",
     "CachingResolver",
+    "Care",
     "Connector",
     "Destination",
     "Dispatcher",
@@ -72,6 +77,7 @@ __all__ = [
     "TimerHandle",
     "Timers",
     "Transport",
+    "Wheel",
     "attribute_bytes",
     "is_private",
     "parse_networks",

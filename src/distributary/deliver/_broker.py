@@ -1,6 +1,6 @@
 r"""What all transports to brokers share: one connection for each way to be known at a broker.
 
-Called by the transports (``transports/mqtt`` and the others), which bring the protocol as an
+Called by the transports (``protocols.mqtt.sink`` and the others), which bring the protocol as an
 ``open`` function that makes a ``Session``. Hides who dials when, the pause between dials, the
 window of messages in flight, deadlines, connections that break or fall silent, those that nobody
 uses any more, and the end. A transport makes no second attempt by itself: what was in flight

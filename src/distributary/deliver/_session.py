@@ -1,6 +1,6 @@
 """What a protocol brings to a broker: an open connection as a ``Session``, and what it is given.
 
-Implemented by the transports (``transports/mqtt`` and the others); called by ``_link``.
+Implemented by the transports (``protocols.mqtt.sink`` and the others); called by ``_link``.
 """
 
 import asyncio

@@ -8,19 +8,22 @@ The promise of every decoder here: any bytes give events or an ``EventError`` (o
 ``UnsupportedFormatError``), nothing else.
 """
 
-from distributary.event import amqp, carried, http, json_format, kafka, mqtt, nats, record
+from distributary.event import carried, content, header_text, http, json_format, record
 from distributary.event._event import AttributeValue, Event, canonical
-from distributary.event._syntax import is_name
+from distributary.event._syntax import forbidden_character, is_name
 from distributary.event._validity import (
     ATTRIBUTE_CHARS_MAX,
     ATTRIBUTES_MAX,
     FAULTS_MAX,
+    HEADER_PREFIX,
     NAME_CHARS_MAX,
     RESERVED_NAMES,
     SPECVERSIONS,
+    UnsupportedFormatError,
+    refuse,
+    shown,
     validate,
 )
-from distributary.event.http import UnsupportedFormatError
 from distributary.event.json_format import BATCH_EVENTS_MAX
 
 __all__ = [
@@ -28,21 +31,23 @@ __all__ = [
     "ATTRIBUTE_CHARS_MAX",
     "BATCH_EVENTS_MAX",
     "FAULTS_MAX",
+    "HEADER_PREFIX",
     "NAME_CHARS_MAX",
     "RESERVED_NAMES",
     "SPECVERSIONS",
     "AttributeValue",
     "Event",
     "UnsupportedFormatError",
-    "amqp",
     "canonical",
     "carried",
+    "content",
+    "forbidden_character",
+    "header_text",
     "http",
     "is_name",
     "json_format",
-    "kafka",
-    "mqtt",
-    "nats",
     "record",
+    "refuse",
+    "shown",
     "validate",
 ]

@@ -54,6 +54,12 @@ _SHOWN_CHARS_MAX = 64
 """Characters of a sender's name that a fault repeats: faults end up in logs and answers."""
 
 
+class UnsupportedFormatError(EventError):
+    """The message is in no format that is known here; another content type would do."""
+
+    code = "unsupported-media-type"
+
+
 def validate(attributes: Mapping[str, object], prefix: str = JSON_PREFIX) -> list[Fault]:
     """Every fault of *attributes*, each with its place; empty if they are an event's.
 

@@ -13,14 +13,20 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
-from distributary.errors import EventError, Fault
-from distributary.event import _content, json_format
+from distributary.errors import Fault
+from distributary.event import content as _content
+from distributary.event import json_format
 from distributary.event._event import AttributeValue, Event, canonical
-from distributary.event._header_text import percent_decode, percent_encode
-from distributary.event._validity import HEADER_PREFIX, refuse, shown, validate
+from distributary.event._validity import (
+    HEADER_PREFIX,
+    UnsupportedFormatError,
+    refuse,
+    shown,
+    validate,
+)
+from distributary.event.header_text import percent_decode, percent_encode
 
 __all__ = [
-    "UnsupportedFormatError",
     "decode",
     "encode_batched",
     "encode_binary",
@@ -35,12 +41,6 @@ _BATCHED = b"content-type: application/cloudevents-batch+json; charset=utf-8\r\n
 
 _MEMO_MAX = 256
 """Content types and names remembered; senders may make up as many as they like."""
-
-
-class UnsupportedFormatError(EventError):
-    """The message is in no format that is known here; another content type would do."""
-
-    code = "unsupported-media-type"
 
 
 class _Mode(enum.Enum):

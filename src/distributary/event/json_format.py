@@ -24,7 +24,8 @@ from typing import NamedTuple
 import msgspec
 
 from distributary.errors import Fault
-from distributary.event import _content, _json_folds, _json_text
+from distributary.event import _json_folds, _json_text
+from distributary.event import content as _content
 from distributary.event._event import AttributeValue, Event
 from distributary.event._json_text import JsonTextError
 from distributary.event._validity import FAULTS_MAX, refuse, shown, validate

@@ -14,8 +14,11 @@ from distributary.deliver import (
     SystemResolver,
     Transport,
 )
-from distributary.deliver.transports import amqp, kafka, mqtt, nats
-from distributary.deliver.transports.http import HttpTransport
+from distributary.protocols.amqp import sink as amqp
+from distributary.protocols.http.sink import HttpTransport
+from distributary.protocols.kafka import sink as kafka
+from distributary.protocols.mqtt import sink as mqtt
+from distributary.protocols.nats import sink as nats
 from distributary.resource import Reach
 
 

@@ -6,18 +6,13 @@ the log has it.
 """
 
 from distributary.source._consumers import make_consumer
-from distributary.source._port import Consumer, Message, Settlement, SourceSpec
 from distributary.source._source import UNSETTLED_TOTAL_MAX, Source, State
 from distributary.source._tables import PROTOCOLS, read_tables, secret_variables
 
 __all__ = [
     "PROTOCOLS",
     "UNSETTLED_TOTAL_MAX",
-    "Consumer",
-    "Message",
-    "Settlement",
     "Source",
-    "SourceSpec",
     "State",
     "make_consumer",
     "read_tables",

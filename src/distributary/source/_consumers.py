@@ -7,8 +7,8 @@ import importlib
 from typing import Final, Protocol, cast
 
 from distributary.clock import Clock
+from distributary.consumer import Consumer, SourceSpec
 from distributary.deliver import Connector
-from distributary.source._port import Consumer, SourceSpec
 
 _MODULES: Final = {
     "MQTT3": "mqtt",

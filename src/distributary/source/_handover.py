@@ -23,11 +23,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from distributary.consumer import Message, Settlement
 from distributary.deliver import Answer, Destination, TimerHandle, Timers, Transport
 from distributary.errors import EventError, Fault, TransportError
 from distributary.event import Event, json_format
 from distributary.policy import Reply
-from distributary.source._port import Message, Settlement
 
 IN_FLIGHT_MAX: Final = 64
 """Requests of one source under way at the receiver: the log's commits are shared by what is under

@@ -18,11 +18,11 @@ from typing import Final
 import structlog
 
 from distributary.clock import Clock
+from distributary.consumer import Consumer, Message, SourceSpec
 from distributary.deliver import TimerHandle, Timers, Transport
 from distributary.errors import TransportError
 from distributary.meter import Meter
 from distributary.source._handover import Handover
-from distributary.source._port import Consumer, Message, SourceSpec
 
 UNSETTLED_MAX: Final = 256
 """Messages of one source taken from its broker and not settled: four times what is under way at

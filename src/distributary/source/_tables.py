@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from distributary import amqp
+from distributary.consumer import SourceSpec
 from distributary.errors import ResourceError
+from distributary.protocols.amqp import engine as amqp
 from distributary.resource import Credential, SinkUri, broker_uri, certificates_in
 from distributary.settings import ENV_PREFIX
 from distributary.source import _places
-from distributary.source._port import SourceSpec
 
 SOURCES_MAX: Final = 64
 """Sources of one server: all share a process, and each keeps a connection."""

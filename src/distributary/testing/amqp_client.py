@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from distributary.amqp import (
+from distributary.protocols.amqp.engine import (
     AmqpMessage,
     Ended,
     Engine,

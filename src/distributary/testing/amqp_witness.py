@@ -7,7 +7,9 @@ import asyncio
 from types import TracebackType
 from typing import Self
 
-from distributary.amqp import (
+from distributary.event import Event
+from distributary.protocols.amqp import binding
+from distributary.protocols.amqp.engine import (
     ACCEPTED,
     AmqpMessage,
     Ended,
@@ -18,8 +20,6 @@ from distributary.amqp import (
     Outcome,
     decode_message,
 )
-from distributary.event import Event
-from distributary.event import amqp as binding
 from distributary.testing.servers import PASSWORD, USER
 
 CREDIT = 1_000

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, ClassVar, Final, Literal, Self
 
-from distributary.amqp import AVAILABLE
 from distributary.event import Event, json_format
+from distributary.protocols.amqp.engine import AVAILABLE
 from distributary.testing.mqtt_witness import MqttWitness
 from distributary.testing.running_server import wait_until
 from distributary.testing.servers import (

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from distributary.amqp import (
+from distributary.protocols.amqp.engine import (
     ACCEPTED,
     AmqpMessage,
     Ended,
@@ -20,8 +20,8 @@ from distributary.amqp import (
     _values,
     decode_message,
 )
-from distributary.amqp._login import HEADER
-from distributary.amqp._values import Symbol
+from distributary.protocols.amqp.engine._login import HEADER
+from distributary.protocols.amqp.engine._values import Symbol
 from distributary.testing.listening import stop_listening
 
 CREDIT = 1_000

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from distributary.clock import SystemClock
 from distributary.deliver import AddressRule, Answer, CachingResolver, Connector, Destination
-from distributary.deliver.transports.http import HttpTransport
 from distributary.errors import TransportError
 from distributary.event import Event
+from distributary.protocols.http.sink import HttpTransport
 from distributary.resource import ErrorData
 
 EVENT: Final = Event(

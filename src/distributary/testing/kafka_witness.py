@@ -8,7 +8,7 @@ import threading
 from typing import Any, Final, Self
 
 from distributary.event import Event
-from distributary.event import kafka as binding
+from distributary.protocols.kafka import binding
 
 _LEAVE_S_MAX: Final = 10.0
 

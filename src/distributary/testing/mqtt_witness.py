@@ -10,8 +10,8 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from distributary import event as events
 from distributary.event import Event
+from distributary.protocols.mqtt import binding
 from distributary.testing.servers import PASSWORD, USER
 
 READY_S_MAX = 10.0
@@ -38,7 +38,7 @@ class Seen(NamedTuple):
     def event(self) -> Event:
         """The event that it holds."""
         user = self.properties.get("UserProperty", [])
-        return events.mqtt.decode(self.properties.get("ContentType"), user, self.payload)
+        return binding.decode(self.properties.get("ContentType"), user, self.payload)
 
 
 class MqttWitness:

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from distributary.deliver import Destination
-from distributary.deliver.transports.amqp import make
+from distributary.protocols.amqp.sink import make
 from distributary.resource import AmqpSettings, Credential
 from distributary.testing.check_transport import an_event
 from distributary.testing.servers import PASSWORD, USER

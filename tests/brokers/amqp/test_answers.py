@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from distributary.amqp import Outcome, State, decode_message
 from distributary.errors import TransportError
 from distributary.policy import (
     ACKNOWLEDGEMENT_RULES,
@@ -12,6 +11,7 @@ from distributary.policy import (
     Decision,
     acknowledgement_rule,
 )
+from distributary.protocols.amqp.engine import Outcome, State, decode_message
 from distributary.resource import Credential
 from distributary.testing import fake_amqp
 from distributary.testing.check_transport import an_event
@@ -191,8 +191,8 @@ def test_a_message_that_ends_its_connection_costs_the_others_one_attempt(run, wa
 
 def test_an_address_that_takes_nothing_uses_up_nobody_s_room(run, way, until, monkeypatch):
     """More wait for it than a connection has room for; all run out of time at once."""
-    monkeypatch.setattr("distributary.deliver.transports.amqp._session.WINDOW", 4)
-    monkeypatch.setattr("distributary.deliver.transports.amqp._session.SWEEP_S", 0.2)
+    monkeypatch.setattr("distributary.protocols.amqp.sink._session.WINDOW", 4)
+    monkeypatch.setattr("distributary.protocols.amqp.sink._session.SWEEP_S", 0.2)
 
     def on_link(link):
         link.accept()
@@ -217,7 +217,7 @@ def test_an_address_that_takes_nothing_uses_up_nobody_s_room(run, way, until, mo
 
 def test_more_addresses_than_a_connection_has_room_for_take_turns(run, way, monkeypatch):
     """Links that nobody uses make room; while there is none the attempt is made again."""
-    monkeypatch.setattr("distributary.amqp._sessions.SESSIONS_MAX", 16)
+    monkeypatch.setattr("distributary.protocols.amqp.engine._sessions.SESSIONS_MAX", 16)
 
     async def scenario():
         async with FakeAmqp() as peer, way() as here:
@@ -243,8 +243,8 @@ def test_a_link_that_the_broker_neither_opens_nor_refuses_is_asked_for_again(
     run, way, until, monkeypatch
 ):
     """Those that wait are told, and the place is not lost for as long as the connection lives."""
-    monkeypatch.setattr("distributary.deliver.transports.amqp._session.ATTACH_S_MAX", 0.0)
-    monkeypatch.setattr("distributary.deliver.transports.amqp._session.SWEEP_S", 0.05)
+    monkeypatch.setattr("distributary.protocols.amqp.sink._session.ATTACH_S_MAX", 0.0)
+    monkeypatch.setattr("distributary.protocols.amqp.sink._session.SWEEP_S", 0.05)
     asked = []
 
     def ignores_the_first(link):

@@ -7,7 +7,6 @@ import uuid
 import pytest
 import uvloop
 
-from distributary.amqp import Outcome, State
 from distributary.clock import SystemClock
 from distributary.deliver import (
     AddressRule,
@@ -16,7 +15,8 @@ from distributary.deliver import (
     Destination,
     SystemResolver,
 )
-from distributary.deliver.transports.amqp import make
+from distributary.protocols.amqp.engine import Outcome, State
+from distributary.protocols.amqp.sink import make
 from distributary.resource import AmqpSettings, Credential
 from distributary.testing import check_transport, fake_amqp
 from distributary.testing.amqp_witness import AmqpWitness

@@ -5,13 +5,19 @@ import contextlib
 
 import pytest
 
-from distributary.amqp import MESSAGE_BYTES_MAX, AmqpMessage, Outcome, State, encode_message
 from distributary.clock import SystemClock
+from distributary.consumer import Settlement, SourceSpec
 from distributary.errors import TransportError
-from distributary.event import amqp as binding
+from distributary.protocols.amqp import binding
+from distributary.protocols.amqp.engine import (
+    MESSAGE_BYTES_MAX,
+    AmqpMessage,
+    Outcome,
+    State,
+    encode_message,
+)
+from distributary.protocols.amqp.source import make
 from distributary.resource import Credential
-from distributary.source import Settlement, SourceSpec
-from distributary.source.consumers.amqp import make
 from distributary.testing.check_transport import an_event
 from distributary.testing.fake_amqp import FakeAmqp, FakeLogin
 from distributary.testing.servers import PASSWORD, USER
@@ -164,7 +170,7 @@ def test_an_end_is_an_error_that_says_why(run, connector, end):
 
 def test_a_link_that_is_neither_opened_nor_refused_is_an_error(run, connector, monkeypatch):
     """The connection lives, and nothing would ever come."""
-    monkeypatch.setattr("distributary.source.consumers.amqp.ATTACH_S_MAX", 0.05)
+    monkeypatch.setattr("distributary.protocols.amqp.source.ATTACH_S_MAX", 0.05)
 
     async def scenario():
         async with FakeAmqp(on_link=lambda _: None) as peer:

@@ -6,7 +6,7 @@ import pytest
 from websockets.asyncio.server import serve
 
 from distributary.deliver import Destination
-from distributary.deliver._tunnel import MESSAGE_BYTES_MAX, open_tunnel
+from distributary.deliver.tunnel import MESSAGE_BYTES_MAX, open_tunnel
 from distributary.errors import TransportError
 
 

@@ -10,9 +10,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from distributary.clock import SystemClock
 from distributary.deliver import AddressRule, Connector, Destination, SystemResolver
-from distributary.deliver.transports import kafka as transport
 from distributary.event import Event
 from distributary.policy import Answer
+from distributary.protocols.kafka import sink as transport
 from distributary.resource import Credential, KafkaSettings
 from distributary.testing.servers import PASSWORD, USER
 

@@ -8,7 +8,7 @@ import pytest
 
 from distributary.clock import SystemClock
 from distributary.deliver import AddressRule, Connector, Destination, SystemResolver
-from distributary.deliver.transports import kafka as transport
+from distributary.protocols.kafka import sink as transport
 from distributary.resource import Credential, KafkaSettings
 from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour

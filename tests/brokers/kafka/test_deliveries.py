@@ -8,11 +8,11 @@ from base64 import urlsafe_b64encode
 import pytest
 from confluent_kafka import KafkaError
 
-from distributary.deliver.transports.kafka import _session
 from distributary.errors import TransportError
 from distributary.policy import Acknowledgement, delivered
 from distributary.policy.acknowledgements import acknowledgement_rule
 from distributary.policy.acknowledgements import kafka as table
+from distributary.protocols.kafka.sink import _session
 from distributary.resource import Credential
 from distributary.testing.servers import USER, Cut, free_port
 from distributary.testing.servers.kafka import FORBIDDEN

@@ -7,12 +7,12 @@ import itertools
 import pytest
 
 from distributary.clock import SystemClock
+from distributary.consumer import Settlement, SourceSpec
 from distributary.deliver import AddressRule, Connector, Destination, SystemResolver
-from distributary.deliver.transports import kafka as transport
 from distributary.policy import delivered
+from distributary.protocols.kafka import sink as transport
+from distributary.protocols.kafka import source as consumers
 from distributary.resource import KafkaSettings
-from distributary.source import Settlement, SourceSpec
-from distributary.source.consumers import kafka as consumers
 from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour, an_event
 from distributary.testing.kafka_witness import KafkaWitness

@@ -7,10 +7,10 @@ import pytest
 from confluent_kafka import Producer
 
 from distributary.clock import SystemClock
+from distributary.consumer import Settlement, SourceSpec
 from distributary.errors import TransportError
+from distributary.protocols.kafka import source as consumers
 from distributary.resource import Credential
-from distributary.source import Settlement, SourceSpec
-from distributary.source.consumers import kafka as consumers
 from distributary.testing.servers import PASSWORD, USER
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from distributary.deliver import Destination
-from distributary.deliver.transports.mqtt import make
+from distributary.protocols.mqtt.sink import make
 from distributary.resource import Credential, MqttSettings
 from distributary.testing.check_transport import an_event
 from distributary.testing.servers import PASSWORD, USER

@@ -15,7 +15,7 @@ from distributary.deliver import (
     Destination,
     SystemResolver,
 )
-from distributary.deliver.transports.mqtt import make
+from distributary.protocols.mqtt.sink import make
 from distributary.resource import Credential, MqttSettings
 from distributary.testing import check_transport, fake_mqtt
 from distributary.testing.check_transport import Behaviour

@@ -10,12 +10,12 @@ import uvloop
 from paho.mqtt import publish
 from paho.mqtt.client import MQTTv5, MQTTv311
 
-from distributary import event as events
 from distributary.clock import SystemClock
+from distributary.consumer import Settlement, SourceSpec
 from distributary.errors import TransportError
+from distributary.protocols.mqtt import binding
+from distributary.protocols.mqtt import source as consumers
 from distributary.resource import Credential
-from distributary.source import Settlement, SourceSpec
-from distributary.source.consumers import mqtt as consumers
 from distributary.testing import fake_mqtt
 from distributary.testing.check_transport import an_event
 from distributary.testing.fake_mqtt import FakeMqtt, packet
@@ -106,7 +106,7 @@ async def publish_all(server, topic, count, qos=1, first=0):
         {
             "topic": topic,
             "qos": qos,
-            "payload": events.mqtt.encode_structured(an_event(number))[1],
+            "payload": binding.encode_structured(an_event(number))[1],
         }
         for number in range(first, first + count)
     ]
@@ -292,7 +292,7 @@ def test_a_message_that_is_too_large_is_let_go(connector, monkeypatch, protocol)
     block = b"\x00" if version == 5 else b""
     body = b"\x00\x01t\x00\x01" + block + b"x" * 300_000
     huge = b"\x32" + bytes((len(body) & 0x7F | 0x80, len(body) >> 7 & 0x7F | 0x80, len(body) >> 14))
-    event = events.mqtt.encode_structured(an_event())[1]
+    event = binding.encode_structured(an_event())[1]
     small = b"\x00\x01t\x00\x02" + block + event
     small = b"\x32" + bytes((len(small) & 0x7F | 0x80, len(small) >> 7)) + small
 
@@ -335,7 +335,7 @@ def test_a_retained_message_is_read_once(mosquitto, connector, topic):
     """Not again with each connection (MQTT 5)."""
 
     async def scenario():
-        payload = events.mqtt.encode_structured(an_event())[1]
+        payload = binding.encode_structured(an_event())[1]
         await asyncio.to_thread(
             publish.single,
             topic,

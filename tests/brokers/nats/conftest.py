@@ -7,8 +7,8 @@ import uuid
 import pytest
 
 from distributary.deliver import Destination
-from distributary.deliver.transports.nats import make
 from distributary.policy import delivered
+from distributary.protocols.nats.sink import make
 from distributary.resource import Credential, NatsSettings
 from distributary.testing.check_transport import an_event
 from distributary.testing.servers import PASSWORD, USER

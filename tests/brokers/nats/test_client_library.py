@@ -6,8 +6,8 @@ import nats.aio.client
 import pytest
 from nats.protocol.parser import Parser
 
-from distributary.deliver.transports import nats as transport
-from distributary.deliver.transports.nats import _client, _wire
+from distributary.protocols.nats import sink as transport
+from distributary.protocols.nats.sink import _client, _wire
 
 
 def test_the_transport_that_is_set_is_the_one_that_is_used(run, nats_server, connector, way):

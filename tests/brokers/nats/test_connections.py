@@ -12,9 +12,9 @@ from distributary.deliver import (
     Destination,
     SystemResolver,
 )
-from distributary.deliver.transports.nats import _client, _session, make
 from distributary.errors import TransportError
 from distributary.policy import delivered
+from distributary.protocols.nats.sink import _client, _session, make
 from distributary.resource import Credential, NatsSettings
 from distributary.testing.check_transport import an_event
 from distributary.testing.fake_nats import INFO, FakeNats

@@ -15,8 +15,8 @@ from distributary.deliver import (
     Destination,
     SystemResolver,
 )
-from distributary.deliver.transports import nats as transport
-from distributary.event import nats
+from distributary.protocols.nats import binding as nats
+from distributary.protocols.nats import sink as transport
 from distributary.resource import Credential, NatsSettings
 from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour

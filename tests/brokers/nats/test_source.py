@@ -7,10 +7,10 @@ import json
 import pytest
 
 from distributary.clock import SystemClock
+from distributary.consumer import Settlement, SourceSpec
 from distributary.errors import TransportError
+from distributary.protocols.nats import source as nats
 from distributary.resource import Credential
-from distributary.source import Settlement, SourceSpec
-from distributary.source.consumers import nats
 from distributary.testing.check_transport import an_event
 from distributary.testing.servers import PASSWORD, USER, Cut
 from distributary.testing.servers.nats import NARROW_USER, NatsServer

@@ -5,9 +5,9 @@ import dataclasses
 
 import pytest
 
-from distributary.deliver.transports.nats import _holders, _session
-from distributary.event import nats
 from distributary.policy import delivered
+from distributary.protocols.nats import binding as nats
+from distributary.protocols.nats.sink import _holders, _session
 from distributary.testing.check_transport import an_event
 from distributary.testing.fake_nats import FakeNats
 from distributary.testing.servers.nats import NatsServer

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from distributary.deliver import Destination, _endpoint
-from distributary.deliver.transports.http import HttpTransport
 from distributary.errors import TransportError
 from distributary.event import Event
+from distributary.protocols.http.sink import HttpTransport
 from distributary.resource import Credential
 from distributary.testing.virtual import VirtualClock
 

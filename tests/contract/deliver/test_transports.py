@@ -15,10 +15,10 @@ from distributary.deliver import (
     LoopTimers,
     SystemResolver,
 )
-from distributary.deliver.transports.http import HttpTransport
 from distributary.errors import TransportError
 from distributary.event import http
 from distributary.policy import Reply
+from distributary.protocols.http.sink import HttpTransport
 from distributary.testing import check_transport, fake_sink, scripted_transport
 from distributary.testing.check_transport import Behaviour
 from distributary.testing.servers import Cut, free_port

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distributary.amqp import AmqpMessage
 from distributary.api.amqp import AmqpServer
 from distributary.api.amqp._messages import read_request
 from distributary.clock import SystemClock
 from distributary.control import Store, Subscriptions, rules, store_url
 from distributary.errors import RequestError, ResourceError
+from distributary.protocols.amqp.engine import AmqpMessage
 from distributary.resource import SinkRule
 from distributary.testing.amqp_client import AmqpClient, join
 from distributary.testing.memory_routes import MemoryRouteAppender

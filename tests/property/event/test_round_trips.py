@@ -3,9 +3,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distributary.event import Event, canonical, http, json_format, record, validate
-from distributary.event._header_text import percent_decode, percent_encode
 from distributary.event._json_text import has_duplicates, members
 from distributary.event._validity import _every_fault, _plainly_valid
+from distributary.event.header_text import percent_decode, percent_encode
 
 no_deadline = settings(deadline=None)
 """How long an example takes depends on the machine, and says nothing here."""

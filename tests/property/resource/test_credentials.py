@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distributary.control import Keys, Sealer, rules
-from distributary.deliver.transports.http._authorization import authorization
 from distributary.errors import ResourceError, StoreError
+from distributary.protocols.http.sink._authorization import authorization
 from distributary.resource import CREDENTIAL_TYPES, Credential, SinkRule, api_subscription
 from distributary.resource.api_subscription import CREDENTIAL_SHAPE
 

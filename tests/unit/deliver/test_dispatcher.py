@@ -397,3 +397,48 @@ def test_taking_the_queue_of_a_lane_that_refused_is_followed_by_news_of_room(mak
     assert stage.room == []
     stage.advance(0.001)
     assert stage.room == [URI]
+
+
+# -- attempts that were not made ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reason", ["credential-expired", "unreadable-settings"])
+def test_an_attempt_that_was_not_made_says_nothing_about_the_sink(stage, reason):
+    """Other subscriptions have the same sink: its breaker stays closed for them."""
+    stage.script = lambda _event, _destination: Step(TransportError(reason, "x"), 0.01)
+    for _ in range(30):
+        assert stage.offer() == [Admission.ADMITTED]
+        stage.advance(0.1)
+    assert stage.lane().breaker is BreakerState.CLOSED
+    assert {attempt.answer.reason for attempt in stage.attempts} == {reason}
+
+
+def test_a_probe_that_was_not_made_proves_no_life(stage):
+    """The breaker opens again, and the next probe may be made."""
+    stage.script = lambda _event, _destination: Step(TransportError("refused", "x"), 0.01)
+    stage.offer(10)
+    stage.advance(0.2)
+    assert stage.lane().breaker is BreakerState.OPEN
+    stage.script = lambda _event, _destination: Step(TransportError("credential-expired", ""), 0.01)
+    stage.advance(1.0)
+    stage.offer()
+    stage.advance(0.02)
+    assert stage.lane().breaker is BreakerState.OPEN
+    stage.script = lambda _event, _destination: Step(Reply(204, None, None, b""), 0.01)
+    stage.advance(2.0)
+    assert stage.offer() == [Admission.ADMITTED]
+    stage.advance(0.1)
+    assert stage.lane().breaker is BreakerState.CLOSED
+
+
+def test_an_unusable_destination_fails_and_may_be_tried_again(stage):
+    """The transport is not asked; the reason is told."""
+    to = Destination(URI, unusable="the key is lost")
+    assert stage.dispatcher.offer(stage.task(), to) is Admission.ADMITTED
+    assert stage.attempts == []
+    stage.advance(0.1)
+    (attempt,) = stage.attempts
+    assert attempt.answer.reason == "unreadable-settings"
+    assert attempt.answer.retryable
+    assert "the key is lost" in str(attempt.answer)
+    assert stage.lane().in_flight == 0

@@ -7,7 +7,7 @@ from websockets.frames import Frame, Opcode
 from websockets.server import ServerProtocol
 
 from distributary.deliver._endpoint import parse
-from distributary.deliver._tunnel import UNREAD_BYTES_MAX, _Tunnel
+from distributary.deliver.tunnel import UNREAD_BYTES_MAX, _Tunnel
 from distributary.errors import TransportError
 from distributary.testing.amqp_client import join
 

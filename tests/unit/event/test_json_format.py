@@ -3,7 +3,10 @@ import json
 import pytest
 
 from distributary.errors import EventError
-from distributary.event import BATCH_EVENTS_MAX, Event, http, json_format, kafka, mqtt, nats
+from distributary.event import BATCH_EVENTS_MAX, Event, http, json_format
+from distributary.protocols.kafka import binding as kafka
+from distributary.protocols.mqtt import binding as mqtt
+from distributary.protocols.nats import binding as nats
 
 CORE = '"specversion":"1.0","id":"1","source":"/s","type":"t"'
 

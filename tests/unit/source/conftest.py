@@ -3,11 +3,11 @@ from collections.abc import Callable
 
 import pytest
 
+from distributary.consumer import Message, Settlement
 from distributary.deliver import Destination
 from distributary.errors import EventError, Fault, TransportError
 from distributary.event import Event
 from distributary.policy import Reply
-from distributary.source import Message, Settlement
 from distributary.testing.scripted_transport import ScriptedTransport, Step
 from distributary.testing.virtual import VirtualClock, VirtualTimers
 

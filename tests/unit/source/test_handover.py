@@ -2,9 +2,9 @@
 
 import pytest
 
+from distributary.consumer import Message, Settlement
 from distributary.deliver import Transport
 from distributary.errors import TransportError
-from distributary.source import Message, Settlement
 from distributary.source._handover import IN_FLIGHT_MAX, PAUSE_S_MAX, Handover
 from distributary.testing.scripted_transport import Step
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import structlog
 
+from distributary.consumer import Settlement, SourceSpec
 from distributary.errors import TransportError
 from distributary.meter import Meter
-from distributary.source import Settlement, Source, SourceSpec, State
+from distributary.source import Source, State
 from distributary.source._source import (
     LINES_A_MINUTE_MAX,
     RECONNECT_S_MAX,

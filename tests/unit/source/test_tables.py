@@ -25,7 +25,7 @@ URIS = {
 @pytest.fixture(autouse=True)
 def _amqp_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether it is or not: nothing is connected here."""
-    monkeypatch.setattr("distributary.amqp.AVAILABLE", True)
+    monkeypatch.setattr("distributary.protocols.amqp.engine.AVAILABLE", True)
 
 
 def _table(protocol: str = "NATS", **more: Any) -> dict[str, Any]:
@@ -288,7 +288,7 @@ def test_amqp_without_its_library_is_a_fault_beside_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """At the start: the process of the sources would end with it, and no other source would run."""
-    monkeypatch.setattr("distributary.amqp.AVAILABLE", False)
+    monkeypatch.setattr("distributary.protocols.amqp.engine.AVAILABLE", False)
     faults = _faults(_table("AMQP", address="\n"))
     assert [fault.partition(" ")[0] for fault in faults] == [
         "sources[0].protocol",

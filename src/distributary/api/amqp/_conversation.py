@@ -7,7 +7,17 @@ from typing import Final
 
 import structlog
 
-from distributary.amqp import (
+from distributary.api._operations import Operations
+from distributary.api._problem_details import INTERNAL_DETAIL, Problem, describe_error
+from distributary.api.amqp._messages import (
+    answer_of,
+    correlation_of,
+    discovery_of,
+    problem_of,
+    read_request,
+)
+from distributary.errors import DistributaryError
+from distributary.protocols.amqp.engine import (
     ACCEPTED,
     AmqpError,
     AmqpMessage,
@@ -20,16 +30,6 @@ from distributary.amqp import (
     decode_message,
     encode_message,
 )
-from distributary.api._operations import Operations
-from distributary.api._problem_details import INTERNAL_DETAIL, Problem, describe_error
-from distributary.api.amqp._messages import (
-    answer_of,
-    correlation_of,
-    discovery_of,
-    problem_of,
-    read_request,
-)
-from distributary.errors import DistributaryError
 from distributary.resource import RESOURCE_BYTES_MAX
 
 ADDRESS: Final = "subscriptions"

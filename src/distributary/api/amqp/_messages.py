@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import msgspec
 
-from distributary.amqp import AmqpMessage, MessageId
 from distributary.api._operations import Operation, Range, Result
 from distributary.api._parameters import (
     LIMIT_EXPECTED,
@@ -19,6 +18,7 @@ from distributary.api._parameters import (
 from distributary.api._problem_details import PROBLEM_TYPE, Problem
 from distributary.control import NO_PRECONDITION, Precondition
 from distributary.errors import Fault, RequestError, ResourceError
+from distributary.protocols.amqp.engine import AmqpMessage, MessageId
 from distributary.resource import FAULTS_MAX, RESOURCE_BYTES_MAX, decode_json
 
 DISCOVER: Final = "Discover"

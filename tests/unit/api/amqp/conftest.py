@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from distributary.amqp import Ended
 from distributary.api.amqp import AmqpServer
 from distributary.clock import SystemClock
 from distributary.control import Store, Subscriptions, rules, store_url
+from distributary.protocols.amqp.engine import Ended
 from distributary.resource import SinkRule
 from distributary.testing.amqp_client import AmqpClient, MemoryWire, join
 from distributary.testing.memory_routes import MemoryRouteAppender

@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from distributary.amqp import AmqpMessage, Engine, Link, Outcome, encode_message
 from distributary.api.amqp import (
     ANSWER_LINKS_MAX,
     CONNECTIONS_MAX,
@@ -13,6 +12,7 @@ from distributary.api.amqp import (
     REQUEST_CREDIT,
     REQUEST_LINKS_MAX,
 )
+from distributary.protocols.amqp.engine import AmqpMessage, Engine, Link, Outcome, encode_message
 from distributary.testing.amqp_client import AmqpClient, join
 
 pytest.importorskip("cproton", reason="Qpid Proton is not installed")

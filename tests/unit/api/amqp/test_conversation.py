@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from distributary.amqp import AmqpMessage, _values
+from distributary.protocols.amqp.engine import AmqpMessage, _values
 from distributary.testing.amqp_client import AmqpClient, RejectedError
 
 pytest.importorskip("cproton", reason="Qpid Proton is not installed")

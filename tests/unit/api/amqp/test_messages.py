@@ -6,8 +6,6 @@ import uuid
 
 import pytest
 
-from distributary.amqp import AmqpMessage, decode_message, encode_message
-from distributary.amqp._values import Symbol
 from distributary.api._operations import Operation, Result, Status
 from distributary.api._problem_details import Problem
 from distributary.api.amqp._messages import (
@@ -20,6 +18,8 @@ from distributary.api.amqp._messages import (
     read_request,
 )
 from distributary.errors import RequestError, ResourceError
+from distributary.protocols.amqp.engine import AmqpMessage, decode_message, encode_message
+from distributary.protocols.amqp.engine._values import Symbol
 from distributary.resource import RESOURCE_BYTES_MAX
 
 

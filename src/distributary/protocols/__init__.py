@@ -1,0 +1,1 @@
+"""Delivery protocols: one folder each, found through entry points (``registry``)."""

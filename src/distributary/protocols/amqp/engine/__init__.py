@@ -1,0 +1,67 @@
+"""AMQP 1.0 connections on an event loop: proton's protocol engine without its sockets.
+
+Called by the AMQP transport, the AMQP source and the AMQP binding of the Subscriptions API. Hides
+proton: its engine, its events, its types. Can be imported where proton is not installed
+(``AVAILABLE``); only an ``Engine`` needs it.
+
+An ``Engine`` is an ``asyncio.Protocol`` for one connection, as a client or as a server. It calls a
+``Handler`` of yours, and you call it and its ``Link`` objects::
+
+    class Echo:                                      # a Handler
+        def link_opened(self, link): link.accept(); link.grant(10)
+        def received(self, link, incoming):
+            message = decode_message(incoming.payload)
+            incoming.settle(ACCEPTED)
+            link.grant(1)
+        ...
+
+    await loop.create_server(lambda: Engine(Echo(), server=True), "127.0.0.1", 0)
+
+What a server should know: a link that the peer opens arrives in ``link_opened`` with ``sending``
+as *this* end sees it (a client's sender is ``sending=False`` here) and ``address`` as the peer asks
+(``dynamic``: give one to ``accept``). ``link.send`` needs ``link.credit`` above 0; ``credited``
+tells of more. After ``closed`` nothing is called any more, and what is still called on links and
+messages does nothing (``send`` must not be).
+"""
+
+from distributary.protocols.amqp.engine._engine import Engine
+from distributary.protocols.amqp.engine._handler import Handler
+from distributary.protocols.amqp.engine._limits import (
+    MESSAGE_BYTES_MAX,
+    PEER_LINKS_MAX,
+    SESSION_BYTES_MAX,
+)
+from distributary.protocols.amqp.engine._link import Incoming, Link
+from distributary.protocols.amqp.engine._login import Login
+from distributary.protocols.amqp.engine._message import (
+    AmqpMessage,
+    MessageId,
+    Value,
+    decode_message,
+    encode_message,
+)
+from distributary.protocols.amqp.engine._outcomes import ACCEPTED, Ended, Outcome, State
+from distributary.protocols.amqp.engine._proton import AVAILABLE
+from distributary.protocols.amqp.engine._values import AmqpError
+
+__all__ = [
+    "ACCEPTED",
+    "AVAILABLE",
+    "MESSAGE_BYTES_MAX",
+    "PEER_LINKS_MAX",
+    "SESSION_BYTES_MAX",
+    "AmqpError",
+    "AmqpMessage",
+    "Ended",
+    "Engine",
+    "Handler",
+    "Incoming",
+    "Link",
+    "Login",
+    "MessageId",
+    "Outcome",
+    "State",
+    "Value",
+    "decode_message",
+    "encode_message",
+]

@@ -1,0 +1,28 @@
+"""AMQP 1.0: events to the addresses of a broker, each with its outcome.
+
+Called by ``pipeline`` (``make``) and by the AMQP consumer (``connect``). Hides links, credit,
+logins, and what of an answer is about one event. The protocol itself is ``engine``'s, which imports
+proton when the first connection is opened.
+"""
+
+import asyncio
+
+from distributary.clock import Clock
+from distributary.deliver import BrokerTransport, Connector, Transport
+from distributary.protocols.amqp.sink._answers import answer_of_connection, answer_of_link
+from distributary.protocols.amqp.sink._connection import Connection, connect
+from distributary.protocols.amqp.sink._opener import Opener
+
+__all__ = ["Connection", "answer_of_connection", "answer_of_link", "connect", "make"]
+
+
+def make(connector: Connector, clock: Clock, loop: asyncio.AbstractEventLoop) -> Transport:
+    """The transport of deliveries with the protocol ``AMQP``.
+
+    Args:
+        connector: Dials.
+        clock: For deadlines.
+        loop: Runs everything.
+    """
+    opener = Opener(connector, clock)
+    return BrokerTransport(opener.open, opener.key_of, clock, loop)

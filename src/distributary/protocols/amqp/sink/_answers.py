@@ -1,0 +1,74 @@
+"""Outcomes and ends of AMQP as answers: the codes of ``policy.acknowledgements.amqp``.
+
+Called by ``_session`` and, through this package, by the AMQP consumer. Pure.
+"""
+
+from typing import Final
+
+from distributary.errors import TransportError
+from distributary.policy import (
+    ACKNOWLEDGEMENT_RULES,
+    Acknowledgement,
+    Answer,
+    Decision,
+    acknowledgement_rule,
+)
+from distributary.policy.acknowledgements import TEXT_CHARS_MAX
+from distributary.protocols.amqp.engine import Ended, Outcome, State
+
+PROTOCOL: Final = "AMQP"
+
+_KNOWN: Final = frozenset(rule.code for rule in ACKNOWLEDGEMENT_RULES[PROTOCOL])
+
+TOO_LARGE: Final = "amqp:link:message-size-exceeded"
+
+ACCEPTED: Final = Acknowledgement(PROTOCOL, "accepted")
+
+
+def answer_of_outcome(outcome: Outcome) -> Answer:
+    """What the receiver says about one message."""
+    state = outcome.state
+    if state is State.ACCEPTED:
+        return ACCEPTED
+    if state is State.RELEASED:
+        return Acknowledgement(PROTOCOL, "released")
+    if state is State.MODIFIED:
+        undeliverable = " undeliverable-here" if outcome.undeliverable else ""
+        return Acknowledgement(PROTOCOL, f"modified{undeliverable}")
+    if state is State.NONE:
+        return Acknowledgement(PROTOCOL, "settled")
+    return _acknowledgement("rejected", "rejected other", outcome.condition, outcome.text)
+
+
+def answer_of_link(ended: Ended) -> Answer:
+    """The answer of what waits for a link, or is under way on it, when it ends."""
+    if ended.cause != "peer":
+        return answer_of_connection(ended)
+    return _acknowledgement("link", "link", ended.condition, ended.text)
+
+
+def condemns(answer: Answer) -> bool:
+    """Whether *answer*, given to an event, means that it is not offered again."""
+    return (
+        isinstance(answer, Acknowledgement)
+        and acknowledgement_rule(answer).decision is Decision.DEAD_LETTER
+    )
+
+
+def answer_of_connection(ended: Ended) -> Answer:
+    """The answer of what waits for a connection, or is under way on it, when it ends."""
+    if ended.cause == "peer":
+        return _acknowledgement("connection", "connection", ended.condition, ended.text)
+    if ended.cause == "login":
+        return Acknowledgement(PROTOCOL, ended.condition, ended.text[:TEXT_CHARS_MAX])
+    if ended.cause == "protocol":
+        return TransportError("protocol", f"The peer speaks no AMQP 1.0: {ended.text[:200]}")
+    text = ended.text or "The broker has fallen silent"
+    return TransportError("closed" if ended.cause == "local" else "reset", text)
+
+
+def _acknowledgement(where: str, other: str, condition: str, text: str) -> Acknowledgement:
+    code = f"{where} {condition}" if condition else where
+    if code not in _KNOWN:
+        code, text = other, f"{condition}: {text}"
+    return Acknowledgement(PROTOCOL, code, text[:TEXT_CHARS_MAX])

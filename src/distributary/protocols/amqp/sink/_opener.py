@@ -1,0 +1,48 @@
+"""Opens sessions: which destinations share one, and how carefully it begins.
+
+Called by ``deliver._broker``, through ``BrokerTransport``.
+"""
+
+import functools
+from collections.abc import Hashable
+
+from distributary.clock import Clock
+from distributary.deliver import Care, Connector, Destination, Lost, Session
+from distributary.policy import Answer
+from distributary.protocols.amqp.sink._answers import answer_of_connection
+from distributary.protocols.amqp.sink._connection import connect
+from distributary.protocols.amqp.sink._session import AmqpSession
+
+
+class Opener:
+    """Makes sessions; see ``deliver.Opener``.
+
+    Args:
+        connector: Dials.
+        clock: Says when a flight was sent.
+    """
+
+    def __init__(self, connector: Connector, clock: Clock) -> None:
+        self._connector = connector
+        self._clock = clock
+        self._care = Care()
+
+    def key_of(self, destination: Destination) -> Hashable:
+        """What of *destination* belongs to the connection: where it goes, and who we are."""
+        endpoint = self._connector.endpoint_of(destination)
+        if endpoint.scheme in {"amqp", "amqps"}:
+            endpoint = endpoint._replace(target=b"")  # the path names an address, not a connection
+        return endpoint, destination.credential
+
+    async def open(self, destination: Destination, lost: Lost) -> Session | Answer:
+        """Connect and log in."""
+        key = self.key_of(destination)
+        endpoint = self._connector.endpoint_of(destination)
+        session = AmqpSession(
+            self._clock,
+            lost,
+            functools.partial(self._care.note, key),
+            careful=key in self._care,
+        )
+        ended = await connect(self._connector, endpoint, destination.credential, session)
+        return session if ended is None else answer_of_connection(ended)

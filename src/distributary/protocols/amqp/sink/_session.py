@@ -1,0 +1,323 @@
+"""One AMQP connection as a session of the broker transport, with a link for each place.
+
+Called by ``deliver._broker``. Hides links and their credit: what may not be sent yet waits here in
+its order, and one address without credit delays no other.
+"""
+
+import asyncio
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Final, cast
+
+from distributary.clock import Clock
+from distributary.deliver import CAREFUL_S, Flight, Lost
+from distributary.errors import EventError, TransportError
+from distributary.policy import Acknowledgement, Answer
+from distributary.protocols.amqp import binding
+from distributary.protocols.amqp import engine as amqp
+from distributary.protocols.amqp.sink import _answers
+from distributary.protocols.amqp.sink._connection import Connection
+from distributary.protocols.amqp.sink._outlet import Outlet
+from distributary.resource import AmqpSettings
+
+WINDOW: Final = 4_096
+"""Messages of one connection that have no outcome: at 6,000 a second more than half a second's, so
+that a broker that syncs its disk now and then is kept busy. Each costs a reference here. Those
+that wait for a link or its credit are not among them: an address that takes nothing must not use up
+the room of others."""
+
+UNWRITTEN_BYTES_MAX: Final = 1024 * 1024
+"""Bytes of one link that proton has and the socket has not; more waits as events, which are held
+anyway. The largest event by default, or a thousand of the usual size."""
+
+SPARE_SHARE: Final = 1 / 16
+"""Share of the links of a connection that is kept free while others are idle: the room of a link
+that is ended comes back when the broker has agreed to its end; new ones are opened meanwhile."""
+
+SWEEP_S: Final = 1.0
+"""How often what waits for credit is looked through for attempts whose time is over."""
+
+ATTACH_S_MAX: Final = 10.0
+"""Longest time for a broker to open a link or to refuse it; the next attempt asks again."""
+
+
+class AmqpSession(Connection):
+    """One open connection; see ``deliver.Session``.
+
+    Args:
+        clock: Says when a flight was sent.
+        lost: Told when the connection ends by itself.
+        note: Told before that, with whether the next connection has to be careful.
+        careful: Whether this one has to be.
+    """
+
+    def __init__(
+        self, clock: Clock, lost: Lost, note: Callable[[bool], None], *, careful: bool
+    ) -> None:
+        super().__init__()
+        self.window = WINDOW
+        self._monotonic_s = clock.monotonic_s
+        self._lost = lost
+        self._note = note
+        self._since_s = clock.monotonic_s()
+        self._careful_until_s = self._since_s + CAREFUL_S if careful else 0.0
+        self._careful_places: dict[AmqpSettings, float] = {}  # their next link, until when
+        self._outlets: dict[AmqpSettings, Outlet] = {}
+        self._sweep: asyncio.TimerHandle | None = None
+
+    # -- deliver.Session ----------------------------------------------------------------------
+
+    def publish(self, flight: Flight) -> None:
+        """Send it, or have it wait for its link, its turn or credit."""
+        settings = cast("AmqpSettings", flight.destination.settings)
+        outlet = self._outlets.get(settings) or self._open_outlet(settings)
+        if outlet.waiting or not self._may_send(outlet):
+            self._wait(outlet, flight)
+            return
+        self._send(outlet, flight)
+
+    async def close(self) -> None:
+        """See ``deliver.Session``."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+        for outlet in self._outlets.values():
+            # Told by whoever keeps them, or given to the next session: not for this one to judge,
+            # whatever the broker says before it hears the goodbye.
+            outlet.waiting.clear()
+        await super().close()
+
+    # -- sending ------------------------------------------------------------------------------
+
+    def _wait(self, outlet: Outlet, flight: Flight) -> None:
+        flight.sent_s = 0.0  # that nothing answers it says nothing about the connection
+        outlet.waiting.append(flight)
+        self.window += 1
+        self._sweep_later()
+
+    def _may_send(self, outlet: Outlet) -> bool:
+        link = outlet.link
+        return (
+            outlet.open
+            and link.credit > 0
+            and link.unwritten_bytes <= UNWRITTEN_BYTES_MAX
+            and not (outlet.careful_until_s and self._must_wait(outlet))
+            and not (self._careful_until_s and self._all_must_wait())
+        )
+
+    def _must_wait(self, outlet: Outlet) -> bool:
+        """Whether something is under way that may be what has ended the last link."""
+        if outlet.careful_until_s <= self._monotonic_s():
+            outlet.careful_until_s = 0.0
+            return False
+        return outlet.awaited
+
+    def _all_must_wait(self) -> bool:
+        """Whether something is under way that may be what has ended the last connection."""
+        if self._careful_until_s <= self._monotonic_s():
+            self._careful_until_s = 0.0
+            self._note(False)
+            return False
+        return any(outlet.awaited for outlet in self._outlets.values())
+
+    def _send(self, outlet: Outlet, flight: Flight) -> None:
+        if flight.destination.format == "structured":
+            payload = binding.encode_structured(flight.event)
+        else:
+            payload = binding.encode_binary(flight.event)
+        link = outlet.link
+        limit = link.message_bytes_max
+        if 0 < limit < len(payload):
+            text = f"{len(payload)} bytes; the broker takes {limit} here"
+            code = f"link {_answers.TOO_LARGE}"
+            flight.answer(Acknowledgement(_answers.PROTOCOL, code, text))
+            return
+        settled = outlet.settings.settled
+        link.send(payload, flight, settled=settled)
+        if settled:
+            outlet.unwritten.append(flight)
+
+    def _pump(self, outlet: Outlet) -> None:
+        """Send what waits, as far as it may be."""
+        waiting = outlet.waiting
+        while waiting and self._may_send(outlet):
+            flight = waiting.popleft()
+            self.window -= 1
+            if flight.answered:
+                flight.answer(_OVERDUE)
+                continue
+            flight.sent_s = self._monotonic_s()
+            try:
+                self._send(outlet, flight)
+            except TransportError as error:
+                flight.answer(error)
+            except EventError as error:
+                text = f"Cannot encode: {error}"
+                flight.answer(TransportError("protocol", text, retryable=False))
+
+    def _open_outlet(self, settings: AmqpSettings) -> Outlet:
+        engine = self.engine
+        assert engine is not None
+        if len(self._outlets) >= engine.links_max * (1.0 - SPARE_SHARE):
+            self._close_idle()
+        if not engine.has_room:
+            text = f"The connection has room for {engine.links_max} links: all are in use"
+            raise TransportError("refused", text)
+        name = settings.linkname or f"distributary-{uuid.uuid4().hex}"
+        properties: dict[str, Any] = dict(settings.linkproperties)
+        try:
+            link = engine.open_sender(
+                settings.address, name, settled=settings.settled, properties=properties
+            )
+        except amqp.AmqpError as error:
+            text = f"The link properties cannot be sent: {error}"
+            raise TransportError("protocol", text, retryable=False) from error
+        careful_until_s = self._careful_places.pop(settings, 0.0)
+        outlet = link.context = Outlet(link, settings, self._monotonic_s(), careful_until_s)
+        self._outlets[settings] = outlet
+        return outlet
+
+    def _go_on(self, outlet: Outlet) -> None:
+        """Send what waits for *outlet*; where one of all may be sent, of those who wait longest."""
+        if not self._careful_until_s:
+            if outlet.waiting:
+                self._pump(outlet)
+            return
+        waiting = [outlet for outlet in self._outlets.values() if outlet.waiting]
+        for each in sorted(waiting, key=lambda each: each.waiting[0].due_s):
+            self._pump(each)
+
+    def _close_idle(self) -> None:
+        """Make room for those that come next."""
+        idle = next((each for each in self._outlets.values() if each.idle), None)
+        if idle is not None:
+            self._drop(idle)
+
+    def _sweep_later(self) -> None:
+        if self._sweep is None:
+            self._sweep = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep_now)
+
+    def _sweep_now(self) -> None:
+        """Free the places of flights that ran out of time before they could be sent."""
+        self._sweep = None
+        late_s = self._monotonic_s() - ATTACH_S_MAX
+        for outlet in list(self._outlets.values()):
+            if not outlet.open and outlet.asked_s <= late_s:
+                self._drop(outlet)
+                self._tell(self._taken_back(outlet), _NO_LINK)
+                continue
+            over = [flight for flight in outlet.waiting if flight.answered]
+            outlet.waiting = deque(flight for flight in outlet.waiting if not flight.answered)
+            self.window -= len(over)
+            self._tell(over, _OVERDUE)
+            self._pump(outlet)
+        if any(outlet.waiting for outlet in self._outlets.values()):
+            self._sweep_later()
+
+    def _drop(self, outlet: Outlet) -> None:
+        if self._outlets.get(outlet.settings) is outlet:
+            del self._outlets[outlet.settings]
+        outlet.link.close()
+
+    def _taken_back(self, outlet: Outlet) -> deque[Flight]:
+        """What waited for *outlet*, and does so no more."""
+        flights, outlet.waiting = outlet.waiting, deque()
+        self.window -= len(flights)
+        return flights
+
+    @staticmethod
+    def _tell(flights: Iterable[Flight], answer: Answer) -> None:
+        for flight in flights:
+            flight.answer(answer)
+
+    # -- amqp.Handler -------------------------------------------------------------------------
+
+    def link_opened(self, link: amqp.Link) -> None:
+        """Begin to send on it."""
+        if not link.ours:
+            link.close("amqp:not-allowed", "This client takes no links")
+            return
+        link.context.open = True
+        self._pump(link.context)
+
+    def credited(self, link: amqp.Link) -> None:
+        """Go on with what waits."""
+        self._pump(link.context)
+
+    def received(self, link: amqp.Link, incoming: amqp.Incoming) -> None:
+        """Nothing comes: no link of ours receives."""
+        del link, incoming
+
+    def settled(self, link: amqp.Link, token: object, outcome: amqp.Outcome) -> None:
+        """The answer of one flight."""
+        cast("Flight", token).answer(_answers.answer_of_outcome(outcome))
+        self._go_on(link.context)
+
+    def written(self, link: amqp.Link) -> None:
+        """What was sent without acknowledgement is delivered now, and there is room again."""
+        outlet: Outlet = link.context
+        flights, outlet.unwritten = outlet.unwritten, []
+        self._tell(flights, _answers.ACCEPTED)
+        self._go_on(outlet)
+
+    def link_closed(self, link: amqp.Link) -> None:
+        """The broker wants no more on this link.
+
+        Where several were under way none of them can be told apart, so all are tried again, and
+        the next link takes them one at a time: then the one that it was gets the broker's answer.
+        What waited behind them was not judged, and goes by the next link.
+        """
+        outlet: Outlet = link.context
+        self._drop(outlet)
+        ended = link.ended
+        assert ended is not None
+        answer = _answers.answer_of_link(ended)
+        under_way, waiting = outlet.under_way, self._taken_back(outlet)
+        if not under_way:
+            self._tell(waiting, answer)
+            return
+        now_s = self._monotonic_s()
+        judged = _answers.condemns(answer)
+        young = now_s - outlet.asked_s < CAREFUL_S
+        if judged or outlet.careful_until_s > now_s or (len(under_way) > 1 and young):
+            places = self._careful_places.items()
+            self._careful_places = {each: until_s for each, until_s in places if until_s > now_s}
+            self._careful_places[outlet.settings] = now_s + CAREFUL_S
+        if judged and len(under_way) > 1:
+            text = f"The link was ended for one message ({ended.condition}): {ended.text}"
+            answer = TransportError("reset", text)
+        self._wait_again(outlet.settings, waiting)
+        self._tell(under_way, answer)
+        self._go_on(outlet)
+
+    def _wait_again(self, settings: AmqpSettings, flights: Iterable[Flight]) -> None:
+        """Have *flights* wait for the next link to their place."""
+        over = [flight for flight in flights if flight.answered]
+        due = [flight for flight in flights if not flight.answered]
+        try:
+            if due:
+                next_outlet = self._outlets.get(settings) or self._open_outlet(settings)
+                for flight in due:
+                    self._wait(next_outlet, flight)
+        except TransportError as error:
+            self._tell(due, error)
+        self._tell(over, _OVERDUE)
+
+    def closed(self, ended: amqp.Ended) -> None:
+        """The connection is over; whoever keeps the flights tells them."""
+        super().closed(ended)
+        if ended.cause == "local":
+            return
+        now_s = self._monotonic_s()
+        count = sum(len(outlet.under_way) for outlet in self._outlets.values())
+        if count and ended.cause != "silent":
+            young = now_s - self._since_s < CAREFUL_S
+            self._note(self._careful_until_s > now_s or (count > 1 and young))
+        self._lost(_answers.answer_of_connection(ended))
+
+
+_OVERDUE: Final = TransportError("timeout", "No credit within the time of one attempt")
+"""Given to flights that have their answer already."""
+
+_NO_LINK: Final = TransportError("timeout", f"No link within {ATTACH_S_MAX:g} s")

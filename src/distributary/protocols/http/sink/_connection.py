@@ -1,0 +1,450 @@
+"""One connection to a sink: writes a request, reads the answer to it, is used again.
+
+Called by ``_transport`` and by the event loop. Hides HTTP/1.1 responses, and every way in which
+a sink can get them wrong.
+
+When an attempt is decided:
+
+==========================================  ================================================
+what arrives before the deadline            answer
+==========================================  ================================================
+a whole response                            its status
+status and headers, then more than          its status, ``cut``; the connection is closed
+``RESPONSE_BYTES_MAX``, or too slow a body
+closed or reset before the response ended   ``TransportError("reset")``
+headers without end, not HTTP               ``TransportError("protocol")``
+nothing, or headers too slowly              ``TransportError("timeout")``
+a reply longer than ``REPLY_BYTES_MAX``     its status, ``event_fault``, ``cut``
+the beginning of a reply                    ``TransportError("timeout")``
+a reply, and no room for it here            ``TransportError("replies-crowded")``
+==========================================  ================================================
+
+So once the status line and the headers are in, the status decides, and a sink gains nothing by
+an endless body (RELIABILITY S2, S3); a connection that breaks in the middle of a response may
+have broken off anything, and the attempt is made again (S4). A *reply*, an event in a 2xx answer
+(but 202) to a request that asked for one, is part of what the delivery brings: it is read whole, or
+the attempt is made again.
+"""
+
+import asyncio
+import ssl
+from typing import Final, Protocol, cast
+
+import httptools
+
+from distributary.deliver import CROWDED, TICK_S, Done, Wheel
+from distributary.errors import TransportError
+from distributary.policy import Reply
+from distributary.protocols.http.sink._incoming import REPLY_BYTES_MAX, Incoming, Share
+
+HEAD_BYTES_MAX: Final = 64 * 1024
+"""Status line and headers: as the receiver allows."""
+
+RESPONSE_BYTES_MAX: Final = 256 * 1024
+"""Whole response: larger than any page that a sink answers with in good faith. Nothing of it is
+needed; it is read so that the connection can be used again."""
+
+ERROR_BODY_BYTES_KEPT: Final = 1_024
+"""Of the body of an error: as much as a dead letter carries (decision 16)."""
+
+IDLE_S_MAX: Final = 50.0
+"""Unused connections are closed after this long: before the 60 s after which most servers close
+theirs, so that few requests meet a connection that is just being closed."""
+
+AGE_S_MAX: Final = 300.0
+"""Older connections are not used again: so a sink whose name has moved is found within 5 min."""
+
+_ACCEPTED: Final = 202
+"""Taken, and perhaps not done: what comes with it is never a reply (decision 14)."""
+
+KNOWN_BYTES_MAX: Final = 512
+"""Longer responses are not remembered; a plain 2xx has 50 to 300 bytes."""
+
+KNOWN_MAX: Final = 32
+"""Responses remembered for one sink address: a few status codes, and dates that change every
+second. When there are more, all are forgotten."""
+
+REPLY_RESPONSE_BYTES_MAX: Final = 2 * REPLY_BYTES_MAX
+"""Whole response with a reply in it: room for headers, and for small chunks."""
+
+_HEADERS_READ: Final = frozenset(
+    (b"content-length", b"content-type", b"retry-after", b"transfer-encoding")
+)
+
+
+class Home(Protocol):
+    """Where a connection comes from and goes back to.
+
+    Attributes:
+        known: Whole responses that came in one piece, and what they mean; see ``Connection``.
+        reply_share: Where the destinations want replies: for those that are half received.
+    """
+
+    known: dict[bytes, Reply]
+    reply_share: Share | None
+
+    def quotes(self, peer: str) -> bool:
+        """What the address *peer* writes into an error may be told."""
+        ...
+
+    def free(self, connection: "Connection") -> None:
+        """The connection can take a request."""
+        ...
+
+    def gone(self, connection: "Connection") -> None:
+        """The connection is closed for good."""
+        ...
+
+
+class Connection(asyncio.Protocol):
+    """A connection, from before it is dialled until it is closed.
+
+    One request at a time: pipelining would make one slow answer delay the next, and a reset
+    would leave open which requests were taken.
+
+    Responses of a sink are mostly the same bytes, so what a whole response means is remembered
+    with its bytes (``Home.known``), and the parser is not asked again. This is exact: after a
+    whole response the parser stands where it stood before. Responses with an event are not
+    remembered: no two are the same.
+
+    Args:
+        home: Takes it back between requests.
+        wheel: Watches its deadline.
+        request: The first request: written once connected.
+        due_s: Deadline of that request.
+        done: Takes its answer.
+        bodiless: Whether the response has no body, whatever its headers say (``HEAD``).
+    """
+
+    __slots__ = (
+        "_bodiless",
+        "_body",
+        "_complete",
+        "_content_type",
+        "_framed",
+        "_headers_in",
+        "_home",
+        "_incoming",
+        "_interim",
+        "_keep",
+        "_parser",
+        "_received",
+        "_request",
+        "_retire_s",
+        "_retry_after",
+        "_status",
+        "_surplus",
+        "_transport",
+        "_wheel",
+        "closed",
+        "dialling",
+        "done",
+        "due_s",
+        "slot",
+    )
+
+    def __init__(
+        self,
+        home: Home,
+        wheel: Wheel,
+        request: tuple[bytes, ...],
+        due_s: float,
+        done: Done,
+        *,
+        bodiless: bool,
+    ) -> None:
+        self._home = home
+        self._wheel = wheel
+        self._request = request
+        self._bodiless = bodiless
+        self._transport: asyncio.Transport | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self.dialling: asyncio.Task[None] | None = None
+        self.done: Done | None = done
+        self.due_s = due_s
+        self.closed = False
+        self.slot = 0
+        self._incoming: Incoming | None = None
+        wheel.watch(self)
+        self._retire_s = wheel.now_s + AGE_S_MAX
+        self._expect()
+
+    def _expect(self) -> None:
+        """Make ready for the next response."""
+        self._status = 0
+        self._headers_in = False
+        self._complete = False
+        self._surplus = False
+        self._framed = False
+        self._keep = False
+        self._interim = False
+        self._received = 0
+        self._content_type: str | None = None
+        self._retry_after: str | None = None
+        self._body = b""
+        if self._incoming is not None:
+            self._drop_incoming()
+
+    @property
+    def usable(self) -> bool:
+        """Whether ``start`` may be called, as far as this end knows."""
+        transport = self._transport
+        return self.done is None and transport is not None and not transport.is_closing()
+
+    def start(
+        self, request: tuple[bytes, ...], due_s: float, done: Done, *, bodiless: bool
+    ) -> None:
+        """Send the next request. Only when ``usable``."""
+        assert self.done is None
+        self.done = done
+        self.due_s = due_s
+        self._bodiless = bodiless
+        self._write(request)
+        if self.slot * TICK_S > due_s + TICK_S:
+            self._wheel.watch(self)
+
+    def _write(self, request: tuple[bytes, ...]) -> None:
+        assert self._transport is not None
+        if len(request) == 1:
+            self._transport.write(request[0])
+        else:
+            self._transport.writelines(request)
+
+    # What the event loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Send the request that this connection was made for."""
+        self.dialling = None
+        self._transport = cast("asyncio.Transport", transport)
+        if self.closed:
+            self._transport.abort()
+            return
+        self._write(self._request)
+        self._request = ()
+
+    def data_received(self, data: bytes) -> None:
+        """Take a piece of the response."""
+        done = self.done
+        if done is None:
+            self.close()  # nobody asked: a surplus response would answer the next request
+            return
+        if not self._received and not self._bodiless:
+            reply = self._home.known.get(data)
+            if reply is not None:
+                self.done = None
+                self._release()
+                done(reply)
+                return
+        self._parse(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone; so is the attempt, unless the response ended with it."""
+        self._transport = None
+        self.dialling = None
+        done = self.done
+        if done is not None and exc is None and self._headers_in and not self._framed:
+            self._keep = False
+            self._finish()
+            return
+        self.done = None
+        self.close()
+        if done is None:
+            return
+        reason = "tls" if isinstance(exc, ssl.SSLError) else "reset"
+        text = f"The connection was closed before the response was whole ({exc or 'end of stream'})"
+        done(TransportError(reason, text))
+
+    def expire(self, now_s: float) -> bool:
+        """The deadline of the request, or of idling, has passed; called by the wheel."""
+        del now_s
+        if self.done is None:
+            self.close()
+        elif self._headers_in and self._incoming is None:
+            self._cut_off()
+        else:
+            what = "connection" if self._transport is None else "whole response head"
+            what = what if self._incoming is None or not self._headers_in else "whole reply"
+            self.fail(TransportError("timeout", f"No {what} within the time allowed"))
+        return False
+
+    # What the parser calls.
+
+    def on_message_begin(self) -> None:
+        """Notice a response that nobody asked for."""
+        if self._complete:
+            self._surplus = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep the few headers that matter; those of interim responses and trailers do not."""
+        if self._headers_in:
+            return
+        name = name.lower()
+        if self._incoming is not None:
+            self._incoming.field(name, value)
+        if name in _HEADERS_READ:
+            if name == b"content-type":
+                self._content_type = value.decode("latin-1")
+            elif name == b"retry-after":
+                self._retry_after = value.decode("latin-1")
+            else:
+                self._framed = True
+
+    def on_headers_complete(self) -> None:
+        """Note status and framing of the response, if it is the final one."""
+        if self._complete:
+            return
+        status = self._parser.get_status_code()
+        if 100 <= status < 200 and status != 101:
+            self._interim = True
+            self._content_type = self._retry_after = None
+            self._framed = False
+            if self._incoming is not None:
+                self._incoming.forget_fields()
+            return
+        self._status = status
+        self._headers_in = True
+        if self._incoming is not None and not self._brings_reply(self._incoming):
+            self._drop_incoming()
+        if self._bodiless or status == 101:
+            self._complete = True  # and not used again: what follows has no known framing
+        else:
+            self._keep = self._parser.should_keep_alive()
+
+    def _brings_reply(self, incoming: Incoming) -> bool:
+        """Whether the final response is to be read whole: decision 14."""
+        status = self._status
+        success = 200 <= status < 300 and status != _ACCEPTED
+        return success and not self._bodiless and incoming.says_event
+
+    def on_body(self, body: bytes) -> None:
+        """Keep a reply, and the beginning of an error's body."""
+        if self._incoming is not None:
+            self._incoming.take(body)
+        elif self._status >= 300 and len(self._body) < ERROR_BODY_BYTES_KEPT and self._quoted():
+            self._body = (self._body + body)[:ERROR_BODY_BYTES_KEPT]
+
+    def _quoted(self) -> bool:
+        """Whether what this sink writes into an error may be told."""
+        assert self._transport is not None
+        peer = self._transport.get_extra_info("peername")
+        return self._home.quotes(str(peer[0]) if peer else "")
+
+    def on_message_complete(self) -> None:
+        """Note the end of a response."""
+        if self._interim:
+            self._interim = False
+        else:
+            self._complete = True
+
+    # The rest.
+
+    def _parse(self, data: bytes) -> None:
+        if not self._received and self._home.reply_share is not None:
+            self._incoming = Incoming(self._home.reply_share)
+        self._received += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._surplus = True
+        except httptools.HttpParserError as error:
+            if not self._complete:
+                self.fail(TransportError("protocol", f"The answer is not HTTP: {error}"))
+                return
+            self._surplus = True
+        if self._complete:
+            self._finish(data)
+        elif not self._headers_in:
+            if self._received > HEAD_BYTES_MAX:
+                text = f"The headers are longer than {HEAD_BYTES_MAX} bytes"
+                self.fail(TransportError("protocol", text))
+        elif self._over():
+            self._cut_off()
+
+    def _over(self) -> bool:
+        """Whether enough of the response has come in to stop reading."""
+        incoming = self._incoming
+        if incoming is None:
+            return self._received > RESPONSE_BYTES_MAX
+        if self._received > REPLY_RESPONSE_BYTES_MAX:
+            incoming.too_long = True
+        return incoming.too_long or incoming.crowded
+
+    def _cut_off(self) -> None:
+        """The status decides; what is left of the response is not waited for."""
+        self._keep = False
+        self._finish(cut=True)
+
+    def _reply(self, *, cut: bool) -> Reply:
+        incoming = self._incoming
+        event, fault = (None, None) if incoming is None else incoming.decode()
+        return Reply(
+            self._status,
+            self._retry_after,
+            self._content_type,
+            self._body,
+            cut,
+            event,
+            fault,
+            b"" if incoming is None else incoming.along,
+        )
+
+    def _drop_incoming(self) -> None:
+        if self._incoming is not None:
+            self._incoming.let_go()
+            self._incoming = None
+
+    def _finish(self, last: bytes = b"", *, cut: bool = False) -> None:
+        """The attempt has its answer: tell it, and use the connection again if that is safe."""
+        if self._incoming is not None and self._incoming.crowded:
+            self.fail(TransportError(CROWDED, "Too many replies at once: no room for this one"))
+            return
+        reply = self._reply(cut=cut)
+        done = self.done
+        assert done is not None
+        self.done = None
+        if self._keep and not self._surplus:
+            if (
+                len(last) == self._received <= KNOWN_BYTES_MAX
+                and self._status < 300
+                and self._incoming is None
+            ):
+                self._remember(last, reply)
+            self._expect()
+            self._release()
+        else:
+            self.close()
+        done(reply)
+
+    def _remember(self, response: bytes, reply: Reply) -> None:
+        known = self._home.known
+        if len(known) >= KNOWN_MAX:
+            known.clear()
+        known[response] = reply
+
+    def _release(self) -> None:
+        now_s = self._wheel.now_s
+        if now_s >= self._retire_s:
+            self.close()
+            return
+        self.due_s = now_s + IDLE_S_MAX
+        self._home.free(self)
+
+    def fail(self, error: TransportError) -> None:
+        """Close, and end the attempt under way (if there is one) with *error*."""
+        done = self.done
+        self.done = None
+        self.close()
+        if done is not None:
+            done(error)
+
+    def close(self) -> None:
+        """Close at once. An attempt under way is not told; ``fail`` does that."""
+        if self.closed:
+            return
+        self.closed = True
+        self._drop_incoming()
+        if self._transport is not None:
+            self._transport.abort()
+        elif self.dialling is not None:
+            self.dialling.cancel()
+        self._home.gone(self)

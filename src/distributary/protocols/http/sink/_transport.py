@@ -1,0 +1,321 @@
+"""The HTTP transport: destinations to requests, connections in pools."""
+
+import asyncio
+import dataclasses
+import re
+import weakref
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from distributary.clock import Clock
+from distributary.deliver import (
+    CREDENTIAL_EXPIRED,
+    Connector,
+    Destination,
+    Done,
+    Endpoint,
+    Wheel,
+    is_private,
+)
+from distributary.errors import EventError, TransportError
+from distributary.event import Event, http
+from distributary.policy import Answer, Reply
+from distributary.protocols.http.sink._authorization import (
+    authorization,
+    masked,
+    secrets_of,
+)
+from distributary.protocols.http.sink._connection import Connection
+from distributary.protocols.http.sink._incoming import Room, Share
+from distributary.resource import Credential, ErrorData
+
+IDLE_MAX: Final = 256
+"""Unused connections kept for one scheme, host and port: four lanes at full width."""
+
+OPEN_MAX: Final = 1_024
+"""While more connections than this are open in all, none is kept unused."""
+
+TARGETS_MAX: Final = 10_000
+"""Destinations whose request prefix is kept (about 500 bytes each); the oldest go first and are
+made again when needed."""
+
+STALE_LOOK_S: Final = 60.0
+"""Targets with a token that has expired are looked for so often at most: replaced tokens do not
+pile up, and ten thousand targets are not gone through for each new one."""
+
+FIELD_BYTES_MAX: Final = 8 * 1024
+"""Longest header field of an event: what nginx and Apache take in one line."""
+
+FIELDS_BYTES_MAX: Final = 16 * 1024
+"""All header fields of an event together: what Node takes, custom ones aside. An event with more,
+or with a longer one, goes out in structured mode, where everything is in the body: most sinks would
+answer 431, and it would be a dead letter. Intermediaries must forward events of 64 KiB, however
+these are spent (CloudEvents 1.0, Size Limits)."""
+
+_JOINED_BYTES_MAX: Final = 16 * 1024
+"""Up to this size one copy is cheaper than a second buffer for the kernel to gather."""
+
+_TOKEN: Final = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_VALUE: Final = re.compile(rb"[^\x00\r\n]*")
+
+
+class _Pool:
+    """Connections of one scheme, host and port, dialled and trusted in one way.
+
+    Destinations that want replies have their own: what an answer means depends on it.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_error_data",
+        "_transport",
+        "endpoint",
+        "idle",
+        "known",
+        "reply_share",
+    )
+
+    def __init__(
+        self, transport: "HttpTransport", endpoint: Endpoint, reply_share: Share | None
+    ) -> None:
+        self._transport = transport
+        self.endpoint = endpoint
+        self.reply_share = reply_share
+        self._error_data: ErrorData = "all" if endpoint.own else transport.error_data
+        self.idle: dict[Connection, None] = {}  # the one used last is used first
+        self.known: dict[bytes, Reply] = {}
+
+    def quotes(self, peer: str) -> bool:
+        if self._error_data == "private-off":
+            return not is_private(peer)
+        return self._error_data == "all"
+
+    def free(self, connection: Connection) -> None:
+        if len(self.idle) >= IDLE_MAX or len(self._transport.connections) > OPEN_MAX:
+            connection.close()
+        else:
+            self.idle[connection] = None
+
+    def gone(self, connection: Connection) -> None:
+        self.idle.pop(connection, None)
+        self._transport.connections.discard(connection)
+
+
+class _Target(NamedTuple):
+    """What a destination comes to: everything of a request that does not change."""
+
+    prefix: bytes
+    encode: Callable[[Event], tuple[bytes, bytes]]
+    bodiless: bool
+    pool: _Pool
+    credential: Credential | None
+    secrets: tuple[bytes, ...]
+
+
+class HttpTransport:
+    """Delivers by HTTP/1.1, binary or structured mode (CloudEvents HTTP binding).
+
+    Follows no redirect, uses no proxy of the environment, asks for no compression and sends no
+    request twice: a kept connection that the sink closes while the request is on its way ends
+    the attempt as ``reset``, since the sink may have the event. Memory: requests are written
+    from the event's own bytes; responses are not kept beyond 1,024 bytes, replies not beyond 1 MiB
+    each and 64 MiB in all.
+
+    Args:
+        connector: Dials; decides which addresses are allowed.
+        clock: For deadlines.
+        loop: Runs the connections; every method is called on its thread.
+        user_agent: Value of ``User-Agent``.
+        error_data: Of which sinks' errors the body is kept: those of private addresses may tell
+            a subscriber what it cannot reach itself.
+    """
+
+    def __init__(
+        self,
+        connector: Connector,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+        user_agent: str = "distributary",
+        *,
+        error_data: ErrorData = "all",
+    ) -> None:
+        self.error_data: ErrorData = error_data
+        self._connector = connector
+        self._monotonic_s = clock.monotonic_s
+        self._wall_ms = clock.wall_ms
+        self._loop = loop
+        self._user_agent = user_agent.encode("ascii")
+        self._wheel = Wheel(loop, clock.monotonic_s)
+        self._targets: dict[Destination, _Target] = {}
+        self._pools: weakref.WeakValueDictionary[tuple[object, ...], _Pool] = (
+            weakref.WeakValueDictionary()
+        )
+        self._reply_room = Room()
+        self._stale_look_s = float("-inf")
+        self._closed = False
+        self.connections: set[Connection] = set()
+
+    def send(
+        self,
+        event: Event,
+        destination: Destination,
+        timeout_s: float,
+        done: Done,
+        identity: str = "",  # noqa: ARG002 - the port's; HTTP has no place for it
+        *,
+        carried: bytes = b"",
+    ) -> None:
+        """Start one attempt; see ``Transport``."""
+        try:
+            target = self._targets.get(destination) or self._aim(destination)
+            if target.secrets:
+                done = self._guarded(target, done)
+            block, body = target.encode(event)
+            if len(block) > FIELD_BYTES_MAX and _too_large(block):
+                block, body = http.encode_structured(event)
+        except TransportError as error:
+            self._loop.call_soon(done, error)
+            return
+        except EventError as error:
+            # The log holds checked events only; one that cannot be sent must not stop the lane.
+            failure = TransportError("protocol", f"Cannot encode: {error}", retryable=False)
+            self._loop.call_soon(done, failure)
+            return
+        size = len(body)
+        if carried:
+            block = carried + block
+        request: tuple[bytes, ...]
+        if size <= _JOINED_BYTES_MAX:
+            request = (b"%bcontent-length: %d\r\n%b\r\n%b" % (target.prefix, size, block, body),)
+        else:
+            request = (b"%bcontent-length: %d\r\n%b\r\n" % (target.prefix, size, block), body)
+        due_s = self._monotonic_s() + timeout_s
+        idle = target.pool.idle
+        while idle:
+            connection = idle.popitem()[0]
+            if connection.usable:
+                connection.start(request, due_s, done, bodiless=target.bodiless)
+                return
+            connection.close()
+        self._dial(target, request, due_s, done)
+
+    def _guarded(self, target: _Target, done: Done) -> Done:
+        """*done*, behind what keeps the target's secrets out of the answer.
+
+        Raises:
+            TransportError: ``credential-expired``: no request leaves (decision 10).
+        """
+        if target.credential is not None and target.credential.expired(self._wall_ms()):
+            raise TransportError(CREDENTIAL_EXPIRED, "The access token of the sink has expired")
+        secrets = target.secrets
+
+        def answered(answer: Answer) -> None:
+            if isinstance(answer, Reply) and answer.body:
+                answer = dataclasses.replace(answer, body=masked(answer.body, secrets))
+            done(answer)
+
+        return answered
+
+    def _dial(self, target: _Target, request: tuple[bytes, ...], due_s: float, done: Done) -> None:
+        if self._closed:
+            self._loop.call_soon(done, _closed())
+            return
+        pool = target.pool
+        connection = Connection(pool, self._wheel, request, due_s, done, bodiless=target.bodiless)
+        self.connections.add(connection)
+        connection.dialling = self._loop.create_task(self._connect(connection, pool.endpoint))
+
+    async def _connect(self, connection: Connection, endpoint: Endpoint) -> None:
+        try:
+            await self._connector.open(endpoint, lambda: connection)
+        except TransportError as error:
+            connection.dialling = None  # this task: it ends by itself
+            connection.fail(error)
+
+    def _aim(self, destination: Destination) -> _Target:
+        """The target of a destination that is not known yet."""
+        endpoint = self._connector.endpoint_of(destination)
+        pool = self._pool(endpoint, wants_reply=destination.wants_reply)
+        encode = http.encode_binary if destination.format == "binary" else http.encode_structured
+        credential = destination.credential
+        target = _Target(
+            self._prefix(destination, endpoint),
+            encode,
+            destination.method in (b"HEAD", b"CONNECT"),
+            pool,
+            credential,
+            secrets_of(destination),
+        )
+        if credential is not None:
+            self._forget_expired()
+        if len(self._targets) >= TARGETS_MAX:
+            del self._targets[next(iter(self._targets))]
+        self._targets[destination] = target
+        return target
+
+    def _pool(self, endpoint: Endpoint, *, wants_reply: bool) -> _Pool:
+        where = endpoint.scheme, endpoint.host, endpoint.port, endpoint.dial
+        key = (*where, endpoint.own, endpoint.ca_certs, wants_reply)
+        pool = self._pools.get(key)
+        if pool is None:
+            share = Share(self._reply_room) if wants_reply else None
+            pool = self._pools[key] = _Pool(self, endpoint, share)
+        return pool
+
+    def _forget_expired(self) -> None:
+        now_s = self._monotonic_s()
+        if now_s - self._stale_look_s < STALE_LOOK_S:
+            return
+        self._stale_look_s = now_s
+        wall_ms = self._wall_ms()
+        for destination in list(self._targets):
+            if destination.credential is not None and destination.credential.expired(wall_ms):
+                del self._targets[destination]
+
+    def _prefix(self, destination: Destination, endpoint: Endpoint) -> bytes:
+        """Request line and the headers that are the same for every event."""
+        lines = [b"%b %b HTTP/1.1" % (destination.method, endpoint.target)]
+        # Our own receiver answers to its address whatever a Service that stands for it is called.
+        dialled_own = destination.dial if destination.own else None
+        authority = endpoint.authority if dialled_own is None else dialled_own.encode("ascii")
+        lines.append(b"host: " + authority)
+        names = {name.lower() for name, _ in destination.headers}
+        if b"user-agent" not in names:
+            lines.append(b"user-agent: " + self._user_agent)
+        if destination.wants_reply:
+            lines.append(b"prefer: reply")
+        if destination.namespace is not None:
+            lines.append(b"kn-namespace: " + destination.namespace.encode())
+        for name, value in destination.headers:
+            # Resources are checked for this; here it is what keeps requests from being split.
+            if not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
+                raise TransportError(
+                    "protocol", "A custom header cannot be written", retryable=False
+                )
+            lines.append(b"%b: %b" % (name, value))
+        if destination.credential is not None:
+            lines.append(b"authorization: " + authorization(destination.credential))
+        if not _TOKEN.fullmatch(destination.method):
+            raise TransportError("protocol", "The method is not a token", retryable=False)
+        return b"\r\n".join(lines) + b"\r\n"
+
+    async def close(self) -> None:
+        """Close every connection; attempts under way end as ``TransportError("closed")``."""
+        self._closed = True
+        connections = tuple(self.connections)
+        dialling = [c.dialling for c in connections if c.dialling is not None]
+        for connection in connections:
+            connection.fail(_closed())
+        self._wheel.close()
+        await asyncio.gather(*dialling, return_exceptions=True)
+        await asyncio.sleep(0)  # aborted transports close in the next turn of the loop
+
+
+def _too_large(block: bytes) -> bool:
+    """Whether usual sinks refuse a request with these header fields."""
+    longest = max(map(len, block.split(b"\r\n")))
+    return longest > FIELD_BYTES_MAX or len(block) > FIELDS_BYTES_MAX
+
+
+def _closed() -> TransportError:
+    return TransportError("closed", "The transport was closed before an answer came")

@@ -1,0 +1,310 @@
+"""A source that reads a Kafka topic as a member of a consumer group.
+
+The client is polled on a thread; messages are taken and settled on the loop. Offsets are committed
+by the thread, each up to the first message of its partition that is not settled, so that what the
+log does not have is read again, and what comes after it twice.
+"""
+
+import asyncio
+import contextlib
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from distributary.clock import Clock
+from distributary.consumer import Consumer, Message, Settlement, SourceSpec
+from distributary.deliver import Connector
+from distributary.errors import EventError, Fault, TransportError
+from distributary.policy import Answer, Reply
+from distributary.protocols.kafka import binding as kafka
+from distributary.protocols.kafka._partition import Partition
+from distributary.protocols.kafka.sink import Client, Cluster, answer_of
+
+SESSION_MS: Final = 6_000
+"""A member that is silent for so long has left the group, and its partitions go to others: the
+least that brokers allow. A server that was killed is replaced after so long."""
+
+HEARTBEAT_MS: Final = SESSION_MS // 3
+"""How often a member says that it is there, and is told that partitions are to move."""
+
+COMMIT_S: Final = 0.5
+"""How often offsets are committed: what a crash makes come twice, at most."""
+
+POLL_S: Final = 0.1
+"""How long the thread waits for messages before it looks whether it is to end."""
+
+FULL_S: Final = 1.0
+"""While nothing more may be taken, the client keeps what it has fetched; after so long it is told
+to pause, and polled, so that the group knows that it lives."""
+
+GOODBYE_S: Final = 2.0
+"""How long the last commit and the farewell to the group may take, which gives its partitions to
+others at once: with what is under way at a stop (3 s), less than the process has to end (6 s)."""
+
+FETCHED_KIB_MAX: Final = 8 * 1024
+"""What the client fetches ahead: some times what may be unsettled, of events of 1 KB."""
+
+
+def make(spec: SourceSpec, connector: Connector, clock: Clock) -> Consumer:
+    """The consumer for *spec*, whose place is a topic.
+
+    Args:
+        spec: Options: ``group`` (else the source's name), ``offsetreset`` (``earliest``, unless it
+            says ``latest``): where a group begins that has committed nothing.
+        connector: Checks every address before it is dialled.
+        clock: For tokens.
+    """
+    return _KafkaConsumer(spec, connector, clock)
+
+
+class _KafkaConsumer:
+    def __init__(self, spec: SourceSpec, connector: Connector, clock: Clock) -> None:
+        self._spec = spec
+        self._connector = connector
+        self._clock = clock
+
+    async def run(self, take: Callable[[Message], None], unsettled_max: int) -> None:
+        """Read until cancelled or disconnected; see ``Consumer``."""
+        loop = asyncio.get_running_loop()
+        spec = self._spec
+        cluster = Cluster.of(spec.uri, spec.credential, spec.ca_certs)
+        settings = await cluster.settings(self._connector, self._clock) | _settings(spec)
+        client = Client("Consumer", settings, self._connector)
+        refusal = await client.connect(spec.place, loop)
+        if refusal is not None:
+            raise _error(refusal)
+        reading = _Reading(client, spec.place, take, unsettled_max, self._clock)
+        try:
+            await reading.ended
+        finally:
+            await reading.stop()
+
+
+def _settings(spec: SourceSpec) -> dict[str, Any]:
+    return {
+        "client.id": spec.name,
+        "group.id": spec.options.get("group", spec.name),
+        "auto.offset.reset": spec.options.get("offsetreset", "earliest"),
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "partition.assignment.strategy": "cooperative-sticky",
+        "session.timeout.ms": SESSION_MS,
+        "heartbeat.interval.ms": HEARTBEAT_MS,
+        "queued.max.messages.kbytes": FETCHED_KIB_MAX,
+        "allow.auto.create.topics": False,
+    }
+
+
+class _Reading:
+    """One consumer, polled on a thread of its own, and ended once the thread has.
+
+    Attributes:
+        ended: Fails with why it ended.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        topic: str,
+        take: Callable[[Message], None],
+        unsettled_max: int,
+        clock: Clock,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[None] = loop.create_future()
+        self._client = client
+        self._consumer = client.handle
+        self._topic = topic
+        self._take = take
+        self._unsettled_max = unsettled_max
+        self._loop = loop
+        self._clock = clock
+        self._partitions: dict[int, Partition] = {}
+        self._committed: dict[int, int] = {}
+        self._commit_due_s = 0.0
+        self._lock = threading.Lock()  # of what messages were taken and settled
+        self._room = threading.Event()  # set whenever a message is settled
+        self._paused = False
+        self._stopping = False
+        self._gone = asyncio.Event()
+        threading.Thread(target=self._run, name="kafka-source", daemon=True).start()
+
+    async def stop(self) -> None:
+        """Commit what is settled, and leave the group; waits ``GOODBYE_S`` at most."""
+        self._stopping = True
+        self._room.set()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GOODBYE_S):
+                await self._gone.wait()
+        if self.ended.done() and not self.ended.cancelled():
+            self.ended.exception()  # it was told, or nobody wants to know any more
+
+    # -- on the thread ------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        from confluent_kafka import KafkaException  # noqa: PLC0415 - as ``Client``
+
+        error = TransportError("closed", "The source was stopped")
+        try:
+            self._consumer.subscribe(
+                [self._topic],
+                on_assign=self._on_assigned,
+                on_revoke=self._on_revoked,
+                on_lost=self._on_lost,
+            )
+            while not self._stopping:
+                self._read_some()
+            self._commit()
+        except KafkaException as refused:
+            error = _error(answer_of(refused.args[0]))
+        except TransportError as ended:
+            error = ended
+        except Exception as bug:  # noqa: BLE001 - ours or the client's: nobody reads any more
+            error = TransportError("protocol", f"The client cannot go on: {type(bug).__name__}")
+        self._call_soon(self._finished, error)
+
+    def _call_soon(self, call: Callable[..., None], *arguments: Any) -> None:
+        """Have *call* called on the loop, unless that has ended."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(call, *arguments)
+
+    def _read_some(self) -> None:
+        """Take as many messages as there is room for, and commit what was settled."""
+        room = self._unsettled_max - self._unsettled()
+        if room <= 0 and not self._paused:
+            self._room.clear()
+            if self._unsettled() >= self._unsettled_max and not self._room.wait(FULL_S):
+                self._pause(on=True)
+        elif self._paused and room > self._unsettled_max // 2:
+            self._pause(on=False)
+        if room > 0 or self._paused:
+            records = self._poll(max(1, room))
+            if records:
+                self._call_soon(self._hand_over, records)
+        if self._clock.monotonic_s() >= self._commit_due_s:
+            self._commit()
+            self._commit_due_s = self._clock.monotonic_s() + COMMIT_S
+            self._call_soon(self._look)
+
+    def _poll(self, count: int) -> list[tuple[Partition, Any]]:
+        """Up to *count* records, as soon as there is one."""
+        records: list[tuple[Partition, Any]] = []
+        record = self._consumer.poll(POLL_S)
+        while record is not None:
+            error = record.error()
+            if error is not None:
+                raise _error(answer_of(error))
+            with self._lock:
+                number = record.partition()
+                partition = self._partitions.setdefault(number, Partition(number))
+                partition.take(record.offset())
+            records.append((partition, record))
+            record = self._consumer.poll(0) if len(records) < count else None
+        return records
+
+    def _unsettled(self) -> int:
+        with self._lock:
+            return sum(partition.unsettled for partition in self._partitions.values())
+
+    def _pause(self, *, on: bool) -> None:
+        assigned = self._consumer.assignment()
+        (self._consumer.pause if on else self._consumer.resume)(assigned)
+        self._paused = on
+
+    def _commit(self) -> None:
+        """Commit what was settled since the last time."""
+        from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415 - as ``Client``
+
+        with self._lock:
+            due = {
+                number: partition.done
+                for number, partition in self._partitions.items()
+                if partition.done is not None and partition.done != self._committed.get(number)
+            }
+        if not due:
+            return
+        offsets = [TopicPartition(self._topic, number, done) for number, done in due.items()]
+        # A commit that fails is made again; where none can succeed, polling says why.
+        with contextlib.suppress(KafkaException):
+            self._consumer.commit(offsets=offsets, asynchronous=False)
+            self._committed |= due
+
+    def _on_assigned(self, consumer: Any, partitions: Sequence[Any]) -> None:
+        consumer.incremental_assign(partitions)
+        if self._paused:
+            consumer.pause(partitions)  # as those that were there already
+
+    def _on_revoked(self, _consumer: Any, partitions: Sequence[Any]) -> None:
+        self._commit()
+        self._forget([each.partition for each in partitions])
+
+    def _on_lost(self, _consumer: Any, partitions: Sequence[Any]) -> None:
+        self._forget([each.partition for each in partitions])
+
+    def _forget(self, numbers: Sequence[int]) -> None:
+        with self._lock:
+            for number in numbers:
+                self._committed.pop(number, None)
+                partition = self._partitions.pop(number, None)
+                if partition is not None:
+                    partition.ours = False
+        self._room.set()
+
+    # -- on the loop --------------------------------------------------------------------------
+
+    def _hand_over(self, records: list[tuple[Partition, Any]]) -> None:
+        for partition, record in records:
+            if partition.ours and not self._stopping:
+                self._take(self._message(partition, record))
+
+    def _look(self) -> None:
+        """See whether the client has lost its brokers."""
+        why = self._client.end()
+        if why is not None:
+            self._end(_error(why))
+
+    def _message(self, partition: Partition, record: Any) -> Message:
+        offset = record.offset()
+
+        def settle(_settlement: Settlement) -> None:
+            with self._lock:
+                partition.settle(offset)
+            self._room.set()
+
+        event, fault = None, None
+        try:
+            event = kafka.decode(_headers(record), record.value())
+        except EventError as error:
+            fault = error
+        return Message(event, fault, f"{self._topic}[{partition.number}]@{offset}", settle)
+
+    def _finished(self, error: TransportError) -> None:
+        # The client is not ended before: its thread may still have been inside.
+        if self.ended.cancelled():  # whoever stops it may end the process next
+            self._client.forget(functools.partial(self._call_soon, self._gone.set))
+        else:
+            self._client.forget()  # a group that cannot be reached must not put off the next run
+            self._gone.set()
+        self._end(error)
+
+    def _end(self, error: TransportError) -> None:
+        self._stopping = True
+        if not self.ended.done():
+            self.ended.set_exception(error)
+
+
+def _headers(record: Any) -> Sequence[tuple[str, bytes | None]]:
+    try:
+        return record.headers() or ()
+    except UnicodeDecodeError as error:
+        fault = Fault("headers", "encoding", f"a header's name is not UTF-8: {error.reason}")
+        raise EventError([fault]) from error
+
+
+def _error(answer: Answer) -> TransportError:
+    """Why a source cannot read, said as the framework wants it said."""
+    if isinstance(answer, TransportError):
+        return answer
+    assert not isinstance(answer, Reply)
+    return TransportError("refused", f"Kafka: {answer.code}: {answer.text}")

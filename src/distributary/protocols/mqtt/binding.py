@@ -1,0 +1,171 @@
+"""The MQTT protocol binding: events from and to the properties and payload of a message.
+
+Called by ``deliver`` for deliveries and by ``source`` for what a broker brings. Hides the modes.
+No I/O and no client: properties go out as they stand in a packet of MQTT 5, and come in taken
+apart. Every string has its length before it, so no value can end a property early.
+
+MQTT 3 has no properties: its messages are JSON (structured mode), and nothing says so.
+
+Source:
+    MQTT Protocol Binding for CloudEvents 1.0.2.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+from distributary.errors import Fault
+from distributary.event import (
+    RESERVED_NAMES,
+    AttributeValue,
+    Event,
+    UnsupportedFormatError,
+    canonical,
+    content,
+    forbidden_character,
+    is_name,
+    json_format,
+    refuse,
+    shown,
+    validate,
+)
+
+__all__ = ["decode", "encode_binary", "encode_structured"]
+
+_PREFIX: Final = "properties."
+"""Stands before the name in the path of a fault."""
+
+_CONTENT_TYPE: Final = b"\x03"
+_USER_PROPERTY: Final = b"\x26"
+"""Identifiers of the two properties in use (MQTT 5, 2.2.2.2)."""
+
+_JSON: Final = b"application/cloudevents+json; charset=utf-8"
+_STRUCTURED: Final = _CONTENT_TYPE + len(_JSON).to_bytes(2, "big") + _JSON
+
+_MEMO_MAX: Final = 256
+"""Names remembered; senders may make up as many as they like."""
+
+
+def encode_binary(event: Event) -> tuple[bytes, bytes]:
+    """*event* in binary mode: its properties, and the payload. MQTT 5 alone.
+
+    The properties are the content type and one user property for each other attribute, as they
+    stand in a packet, without the length before them.
+
+    Raises:
+        EventError: A value has more than 65,535 bytes, which no string of MQTT can hold; or
+            *event* was built by hand and holds what no event may.
+    """
+    event = content.in_binary_mode(event)
+    attributes = event.attributes
+    parts: list[bytes] = []
+    try:
+        for name, value in attributes.items():
+            raw = _raw(value)
+            parts += (_start(name), len(raw).to_bytes(2, "big"), raw)
+    except (UnicodeEncodeError, OverflowError, TypeError, ValueError) as error:
+        refuse(validate(attributes, _PREFIX) or _too_long(event) or [_fault(error)])
+    return b"".join(parts), event.data or b""
+
+
+def encode_structured(event: Event) -> tuple[bytes, bytes]:
+    """*event* in structured mode (JSON): its properties, and the payload.
+
+    MQTT 3 sends the payload alone.
+
+    Raises:
+        EventError: As ``json_format.encode``.
+    """
+    return _STRUCTURED, json_format.encode(event)
+
+
+def decode(
+    content_type: str | None, user_properties: Sequence[tuple[str, str]], payload: bytes
+) -> Event:
+    """The event of one message.
+
+    The content type chooses the mode (binding, section 3). In binary mode user properties whose
+    names cannot be those of attributes are somebody else's and not looked at, and an empty
+    payload is an event without data. A message with neither a content type nor ``specversion``
+    is read as JSON: a publisher of MQTT 3 cannot say more (3.2.1).
+
+    Args:
+        content_type: The property; None: there is none, as in MQTT 3.
+        user_properties: Names and values in their order; none in MQTT 3.
+        payload: The message, whole.
+
+    Raises:
+        UnsupportedFormatError: A CloudEvents content type other than JSON in UTF-8.
+        EventError: The message is no event; every fault, with the property's name or JSON path.
+    """
+    media_type = "" if content_type is None else content.essence(content_type)
+    if media_type.startswith("application/cloudevents"):
+        assert content_type is not None
+        _check_format(media_type, content_type)
+        return json_format.decode(payload)
+    if content_type is None and not any(name == "specversion" for name, _ in user_properties):
+        return json_format.decode(payload)
+    return _decode_binary(content_type, user_properties, payload)
+
+
+def _decode_binary(
+    content_type: str | None, user_properties: Sequence[tuple[str, str]], payload: bytes
+) -> Event:
+    attributes: dict[str, AttributeValue] = {}
+    faults: list[Fault] = []
+    for name, value in user_properties:
+        if name in attributes:
+            faults.append(Fault(_PREFIX + shown(name), "duplicate", "stands more than once"))
+        elif is_name(name):
+            attributes[name] = value
+    if content_type:
+        # The binding's own example has it as a user property as well; the property decides.
+        attributes["datacontenttype"] = content_type
+    found = validate(attributes, _PREFIX)
+    if faults or found:
+        said = {fault.path for fault in faults}
+        refuse(faults + [fault for fault in found if fault.path not in said])
+    return Event(attributes, payload or None)
+
+
+def _check_format(media_type: str, content_type: str) -> None:
+    if content.declared_charset(content_type) not in {None, "utf-8"}:
+        message = "CloudEvents in JSON are UTF-8"
+    elif media_type == "application/cloudevents+json":
+        return
+    else:
+        message = f"{shown(media_type)} is not known; JSON is"
+    raise UnsupportedFormatError([Fault("content-type", "unsupported", message)])
+
+
+def _raw(value: AttributeValue) -> bytes:
+    if not isinstance(value, str | int):
+        raise TypeError("must be a string, a boolean or an integer")
+    text = canonical(value)
+    if not text.isprintable() and forbidden_character(text):
+        raise ValueError("a character that may not stand in an attribute value")
+    return text.encode()
+
+
+@lru_cache(_MEMO_MAX)
+def _start(name: str) -> bytes:
+    """What stands before the value of the attribute *name*."""
+    if name == "datacontenttype":
+        return _CONTENT_TYPE
+    if not is_name(name) or name in RESERVED_NAMES:
+        raise ValueError("no attribute can have this name")
+    raw = name.encode("ascii")
+    return _USER_PROPERTY + len(raw).to_bytes(2, "big") + raw
+
+
+def _too_long(event: Event) -> list[Fault]:
+    message = "a string of MQTT has at most 65,535 bytes"
+    return [
+        Fault(_PREFIX + shown(name), "too-long", message)
+        for name, value in event.attributes.items()
+        if len(canonical(value).encode()) > 65_535
+    ]
+
+
+def _fault(error: Exception) -> Fault:
+    return Fault("properties", "type", str(error))

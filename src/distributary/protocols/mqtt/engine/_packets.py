@@ -1,0 +1,309 @@
+"""Control packets as bytes, both ways. Pure: no connection, no state."""
+
+import enum
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from distributary.errors import Fault
+from distributary.protocols.mqtt.engine import _properties
+from distributary.protocols.mqtt.engine._properties import (
+    PacketError,
+    Properties,
+    Reader,
+    binary,
+    number,
+    string,
+    variable,
+)
+
+PACKET_BYTES_MAX: Final = 268_435_455
+"""Bytes after the fixed header of any packet: its length has four bytes of seven bits (2.1.4)."""
+
+KEEPALIVE_S: Final = 10
+"""What CONNECT asks for, unless the broker says less. A connection asks twice within it whether
+the broker is there, and gives up after one and a half of it without a word: half-open wires are
+found within two."""
+
+CONNACK: Final = 0x20
+PUBLISH: Final = 0x30
+PUBACK: Final = 0x40
+PUBREC: Final = 0x50
+PUBREL: Final = 0x62
+PUBCOMP: Final = 0x70
+SUBACK: Final = 0x90
+PINGRESP: Final = 0xD0
+DISCONNECT: Final = 0xE0
+"""First bytes of the packets, with the flags that they must have (2.1.3)."""
+
+_RETAINED_IF_NEW: Final = 0x10
+"""Of the options of a subscription: Retain Handling 1 (3.8.3.1)."""
+
+_TOO_LARGE: Final = Fault("$", "too-large", "the message is larger than what is taken")
+
+PINGREQ: Final = b"\xc0\x00"
+
+FAILURE: Final = 0x80
+"""Reason codes from here on say no (2.4)."""
+
+
+class Version(enum.IntEnum):
+    """Protocol level, as CONNECT says it (3.1.2.2)."""
+
+    V3 = 4
+    """MQTT 3.1.1."""
+    V5 = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """How a connection introduces itself.
+
+    Attributes:
+        version: Which MQTT is spoken.
+        client_id: Who it is; two connections of one name end each other.
+        username: None: none. MQTT 3 needs one where there is a password.
+        password: None: none.
+        clean: Forget the session that the broker may have kept under this name.
+        session_s: How long the broker keeps the session after the connection; MQTT 5 alone: in
+            MQTT 3 a session that is not clean is kept as long as the broker likes.
+        receive_max: Most messages that the broker may send before one of them is acknowledged;
+            MQTT 5 alone.
+        packet_bytes_max: Largest packet that is taken; MQTT 5 tells the broker.
+        keepalive_s: The broker may end the connection after one and a half of this without a word.
+    """
+
+    version: Version
+    client_id: str
+    username: str | None = None
+    password: str | None = None
+    clean: bool = True
+    session_s: int = 0
+    receive_max: int = 65_535
+    packet_bytes_max: int = PACKET_BYTES_MAX
+    keepalive_s: int = KEEPALIVE_S
+
+    def __repr__(self) -> str:  # the password must not end up in a log
+        return f"Login({self.version.name}, {self.client_id!r})"
+
+
+class Target(NamedTuple):
+    """What is the same in every message to one destination; see ``target``.
+
+    Attributes:
+        first: First byte of its packets: kind, QoS and retain.
+        topic: Topic name with its length.
+        qos: 0, 1 or 2.
+        properties: Those that every message has (MQTT 5), encoded; before its own.
+    """
+
+    first: int
+    topic: bytes
+    qos: int
+    properties: bytes
+
+
+class Connack(NamedTuple):
+    """The broker's answer to the login: section 3.2."""
+
+    code: int
+    session_present: bool
+    properties: Properties
+
+
+class Publication(NamedTuple):
+    """One message of the broker.
+
+    Attributes:
+        topic: Where it was published.
+        packet_id: To acknowledge it by; 0 at QoS 0.
+        qos: 0, 1 or 2.
+        properties: Empty in MQTT 3.
+        payload: None: it cannot be taken.
+        fault: Why not; None where there is a payload.
+    """
+
+    topic: str
+    packet_id: int
+    qos: int
+    properties: Properties
+    payload: bytes | None
+    fault: Fault | None = None
+
+
+def connect(login: Login) -> bytes:
+    """CONNECT (3.1).
+
+    Raises:
+        ValueError: A string of *login* cannot be written; the message does not repeat it.
+    """
+    five = login.version is Version.V5
+    flags = (
+        (0x80 if login.username is not None else 0)
+        | (0x40 if login.password is not None else 0)
+        | (0x02 if login.clean else 0)
+    )
+    head = b"\x00\x04MQTT" + bytes((login.version, flags)) + login.keepalive_s.to_bytes(2, "big")
+    block = _connect_properties(login) if five else b""
+    body = head + block + string(login.client_id)
+    if login.username is not None:
+        body += string(login.username)
+    if login.password is not None:
+        body += binary(login.password.encode())
+    return b"\x10" + variable(len(body)) + body
+
+
+def _connect_properties(login: Login) -> bytes:
+    block = number(_properties.RECEIVE_MAXIMUM, login.receive_max)
+    block += number(_properties.MAXIMUM_PACKET_SIZE, login.packet_bytes_max)
+    if login.session_s:
+        block += number(_properties.SESSION_EXPIRY, login.session_s)
+    return variable(len(block)) + block
+
+
+def target(
+    topic: str, qos: int, *, retain: bool, expiry_s: int | None, user: tuple[tuple[str, str], ...]
+) -> Target:
+    """What the messages to *topic* begin with (3.3).
+
+    Args:
+        topic: Without wildcards.
+        qos: 0, 1 or 2.
+        retain: Whether the broker keeps the last one.
+        expiry_s: MQTT 5 alone; None: never.
+        user: User properties; MQTT 5 alone.
+
+    Raises:
+        ValueError: One of the strings cannot be written.
+    """
+    block = b"" if expiry_s is None else number(_properties.EXPIRY, expiry_s)
+    for name, value in user:
+        block += bytes((_properties.USER_PROPERTY,)) + string(name) + string(value)
+    return Target(PUBLISH | qos << 1 | int(retain), string(topic), qos, block)
+
+
+def subscribe(version: Version, packet_id: int, topic_filter: str, qos: int) -> bytes:
+    """SUBSCRIBE with one topic filter (3.8).
+
+    Retained messages come with a new subscription alone, not each time that it is made again
+    (MQTT 5; in MQTT 3 nothing can be said of it).
+
+    Raises:
+        ValueError: *topic_filter* cannot be written.
+    """
+    five = version is Version.V5
+    options = qos | (_RETAINED_IF_NEW if five else 0)
+    block = b"\x00" if five else b""
+    body = packet_id.to_bytes(2, "big") + block + string(topic_filter) + bytes((options,))
+    return b"\x82" + variable(len(body)) + body
+
+
+def acknowledgement(first: int, packet_id: int) -> bytes:
+    """PUBACK, PUBREC, PUBREL or PUBCOMP, by *first*, that says yes."""
+    return bytes((first, 2, packet_id >> 8, packet_id & 0xFF))
+
+
+def disconnect() -> bytes:
+    """DISCONNECT of a client that is done: the same in both versions (3.14)."""
+    return b"\xe0\x00"
+
+
+class Frame(NamedTuple):
+    """Where a packet lies in a buffer: ``buffer[start:end]`` is its body."""
+
+    first: int
+    start: int
+    end: int
+
+
+def frame(buffer: bytes | bytearray, at: int) -> Frame | None:
+    """The packet that begins at *at*; None: its fixed header is not all there yet.
+
+    The body may reach beyond the end of *buffer*.
+
+    Raises:
+        PacketError: Its length cannot be read.
+    """
+    size = len(buffer)
+    length = 0
+    for count in range(4):
+        place = at + 1 + count
+        if place >= size:
+            return None
+        byte = buffer[place]
+        length |= (byte & 0x7F) << 7 * count
+        if byte < 0x80:
+            return Frame(buffer[at], place + 1, place + 1 + length)
+    raise PacketError("the length of a packet has more than four bytes")
+
+
+def read_connack(version: Version, body: bytes) -> Connack:
+    """CONNACK (3.2)."""
+    reader = Reader(body)
+    flags, code = reader.integer(1), reader.integer(1)
+    # A broker of MQTT 3 refuses a client of MQTT 5 without properties.
+    five = version is Version.V5 and reader.left > 0
+    properties = reader.properties() if five else Properties()
+    return Connack(code, bool(flags & 1), properties)
+
+
+def read_acknowledgement(version: Version, body: bytes) -> tuple[int, int, str]:
+    """Packet identifier, reason code and reason of PUBACK, PUBREC or PUBCOMP (3.4)."""
+    reader = Reader(body)
+    packet_id = reader.integer(2)
+    if version is Version.V3 or not reader.left:
+        return packet_id, 0, ""
+    code = reader.integer(1)
+    properties = reader.properties() if reader.left else Properties()
+    return packet_id, code, properties.reason
+
+
+def read_suback(version: Version, body: bytes) -> tuple[int, int, str]:
+    """Packet identifier, the code of the one topic filter, and reason of SUBACK (3.9)."""
+    reader = Reader(body)
+    packet_id = reader.integer(2)
+    properties = reader.properties() if version is Version.V5 else Properties()
+    return packet_id, reader.integer(1), properties.reason
+
+
+def read_disconnect(body: bytes) -> tuple[int, str]:
+    """Reason code and reason of DISCONNECT (3.14); MQTT 5 alone."""
+    reader = Reader(body)
+    code = reader.integer(1) if reader.left else 0
+    properties = reader.properties() if reader.left else Properties()
+    return code, properties.reason
+
+
+def read_publication(
+    version: Version, first: int, body: bytes, *, payload_taken: bool = True
+) -> Publication:
+    """PUBLISH (3.3).
+
+    Its strings are the publisher's, and there are brokers that pass them on unchecked. Faults there
+    are the message's: an error would end the connection, and the same message would come again on
+    the next, for ever.
+
+    Args:
+        version: Which MQTT is spoken.
+        first: First byte of the packet.
+        body: Its body.
+        payload_taken: False: it is larger than what is taken, and *body* is cut off.
+
+    Raises:
+        PacketError: It could not even be acknowledged.
+    """
+    qos = first >> 1 & 3
+    if qos == 3:
+        raise PacketError("there is no QoS 3")
+    reader = Reader(body)
+    topic = reader.raw(reader.integer(2)).decode(errors="replace")
+    packet_id = reader.integer(2) if qos else 0
+    if qos and not packet_id:
+        raise PacketError("a packet identifier must not be 0")
+    if not payload_taken:
+        return Publication(topic, packet_id, qos, Properties(), None, _TOO_LARGE)
+    try:
+        properties = reader.properties() if version is Version.V5 else Properties()
+    except PacketError as error:
+        fault = Fault("properties", "malformed", str(error))
+        return Publication(topic, packet_id, qos, Properties(), None, fault)
+    return Publication(topic, packet_id, qos, properties, reader.rest())

@@ -1,0 +1,67 @@
+"""What is the same in every message to one destination, made once."""
+
+from distributary.deliver import Destination
+from distributary.errors import TransportError
+from distributary.event import Event
+from distributary.policy import Acknowledgement
+from distributary.protocols.mqtt import binding
+from distributary.protocols.mqtt import engine as mqtt
+from distributary.protocols.mqtt.engine import Target, Version
+from distributary.resource import MqttSettings
+
+
+class Plan:
+    """How events go to one destination.
+
+    Args:
+        destination: Where.
+        version: What is spoken there.
+
+    Attributes:
+        encode: Makes properties and payload of an event. MQTT 3 knows structured mode alone.
+        target: What every message begins with.
+        retain: Whether the broker is to keep the last one.
+        refusal: Why nothing can be sent; None: it can.
+
+    Raises:
+        TransportError: ``protocol``, not retryable: the settings cannot be written.
+    """
+
+    __slots__ = ("_names", "_settings", "encode", "refusal", "retain", "target")
+
+    def __init__(self, destination: Destination, version: Version) -> None:
+        settings = destination.settings
+        assert isinstance(settings, MqttSettings), "settings are made with the protocol"
+        self._settings = settings
+        five = version is Version.V5
+        binary = five and destination.format == "binary"
+        self.encode = binding.encode_binary if binary else binding.encode_structured
+        user = settings.userproperties if five else ()
+        self._names = frozenset(name for name, _ in user)
+        self.target = _target(settings, settings.expiry if five else None, user)
+        self.retain = settings.retain
+        self.refusal: Acknowledgement | None = None
+
+    def target_of(self, event: Event) -> Target:
+        """What the message of *event* begins with.
+
+        Properties of the subscription that have the name of an attribute of *event* are left out:
+        two values of one name would leave to the receiver which one is the event's.
+        """
+        if not self._names or self._names.isdisjoint(event.attributes):
+            return self.target
+        user = tuple(
+            pair for pair in self._settings.userproperties if pair[0] not in event.attributes
+        )
+        return _target(self._settings, self._settings.expiry, user)
+
+
+def _target(
+    settings: MqttSettings, expiry_s: int | None, user: tuple[tuple[str, str], ...]
+) -> Target:
+    topic, qos, retain = settings.topicname, settings.qos, settings.retain
+    try:
+        return mqtt.target(topic, qos, retain=retain, expiry_s=expiry_s, user=user)
+    except ValueError as error:
+        text = f"The settings cannot be written in MQTT: {error}"
+        raise TransportError("protocol", text, retryable=False) from error

@@ -1,0 +1,168 @@
+"""One connection to a broker, as the ``Session`` of a ``BrokerTransport``."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from distributary.deliver import CAREFUL_S, Destination, Flight, Lost
+from distributary.policy import Acknowledgement, Answer
+from distributary.policy.acknowledgements import TEXT_CHARS_MAX
+from distributary.protocols.mqtt import engine as mqtt
+from distributary.protocols.mqtt.engine import Connack, Connection, End, Publication, Version
+from distributary.protocols.mqtt.sink._plan import Plan
+
+WINDOW: Final = 256
+"""Messages in flight; fewer where the broker names a smaller Receive Maximum. Packet identifiers
+would allow 65,535, but what is in flight when a connection ends is all sent again; 256 make
+5,000 a second to a broker that is 50 ms away."""
+
+PLANS_MAX: Final = 10_000
+"""Destinations whose plan is kept on one connection: as many as the transport looks up."""
+
+_TOPIC_INVALID: Final = 0x90
+_TOO_LARGE: Final = 0x95
+_PAYLOAD_INVALID: Final = 0x99
+_RETAIN_NOT_SUPPORTED: Final = 0x9A
+_QOS_NOT_SUPPORTED: Final = 0x9B
+
+_YES: Final = {Version.V3: "accepted", Version.V5: "0x00"}
+
+_JUDGES_A_MESSAGE: Final = frozenset(
+    {_TOPIC_INVALID, _TOO_LARGE, _PAYLOAD_INVALID, _RETAIN_NOT_SUPPORTED, _QOS_NOT_SUPPORTED}
+)
+"""Codes of DISCONNECT that can only be about a message that was published."""
+
+
+class MqttSession:
+    """Publishes events on one connection; see ``deliver.Session``.
+
+    Args:
+        protocol: ``MQTT3`` or ``MQTT5``, for answers.
+        login: How it introduces itself, in that version.
+        lost: Told when the connection has ended by itself.
+        note: Told whether the next connection has to be careful.
+
+    Attributes:
+        version: What is spoken.
+        connection: The connection; opened by whoever made the session.
+        window: See ``deliver.Session``.
+        qos_max: Highest QoS that the broker takes.
+        retains: Whether it retains.
+    """
+
+    def __init__(
+        self,
+        protocol: str,
+        login: mqtt.Login,
+        lost: Lost,
+        note: Callable[[bool], None],
+    ) -> None:
+        self.version = login.version
+        self.connection: Connection[Flight] = Connection(login, self)
+        self.window = 1
+        self.qos_max = 2
+        self.retains = True
+        self._protocol = protocol
+        self._lost = lost
+        self._note = note
+        self._unanswerable = False  # something was sent at QoS 0
+        self._plans: dict[Destination, Plan] = {}
+        self._loop = asyncio.get_running_loop()
+        self._since_s = self._loop.time()
+        self._widening: asyncio.TimerHandle | None = None
+        self._yes = Acknowledgement(protocol, _YES[login.version])
+        self._written = Acknowledgement(protocol, "written")
+
+    def accept(self, connack: Connack, *, careful: bool) -> None:
+        """Keep to what the broker said at the login (MQTT 5, 3.2.2.3).
+
+        Args:
+            connack: What it said.
+            careful: Take one message at a time for ``CAREFUL_S``.
+        """
+        numbers = connack.properties.numbers
+        window = min(WINDOW, numbers.get(mqtt.RECEIVE_MAXIMUM, WINDOW))
+        self.window = 1 if careful else window
+        if careful:
+            self._widening = self._loop.call_later(CAREFUL_S, self._widen, window)
+        self.qos_max = numbers.get(mqtt.MAXIMUM_QOS, 2)
+        self.retains = numbers.get(mqtt.RETAIN_AVAILABLE, 1) == 1
+
+    def _widen(self, window: int) -> None:
+        self.window = window
+        self._note(False)
+
+    def publish(self, flight: Flight) -> None:
+        """Send one event; see ``deliver.Session``."""
+        destination = flight.destination
+        plan = self._plans.get(destination) or self._plan(destination)
+        if plan.refusal is not None:
+            self._answer_soon(flight, plan.refusal)
+            return
+        event = flight.event
+        properties, payload = plan.encode(event)
+        try:
+            self.connection.publish(plan.target_of(event), properties, payload, flight)
+        except mqtt.TooLargeError as error:
+            self._answer_soon(flight, self._acknowledgement(_TOO_LARGE, f"Not sent: {error}"))
+
+    def _plan(self, destination: Destination) -> Plan:
+        plan = Plan(destination, self.version)
+        if plan.target.qos == 0:
+            self._unanswerable = True
+        if plan.target.qos > self.qos_max:
+            text = f"Not sent: the broker takes QoS {self.qos_max} at most"
+            plan.refusal = self._acknowledgement(_QOS_NOT_SUPPORTED, text)
+        elif plan.retain and not self.retains:
+            text = "Not sent: the broker retains nothing"
+            plan.refusal = self._acknowledgement(_RETAIN_NOT_SUPPORTED, text)
+        if len(self._plans) >= PLANS_MAX:
+            self._plans.clear()
+        self._plans[destination] = plan
+        return plan
+
+    def _acknowledgement(self, code: int, text: str) -> Acknowledgement:
+        return Acknowledgement(self._protocol, f"0x{code:02X}", text)
+
+    def _answer_soon(self, flight: Flight, answer: Answer) -> None:
+        """Answer from the loop: many that wait for the window would else nest in one another."""
+        self._loop.call_soon(flight.answer, answer)
+
+    def settled(self, token: Flight, code: int, text: str) -> None:
+        """A message has its answer; see ``mqtt.Listener``."""
+        if code == 0:
+            token.answer(self._yes)
+        elif code == mqtt.WRITTEN:
+            token.answer(self._written)
+        else:
+            token.answer(self._acknowledgement(code, text))
+
+    def received(self, publication: Publication) -> None:
+        """We subscribe to nothing; see ``mqtt.Listener``."""
+
+    def ended(self, end: End) -> None:
+        """Tell those in flight why; see ``mqtt.Listener``.
+
+        A broker that ends the connection over one message takes all others along. Where several
+        were in flight none of them can be told apart, so all are tried again, and the next
+        connection takes them one at a time: then the one that it was gets the broker's answer;
+        unless it may have been a message at QoS 0, which is not in flight any more.
+        """
+        in_flight = self.connection.in_flight
+        young = self._loop.time() - self._since_s < CAREFUL_S
+        judged = end.code in _JUDGES_A_MESSAGE
+        is_its_answer = judged and in_flight == 1 and not self._unanswerable
+        answer: Answer = end.error()
+        if end.code is not None:
+            code = f"0x{end.code:02X}"
+            if not is_its_answer:
+                code = f"DISCONNECT {code}"
+            answer = Acknowledgement(self._protocol, code, end.text[:TEXT_CHARS_MAX])
+        self._note(in_flight > 1 and (judged or young))
+        self._lost(answer)
+
+    async def close(self) -> None:
+        """Say goodbye; see ``deliver.Session``."""
+        if self._widening is not None:
+            self._widening.cancel()
+        await self.connection.close()

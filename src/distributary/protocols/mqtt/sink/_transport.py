@@ -1,0 +1,81 @@
+"""The transport: sessions for each broker, and the answers of logins."""
+
+import asyncio
+import functools
+import secrets
+from collections.abc import Hashable
+from typing import Final
+
+from distributary.clock import Clock
+from distributary.deliver import (
+    BrokerTransport,
+    Care,
+    Connector,
+    Destination,
+    Lost,
+    Session,
+    Transport,
+)
+from distributary.policy import Acknowledgement, Answer
+from distributary.protocols.mqtt.engine import Connack, Login, Version
+from distributary.protocols.mqtt.sink._login import (
+    VERSIONS,
+    checked,
+    login_names,
+    open_connection,
+)
+from distributary.protocols.mqtt.sink._session import MqttSession
+
+PACKET_BYTES_MAX: Final = 128 * 1024
+"""Largest packet that we take here: a broker answers with acknowledgements, whose reasons have
+65,535 bytes at most."""
+
+
+def make(connector: Connector, clock: Clock, loop: asyncio.AbstractEventLoop) -> Transport:
+    """The transport of ``MQTT3`` and ``MQTT5``; the destination says which.
+
+    Args:
+        connector: Dials.
+        clock: For deadlines.
+        loop: Runs it.
+    """
+    opener = _Opener(connector)
+    return BrokerTransport(opener.open, opener.key_of, clock, loop)
+
+
+class _Opener:
+    """Opens sessions, and remembers which must be careful (``MqttSession.ended``)."""
+
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
+        self._care = Care()
+
+    def key_of(self, destination: Destination) -> Hashable:
+        """What of *destination* belongs to its connection; see ``BrokerTransport``."""
+        endpoint = self._connector.endpoint_of(destination)
+        user, password = login_names(destination.credential, VERSIONS[destination.protocol])
+        return destination.protocol, endpoint, user, password
+
+    async def open(self, destination: Destination, lost: Lost) -> Session | Answer:
+        """Connect and log in; see ``Opener``."""
+        key = self.key_of(destination)
+        protocol = destination.protocol
+        version = VERSIONS[protocol]
+        user, password = login_names(destination.credential, version)
+        # A name of our own: two connections of one name would end each other for ever.
+        name = f"distributary{secrets.token_hex(5)}"
+        login = checked(Login(version, name, user, password, packet_bytes_max=PACKET_BYTES_MAX))
+        session = MqttSession(protocol, login, lost, functools.partial(self._care.note, key))
+        endpoint = self._connector.endpoint_of(destination)
+        connack = await open_connection(self._connector, endpoint, session.connection)
+        if connack.code:
+            # Nothing is left to say, and nobody to wait for: the broker may not even hang up.
+            session.connection.abort()
+            return _refused(protocol, version, connack)
+        session.accept(connack, careful=key in self._care)
+        return session
+
+
+def _refused(protocol: str, version: Version, connack: Connack) -> Acknowledgement:
+    number = f"0x{connack.code:02X}" if version is Version.V5 else str(connack.code)
+    return Acknowledgement(protocol, f"CONNACK {number}", connack.properties.reason)

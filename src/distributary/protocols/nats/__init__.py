@@ -1,0 +1,1 @@
+"""NATS, with and without JetStream."""

@@ -1,0 +1,322 @@
+r"""One session: publishes events, and finds the answer to each.
+
+Called by ``BrokerTransport``. Hides JetStream and core NATS. No task and no future for an event:
+
+::
+
+    which stream holds the subject?  (asked once for a subject, and again after a while)
+        one does  -> HPUB with a reply subject of our inbox -> PubAck, or 503        -> answer
+        none does -> HPUB, and one PING behind all of this turn of the loop -> PONG  -> answer
+
+Nobody but a stream answers a publish, so one whose subject no stream holds must not wait for an
+answer: a subscriber of core NATS would take it and say nothing.
+"""
+
+import asyncio
+import itertools
+import json
+import operator
+import re
+from typing import Final, TypeAlias
+
+from distributary.deliver import Connector, Destination, Flight, Lost
+from distributary.errors import EventError, TransportError
+from distributary.policy import Acknowledgement, Answer
+from distributary.protocols.nats import binding as nats
+from distributary.protocols.nats.sink import _answers, _client
+from distributary.protocols.nats.sink._connection import Connection
+from distributary.protocols.nats.sink._holders import Holder, Holders
+from distributary.resource import NatsSettings
+
+WINDOW: Final = 1_024
+"""Most messages without an answer: JetStream acknowledges 20,000 a second or more, so that this is
+a twentieth of a second's worth, and waiting for the disk does not make it idle."""
+
+FLYING_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Most bytes without an answer, beyond one message: events of a megabyte must not make a gigabyte
+of what waits to be written."""
+
+FLUSH_S_MAX: Final = 10
+"""Longest time for the answer to a PING behind messages; a server that gives none is left."""
+
+_LOOK_UP: Final = "$JS.API.STREAM.NAMES"
+_SUBJECT: Final = re.compile(r"[^\s\x00-\x20*>]+")
+
+
+_Sent: TypeAlias = tuple[int, Flight, int]
+"""A message without an answer: its number in the order of sending, the event, its bytes."""
+
+
+class NatsSession:
+    """See ``Session``; also the listener of its connection.
+
+    Args:
+        lost: Told when the connection ends by itself.
+    """
+
+    def __init__(self, lost: Lost) -> None:
+        self.window = WINDOW
+        self._tell_lost = lost
+        self._connection: Connection | None = None
+        self._inbox = b""  # with the dot before the token; empty: not subscribed yet
+        self._deaf: Acknowledgement | None = None  # why no acknowledgement can reach us
+        self._number = 0  # of the latest message
+        self._flying: dict[bytes, _Sent] = {}  # by token, until the stream answers
+        self._flying_bytes = 0
+        self._holders = Holders(self._ask)
+        self._unflushed: list[_Sent] = []
+        self._flushed_next: list[_Sent] = []  # a PING is on its way behind these
+        self._flusher: asyncio.Task[None] | None = None
+
+    def start(self, connection: Connection) -> None:
+        """Use *connection*."""
+        self._connection = connection
+
+    # -- publishing ---------------------------------------------------------------------------
+
+    def publish(self, flight: Flight) -> None:
+        """See ``Session``."""
+        settings = flight.destination.settings
+        assert isinstance(settings, NatsSettings)
+        if settings.jetstream is False:
+            self._publish_core(flight, settings.subject)
+            return
+        if self._deaf is not None:
+            flight.answer(self._deaf)
+            return
+        holder = self._holders.of(settings.subject, flight.sent_s)
+        if holder.held is None:
+            self._count(_data_bytes(flight))
+            holder.waiting.append(flight)
+        else:
+            self._publish_held(flight, settings, held=holder.held)
+
+    def _publish_held(self, flight: Flight, settings: NatsSettings, *, held: bool) -> None:
+        if held:
+            self._publish_to_stream(flight, settings.subject)
+        elif settings.jetstream:
+            flight.answer(_answers.NO_STREAM)
+        else:
+            self._publish_core(flight, settings.subject)
+
+    def _publish_to_stream(self, flight: Flight, subject: str) -> None:
+        self._number += 1
+        token = b"%d" % self._number
+        subjects = subject.encode() + b" " + self._inbox + token
+        size = self._write_event(flight, subjects, flight.identity)
+        if size:
+            self._flying[token] = self._number, flight, size
+
+    def _publish_core(self, flight: Flight, subject: str) -> None:
+        size = self._write_event(flight, subject.encode())
+        if not size:
+            return
+        self._number += 1
+        self._unflushed.append((self._number, flight, size))
+        if self._flusher is None:
+            self._flusher = asyncio.get_running_loop().create_task(self._flush())
+
+    def _write_event(self, flight: Flight, subjects: bytes, identity: str = "") -> int:
+        """Send an event; its size in bytes. 0: it has its answer, it cannot be sent."""
+        assert self._connection is not None
+        binary = flight.destination.format == "binary"
+        fields, payload = (nats.encode_binary if binary else nats.encode_structured)(flight.event)
+        if not self._connection.headers:
+            if binary:
+                flight.answer(_answers.NO_HEADERS)
+                return 0
+            fields = b""  # JSON stands for itself
+        elif identity:
+            fields += b"Nats-Msg-Id: " + identity.encode() + b"\r\n"
+        block = nats.VERSION_LINE + fields + b"\r\n" if fields else b""
+        bytes_max = self._connection.message_bytes_max
+        if len(block) + len(payload) > bytes_max:
+            flight.answer(_answers.too_large(bytes_max))
+            return 0
+        if not _SUBJECT.fullmatch(_subject(flight)):
+            flight.answer(_answers.BAD_SUBJECT)
+            return 0
+        size = self._write(subjects, block, payload)
+        self._count(size)
+        return size
+
+    def _write(self, subjects: bytes, block: bytes, payload: bytes) -> int:
+        """Send one message, with a header block or without; its size in bytes."""
+        assert self._connection is not None
+        if block:
+            total = len(block) + len(payload)
+            frame = b"HPUB %b %d %d\r\n%b%b\r\n" % (subjects, len(block), total, block, payload)
+        else:
+            frame = b"PUB %b %d\r\n%b\r\n" % (subjects, len(payload), payload)
+        self._connection.send(frame)
+        return len(frame)
+
+    def _count(self, size: int) -> None:
+        self._flying_bytes += size
+        self.window = WINDOW if self._flying_bytes < FLYING_BYTES_MAX else 1
+
+    # -- core NATS: one PING for many ---------------------------------------------------------
+
+    async def _flush(self) -> None:
+        assert self._connection is not None
+        while self._unflushed:
+            self._flushed_next, self._unflushed = self._unflushed, []
+            flushed = await self._connection.flush(FLUSH_S_MAX)
+            batch, self._flushed_next = self._flushed_next, []
+            answer: Answer = _answers.FLUSHED if flushed else _NOT_FLUSHED
+            for _, flight, size in batch:
+                self._count(-size)
+                flight.answer(answer)
+            if not flushed:
+                # Its answer may come yet, and must not be taken for that to a later PING.
+                self._tell_lost(_NOT_FLUSHED)
+                return
+        self._flusher = None
+
+    # -- who holds a subject ------------------------------------------------------------------
+
+    def _ask(self, subject: str) -> bytes:
+        """Send the question who holds *subject*; see ``Holders``."""
+        assert self._connection is not None
+        if not self._inbox:
+            inbox = self._connection.new_inbox()
+            self._connection.subscribe(f"{inbox}.*")
+            self._inbox = f"{inbox}.".encode()
+        self._number += 1
+        token = b"%d" % self._number
+        question = json.dumps({"subject": subject}).encode()
+        self._write(_LOOK_UP.encode() + b" " + self._inbox + token, b"", question)
+        return token
+
+    def _found(self, holder: Holder, found: list[str] | Acknowledgement) -> None:
+        """Send what waited for that, before anything that comes meanwhile."""
+        if isinstance(found, Acknowledgement):
+            if holder.held is None:  # else what was known stands
+                self._holders.forget(holder.subject)
+            while holder.waiting:
+                flight = holder.waiting.popleft()
+                self._count(-_data_bytes(flight))
+                flight.answer(found)
+            return
+        held = bool(found)
+        while holder.waiting:
+            flight = holder.waiting.popleft()
+            self._count(-_data_bytes(flight))
+            if flight.answered:  # its time is over; this frees its place
+                flight.answer(_answers.NO_STREAM)
+            else:
+                self._publish_safely(flight, held=held)
+        holder.held = held
+
+    def _publish_safely(self, flight: Flight, *, held: bool) -> None:
+        settings = flight.destination.settings
+        assert isinstance(settings, NatsSettings)
+        try:
+            self._publish_held(flight, settings, held=held)
+        except EventError as error:
+            text = f"Cannot encode: {error}"
+            flight.answer(TransportError("protocol", text, retryable=False))
+
+    # -- what the server says -----------------------------------------------------------------
+
+    def taken(
+        self, _sid: int, subject: bytes, _reply: bytes, headers: bytes, payload: bytes
+    ) -> None:
+        """An answer has come to our inbox; see ``Listener``."""
+        token = subject[len(self._inbox) :]
+        sent = self._flying.pop(token, None)
+        if sent is not None:
+            answer = _answers.of_reply(headers, payload)
+            if answer is _answers.NO_RESPONDERS:  # the stream is gone
+                self._holders.forget(_subject(sent[1]))
+            self._answer(sent, answer)
+            return
+        holder = self._holders.answered(token)
+        if holder is not None:
+            self._found(holder, _answers.of_look_up(headers, payload))
+
+    def denied(self, text: str) -> None:
+        """A publish or the inbox was refused; see ``Listener``."""
+        answer = _answers.of_error(text)
+        subject = _answers.denied_subject(text)
+        inbox = self._inbox.decode()
+        if answer.code == _answers.SUBSCRIPTION_DENIED:
+            self._be_deaf(answer)
+        elif subject == _LOOK_UP:
+            for holder in self._holders.ask_no_more():
+                self._found(holder, ["?"])  # publish, and see who answers
+        elif inbox and subject.startswith(inbox):
+            sent = self._flying.pop(subject[len(inbox) :].encode(), None)
+            if sent is not None:
+                self._answer(sent, answer)
+        else:
+            self._deny_oldest(subject, answer)
+
+    def _be_deaf(self, answer: Acknowledgement) -> None:
+        self._deaf = answer
+        for holder in self._holders.clear():
+            self._found(holder, answer)
+        flying, self._flying = self._flying, {}
+        for sent in flying.values():
+            self._answer(sent, answer)
+
+    def _deny_oldest(self, subject: str, answer: Acknowledgement) -> None:
+        """One of the messages to *subject* was refused: the server reads them in their order."""
+        everywhere = itertools.chain(self._flying.values(), self._flushed_next, self._unflushed)
+        there = [sent for sent in everywhere if _subject(sent[1]) == subject]
+        if not there:
+            return
+        sent = min(there, key=operator.itemgetter(0))
+        self._flying.pop(b"%d" % sent[0], None)
+        for batch in (self._flushed_next, self._unflushed):
+            if sent in batch:
+                batch.remove(sent)
+        self._answer(sent, answer)
+
+    def _answer(self, sent: _Sent, answer: Answer) -> None:
+        _, flight, size = sent
+        self._count(-size)
+        flight.answer(answer)
+
+    # -- the end ------------------------------------------------------------------------------
+
+    def lost(self, answer: Answer) -> None:
+        """The connection has ended; see ``Listener``."""
+        self._tell_lost(answer)
+
+    async def close(self) -> None:
+        """See ``Session``."""
+        if self._flusher is not None:
+            self._flusher.cancel()
+            self._flusher = None
+        if self._connection is not None:
+            await self._connection.close()
+
+
+def _data_bytes(flight: Flight) -> int:
+    return len(flight.event.data or b"")
+
+
+def _subject(flight: Flight) -> str:
+    settings = flight.destination.settings
+    assert isinstance(settings, NatsSettings)
+    return settings.subject
+
+
+_NOT_FLUSHED: Final = TransportError("timeout", "The server did not answer a PING")
+
+
+async def open_session(
+    connector: Connector, destination: Destination, lost: Lost
+) -> NatsSession | Acknowledgement:
+    """A session with the server of *destination*, or what it answered to the login.
+
+    Raises:
+        TransportError: There is no connection.
+    """
+    session = NatsSession(lost)
+    connection = await _client.connect(connector, destination, session)
+    if isinstance(connection, Acknowledgement):
+        return connection
+    session.start(connection)
+    return session

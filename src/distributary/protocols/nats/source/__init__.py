@@ -1,0 +1,71 @@
+"""Reads NATS: a stream by a durable pull consumer, or a subject of core NATS.
+
+Called by ``Source``. Hides which of the two it is. A stream gives again what was not acknowledged.
+Where no stream holds the subject, a core subscription is shared by all that have the name of the
+source, and nothing is acknowledged: what is published while nobody listens, or is not taken when
+the process ends, is gone (at most once).
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from distributary.clock import Clock
+from distributary.consumer import Consumer, Message, SourceSpec
+from distributary.deliver import Connector, Destination
+from distributary.errors import TransportError
+from distributary.policy import Acknowledgement
+from distributary.protocols.nats import sink as transport
+from distributary.protocols.nats.source._core import CoreReading
+from distributary.protocols.nats.source._stream import StreamReading
+from distributary.protocols.nats.source._talk import Talk
+
+__all__ = ["make"]
+
+MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Largest message that is read: nats-server allows no larger ``max_payload``."""
+
+
+def make(spec: SourceSpec, connector: Connector, clock: Clock) -> Consumer:
+    """The consumer of a source with the protocol ``NATS``.
+
+    Args:
+        spec: What to read. ``place`` is the subject; of ``options``, ``stream`` names the stream
+            that holds it (else it is looked up) and ``durable`` the consumer there (else it has
+            the name of the source). A durable consumer that is there already is used as it is.
+        connector: Dials.
+        clock: For what falls silent.
+    """
+    return _NatsConsumer(spec, connector, clock)
+
+
+class _NatsConsumer:
+    """See ``make`` and ``Consumer``."""
+
+    def __init__(self, spec: SourceSpec, connector: Connector, clock: Clock) -> None:
+        self._spec = spec
+        self._connector = connector
+        self._clock = clock
+
+    async def run(self, take: Callable[[Message], None], unsettled_max: int) -> None:
+        """See ``Consumer``."""
+        spec = self._spec
+        destination = Destination(
+            spec.uri, protocol=spec.protocol, credential=spec.credential, ca_certs=spec.ca_certs
+        )
+        talk = Talk()
+        connection = await transport.connect(self._connector, destination, talk, MESSAGE_BYTES_MAX)
+        if isinstance(connection, Acknowledgement):
+            raise TransportError("refused", f"The server does not let us in: {connection.text}")
+        try:
+            talk.start(connection)
+            stream = str(spec.options.get("stream", "")) or await talk.stream_of(spec.place)
+            if stream:
+                reading = StreamReading(
+                    talk, spec, stream, take, unsettled_max=unsettled_max, clock=self._clock
+                )
+                await reading.read()
+            else:
+                await CoreReading(talk, spec, take, unsettled_max).read()
+        finally:
+            talk.end()
+            await connection.close()

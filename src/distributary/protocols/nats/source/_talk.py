@@ -1,0 +1,187 @@
+"""One connection of a consumer: questions to JetStream's API, messages, and how it ends.
+
+Called by the two ways of reading. Hides the inbox that all answers come to.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from distributary.consumer import Message, Settlement
+from distributary.deliver import Answer
+from distributary.errors import EventError, TransportError
+from distributary.policy import Acknowledgement
+from distributary.policy.acknowledgements import TEXT_CHARS_MAX
+from distributary.protocols.nats import binding as nats
+from distributary.protocols.nats.sink import JETSTREAM_NOT_ENABLED, Connection
+
+ASK_S_MAX: Final = 5.0
+"""Longest time for an answer of JetStream's API."""
+
+Take: TypeAlias = Callable[[str, str, bytes, bytes], None]
+"""Takes a message: subject, reply subject (empty: none), header block and payload."""
+
+
+class Talk:
+    """A connection and what goes over it; its listener."""
+
+    def __init__(self) -> None:
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._over = False
+        self._connection: Connection | None = None
+        self._inbox = ""
+        self._number = 0
+        self._answers: dict[str, asyncio.Future[tuple[bytes, bytes]]] = {}
+        self._takers: dict[int, Take] = {}
+
+    def start(self, connection: Connection) -> None:
+        """Use *connection*."""
+        self._connection = connection
+        self._inbox = connection.new_inbox()
+        self._takers[connection.subscribe(f"{self._inbox}.*")] = self._answered
+
+    def end(self) -> None:
+        """Nothing more is taken or sent; what is not settled the server gives again."""
+        self._connection = None
+        self._over = True
+        if self._ended.done():
+            self._ended.exception()  # it was raised already, or the run was cancelled
+
+    async def wait(self, timeout_s: float | None = None) -> None:
+        """Wait until the connection ends, or *timeout_s* is over.
+
+        Raises:
+            TransportError: Why it has ended.
+        """
+        # Not awaited by itself: whoever cancels the run would cancel it too.
+        await asyncio.wait([self._ended], timeout=timeout_s)
+        if self._ended.done():
+            self._ended.result()
+
+    def fail(self, error: TransportError) -> None:
+        """End the run with *error*; the first one counts."""
+        if not self._ended.done() and not self._over:
+            self._ended.set_exception(error)
+
+    # -- what is sent -------------------------------------------------------------------------
+
+    def publish(self, subject: str, payload: bytes, reply: str = "") -> None:
+        """Send a message; nothing where the run has ended."""
+        if self._connection is not None:
+            self._connection.publish(subject, payload, reply)
+
+    def subscribe(self, subject: str, take: Take, queue: str = "", sid: int = 0) -> int:
+        """Have the messages of *subject*; see ``Connection.subscribe``. 0: the run has ended."""
+        if self._connection is None:
+            return 0
+        sid = self._connection.subscribe(subject, queue, sid)
+        self._takers[sid] = take
+        return sid
+
+    def unsubscribe(self, sid: int) -> None:
+        """Have no more messages; what is on its way still comes, to whom it came before."""
+        if self._connection is not None:
+            self._connection.unsubscribe(sid)
+
+    def new_inbox(self) -> str:
+        """A subject that nobody else uses."""
+        assert self._connection is not None
+        return self._connection.new_inbox()
+
+    # -- JetStream's API ----------------------------------------------------------------------
+
+    async def stream_of(self, subject: str) -> str:
+        """The stream that holds *subject*; empty: none does.
+
+        Raises:
+            TransportError: Several do, or nobody can tell.
+        """
+        found = await self.ask("STREAM.NAMES", {"subject": subject})
+        streams = found.get("streams") or []
+        if not isinstance(streams, list) or not all(isinstance(name, str) for name in streams):
+            raise TransportError("protocol", "JetStream names streams that are no names")
+        if len(streams) > 1:
+            text = f"{len(streams)} streams hold {subject}: name one ({min(streams)}...)"
+            raise TransportError("protocol", text)
+        return streams[0] if streams else ""
+
+    async def ask(self, what: str, request: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The answer of the API; empty where there is no JetStream.
+
+        Raises:
+            TransportError: There is no answer.
+        """
+        self._number += 1
+        token = str(self._number)
+        answer = self._answers[token] = asyncio.get_running_loop().create_future()
+        body = b"" if request is None else json.dumps(request).encode()
+        self.publish(f"$JS.API.{what}", body, f"{self._inbox}.{token}")
+        await asyncio.wait(
+            [answer, self._ended], timeout=ASK_S_MAX, return_when=asyncio.FIRST_COMPLETED
+        )
+        del self._answers[token]
+        if self._ended.done():
+            self._ended.result()  # raises
+        if not answer.done():
+            raise TransportError("timeout", f"JetStream does not answer {what}")
+        headers, payload = answer.result()
+        found = {} if headers else _object(payload)  # 503: nobody answers for JetStream
+        return {} if error_code(found) in JETSTREAM_NOT_ENABLED else found
+
+    def _answered(self, subject: str, _reply: str, headers: bytes, payload: bytes) -> None:
+        answer = self._answers.get(subject.rpartition(".")[2])
+        if answer is not None and not answer.done():
+            answer.set_result((headers, payload))
+
+    # -- what comes ---------------------------------------------------------------------------
+
+    def taken(self, sid: int, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
+        """See ``Listener``."""
+        take = self._takers.get(sid)
+        if take is not None and self._connection is not None:
+            take(subject.decode("utf-8", "replace"), reply.decode("latin-1"), headers, payload)
+
+    def denied(self, text: str) -> None:
+        """See ``Listener``."""
+        self.fail(TransportError("refused", text[:TEXT_CHARS_MAX]))
+
+    def lost(self, answer: Answer) -> None:
+        """See ``Listener``."""
+        if isinstance(answer, Acknowledgement):
+            answer = TransportError("reset", f"The server ended the connection: {answer.text}")
+        assert isinstance(answer, TransportError)
+        self.fail(answer)
+
+
+def message_of(
+    headers: bytes, payload: bytes, where: str, settle: Callable[[Settlement], None]
+) -> Message:
+    """What a source takes: the event, or why there is none."""
+    try:
+        return Message(nats.decode(headers, payload), None, where, settle)
+    except EventError as fault:
+        return Message(None, fault, where, settle)
+
+
+def _object(payload: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(payload)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise TransportError("protocol", "JetStream answers what is no JSON object")
+    return found
+
+
+def error_code(found: dict[str, Any]) -> object:
+    """The ``err_code`` of an answer of the API; None: it is no refusal."""
+    error = found.get("error")
+    return error.get("err_code") if isinstance(error, dict) else None
+
+
+def error_text(found: dict[str, Any]) -> str:
+    """Why the API refuses, for people."""
+    error = found.get("error")
+    text = error.get("description") if isinstance(error, dict) else None
+    return str(text or "no answer")[:TEXT_CHARS_MAX]
