@@ -34,5 +34,5 @@ def make_consumer(spec: SourceSpec, connector: Connector, clock: Clock) -> Consu
     Raises:
         ImportError: The client library is not installed.
     """
-    name = f"distributary.source.consumers.{_MODULES[spec.protocol]}"
+    name = f"distributary.protocols.{_MODULES[spec.protocol]}.source"
     return cast("_Module", importlib.import_module(name)).make(spec, connector, clock)

@@ -1,6 +1,6 @@
 """A message and its bytes: the sections of part 3 of the standard, both ways.
 
-Called by ``event.amqp`` and by the AMQP binding of the Subscriptions API. Pure.
+Called by ``protocols.amqp.binding`` and by the AMQP binding of the Subscriptions API. Pure.
 """
 
 import datetime as dt
