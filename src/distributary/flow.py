@@ -43,6 +43,8 @@ __all__ = [
     "TTL_MAX",
     "Addressed",
     "Attempt",
+    "Demand",
+    "DemandKind",
     "Kind",
     "Leg",
     "Logged",
@@ -425,3 +427,25 @@ def _carried_body(body: bytes) -> tuple[_AddressedBody, bytes]:
 
 def _not_addressed(message: str) -> EventError:
     return EventError([Fault("$", "addressed", message)])
+
+
+DemandKind = Literal["resume", "redrive", "purge"]
+
+
+class Demand(NamedTuple):
+    """Something that owners are asked to do, each with its own partition.
+
+    Attributes:
+        seq: Its number, from 1.
+        kind: ``resume``: send to a parked route again. ``redrive``: send kept dead letters again.
+            ``purge``: delete them.
+        route: Uid of the route; empty: all of them.
+        run: Its id, for people; asked for twice it is one.
+        asked_ms: Wall clock, milliseconds.
+    """
+
+    seq: int
+    kind: DemandKind
+    route: str
+    run: str
+    asked_ms: int

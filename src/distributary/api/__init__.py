@@ -9,13 +9,11 @@ from distributary.api._app import Health, create_app
 from distributary.api._description import Description
 from distributary.api._openapi import build_openapi
 from distributary.api._schemas import BEYOND_SCHEMAS
-from distributary.api.kubernetes import KubernetesApi
 
 __all__ = [
     "BEYOND_SCHEMAS",
     "Description",
     "Health",
-    "KubernetesApi",
     "build_openapi",
     "create_app",
 ]

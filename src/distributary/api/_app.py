@@ -1,5 +1,7 @@
 """The ASGI application: every path that is not for publishing."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Protocol
 
 import msgspec
@@ -7,6 +9,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from distributary.api import _problems
 from distributary.api._dead_letters import DeadLetterPaths
@@ -17,7 +20,6 @@ from distributary.api._openapi import build_openapi
 from distributary.api._operations import Operations
 from distributary.api._resources import Handler, Resource
 from distributary.api._subscriptions import SubscriptionPaths
-from distributary.api.kubernetes import PATHS, KubernetesApi
 from distributary.control import Deliveries, Subscriptions
 
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -40,19 +42,19 @@ def create_app(
     health: Health,
     description: Description,
     deliveries: Deliveries,
-    kubernetes: KubernetesApi | None = None,
+    mounted: Mapping[str, ASGIApp] = MappingProxyType({}),
 ) -> Starlette:
     """The application that answers every path but those for publishing.
 
     Starts and closes nothing: *subscriptions* is started before the first request, and so is what
-    stands behind *kubernetes*.
+    is *mounted*.
 
     Args:
         subscriptions: Does what ``/subscriptions`` asks.
         health: Answers ``/readyz`` and ``/metrics``.
         description: What ``GET /`` says beyond what the code knows.
         deliveries: Says how deliveries stand, and asks their owners.
-        kubernetes: Answers the paths of the Kubernetes-shaped API; None: nobody does (404).
+        mounted: Path -> who answers it, and all paths below it.
     """
     paths = SubscriptionPaths(Operations(subscriptions))
     delivering = DeliveryPaths(deliveries)
@@ -73,9 +75,8 @@ def create_app(
         **_documents(),
     }
     routes = [Route(path, resource) for path, resource in resources.items()]
-    if kubernetes is not None:
-        for path in PATHS:
-            routes += [Route(path, kubernetes), Route(path + "/{rest:path}", kubernetes)]
+    for path, answers in mounted.items():
+        routes += [Route(path, answers), Route(path + "/{rest:path}", answers)]
     app = Starlette(
         routes=routes,
         exception_handlers={

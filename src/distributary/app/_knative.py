@@ -4,7 +4,7 @@ import functools
 import uuid
 
 from distributary import filter as filter_room
-from distributary.api.kubernetes import KubernetesApi
+from distributary.api.kubernetes import PATHS, KubernetesApi
 from distributary.app._route_wire import RouteAppendClient
 from distributary.clock import Clock, SystemRandom
 from distributary.control import Leader, store_url
@@ -61,6 +61,11 @@ class Knative:
             count=meter.add,
         )
         self.api = KubernetesApi(self._objects, self._reconciler.settled, clock, SystemRandom())
+
+    @property
+    def mounted(self) -> dict[str, KubernetesApi]:
+        """Paths of the Kubernetes-shaped API -> who answers them."""
+        return dict.fromkeys(PATHS, self.api)
 
     async def open(self) -> None:
         """Read the objects; before the receiver of events starts, which reads their addresses.

@@ -49,12 +49,13 @@ from distributary.app.pipeline_process import PipelineStart, spark_environ
 from distributary.clock import SystemClock
 from distributary.control import Keys, Sealer, Store, Subscriptions, rules, store_url
 from distributary.datadir import LiveFile, LiveSettings, Places
+from distributary.environment import CREDENTIAL_KEY_VARIABLE
 from distributary.errors import DistributaryError
 from distributary.ingest import load_seen
 from distributary.log import Lock, lock, open_folder
 from distributary.meter import Meter
 from distributary.pipeline import SessionSettings
-from distributary.settings import CREDENTIAL_KEY_VARIABLE, Settings
+from distributary.settings import Settings
 from distributary.source import secret_variables
 from distributary.spark import check_master, find_java, java_environment
 
@@ -195,7 +196,7 @@ class Server:
         probe = self._probe(health, ingest, pipeline, lambda: running.sources)
         description = Description(lambda: load_seen(self._places.seen))
         deliveries = look_at(self._places, self._partitions, self._store, self._clock)
-        application = create_app(subscriptions, health, description, deliveries, knative.api)
+        application = create_app(subscriptions, health, description, deliveries, knative.mounted)
         api = _api(application, self._places.control_socket)
         running = Running(
             subscriptions,

@@ -12,8 +12,9 @@ import msgspec
 from distributary.app._children import Child
 from distributary.app.source_process import SourcesStart
 from distributary.datadir import Places
+from distributary.environment import CREDENTIAL_KEY_VARIABLE
 from distributary.errors import SettingsError
-from distributary.settings import CREDENTIAL_KEY_VARIABLE, Settings
+from distributary.settings import Settings
 from distributary.source import read_tables
 
 DRAIN_S = 3.0

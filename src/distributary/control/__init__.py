@@ -10,7 +10,6 @@ from distributary.control._credentials_keys import Keys
 from distributary.control._credentials_rows import CredentialRows
 from distributary.control._credentials_sealed import Sealer
 from distributary.control._deliveries import Deliveries, ListedLetter, RouteState, Selection
-from distributary.control._demands import Demand, DemandKind
 from distributary.control._directory import Directory, Listed, ListedRoute, News
 from distributary.control._engine import store_url
 from distributary.control._expiry import Counts, Endings, Ends
@@ -57,8 +56,6 @@ __all__ = [
     "Counts",
     "CredentialRows",
     "Deliveries",
-    "Demand",
-    "DemandKind",
     "Directory",
     "DropRoute",
     "Ending",

@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from distributary.environment import CREDENTIAL_KEY_VARIABLE
 from distributary.errors import StoreError
 from distributary.files import PRIVATE_MODE, write_atomically
-from distributary.settings import CREDENTIAL_KEY_VARIABLE
 
 """Of the key file in the data directory: one key in Base64 a line."""
 

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from distributary.clock import Clock
-from distributary.control._demands import Demand, DemandKind, RouteName
+from distributary.control._demands import RouteName
 from distributary.control._store import Store
 from distributary.control._stored import StoredSubscription
 from distributary.errors import Fault, NotFoundError, ResourceError
 from distributary.event import json_format
 from distributary.event import record as event_record
+from distributary.flow import Demand, DemandKind
 from distributary.outcome import DeliveryReader, FailingRoute, Failure, Standing, read_failing
 from distributary.resource import shown_uri
 

@@ -13,35 +13,15 @@ from sqlalchemy.engine import Connection
 
 from distributary.control import _tables
 from distributary.errors import ConflictError, RequestError
+from distributary.flow import Demand, DemandKind
 
 DEMANDS_MAX: Final = 10_000
 """Demands that are remembered: a hundred bytes each, and every owner reads them at its start."""
 KEPT_MS: Final = 7 * 86_400_000
 """For so long an owner that was away finds what was asked of it."""
 
-DemandKind = Literal["resume", "redrive", "purge"]
-
 _d = _tables.demand
 _g = _tables.generation
-
-
-class Demand(NamedTuple):
-    """Something that owners are asked to do, each with its own partition.
-
-    Attributes:
-        seq: Its number, from 1.
-        kind: ``resume``: send to a parked route again. ``redrive``: send kept dead letters again.
-            ``purge``: delete them.
-        route: Uid of the route; empty: all of them.
-        run: Its id, for people; asked for twice it is one.
-        asked_ms: Wall clock, milliseconds.
-    """
-
-    seq: int
-    kind: DemandKind
-    route: str
-    run: str
-    asked_ms: int
 
 
 class RouteName(NamedTuple):

@@ -8,10 +8,10 @@ import sqlalchemy as sa
 
 from distributary.control import _engine, _tables
 from distributary.control._credentials_sealed import Sealed, Sealer, sealer_beside
-from distributary.control._demands import DEMANDS_MAX, Demand, read_demands
+from distributary.control._demands import DEMANDS_MAX, read_demands
 from distributary.control._route_settings import RouteSettings, decode_settings
-from distributary.control._store import check_version
 from distributary.errors import StoreError
+from distributary.flow import Demand
 from distributary.policy import parse_duration_s
 from distributary.resource import Credential, SubscriptionSpec
 from distributary.resource.api_subscription import (
@@ -136,7 +136,7 @@ class Directory:
             version = connection.execute(sa.select(_tables.schema.c.version)).scalar()
         if version is None:
             raise StoreError("the resource store is not made yet")
-        check_version(version)
+        _tables.check_version(version)
 
     def __len__(self) -> int:
         """How many resources stand."""

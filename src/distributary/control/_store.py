@@ -17,8 +17,6 @@ from distributary.control._credentials_batch import CredentialChanges
 from distributary.control._credentials_rows import read_stored, write_credentials
 from distributary.control._credentials_sealed import Sealer, sealer_beside
 from distributary.control._demands import (
-    Demand,
-    DemandKind,
     RouteName,
     find_demand,
     read_route_names,
@@ -40,7 +38,8 @@ from distributary.control._stored import (
     StoredSubscription,
 )
 from distributary.control._upgrade import bring_up, scrub
-from distributary.errors import DistributaryError, NotFoundError, StoreError
+from distributary.errors import DistributaryError, NotFoundError
+from distributary.flow import Demand, DemandKind
 
 SUBSCRIPTIONS_MAX: Final = 200_000
 """Subscriptions, and routes of Triggers and messaging Subscriptions, together. Twice what the
@@ -251,28 +250,9 @@ def prepare(connection: Connection, sealer: Sealer) -> None:
     Raises:
         StoreError: A newer version wrote the store; or there is no key to seal with.
     """
-    _tables.schema.create(connection, checkfirst=True)
-    version = connection.execute(sa.select(_tables.schema.c.version)).scalar()
-    check_version(version or _tables.SCHEMA_VERSION)
-    _tables.metadata.create_all(connection)
-    if version is not None and version < _tables.SCHEMA_VERSION:
+    version = _tables.create(connection)
+    if version < _tables.SCHEMA_VERSION:
         bring_up(connection, version, sealer)
-    if version is None:
-        connection.execute(sa.insert(_tables.schema).values(version=_tables.SCHEMA_VERSION))
-        connection.execute(sa.insert(_g).values(id=1, seq=0, live_count=0, trimmed_through=0))
-
-
-def check_version(version: int) -> None:
-    """Refuse a store of another schema than this version's.
-
-    Raises:
-        StoreError: It is newer.
-    """
-    if version > _tables.SCHEMA_VERSION:
-        raise StoreError(
-            f"the resource store has schema {version}, this version knows"
-            f" {_tables.SCHEMA_VERSION}: upgrade distributary, or use another data directory"
-        )
 
 
 def _write(connection: Connection, batch: Batch, live_count: int) -> None:

@@ -3,6 +3,9 @@
 from typing import Final
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from distributary.errors import StoreError
 
 SCHEMA_VERSION: Final = 4
 """Raised by every change that an older version could not read, or would misunderstand.
@@ -26,6 +29,9 @@ ADDED_COLUMNS: Final[dict[int, tuple[tuple[str, str, str], ...]]] = {
 }
 """What a store of an older version needs beside the tables that it lacks (table, column, type), by
 the version that brought it; added in one transaction, in order, when the store is opened."""
+
+NOT_BROUGHT_UP: Final = "the resource store is not brought up to this version yet"
+"""Whoever opens the store of an older version reads this, until ``Store`` has opened it."""
 
 metadata = sa.MetaData()
 
@@ -199,3 +205,37 @@ address = sa.Table(
     sa.Column("uid", sa.String(64), nullable=False),
 )
 """Where ``ingest`` takes events, beside ``/events``: a row for each Broker and Channel."""
+
+
+def create(connection: Connection) -> int:
+    """Make the tables where they are missing.
+
+    Returns:
+        The version of the store: this one's where there was none, else perhaps an older one's,
+        which is brought up next.
+
+    Raises:
+        StoreError: A newer version wrote the store.
+    """
+    schema.create(connection, checkfirst=True)
+    version = connection.execute(sa.select(schema.c.version)).scalar()
+    check_version(version or SCHEMA_VERSION)
+    metadata.create_all(connection)
+    if version is None:
+        connection.execute(sa.insert(schema).values(version=SCHEMA_VERSION))
+        counters = {"seq": 0, "live_count": 0, "trimmed_through": 0}
+        connection.execute(sa.insert(generation).values(id=1, **counters))
+    return version or SCHEMA_VERSION
+
+
+def check_version(version: int) -> None:
+    """Refuse a store of another schema than this version's.
+
+    Raises:
+        StoreError: It is newer.
+    """
+    if version > SCHEMA_VERSION:
+        raise StoreError(
+            f"the resource store has schema {version}, this version knows"
+            f" {SCHEMA_VERSION}: upgrade distributary, or use another data directory"
+        )

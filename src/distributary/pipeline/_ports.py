@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from distributary.control import Demand
 from distributary.deliver import Destination, TimerHandle, Timers
 from distributary.errors import StoreError
-from distributary.flow import Logged
+from distributary.flow import Demand, Logged
 
 __all__ = [
     "Blocking",

@@ -9,10 +9,9 @@ from collections import deque
 from itertools import islice, takewhile
 from typing import Final
 
-from distributary.control import Demand
 from distributary.errors import EventError, StoreError
 from distributary.event import record as event_record
-from distributary.flow import Leg
+from distributary.flow import Demand, Leg
 from distributary.outcome import IN_STORE, KeptLetter, RetryRow, RunRow
 from distributary.pipeline._ledger import Ledger
 from distributary.pipeline._settle import Settle

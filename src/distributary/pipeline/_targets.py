@@ -7,7 +7,6 @@ from pathlib import Path
 
 from distributary.control import (
     PROTOCOLS_ABSENT,
-    Demand,
     Directory,
     Keys,
     Listed,
@@ -23,7 +22,7 @@ from distributary.control import (
 )
 from distributary.deliver import Destination
 from distributary.errors import StoreError
-from distributary.flow import TTL_DEFAULT, RouteRecord
+from distributary.flow import TTL_DEFAULT, Demand, RouteRecord
 from distributary.pipeline._ports import Job, RouteTarget
 from distributary.policy import DeliveryPolicy
 from distributary.resource import (

@@ -20,6 +20,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from distributary.environment import CREDENTIAL_KEY_VARIABLE, ENV_PREFIX
 from distributary.errors import SettingsError
 from distributary.settings._shapes import GIB as _GIB
 from distributary.settings._shapes import KIB as _KIB
@@ -43,8 +44,6 @@ from distributary.settings._shapes import text as _text
 from distributary.settings._shapes import whole as _whole
 
 __all__ = [
-    "CREDENTIAL_KEY_VARIABLE",
-    "ENV_PREFIX",
     "EVENT_BYTES_CAP",
     "SWITCH",
     "Settings",
@@ -55,15 +54,8 @@ __all__ = [
     "settings_table",
 ]
 
-ENV_PREFIX = "DISTRIBUTARY_"
-"""Every environment variable of ours begins so; an unknown one is a fault, not ignored."""
-
 CONFIG_NAME = "distributary.toml"
 """Read from the working folder when no other file is named."""
-
-CREDENTIAL_KEY_VARIABLE = "DISTRIBUTARY_CREDENTIAL_KEY"
-"""Keys that seal credentials, in Base64, separated by commas; the first one seals. Never a flag
-(process lists show those), nor a value in ``Settings``: each process reads the variable itself."""
 
 _ENV_OF_OTHERS = frozenset({"DISTRIBUTARY_CONFIG", "DISTRIBUTARY_URL", CREDENTIAL_KEY_VARIABLE})
 """Ours, but no settings of ``serve``: the file's name, the client commands' server, the keys."""

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from distributary.consumer import SourceSpec
+from distributary.environment import ENV_PREFIX
 from distributary.errors import ResourceError
 from distributary.protocols.amqp import engine as amqp
 from distributary.resource import Credential, SinkUri, broker_uri, certificates_in
-from distributary.settings import ENV_PREFIX
 from distributary.source import _places
 
 SOURCES_MAX: Final = 64

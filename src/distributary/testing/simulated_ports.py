@@ -8,9 +8,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from distributary.control import Demand, DemandKind
 from distributary.errors import StoreError
-from distributary.flow import Kind, Logged, RouteRecord, decode_route
+from distributary.flow import Demand, DemandKind, Kind, Logged, RouteRecord, decode_route
 from distributary.journal import DoneKey
 from distributary.outcome import (
     Budgets,

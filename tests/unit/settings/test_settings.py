@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from distributary import settings
+from distributary.environment import ENV_PREFIX
 from distributary.errors import SettingsError
 from distributary.log import BODY_BYTES_MAX
 from distributary.settings import Settings
@@ -162,7 +163,7 @@ def test_the_table_has_a_row_for_every_setting_and_its_defaults_can_be_loaded() 
     assert [row.name for row in rows] == names
     for row in rows:
         assert row.flag == "--" + row.name.replace("_", "-")
-        assert row.variable == settings.ENV_PREFIX + row.name.upper()
+        assert row.variable == ENV_PREFIX + row.name.upper()
         assert row.about.endswith(".")
 
 

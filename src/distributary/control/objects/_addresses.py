@@ -5,7 +5,6 @@ from typing import Final
 import sqlalchemy as sa
 
 from distributary.control import _engine, _tables
-from distributary.control._store import check_version
 from distributary.control.objects._values import Stored
 from distributary.errors import StoreError
 from distributary.resource.knative import BROKER, CHANNEL
@@ -53,8 +52,8 @@ class AddressBook:
             version = connection.execute(sa.select(_tables.schema.c.version)).scalar()
         if version != _tables.SCHEMA_VERSION:
             self._engine.dispose()
-            check_version(version or 0)
-            raise StoreError("the resource store is not brought up to this version yet")
+            _tables.check_version(version or 0)
+            raise StoreError(_tables.NOT_BROUGHT_UP)
 
     def read(self) -> dict[str, str]:
         """Path (``path_of``) -> address (``own_address``), all of them, as they stand now.

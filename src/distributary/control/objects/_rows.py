@@ -7,8 +7,6 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from distributary.control import _engine, _tables
-from distributary.control._credentials_sealed import sealer_beside
-from distributary.control._store import prepare
 from distributary.control.objects import _addresses, _content
 from distributary.control.objects._shelf import Shelf
 from distributary.control.objects._values import Change, Stored
@@ -34,14 +32,15 @@ class Rows:
         resources: ``Kind.resource`` of the kinds that are served; rows of others stay unread.
 
     Raises:
-        StoreError: The store cannot be opened, or a newer version wrote it.
+        StoreError: The store cannot be opened, or another version wrote it.
     """
 
     def __init__(self, url: sa.URL, resources: Iterable[str]) -> None:
         self._resources = tuple(resources)
         self._writer = _engine.open_writer(url)
         with _engine.writing(self._writer) as connection:
-            prepare(connection, sealer_beside(url))
+            if _tables.create(connection) < _tables.SCHEMA_VERSION:
+                raise StoreError(_tables.NOT_BROUGHT_UP)
             if _version(connection) is None:
                 connection.execute(sa.insert(_counter).values(id=1, version=0, address_version=0))
         self._reader = _engine.open_reader(url)
