@@ -12,13 +12,13 @@ from typing import Protocol
 from distributary.clock import Clock
 from distributary.errors import LogError, RequestError
 from distributary.flow import Received
+from distributary.http1 import Request
 from distributary.ingest._addresses import Addresses, is_address
 from distributary.ingest._answers import Answers
 from distributary.ingest._counters import Counters
 from distributary.ingest._guard import Guard
 from distributary.ingest._limits import RELAYS_MAX, IngestSettings
 from distributary.ingest._relayed import is_watch
-from distributary.ingest._request import Request
 from distributary.ingest._seen import Seen
 
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
 from distributary.errors import RequestError
+from distributary.http1 import Request
 from distributary.ingest._limits import HOSTS_PASSED_MAX, HOSTS_TOLD_MAX
-from distributary.ingest._request import Request
 
 # Some clients send the zone of a link-local address along, though it means nothing to us.
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+(?:%[\w.~-]+)?\]|[^:\[\]]+)(?::([0-9]{0,5}))?")

@@ -1,40 +1,10 @@
-"""Every limit of the public port, each with its reason, and the settings an operator may turn.
+"""Limits of the public port, each with its reason, and the settings an operator may turn.
 
-Callers: the other modules of this room; ``app`` builds ``IngestSettings``. Hides nothing: the
-numbers are the interface. Names of sizes end in ``_bytes_max``, of waits in ``_s``.
+Callers: the other modules of this room; ``app`` builds ``IngestSettings``. What a request may cost
+to read, ``http1`` limits. Hides nothing: the numbers are the interface. Names of sizes end in ``_bytes_max``, of waits in ``_s``.
 """
 
 from dataclasses import dataclass
-
-REQUEST_LINE_BYTES_MAX = 8 * 1024
-"""Request line without its CRLF. RFC 9112 section 3 asks for at least 8,000; nginx: 8 KiB."""
-
-HEADER_COUNT_MAX = 100
-"""Header fields of a request: Apache's default. An event has at most 64 attributes."""
-
-HEADER_BYTES_MAX = 8 * 1024
-"""One header field, name and value, without its CRLF: nginx's and Apache's default."""
-
-HEADERS_BYTES_MAX = 64 * 1024
-"""All header fields with their CRLFs: eight of the largest; bounds what a half head holds."""
-
-CHUNK_SIZE_DIGITS_MAX = 16
-"""Hexadecimal digits of a chunk size: 64 bits. Longer numbers exist only to overflow."""
-
-CHUNK_EXTENSION_BYTES_MAX = 256
-"""Extension of one chunk, with its semicolon: nobody reads them (Go, CVE-2023-39326)."""
-
-CHUNK_OVERHEAD_BYTES_MAX = 16 * 1024
-"""Framing that a chunked body may cost before the ratio below counts, as in Go's net/http."""
-
-CHUNK_OVERHEAD_RATIO_MAX = 2
-"""Framing bytes for each byte of body beyond that. Chunks of 3 bytes pass, of 1 byte do not."""
-
-TRAILER_COUNT_MAX = 16
-"""Trailer fields after a chunked body. They are checked and dropped (CVE-2026-22815)."""
-
-TRAILERS_BYTES_MAX = 8 * 1024
-"""All trailer fields with their CRLFs."""
 
 BODY_BYTES_MAX_DEFAULT = 1024 * 1024
 """Body of a request: CloudEvents asks for 64 KiB an event; 1 MiB leaves room for batches."""

@@ -1,7 +1,7 @@
 """One client connection: requests in, answers out in the same order, deadlines kept.
 
 Caller: the event loop; ``_server`` makes one for each connection. Hides pipelining,
-backpressure, the interim 100 and how a connection ends. What a request is, ``_reader`` decides;
+backpressure, the interim 100 and how a connection ends. What a request is, ``http1`` decides;
 what is admitted, ``_desk``.
 """
 
@@ -12,6 +12,7 @@ from typing import cast
 from distributary.errors import CATALOGUE, EventError, Fault, RequestError
 from distributary.event import carried
 from distributary.event import http as event_http
+from distributary.http1 import Request, RequestReader
 from distributary.ingest import _limits
 from distributary.ingest._addresses import is_address
 from distributary.ingest._answers import Persistence
@@ -20,10 +21,8 @@ from distributary.ingest._desk import Desk
 from distributary.ingest._exchange import Exchange
 from distributary.ingest._hops import take_ttls, used_up
 from distributary.ingest._proxy import Relay
-from distributary.ingest._reader import RequestReader
 from distributary.ingest._received import received
-from distributary.ingest._relayed import is_kubernetes
-from distributary.ingest._request import Request
+from distributary.ingest._relayed import body_bytes_max, is_kubernetes
 
 _decode = event_http.decode
 
@@ -61,7 +60,10 @@ class Connection(asyncio.Protocol):
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._reader = RequestReader(
-            desk.admit, desk.settings.body_bytes_max, desk.addresses.usual_lines
+            desk.admit,
+            desk.settings.body_bytes_max,
+            body_bytes_max,
+            desk.addresses.usual_lines,
         )
         self._waiting: deque[Exchange] = deque()  # answers owed, in order
         self._transport: asyncio.Transport | None = None

@@ -10,6 +10,7 @@ from typing import Protocol, cast
 
 import httptools
 
+from distributary.http1 import Request
 from distributary.ingest._answers import BROWSER_FIELDS, Persistence, connection_field
 from distributary.ingest._desk import Desk
 from distributary.ingest._limits import (
@@ -18,7 +19,6 @@ from distributary.ingest._limits import (
     RELAY_HEAD_DEADLINE_S,
 )
 from distributary.ingest._relayed import is_watch
-from distributary.ingest._request import Request
 
 _HOP_BY_HOP = frozenset(
     (

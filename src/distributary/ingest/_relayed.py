@@ -1,14 +1,14 @@
 """What the receiver must know of requests that it passes on: which are watches, how large they are.
 
-Callers: ``_desk`` admits, ``_reader`` bounds bodies, ``_proxy`` counts. Hides what little this room
+Callers: ``_desk`` admits, ``_protocol`` bounds bodies, ``_proxy`` counts. Hides what little this room
 knows of the Kubernetes API.
 """
 
 import re
 from urllib.parse import unquote_to_bytes
 
+from distributary.http1 import Request
 from distributary.ingest import _limits
-from distributary.ingest._request import Request
 
 _OBJECTS = (b"/api/", b"/apis/")
 _KUBERNETES = (*_OBJECTS, b"/openapi/", b"/version/")

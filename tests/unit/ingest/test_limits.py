@@ -2,6 +2,7 @@
 
 import pytest
 
+from distributary.http1 import limits
 from distributary.ingest import IngestSettings, _limits
 
 AROUND = pytest.mark.parametrize("over", [-1, 0, 1], ids=["below", "at", "above"])
@@ -10,7 +11,7 @@ AROUND = pytest.mark.parametrize("over", [-1, 0, 1], ids=["below", "at", "above"
 @AROUND
 def test_request_line(client, event, over):
     """8 KiB without its CRLF; above: 414 and the end."""
-    line_bytes = _limits.REQUEST_LINE_BYTES_MAX + over
+    line_bytes = limits.REQUEST_LINE_BYTES_MAX + over
     padding = b"x" * (line_bytes - len(b"POST /events? HTTP/1.1"))
     request = event().replace(b"/events", b"/events?" + padding, 1)
     assert request.index(b"\r\n") == line_bytes
@@ -22,14 +23,14 @@ def test_request_line(client, event, over):
 def test_header_count(client, event, over):
     """100 fields; above: 431."""
     own = event().count(b"\r\n") - 2
-    more = b"".join(b"x-%d: y\r\n" % n for n in range(_limits.HEADER_COUNT_MAX + over - own))
+    more = b"".join(b"x-%d: y\r\n" % n for n in range(limits.HEADER_COUNT_MAX + over - own))
     assert client.statuses(event(more=more)) == [431 if over > 0 else 202]
 
 
 @AROUND
 def test_one_header(client, event, over):
     """One field of 8 KiB, name and value, without its CRLF; above: 431."""
-    more = b"x: " + b"y" * (_limits.HEADER_BYTES_MAX + over - 3) + b"\r\n"
+    more = b"x: " + b"y" * (limits.HEADER_BYTES_MAX + over - 3) + b"\r\n"
     assert client.statuses(event(more=more)) == [431 if over > 0 else 202]
 
 
@@ -38,7 +39,7 @@ def test_one_header(client, event, over):
 def test_all_headers(client, event, over, whole):
     """64 KiB of fields with their CRLFs; above: 431, even before the header has ended."""
     own = len(event()) - event().index(b"\r\n") - 2 - 2 - 2  # blank line and body
-    missing = _limits.HEADERS_BYTES_MAX + over - own
+    missing = limits.HEADERS_BYTES_MAX + over - own
     more = b""
     while missing:
         size = missing if missing <= 8000 else min(8000, missing - 10)
@@ -106,7 +107,7 @@ def test_small_chunks_within_the_ratio_pass(client, post):
 @AROUND
 def test_chunk_extension(client, post, over):
     """256 bytes of extension for one chunk; above: 400."""
-    extension = b";" + b"e" * (_limits.CHUNK_EXTENSION_BYTES_MAX + over - 1)
+    extension = b";" + b"e" * (limits.CHUNK_EXTENSION_BYTES_MAX + over - 1)
     sent = post(b"transfer-encoding: chunked\r\n") + b"1%s\r\nx\r\n0\r\n\r\n" % extension
     assert client.statuses(sent) == [400 if over > 0 else 202]
 
@@ -120,7 +121,7 @@ def test_an_endless_chunk_line_is_refused(client, post):
 @AROUND
 def test_chunk_size_digits(client, post, over):
     """16 hexadecimal digits; more exist only to overflow."""
-    digits = b"1".rjust(_limits.CHUNK_SIZE_DIGITS_MAX + over, b"0")
+    digits = b"1".rjust(limits.CHUNK_SIZE_DIGITS_MAX + over, b"0")
     sent = post(b"transfer-encoding: chunked\r\n") + digits + b"\r\nx\r\n0\r\n\r\n"
     assert client.statuses(sent) == [400 if over > 0 else 202]
 
@@ -128,7 +129,7 @@ def test_chunk_size_digits(client, post, over):
 @AROUND
 def test_trailer_count(client, post, over):
     """16 trailer fields; above: 431."""
-    trailers = b"x: y\r\n" * (_limits.TRAILER_COUNT_MAX + over)
+    trailers = b"x: y\r\n" * (limits.TRAILER_COUNT_MAX + over)
     sent = post(b"transfer-encoding: chunked\r\n") + b"1\r\nx\r\n0\r\n" + trailers + b"\r\n"
     assert client.statuses(sent) == [431 if over > 0 else 202]
 
@@ -138,7 +139,7 @@ def test_trailer_count(client, post, over):
 def test_trailer_bytes(client, post, over, count):
     """8 KiB of trailers with their CRLFs; above: 431."""
     first = b"x: y\r\n" * (count - 1)
-    last = b"x: ".ljust(_limits.TRAILERS_BYTES_MAX + over - len(first) - 2, b"y") + b"\r\n"
+    last = b"x: ".ljust(limits.TRAILERS_BYTES_MAX + over - len(first) - 2, b"y") + b"\r\n"
     sent = post(b"transfer-encoding: chunked\r\n") + b"1\r\nx\r\n0\r\n" + first + last + b"\r\n"
     assert client.statuses(sent) == [431 if over > 0 else 202]
 

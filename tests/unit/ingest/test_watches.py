@@ -2,9 +2,9 @@
 
 import pytest
 
+from distributary.http1 import Request
 from distributary.ingest import IngestSettings, _limits
 from distributary.ingest._relayed import is_watch
-from distributary.ingest._request import Request
 
 TRIGGERS = b"/apis/eventing.knative.dev/v1/triggers"
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ncontent-type: application/json\r\n\r\n"

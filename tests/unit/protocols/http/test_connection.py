@@ -5,9 +5,9 @@ import pytest
 from distributary.deliver import is_private
 from distributary.deliver._wheel import TICK_S, Wheel
 from distributary.errors import TransportError
+from distributary.http1 import limits
 from distributary.protocols.http.sink._connection import (
     AGE_S_MAX,
-    HEAD_BYTES_MAX,
     IDLE_S_MAX,
     KNOWN_MAX,
     RESPONSE_BYTES_MAX,
@@ -198,7 +198,7 @@ def test_trailers_change_nothing(bench):
 
 def test_interim_responses_without_end_are_cut_off(bench):
     """They count as head, which has a limit."""
-    for _ in range(HEAD_BYTES_MAX // 25 + 2):
+    for _ in range(limits.RESPONSE_HEAD_BYTES_MAX // 25 + 2):
         bench.feed(b"HTTP/1.1 100 Continue\r\n\r\n")
     assert bench.answers[0].reason == "protocol"
     assert len(bench.answers) == 1

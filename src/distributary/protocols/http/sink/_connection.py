@@ -1,9 +1,7 @@
 """One connection to a sink: writes a request, reads the answer to it, is used again.
 
-Called by ``_transport`` and by the event loop. Hides HTTP/1.1 responses, and every way in which
-a sink can get them wrong.
-
-When an attempt is decided:
+Called by ``_transport`` and by the event loop. Hides when an attempt is decided, whatever a sink
+sends; ``http1`` reads it:
 
 ==========================================  ================================================
 what arrives before the deadline            answer
@@ -30,15 +28,11 @@ import asyncio
 import ssl
 from typing import Final, Protocol, cast
 
-import httptools
-
 from distributary.deliver import CROWDED, TICK_S, Done, Wheel
 from distributary.errors import TransportError
+from distributary.http1 import ResponseReader
 from distributary.policy import Reply
-from distributary.protocols.http.sink._incoming import REPLY_BYTES_MAX, Incoming, Share
-
-HEAD_BYTES_MAX: Final = 64 * 1024
-"""Status line and headers: as the receiver allows."""
+from distributary.protocols.http.sink._incoming import REPLY_BYTES_MAX, Incoming, Share, says_event
 
 RESPONSE_BYTES_MAX: Final = 256 * 1024
 """Whole response: larger than any page that a sink answers with in good faith. Nothing of it is
@@ -66,10 +60,6 @@ second. When there are more, all are forgotten."""
 
 REPLY_RESPONSE_BYTES_MAX: Final = 2 * REPLY_BYTES_MAX
 """Whole response with a reply in it: room for headers, and for small chunks."""
-
-_HEADERS_READ: Final = frozenset(
-    (b"content-length", b"content-type", b"retry-after", b"transfer-encoding")
-)
 
 
 class Home(Protocol):
@@ -117,23 +107,12 @@ class Connection(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_bodiless",
         "_body",
-        "_complete",
-        "_content_type",
-        "_framed",
-        "_headers_in",
         "_home",
         "_incoming",
-        "_interim",
-        "_keep",
-        "_parser",
-        "_received",
+        "_reader",
         "_request",
         "_retire_s",
-        "_retry_after",
-        "_status",
-        "_surplus",
         "_transport",
         "_wheel",
         "closed",
@@ -156,9 +135,9 @@ class Connection(asyncio.Protocol):
         self._home = home
         self._wheel = wheel
         self._request = request
-        self._bodiless = bodiless
         self._transport: asyncio.Transport | None = None
-        self._parser = httptools.HttpResponseParser(self)
+        self._reader = ResponseReader(bodiless=bodiless)
+        self._body = b""
         self.dialling: asyncio.Task[None] | None = None
         self.done: Done | None = done
         self.due_s = due_s
@@ -167,23 +146,6 @@ class Connection(asyncio.Protocol):
         self._incoming: Incoming | None = None
         wheel.watch(self)
         self._retire_s = wheel.now_s + AGE_S_MAX
-        self._expect()
-
-    def _expect(self) -> None:
-        """Make ready for the next response."""
-        self._status = 0
-        self._headers_in = False
-        self._complete = False
-        self._surplus = False
-        self._framed = False
-        self._keep = False
-        self._interim = False
-        self._received = 0
-        self._content_type: str | None = None
-        self._retry_after: str | None = None
-        self._body = b""
-        if self._incoming is not None:
-            self._drop_incoming()
 
     @property
     def usable(self) -> bool:
@@ -198,7 +160,7 @@ class Connection(asyncio.Protocol):
         assert self.done is None
         self.done = done
         self.due_s = due_s
-        self._bodiless = bodiless
+        self._reader.bodiless = bodiless
         self._write(request)
         if self.slot * TICK_S > due_s + TICK_S:
             self._wheel.watch(self)
@@ -228,22 +190,36 @@ class Connection(asyncio.Protocol):
         if done is None:
             self.close()  # nobody asked: a surplus response would answer the next request
             return
-        if not self._received and not self._bodiless:
+        reader = self._reader
+        if not reader.received_bytes and not reader.bodiless:
             reply = self._home.known.get(data)
             if reply is not None:
                 self.done = None
                 self._release()
                 done(reply)
                 return
-        self._parse(data)
+        head_known = reader.status != 0
+        try:
+            pieces = reader.feed(data)
+        except TransportError as error:
+            self.fail(error)
+            return
+        if not head_known and self._brings_reply():
+            assert self._home.reply_share is not None
+            self._incoming = Incoming(self._home.reply_share, reader.fields)
+        for piece in pieces:
+            self._take(piece)
+        if reader.complete:
+            self._finish(data)
+        elif reader.status and self._over():
+            self._finish(cut=True)  # what is left of the response is not waited for
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone; so is the attempt, unless the response ended with it."""
         self._transport = None
         self.dialling = None
         done = self.done
-        if done is not None and exc is None and self._headers_in and not self._framed:
-            self._keep = False
+        if done is not None and exc is None and self._reader.end():
             self._finish()
             return
         self.done = None
@@ -259,69 +235,34 @@ class Connection(asyncio.Protocol):
         del now_s
         if self.done is None:
             self.close()
-        elif self._headers_in and self._incoming is None:
-            self._cut_off()
+        elif self._reader.status and self._incoming is None:
+            self._finish(cut=True)
         else:
             what = "connection" if self._transport is None else "whole response head"
-            what = what if self._incoming is None or not self._headers_in else "whole reply"
+            what = what if self._incoming is None else "whole reply"
             self.fail(TransportError("timeout", f"No {what} within the time allowed"))
         return False
 
-    # What the parser calls.
+    # The rest.
 
-    def on_message_begin(self) -> None:
-        """Notice a response that nobody asked for."""
-        if self._complete:
-            self._surplus = True
+    def _brings_reply(self) -> bool:
+        """Whether the final response is known now, and is to be read whole: decision 14."""
+        reader = self._reader
+        if self._home.reply_share is None or reader.bodiless:
+            return False
+        success = 200 <= reader.status < 300 and reader.status != _ACCEPTED
+        return success and says_event(reader.fields)
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep the few headers that matter; those of interim responses and trailers do not."""
-        if self._headers_in:
-            return
-        name = name.lower()
-        if self._incoming is not None:
-            self._incoming.field(name, value)
-        if name in _HEADERS_READ:
-            if name == b"content-type":
-                self._content_type = value.decode("latin-1")
-            elif name == b"retry-after":
-                self._retry_after = value.decode("latin-1")
-            else:
-                self._framed = True
-
-    def on_headers_complete(self) -> None:
-        """Note status and framing of the response, if it is the final one."""
-        if self._complete:
-            return
-        status = self._parser.get_status_code()
-        if 100 <= status < 200 and status != 101:
-            self._interim = True
-            self._content_type = self._retry_after = None
-            self._framed = False
-            if self._incoming is not None:
-                self._incoming.forget_fields()
-            return
-        self._status = status
-        self._headers_in = True
-        if self._incoming is not None and not self._brings_reply(self._incoming):
-            self._drop_incoming()
-        if self._bodiless or status == 101:
-            self._complete = True  # and not used again: what follows has no known framing
-        else:
-            self._keep = self._parser.should_keep_alive()
-
-    def _brings_reply(self, incoming: Incoming) -> bool:
-        """Whether the final response is to be read whole: decision 14."""
-        status = self._status
-        success = 200 <= status < 300 and status != _ACCEPTED
-        return success and not self._bodiless and incoming.says_event
-
-    def on_body(self, body: bytes) -> None:
+    def _take(self, piece: bytes) -> None:
         """Keep a reply, and the beginning of an error's body."""
         if self._incoming is not None:
-            self._incoming.take(body)
-        elif self._status >= 300 and len(self._body) < ERROR_BODY_BYTES_KEPT and self._quoted():
-            self._body = (self._body + body)[:ERROR_BODY_BYTES_KEPT]
+            self._incoming.take(piece)
+        elif (
+            self._reader.status >= 300
+            and len(self._body) < ERROR_BODY_BYTES_KEPT
+            and self._quoted()
+        ):
+            self._body = (self._body + piece)[:ERROR_BODY_BYTES_KEPT]
 
     def _quoted(self) -> bool:
         """Whether what this sink writes into an error may be told."""
@@ -329,64 +270,32 @@ class Connection(asyncio.Protocol):
         peer = self._transport.get_extra_info("peername")
         return self._home.quotes(str(peer[0]) if peer else "")
 
-    def on_message_complete(self) -> None:
-        """Note the end of a response."""
-        if self._interim:
-            self._interim = False
-        else:
-            self._complete = True
-
-    # The rest.
-
-    def _parse(self, data: bytes) -> None:
-        if not self._received and self._home.reply_share is not None:
-            self._incoming = Incoming(self._home.reply_share)
-        self._received += len(data)
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._surplus = True
-        except httptools.HttpParserError as error:
-            if not self._complete:
-                self.fail(TransportError("protocol", f"The answer is not HTTP: {error}"))
-                return
-            self._surplus = True
-        if self._complete:
-            self._finish(data)
-        elif not self._headers_in:
-            if self._received > HEAD_BYTES_MAX:
-                text = f"The headers are longer than {HEAD_BYTES_MAX} bytes"
-                self.fail(TransportError("protocol", text))
-        elif self._over():
-            self._cut_off()
-
     def _over(self) -> bool:
         """Whether enough of the response has come in to stop reading."""
         incoming = self._incoming
         if incoming is None:
-            return self._received > RESPONSE_BYTES_MAX
-        if self._received > REPLY_RESPONSE_BYTES_MAX:
+            return self._reader.received_bytes > RESPONSE_BYTES_MAX
+        if self._reader.received_bytes > REPLY_RESPONSE_BYTES_MAX:
             incoming.too_long = True
         return incoming.too_long or incoming.crowded
-
-    def _cut_off(self) -> None:
-        """The status decides; what is left of the response is not waited for."""
-        self._keep = False
-        self._finish(cut=True)
 
     def _reply(self, *, cut: bool) -> Reply:
         incoming = self._incoming
         event, fault = (None, None) if incoming is None else incoming.decode()
         return Reply(
-            self._status,
-            self._retry_after,
-            self._content_type,
+            self._reader.status,
+            self._text(b"retry-after"),
+            self._text(b"content-type"),
             self._body,
             cut,
             event,
             fault,
             b"" if incoming is None else incoming.along,
         )
+
+    def _text(self, name: bytes) -> str | None:
+        value = self._reader.field(name)
+        return None if value is None else value.decode("latin-1")
 
     def _drop_incoming(self) -> None:
         if self._incoming is not None:
@@ -402,14 +311,17 @@ class Connection(asyncio.Protocol):
         done = self.done
         assert done is not None
         self.done = None
-        if self._keep and not self._surplus:
+        reader = self._reader
+        if reader.reusable:
             if (
-                len(last) == self._received <= KNOWN_BYTES_MAX
-                and self._status < 300
+                len(last) == reader.received_bytes <= KNOWN_BYTES_MAX
+                and reader.status < 300
                 and self._incoming is None
             ):
                 self._remember(last, reply)
-            self._expect()
+            reader.expect()
+            self._body = b""
+            self._drop_incoming()
             self._release()
         else:
             self.close()

@@ -4,6 +4,7 @@ Called by ``_connection``, where a destination wants replies. Hides what makes a
 and the two limits: of one reply, and of all that are half received.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from distributary.errors import EventError
@@ -22,6 +23,14 @@ FAULT_CHARS_MAX: Final = 500
 """A fault quotes the sink; a log line stays a line."""
 
 _FORMAT: Final = b"application/cloudevents"
+
+
+def says_event(fields: Sequence[tuple[bytes, bytes]]) -> bool:
+    """Whether the header of an answer says that it is an event, rightly or not."""
+    return any(
+        name == b"ce-specversion" or (name == b"content-type" and value.lower().startswith(_FORMAT))
+        for name, value in fields
+    )
 
 
 class Room:
@@ -69,6 +78,7 @@ class Incoming:
 
     Args:
         share: Of all connections to its sink.
+        fields: Header fields of the answer, names in lower case.
 
     Attributes:
         too_long: The body is longer than ``REPLY_BYTES_MAX``; nothing of it is kept.
@@ -77,39 +87,20 @@ class Incoming:
 
     __slots__ = ("_along", "_body", "_fields", "_share", "crowded", "too_long")
 
-    def __init__(self, share: Share) -> None:
+    def __init__(self, share: Share, fields: Sequence[tuple[bytes, bytes]]) -> None:
         self._share = share
-        self._fields: list[tuple[bytes, bytes]] = []
-        self._along: list[tuple[bytes, bytes]] = []
+        self._fields = [
+            field for field in fields if field[0] == b"content-type" or field[0].startswith(b"ce-")
+        ]
+        self._along = carried.pick(fields)
         self._body = bytearray()  # not a list of pieces: one of two bytes costs fifty
         self.too_long = False
         self.crowded = False
-
-    def field(self, name: bytes, value: bytes) -> None:
-        """A header field of the answer, its name in lower case."""
-        if name == b"content-type" or name.startswith(b"ce-"):
-            self._fields.append((name, value))
-        else:
-            self._along += carried.pick([(name, value.strip(b" \t"))])
-
-    def forget_fields(self) -> None:
-        """They were those of an interim response."""
-        self._fields.clear()
-        self._along.clear()
 
     @property
     def along(self) -> bytes:
         """Header lines that go along with the event; none where they are more than is carried."""
         return carried.lines(self._along) or b""
-
-    @property
-    def says_event(self) -> bool:
-        """Whether the header says that the answer is an event, rightly or not."""
-        return any(
-            name == b"ce-specversion"
-            or (name == b"content-type" and value.strip(b" \t").lower().startswith(_FORMAT))
-            for name, value in self._fields
-        )
 
     def take(self, piece: bytes) -> None:
         """A piece of the body."""
@@ -145,7 +136,7 @@ class Incoming:
     @property
     def _batched(self) -> bool:
         return any(
-            value.strip(b" \t").lower().startswith(_FORMAT + b"-batch")
+            value.lower().startswith(_FORMAT + b"-batch")
             for name, value in self._fields
             if name == b"content-type"
         )

@@ -1,16 +1,15 @@
 """Bytes of a connection -> requests, without I/O and without a clock.
 
-Caller: ``_protocol``. Hides buffering and framing. The answer depends on the bytes alone, never
+Caller: the receiver. Hides buffering and framing. The answer depends on the bytes alone, never
 on how they were cut into reads (a property test holds that).
 """
 
 from collections.abc import Callable, Mapping
 
 from distributary.errors import RequestError
-from distributary.ingest import _limits, _request
-from distributary.ingest._chunks import ChunkedBody
-from distributary.ingest._relayed import body_bytes_max
-from distributary.ingest._request import Request
+from distributary.http1 import _request, limits
+from distributary.http1._chunks import ChunkedBody
+from distributary.http1._request import Request
 
 
 class RequestReader:
@@ -19,7 +18,9 @@ class RequestReader:
     Args:
         admit: Called with each request when its head is there and its body is not asked for
             yet; raises ``RequestError`` to refuse it without reading the body.
-        body_bytes_max: Largest body, unless it brings an object of the Kubernetes API.
+        body_bytes_max: Largest body of most requests.
+        body_bytes_max_of: Largest body of a request, given ``body_bytes_max``; called for a body
+            that is longer than that, or has no length.
         usual_lines: Request lines that need no parsing; see ``_request.parse``.
 
     Attributes:
@@ -35,6 +36,7 @@ class RequestReader:
         "_blank_skipped",
         "_body",
         "_body_bytes_max",
+        "_body_bytes_max_of",
         "_buffer",
         "_chunks",
         "_pos",
@@ -51,10 +53,12 @@ class RequestReader:
         self,
         admit: Callable[[Request], None],
         body_bytes_max: int,
+        body_bytes_max_of: Callable[[Request, int], int],
         usual_lines: Mapping[bytes, bytes],
     ) -> None:
         self._admit = admit
         self._body_bytes_max = body_bytes_max
+        self._body_bytes_max_of = body_bytes_max_of
         self._usual_lines = usual_lines
         self._buffer: bytes | bytearray = b""
         self._pos = 0
@@ -143,7 +147,7 @@ class RequestReader:
         self._refuse_as_broken(request)
         self._request = request
         if request.chunked:
-            self._chunks = ChunkedBody(body_bytes_max(request, self._body_bytes_max))
+            self._chunks = ChunkedBody(self._body_bytes_max_of(request, self._body_bytes_max))
         return self._continue_body(request)
 
     def _skip(self) -> None:
@@ -190,14 +194,14 @@ class RequestReader:
             self._pos += 2
         pos = self._pos
         self._refuse_as_broken(None)
-        line_limit = pos + _limits.REQUEST_LINE_BYTES_MAX + 2
+        line_limit = pos + limits.REQUEST_LINE_BYTES_MAX + 2
         line_end = buffer.find(b"\r\n", pos, line_limit)
         if line_end < 0:
             self._await_line(buffer, line_limit)
             return None
         if line_end == pos:
             raise RequestError("bad-request", "There is an empty line before the request.")
-        head_limit = line_end + _limits.HEADERS_BYTES_MAX + 4
+        head_limit = line_end + limits.HEADERS_BYTES_MAX + 4
         head_end = buffer.find(b"\r\n\r\n", max(line_end, self._scanned), head_limit)
         if head_end < 0:
             self._await_head(buffer, head_limit)
@@ -212,7 +216,7 @@ class RequestReader:
             self._refuse_bare_lf(buffer, pos, pos, head_end + 4)
             raise
         if request.content_length > self._body_bytes_max:
-            limit_bytes = body_bytes_max(request, self._body_bytes_max)
+            limit_bytes = self._body_bytes_max_of(request, self._body_bytes_max)
             if request.content_length > limit_bytes:
                 self._refuse_as_broken(request)
                 raise RequestError("content-too-large", f"The body is above {limit_bytes} bytes.")
@@ -222,14 +226,14 @@ class RequestReader:
         self._refuse_bare_lf(buffer, self._pos, max(self._pos, self._scanned), limit)
         if len(buffer) >= limit:
             raise RequestError(
-                "uri-too-long", f"The request line is above {_limits.REQUEST_LINE_BYTES_MAX} bytes."
+                "uri-too-long", f"The request line is above {limits.REQUEST_LINE_BYTES_MAX} bytes."
             )
 
     def _await_head(self, buffer: bytes | bytearray, limit: int) -> None:
         self._refuse_bare_lf(buffer, self._pos, max(self._pos, self._scanned), limit)
         if len(buffer) >= limit:
             raise RequestError(
-                "headers-too-large", f"Header fields above {_limits.HEADERS_BYTES_MAX} bytes."
+                "headers-too-large", f"Header fields above {limits.HEADERS_BYTES_MAX} bytes."
             )
         self._scanned = max(self._pos, len(buffer) - 3)
 

@@ -1,6 +1,6 @@
 """One HTTP request: its head, parsed and checked; and where its target points.
 
-Callers: ``_reader`` builds requests, ``_protocol`` answers them. Hides llhttp (through
+Callers: ``_reader`` builds requests, the receiver answers them. Hides llhttp (through
 ``httptools``) and where it is too lenient for a port that faces strangers. It parses the head
 alone, a fresh parser for each: the framing of messages is ours (``_reader``), so no two parties
 in this process can disagree about where a request ends. Our own checks, because llhttp 9 lets
@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 import httptools
 
 from distributary.errors import RequestError
-from distributary.ingest import _limits
+from distributary.http1 import limits
 
 _REQUEST_LINE = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+) ([!-~]+) HTTP/1\.([01])")
 _HOST = re.compile(rb"[A-Za-z0-9\-._~!$&'()*+,;=:\[\]%]*")
@@ -152,15 +152,15 @@ def _read_line(request: Request, head: bytes, line_end: int) -> None:
 
 
 def _check_sizes(request: Request, head: bytes, line_end: int) -> None:
-    if len(request.fields) > _limits.HEADER_COUNT_MAX:
+    if len(request.fields) > limits.HEADER_COUNT_MAX:
         raise RequestError(
-            "headers-too-large", f"More than {_limits.HEADER_COUNT_MAX} header fields."
+            "headers-too-large", f"More than {limits.HEADER_COUNT_MAX} header fields."
         )
-    if len(head) - line_end <= _limits.HEADER_BYTES_MAX:
+    if len(head) - line_end <= limits.HEADER_BYTES_MAX:
         return
-    if max(map(len, head[line_end + 2 :].split(b"\r\n"))) > _limits.HEADER_BYTES_MAX:
+    if max(map(len, head[line_end + 2 :].split(b"\r\n"))) > limits.HEADER_BYTES_MAX:
         raise RequestError(
-            "headers-too-large", f"A header field above {_limits.HEADER_BYTES_MAX} bytes."
+            "headers-too-large", f"A header field above {limits.HEADER_BYTES_MAX} bytes."
         )
 
 

@@ -7,11 +7,11 @@ import enum
 import re
 
 from distributary.errors import RequestError
-from distributary.ingest import _limits
+from distributary.http1 import limits
 
-_SIZE = re.compile(rb"([0-9A-Fa-f]{1,%d})(;[\t -~\x80-\xff]*)?" % _limits.CHUNK_SIZE_DIGITS_MAX)
+_SIZE = re.compile(rb"([0-9A-Fa-f]{1,%d})(;[\t -~\x80-\xff]*)?" % limits.CHUNK_SIZE_DIGITS_MAX)
 _TRAILER = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t -~\x80-\xff]*")
-_SIZE_LINE_MAX = _limits.CHUNK_SIZE_DIGITS_MAX + _limits.CHUNK_EXTENSION_BYTES_MAX
+_SIZE_LINE_MAX = limits.CHUNK_SIZE_DIGITS_MAX + limits.CHUNK_EXTENSION_BYTES_MAX
 
 
 class _Expect(enum.Enum):
@@ -89,7 +89,7 @@ class ChunkedBody:
         if self._expect is _Expect.SIZE:
             line_max = _SIZE_LINE_MAX
         else:
-            line_max = _limits.TRAILERS_BYTES_MAX - self._trailer_bytes
+            line_max = limits.TRAILERS_BYTES_MAX - self._trailer_bytes
         line_end = buffer.find(b"\n", pos, pos + line_max + 2)
         if line_end < 0:
             if len(buffer) - pos >= line_max + 2:
@@ -105,7 +105,7 @@ class ChunkedBody:
         if match is None:
             raise RequestError("bad-request", "A chunk size is not a hexadecimal number.")
         digits, extension = match.groups()
-        if extension is not None and len(extension) > _limits.CHUNK_EXTENSION_BYTES_MAX:
+        if extension is not None and len(extension) > limits.CHUNK_EXTENSION_BYTES_MAX:
             self._refuse_long_line()
         size = int(digits, 16)
         if len(self.body) + size > self._body_bytes_max:
@@ -113,8 +113,8 @@ class ChunkedBody:
                 "content-too-large", f"The body is above {self._body_bytes_max} bytes."
             )
         self._overhead_bytes += len(line) + 4
-        allowed = _limits.CHUNK_OVERHEAD_BYTES_MAX
-        if self._overhead_bytes > allowed + _limits.CHUNK_OVERHEAD_RATIO_MAX * len(self.body):
+        allowed = limits.CHUNK_OVERHEAD_BYTES_MAX
+        if self._overhead_bytes > allowed + limits.CHUNK_OVERHEAD_RATIO_MAX * len(self.body):
             raise RequestError("content-too-large", "The body comes in too small chunks.")
         self._missing = size
         self._expect = _Expect.BYTES if size else _Expect.TRAILER
@@ -125,8 +125,8 @@ class ChunkedBody:
         self._trailer_bytes += len(line) + 2
         self._trailer_count += 1
         if (
-            self._trailer_count > _limits.TRAILER_COUNT_MAX
-            or self._trailer_bytes > _limits.TRAILERS_BYTES_MAX
+            self._trailer_count > limits.TRAILER_COUNT_MAX
+            or self._trailer_bytes > limits.TRAILERS_BYTES_MAX
         ):
             self._refuse_long_line()
         if _TRAILER.fullmatch(line) is None:
@@ -137,10 +137,10 @@ class ChunkedBody:
         if self._expect is _Expect.SIZE:
             raise RequestError(
                 "bad-request",
-                f"A chunk extension above {_limits.CHUNK_EXTENSION_BYTES_MAX} bytes.",
+                f"A chunk extension above {limits.CHUNK_EXTENSION_BYTES_MAX} bytes.",
             )
         raise RequestError(
             "headers-too-large",
-            f"Trailers above {_limits.TRAILER_COUNT_MAX} fields or "
-            f"{_limits.TRAILERS_BYTES_MAX} bytes.",
+            f"Trailers above {limits.TRAILER_COUNT_MAX} fields or "
+            f"{limits.TRAILERS_BYTES_MAX} bytes.",
         )
