@@ -9,13 +9,13 @@ ways in which an answer can fail to come (all are ``TransportError``).
 import asyncio
 import ssl
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-import httptools
 import msgspec
 
 from distributary.errors import SettingsError, TransportError
+from distributary.http1 import ClientConnection
 
 __all__ = ["Address", "Client", "Response", "parse_address"]
 
@@ -89,7 +89,7 @@ class Client:
         """Connect to nothing yet; each request has *timeout_s* from connecting to the end."""
         self._address = address
         self._timeout_s = timeout_s
-        self._wire: _Wire | None = None
+        self._connection: ClientConnection | None = None
 
     async def request(
         self, method: str, path: str, headers: Headers = (), body: bytes = b""
@@ -112,99 +112,37 @@ class Client:
         ).encode()
         try:
             async with asyncio.timeout(self._timeout_s):
-                if self._wire is None or self._wire.lost:
-                    self._wire = await self._connect()
-                return await self._wire.send(b"".join((head, lines, b"\r\n", body)))
+                if self._connection is None or self._connection.lost:
+                    self._connection = await self._connect()
+                answer = await self._connection.send(b"".join((head, lines, b"\r\n", body)))
         except TimeoutError as error:
             self.close()
             raise TransportError("timeout", f"no answer within {self._timeout_s:g} s") from error
+        headers: dict[str, str] = {}
+        for field in answer.fields:
+            name, text = (part.decode("latin-1") for part in field)
+            headers[name] = f"{headers[name]}, {text}" if name in headers else text
+        return Response(answer.status, headers, answer.body)
 
-    async def _connect(self) -> "_Wire":
+    async def _connect(self) -> ClientConnection:
         address = self._address
         context = ssl.create_default_context() if address.secure else None
         try:
-            _, wire = await asyncio.get_running_loop().create_connection(
-                _Wire, address.host, address.port, ssl=context
+            _, connection = await asyncio.get_running_loop().create_connection(
+                lambda: ClientConnection(RESPONSE_BYTES_MAX),
+                address.host,
+                address.port,
+                ssl=context,
             )
         except ssl.SSLError as error:
             raise TransportError("tls", str(error)) from error
         except OSError as error:
             reason = "dns" if type(error).__name__ == "gaierror" else "refused"
             raise TransportError(reason, error.strerror or str(error)) from error
-        return wire
+        return connection
 
     def close(self) -> None:
         """Drop the connection; the next request opens another."""
-        if self._wire is not None:
-            self._wire.drop()
-            self._wire = None
-
-
-class _Wire(asyncio.Protocol):
-    """The connection: bytes out, parsed answers back."""
-
-    def __init__(self) -> None:
-        self.lost = False
-        self._transport: asyncio.Transport | None = None
-        self._answer: asyncio.Future[Response] | None = None
-        self._begin()
-
-    def _begin(self) -> None:
-        self._parser = httptools.HttpResponseParser(self)
-        self._headers: dict[str, str] = {}
-        self._body: list[bytes] = []
-        self._body_bytes = 0
-
-    def send(self, request: bytes) -> "asyncio.Future[Response]":
-        """Write *request*; the future is its answer or a ``TransportError``."""
-        assert self._transport is not None
-        assert self._answer is None or self._answer.done()
-        self._answer = asyncio.get_running_loop().create_future()
-        self._transport.write(request)
-        return self._answer
-
-    def drop(self) -> None:
-        """Close without waiting."""
-        self.lost = True
-        if self._transport is not None:
-            self._transport.abort()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by class
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.lost = True
-        self._fail("reset", str(exc) if exc else "the connection was closed before an answer")
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._fail("protocol", f"the answer is not HTTP: {error}")
-            self.drop()
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        self._headers[key] = f"{self._headers[key]}, {text}" if key in self._headers else text
-
-    def on_body(self, body: bytes) -> None:
-        self._body.append(body)
-        self._body_bytes += len(body)
-        if self._body_bytes > RESPONSE_BYTES_MAX:
-            self._fail("protocol", f"the answer is larger than {RESPONSE_BYTES_MAX:,} bytes")
-            self.drop()
-
-    def on_message_complete(self) -> None:
-        status = self._parser.get_status_code()
-        if status >= 200:  # below are interim answers (RFC 9110 15.2)
-            if not self._parser.should_keep_alive():
-                self.lost = True
-            if self._answer is not None and not self._answer.done():
-                self._answer.set_result(Response(status, self._headers, b"".join(self._body)))
-        self._headers = {}
-        self._body = []
-        self._body_bytes = 0
-
-    def _fail(self, reason: str, message: str) -> None:
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(TransportError(reason, message))
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

@@ -1,4 +1,4 @@
-"""HTTP/1.1 without I/O: what arrives on a connection, as requests or as responses.
+"""HTTP/1.1: what arrives on a connection, as requests or as responses; no I/O but a client's.
 
 Callers: the receiver reads requests; whoever asks a server reads responses. Hides llhttp (through
 ``httptools``), framing, and where llhttp is too lenient for peers that may be hostile. What a
@@ -6,8 +6,9 @@ request or a response is depends on the bytes alone, never on how they were cut 
 may ask for what, deadlines and answers belong to the callers.
 """
 
+from distributary.http1._client import ClientConnection, Response
 from distributary.http1._reader import RequestReader
 from distributary.http1._request import Request
 from distributary.http1._response import ResponseReader
 
-__all__ = ["Request", "RequestReader", "ResponseReader"]
+__all__ = ["ClientConnection", "Request", "RequestReader", "Response", "ResponseReader"]

@@ -63,10 +63,6 @@ class ResponseReader:
         """The response is whole, and the connection can carry another request."""
         return self.complete and self._keep and not self._surplus
 
-    def field(self, name: bytes) -> bytes | None:
-        """The last value of the field *name* (lower case); None: there is none."""
-        return next((value for key, value in reversed(self.fields) if key == name), None)
-
     def feed(self, data: bytes) -> list[bytes]:
         """Takes *data*; returns what it brings of the body.
 
@@ -85,7 +81,9 @@ class ResponseReader:
         if not self.status and self.received_bytes > RESPONSE_HEAD_BYTES_MAX:
             text = f"The headers are longer than {RESPONSE_HEAD_BYTES_MAX} bytes"
             raise TransportError("protocol", text)
-        pieces, self._pieces = self._pieces, []
+        pieces = self._pieces
+        if pieces:
+            self._pieces = []
         return pieces
 
     def end(self) -> bool:
@@ -110,7 +108,10 @@ class ResponseReader:
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a field, unless it is a trailer."""
         if not self.status:
-            self.fields.append((name.lower(), value.strip(b" \t")))
+            name = name.lower()
+            self.fields.append((name, value.strip(b" \t")))
+            if name in _FRAMING:
+                self.framed = True
 
     def on_headers_complete(self) -> None:
         """Note the final status, and how its body ends; forget an interim response."""
@@ -120,9 +121,9 @@ class ResponseReader:
         if 100 <= status < 200 and status != _SWITCHING_PROTOCOLS:
             self.fields = []
             self.phrase = b""
+            self.framed = False
             return
         self.status = status
-        self.framed = any(name in _FRAMING for name, _ in self.fields)
         if self.bodiless or status == _SWITCHING_PROTOCOLS:
             self.complete = True  # the parser waits for a body: it reads no further response
         else:

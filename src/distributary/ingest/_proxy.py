@@ -6,11 +6,11 @@ plane is not the hot path, and a fresh connection can hold nothing of another cl
 """
 
 import asyncio
+from collections.abc import Iterable
 from typing import Protocol, cast
 
-import httptools
-
-from distributary.http1 import Request
+from distributary.errors import TransportError
+from distributary.http1 import Request, ResponseReader
 from distributary.ingest._answers import BROWSER_FIELDS, Persistence, connection_field
 from distributary.ingest._desk import Desk
 from distributary.ingest._limits import (
@@ -65,14 +65,8 @@ def upstream_head(request: Request, address: str | None) -> bytes:
         RFC 9110 section 7.6.1: fields of this hop, and those named by ``Connection``, stay
         here. A client cannot strip host, authorization or content type that way.
     """
-    named: set[bytes] = set()
-    forwarded = []
-    for name, value in request.fields:
-        if name == b"connection":
-            named.update(option.strip() for option in value.lower().split(b","))
-        elif name == b"x-forwarded-for":
-            forwarded.append(value)
-    left_out = _REPLACED | (named - _KEPT_ALWAYS)
+    forwarded = [value for name, value in request.fields if name == b"x-forwarded-for"]
+    left_out = _REPLACED | (_named(request.fields) - _KEPT_ALWAYS)
     lines = [b"%s %s HTTP/1.1" % (request.method, request.target)]
     lines += [b"%s: %s" % field for field in request.fields if field[0] not in left_out]
     if request.body or request.method in _WITH_BODY:
@@ -83,6 +77,16 @@ def upstream_head(request: Request, address: str | None) -> bytes:
         lines.append(b"x-forwarded-for: " + b", ".join(forwarded))
     lines.append(b"connection: close")
     return b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+def _named(fields: Iterable[tuple[bytes, bytes]]) -> set[bytes]:
+    """The fields that ``Connection`` names: they are for one hop."""
+    return {
+        option.strip()
+        for name, value in fields
+        if name == b"connection"
+        for option in value.lower().split(b",")
+    }
 
 
 class Relay(asyncio.Protocol):
@@ -114,23 +118,20 @@ class Relay(asyncio.Protocol):
         self._persistence = persistence
         self._address = address
         self._upstream: asyncio.Transport | None = None
-        self._parser = httptools.HttpResponseParser(self)
+        self._reader = ResponseReader(bodiless=request.method == b"HEAD")
         self._started_s = desk.now_s()
         self._is_watch = is_watch(request)
         health = request.target.partition(b"?")[0] in HEALTH_PATHS
         self._head_deadline_s = HEALTH_DEADLINE_S if health else RELAY_HEAD_DEADLINE_S
-        self._phrase = b""
-        self._fields: list[tuple[bytes, bytes]] = []
         self._head_written = False
+        self._endless = False
         self._chunked = False
-        self._until_close = False
-        self._complete = False
         self._over = False
 
     @property
     def endless(self) -> bool:
         """The answer has begun and says no length: it may be a watch, which never ends."""
-        return self._head_written and (self._chunked or self._until_close)
+        return self._endless
 
     def start(self) -> None:
         """Dials the control process; one of the client's three methods is called at the end."""
@@ -191,79 +192,52 @@ class Relay(asyncio.Protocol):
         """Takes bytes of the answer."""
         if self._over:
             return
+        reader = self._reader
         try:
-            self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            pieces = reader.feed(data)
+        except TransportError:
             self._fail()
             return
-        if self._complete:
+        if reader.status and not self._head_written:
+            if reader.status < 200:  # switching protocols: we did not ask for it
+                self._fail()
+                return
+            self._head_written = True
+            self._downstream.write(self._head())
+        for piece in pieces:
+            chunk = b"%x\r\n%s\r\n" % (len(piece), piece) if self._chunked else piece
+            self._downstream.write(chunk)
+        if reader.complete:
             self._succeed()
 
-    def connection_lost(self, _error: Exception | None) -> None:
+    def connection_lost(self, error: Exception | None) -> None:
         """An answer without a length ends so; every other is incomplete."""
         if self._over:
             return
-        if self._until_close and _error is None:
+        if error is None and self._reader.end():
             self._succeed()
         else:
             self._fail()
 
-    # -- the parts of the answer, as the parser finds them
-
-    def on_status(self, phrase: bytes) -> None:
-        """Takes the reason phrase."""
-        self._phrase += phrase
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Takes one field."""
-        self._fields.append((name.lower(), value.strip()))
-
-    def on_headers_complete(self) -> None:
-        """Writes the head of the answer to the client, unless it is an interim one."""
-        status = self._parser.get_status_code()
-        if status < 200 or self._head_written:
-            return
-        self._head_written = True
-        self._desk.counters.answers_by_status[status] += 1
-        named: set[bytes] = set()
-        for name, value in self._fields:
-            if name == b"connection":
-                named.update(option.strip() for option in value.lower().split(b","))
-        has_length = any(name == b"content-length" for name, _ in self._fields)
-        chunked_above = any(name == b"transfer-encoding" for name, _ in self._fields)
-        without_body = self._request.method == b"HEAD" or status in {204, 304}
+    def _head(self) -> bytes:
+        """The head of the answer as the client gets it."""
+        reader = self._reader
+        self._desk.counters.answers_by_status[reader.status] += 1
+        names = {name for name, _ in reader.fields}
+        has_length = b"content-length" in names and b"transfer-encoding" not in names
+        without_body = self._request.method == b"HEAD" or reader.status in {204, 304}
+        self._endless = not has_length and not without_body
         framing = b""
-        if not without_body and (chunked_above or not has_length):
-            self._until_close = not chunked_above
-            if self._request.http10:
-                self._persistence = Persistence.CLOSE
-            else:
-                self._chunked = True
-                framing = b"transfer-encoding: chunked\r\n"
-        left_out = _HOP_BY_HOP | named
-        lines = [b"%s: %s\r\n" % field for field in self._fields if field[0] not in left_out]
-        line = b"HTTP/1.1 %d %s\r\n" % (status, self._phrase)
+        if self._endless and self._request.http10:
+            self._persistence = Persistence.CLOSE
+        elif self._endless:
+            self._chunked = True
+            framing = b"transfer-encoding: chunked\r\n"
+        left_out = _HOP_BY_HOP | _named(reader.fields)
+        lines = [b"%s: %s\r\n" % field for field in reader.fields if field[0] not in left_out]
+        line = b"HTTP/1.1 %d %s\r\n" % (reader.status, reader.phrase)
         connection = connection_field(self._persistence)
-        self._downstream.write(
-            b"".join((line, *lines, BROWSER_FIELDS, framing, connection, b"\r\n"))
-        )
-        self._complete = without_body
-
-    def on_body(self, piece: bytes) -> None:
-        """Writes a piece of the body to the client."""
-        if self._complete or not self._head_written:
-            return
-        if self._chunked:
-            piece = b"%x\r\n%s\r\n" % (len(piece), piece)
-        self._downstream.write(piece)
-
-    def on_message_complete(self) -> None:
-        """The answer is whole; an interim one makes room for the next."""
-        if self._head_written:
-            self._complete = True
-        else:
-            self._fields.clear()
-            self._phrase = b""
+        return b"".join((line, *lines, BROWSER_FIELDS, framing, connection, b"\r\n"))
 
     # -- ends
 

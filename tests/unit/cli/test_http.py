@@ -6,6 +6,7 @@ import pytest
 
 from distributary.cli import _http
 from distributary.errors import SettingsError, TransportError
+from distributary.http1 import ClientConnection
 
 
 @pytest.mark.parametrize(
@@ -48,15 +49,28 @@ class Peer(asyncio.Transport):
         pass
 
 
+class Played(_http.Client):
+    """A client whose connection ends at *answer*."""
+
+    def __init__(self, answer: Callable[[Any], None]) -> None:
+        super().__init__(_http.parse_address("http://127.0.0.1"))
+        self._play = answer
+
+    async def _connect(self) -> ClientConnection:
+        connection = ClientConnection(_http.RESPONSE_BYTES_MAX)
+        connection.connection_made(Peer(connection, self._play))
+        return connection
+
+
 def ask(answer: Callable[[Any], None]) -> _http.Response:
     """One request on a connection whose other side is *answer*."""
+    return asyncio.run(Played(answer).request("GET", "/"))
 
-    async def once() -> _http.Response:
-        wire = _http._Wire()
-        wire.connection_made(Peer(wire, answer))
-        return await wire.send(b"GET / HTTP/1.1\r\n\r\n")
 
-    return asyncio.run(once())
+def test_values_of_one_name_are_joined() -> None:
+    """RFC 9110 5.3: a list may come in several fields; names have no case."""
+    text = b"HTTP/1.1 200 OK\r\nLink: a\r\nlink: b\r\ncontent-length: 0\r\n\r\n"
+    assert ask(lambda wire: wire.data_received(text)).headers["link"] == "a, b"
 
 
 def test_an_answer_in_pieces_is_one_answer() -> None:

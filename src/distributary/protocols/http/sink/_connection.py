@@ -280,22 +280,17 @@ class Connection(asyncio.Protocol):
         return incoming.too_long or incoming.crowded
 
     def _reply(self, *, cut: bool) -> Reply:
+        content_type = retry_after = None
+        for name, value in self._reader.fields:
+            if name == b"content-type":
+                content_type = value.decode("latin-1")
+            elif name == b"retry-after":
+                retry_after = value.decode("latin-1")
         incoming = self._incoming
         event, fault = (None, None) if incoming is None else incoming.decode()
-        return Reply(
-            self._reader.status,
-            self._text(b"retry-after"),
-            self._text(b"content-type"),
-            self._body,
-            cut,
-            event,
-            fault,
-            b"" if incoming is None else incoming.along,
-        )
-
-    def _text(self, name: bytes) -> str | None:
-        value = self._reader.field(name)
-        return None if value is None else value.decode("latin-1")
+        along = b"" if incoming is None else incoming.along
+        status = self._reader.status
+        return Reply(status, retry_after, content_type, self._body, cut, event, fault, along)
 
     def _drop_incoming(self) -> None:
         if self._incoming is not None:
