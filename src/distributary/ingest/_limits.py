@@ -1,7 +1,8 @@
 """Limits of the public port, each with its reason, and the settings an operator may turn.
 
-Callers: the other modules of this room; ``app`` builds ``IngestSettings``. What a request may cost
-to read, ``http1`` limits. Hides nothing: the numbers are the interface. Names of sizes end in ``_bytes_max``, of waits in ``_s``.
+Callers: the other modules of this room; ``app`` builds ``IngestSettings``. Hides nothing: the
+numbers are the interface. What a request may cost to read is bounded in ``http1.limits``. Names of
+sizes end in ``_bytes_max``, of waits in ``_s``.
 """
 
 from dataclasses import dataclass

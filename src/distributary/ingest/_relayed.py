@@ -1,7 +1,7 @@
 """What the receiver must know of requests that it passes on: which are watches, how large they are.
 
-Callers: ``_desk`` admits, ``_protocol`` bounds bodies, ``_proxy`` counts. Hides what little this room
-knows of the Kubernetes API.
+Callers: ``_desk`` admits, ``_protocol`` bounds bodies, ``_proxy`` counts. Hides what little this
+room knows of the Kubernetes API.
 """
 
 import re
