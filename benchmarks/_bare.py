@@ -15,9 +15,10 @@ import sys
 import threading
 import time
 
+import _kit  # noqa: F401 - for the imports of kit
 from _load import BODY
-from distributary.testing.broker_trials import PLACE
-from distributary.testing.servers import PASSWORD, USER
+from kit.broker_trials import PLACE
+from kit.servers import PASSWORD, USER
 
 ATTRIBUTES = {
     "id": "1234567",

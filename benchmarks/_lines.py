@@ -2,6 +2,7 @@
 
 import time
 
+import _kit  # noqa: F401 - for the imports of kit
 import _profile
 import api
 import cesql
@@ -12,7 +13,7 @@ import matching
 import pauses
 import protocols
 from _rig import Rig
-from distributary.testing.running_server import Role, wait_until
+from kit.running_server import Role, wait_until
 
 HERE_TYPE = "com.example.reading"
 """Type of every event of the load generator."""

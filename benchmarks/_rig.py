@@ -13,8 +13,9 @@ from pathlib import Path
 
 import psutil
 
+import _kit  # noqa: F401 - for the imports of kit
 from distributary.datadir import Word
-from distributary.testing.running_server import Role, RunningServer, total, wait_until
+from kit.running_server import Role, RunningServer, total, wait_until
 
 HERE = Path(__file__).parent
 DRAIN_S_MAX = 180.0

@@ -12,11 +12,12 @@ from pathlib import Path
 import psutil
 
 import _api_load
+import _kit  # noqa: F401 - for the imports of kit
 from _rig import Rig
 from distributary.control import Store, rules, store_url
 from distributary.control._stored import Put
 from distributary.resource import SinkRule, api_subscription
-from distributary.testing.running_server import Role
+from kit.running_server import Role
 
 HERE = Path(__file__).parent
 LISTED = 100_000

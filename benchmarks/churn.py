@@ -11,8 +11,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from distributary.testing.check_routes import shown
-from distributary.testing.churn import Plan, run_churn
+import _kit  # noqa: F401 - for the imports of kit
+from kit.check_routes import shown
+from kit.churn import Plan, run_churn
 
 
 def measure(scale=1.0):

@@ -16,11 +16,12 @@ import threading
 import time
 from pathlib import Path
 
+import _kit  # noqa: F401 - for the imports of kit
 import _triggers
 from _rig import Rig
 from _triggers import TRIGGERS, Api, trigger
-from distributary.testing.resource_kills import run_resource_kills
-from distributary.testing.running_server import Role
+from kit.resource_kills import run_resource_kills
+from kit.running_server import Role
 
 HERE = Path(__file__).parent
 LOAD_TYPE = "com.example.reading"

@@ -11,8 +11,9 @@ from collections import Counter
 
 import psutil
 
+import _kit  # noqa: F401 - for the imports of kit
 from _rig import Rig
-from distributary.testing.running_server import Role
+from kit.running_server import Role
 
 COUNT = 350
 SPREAD_S = 20.0

@@ -11,13 +11,14 @@ import time
 import zlib
 from pathlib import Path
 
+import _kit  # noqa: F401 - for the imports of kit
 from _rig import Rig
 from distributary.cli._behaviour import Behaviour
 from distributary.datadir import Places, Word
 from distributary.event import Event
-from distributary.testing.filled_data import fill
-from distributary.testing.running_server import Role, RunningServer, wait_until
-from distributary.testing.traffic import Traffic
+from kit.filled_data import fill
+from kit.running_server import Role, RunningServer, wait_until
+from kit.traffic import Traffic
 
 RATE_PER_S = 100.0
 KILLS = 10

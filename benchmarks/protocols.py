@@ -12,12 +12,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
+import _kit  # noqa: F401 - for the imports of kit
 from _rig import HERE, Rig
 from distributary.log import Reader
-from distributary.testing.broker_trials import TRIALS
-from distributary.testing.running_server import wait_until
-from distributary.testing.servers import Authority, ServerNotHadError
-from distributary.testing.servers.rabbitmq import RECENT
+from kit.broker_trials import TRIALS
+from kit.running_server import wait_until
+from kit.servers import Authority, ServerNotHadError
+from kit.servers.rabbitmq import RECENT
 
 BROKERS = {"nats": "nats", "mqtt": "mosquitto", "amqp": "rabbitmq", "kafka": "kafka"}
 """Name in the lines -> broker."""

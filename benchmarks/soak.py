@@ -16,10 +16,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+import _kit  # noqa: F401 - for the imports of kit
 from _rig import Rig
-from distributary.testing.broker_kills import Silence, run_broker_kills
-from distributary.testing.broker_trials import TRIALS
-from distributary.testing.kills import run_kills
+from kit.broker_kills import Silence, run_broker_kills
+from kit.broker_trials import TRIALS
+from kit.kills import run_kills
 
 SILENCES = dict.fromkeys(TRIALS, (Silence(1.0), Silence(30.0), Silence(30.0, answers_only=True)))
 """Of the wire before each broker, after its kills."""

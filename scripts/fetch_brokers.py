@@ -6,8 +6,11 @@ Called by ``.ci/run``. What cannot be fetched is said, and its tests are NOT RUN
 """
 
 import sys
+from pathlib import Path
 
-from distributary.testing.servers import ServerNotHadError, artemis, kafka
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+from kit.servers import ServerNotHadError, artemis, kafka
 
 
 def main() -> int:

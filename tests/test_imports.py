@@ -1,6 +1,7 @@
 """The import contracts hold, and each of them can fail."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -68,6 +69,16 @@ def test_a_planted_violation_is_caught(copy: Path, path: str, planted: str, cont
     broken = [line for line in output.splitlines() if " BROKEN" in line]
     assert exit_code == 1, output
     assert any(contract in line for line in broken), output
+
+
+def test_the_test_kit_needs_nothing_private_of_the_command_line() -> None:
+    """Who has the package alone can use all of its test kit; drivers stand in ``tests/kit``."""
+    kit = (ROOT / "src" / "distributary" / "testing").rglob("*.py")
+    needs = re.compile(
+        r"^ *(?:from|import) (?:distributary\.cli(?:\._| import _)|kit\b)", re.MULTILINE
+    )
+    found = [path.name for path in kit if needs.search(path.read_text(encoding="utf-8"))]
+    assert found == []
 
 
 def test_every_room_is_named_in_the_test_kit_contract() -> None:

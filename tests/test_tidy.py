@@ -12,6 +12,7 @@ from distributary import errors
 
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src" / "distributary"
+KIT = ROOT / "tests" / "kit"
 
 LINE_CHARACTERS_MAX = 100
 FUNCTION_LINES_MAX = 70
@@ -71,7 +72,14 @@ def _name(path: Path) -> str:
 
 PYTHON = sorted(_files(".py"))
 DOCS = sorted(_files(".md"))
-ROOMS = sorted(path.parent for path in SRC.rglob("__init__.py"))
+ROOMS = sorted(path.parent for folder in (SRC, KIT) for path in folder.rglob("__init__.py"))
+HELD = [path for path in PYTHON if path.is_relative_to(SRC) or path.is_relative_to(KIT)]
+"""What is held to more: the package, and the drivers that tests and benchmarks share."""
+
+
+def _dotted(room: Path) -> str:
+    """The name that *room* is imported by."""
+    return ".".join(room.relative_to(SRC.parent if room.is_relative_to(SRC) else KIT.parent).parts)
 
 
 def test_lines_are_short() -> None:
@@ -97,8 +105,7 @@ def test_functions_are_short() -> None:
     """A function of the package fits on a screen; those that may not are listed."""
     long = {
         f"{_name(path)}:{node.name}"
-        for path in PYTHON
-        if path.is_relative_to(SRC)
+        for path in HELD
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES_MAX
@@ -111,9 +118,8 @@ def test_modules_say_what_they_are_for() -> None:
     """Every module of the package has a docstring."""
     silent = [
         _name(path)
-        for path in PYTHON
-        if path.is_relative_to(SRC)
-        and not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+        for path in HELD
+        if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
     ]
     assert silent == []
 
@@ -132,10 +138,10 @@ def test_tests_say_what_they_show() -> None:
     assert silent == []
 
 
-@pytest.mark.parametrize("room", ROOMS, ids=lambda room: str(room.relative_to(SRC.parent)))
+@pytest.mark.parametrize("room", ROOMS, ids=_dotted)
 def test_all_names_exist(room: Path) -> None:
     """What a room names in ``__all__`` can be imported from it; a room with code has one."""
-    module = importlib.import_module(".".join(room.relative_to(SRC.parent).parts))
+    module = importlib.import_module(_dotted(room))
     body = ast.parse((room / "__init__.py").read_text(encoding="utf-8")).body
     names = list(module.__all__) if body[1:] else []
     assert [name for name in names if not hasattr(module, name)] == []
@@ -233,9 +239,9 @@ def test_the_changelog_keeps_its_shape() -> None:
 
 def test_every_error_code_is_used() -> None:
     """A code of the catalogue that nothing answers with does not belong there."""
-    used = "".join(
-        path.read_text(encoding="utf-8") for path in PYTHON if path.is_relative_to(SRC)
-    ).replace((SRC / "errors.py").read_text(encoding="utf-8"), "")
+    used = "".join(path.read_text(encoding="utf-8") for path in HELD).replace(
+        (SRC / "errors.py").read_text(encoding="utf-8"), ""
+    )
     classes = _error_classes(errors.DistributaryError)
     raised = {kind.code for kind in classes if re.search(rf"\b{kind.__name__}\b", used)}
     unused = [code for code in errors.CATALOGUE if f'"{code}"' not in used and code not in raised]
@@ -245,7 +251,7 @@ def test_every_error_code_is_used() -> None:
 def test_every_error_class_has_a_code_of_the_catalogue() -> None:
     """No error can reach a problem body without a status and a title."""
     for room in ROOMS:
-        importlib.import_module(".".join(room.relative_to(SRC.parent).parts))
+        importlib.import_module(_dotted(room))
     classes = _error_classes(errors.DistributaryError)
     assert [kind.__name__ for kind in classes if kind.code not in errors.CATALOGUE] == []
 

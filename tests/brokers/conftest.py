@@ -11,7 +11,7 @@ import uvloop
 
 from distributary.clock import SystemClock
 from distributary.deliver import AddressRule, CachingResolver, Connector, SystemResolver
-from distributary.testing.servers.fixtures import (
+from kit.servers.fixtures import (
     artemis,
     authority,
     kafka,

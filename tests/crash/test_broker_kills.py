@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from distributary.testing.broker_kills import BrokerKillReport, Silence, run_broker_kills
-from distributary.testing.servers.fixtures import not_run
+from kit.broker_kills import BrokerKillReport, Silence, run_broker_kills
+from kit.servers.fixtures import not_run
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 

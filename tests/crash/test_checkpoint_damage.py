@@ -8,8 +8,8 @@ import pytest
 
 from distributary.cli._behaviour import Behaviour
 from distributary.event import Event
-from distributary.testing.running_server import RunningServer, wait_until
-from distributary.testing.traffic import Traffic
+from kit.running_server import RunningServer, wait_until
+from kit.traffic import Traffic
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 

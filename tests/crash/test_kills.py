@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from distributary.testing.kills import KillReport, run_kills
+from kit.kills import KillReport, run_kills
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from distributary.cli._behaviour import Behaviour
-from distributary.testing.running_server import Role, RunningServer, wait_until
-from distributary.testing.traffic import Traffic
+from kit.running_server import Role, RunningServer, wait_until
+from kit.traffic import Traffic
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 

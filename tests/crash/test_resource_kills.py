@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from distributary.testing.resource_kills import ResourceKillReport, run_resource_kills
-from distributary.testing.running_server import Role
+from kit.resource_kills import ResourceKillReport, run_resource_kills
+from kit.running_server import Role
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from distributary.log import lock
-from distributary.testing.running_server import (
+from kit.running_server import (
     Role,
     RunningServer,
     clean_environ,

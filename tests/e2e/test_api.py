@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from distributary.cli._behaviour import Behaviour
-from distributary.testing.running_server import Answer, RunningServer, wait_until
-from distributary.testing.traffic import Sink, Traffic
+from kit.running_server import Answer, RunningServer, wait_until
+from kit.traffic import Sink, Traffic
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from distributary.testing.running_server import RunningServer, clean_environ, free_port
+from kit.running_server import RunningServer, clean_environ, free_port
 
 proton = pytest.importorskip("proton", reason="Qpid Proton is not installed")
 utils = pytest.importorskip("proton.utils")

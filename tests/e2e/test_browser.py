@@ -28,8 +28,8 @@ from distributary.control.objects import Objects
 from distributary.ingest import IngestSettings, serve
 from distributary.policy import parse_duration_s
 from distributary.resource import knative
-from distributary.testing.running_server import free_port
-from distributary.testing.servers.fixtures import not_run
+from kit.running_server import free_port
+from kit.servers.fixtures import not_run
 
 pytestmark = pytest.mark.slow
 

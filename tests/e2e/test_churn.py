@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from distributary.testing.check_routes import shown
-from distributary.testing.churn import Plan, run_churn
+from kit.check_routes import shown
+from kit.churn import Plan, run_churn
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

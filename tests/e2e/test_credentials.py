@@ -19,7 +19,7 @@ from urllib.parse import parse_qs
 import psutil
 import pytest
 
-from distributary.testing.running_server import (
+from kit.running_server import (
     Answer,
     RunningServer,
     clean_environ,

@@ -18,8 +18,8 @@ from typing import NamedTuple, Self
 import pytest
 
 from distributary.resource.knative import SUBSCRIPTION, TRIGGER
-from distributary.testing.knative_client import KnativeClient
-from distributary.testing.running_server import RunningServer, wait_until
+from kit.knative_client import KnativeClient
+from kit.running_server import RunningServer, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

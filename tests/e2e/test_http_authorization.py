@@ -11,8 +11,8 @@ from distributary.errors import TransportError
 from distributary.protocols.http.sink import HttpTransport
 from distributary.protocols.http.sink._transport import STALE_LOOK_S
 from distributary.resource import Credential
-from distributary.testing.fake_sink import FakeSink, answer
-from distributary.testing.http_attempts import TableResolver, opened, send
+from kit.fake_sink import FakeSink, answer
+from kit.http_attempts import TableResolver, opened, send
 
 PLAIN = Credential("PLAIN", identifier="me", secret="hunter22")
 

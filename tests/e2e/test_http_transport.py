@@ -10,9 +10,9 @@ from distributary.deliver import AddressRule
 from distributary.errors import TransportError
 from distributary.event import Event, json_format
 from distributary.policy import Reply
-from distributary.testing import fake_sink
-from distributary.testing.fake_sink import FakeSink, answer, answer_and_close
-from distributary.testing.http_attempts import EVENT, TableResolver, opened, send
+from kit import fake_sink
+from kit.fake_sink import FakeSink, answer, answer_and_close
+from kit.http_attempts import EVENT, TableResolver, opened, send
 
 
 def run(scenario):

@@ -8,8 +8,8 @@ import uvloop
 
 from distributary.deliver import AddressRule, _connector, parse_networks
 from distributary.resource import OwnAddresses
-from distributary.testing.fake_sink import FakeSink, answer_and_close
-from distributary.testing.http_attempts import TableResolver, opened, send
+from kit.fake_sink import FakeSink, answer_and_close
+from kit.http_attempts import TableResolver, opened, send
 
 
 def run(scenario):

@@ -7,8 +7,8 @@ import subprocess
 import pytest
 import uvloop
 
-from distributary.testing.fake_sink import FakeSink
-from distributary.testing.http_attempts import TableResolver, opened, send
+from kit.fake_sink import FakeSink
+from kit.http_attempts import TableResolver, opened, send
 
 
 def run(scenario):

@@ -12,9 +12,9 @@ import pytest
 
 from distributary.cli._behaviour import Behaviour
 from distributary.datadir import Word
-from distributary.testing.running_server import Role, RunningServer, free_port, wait_until
-from distributary.testing.traffic import Traffic
-from distributary.testing.world import World
+from kit.running_server import Role, RunningServer, free_port, wait_until
+from kit.traffic import Traffic
+from kit.world import World
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

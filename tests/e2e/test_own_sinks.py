@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from distributary.testing.running_server import RunningServer, total, wait_until
+from kit.running_server import RunningServer, total, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -7,8 +7,8 @@ import pytest
 
 from distributary.cli._behaviour import Behaviour, StatusChance
 from distributary.cli._commands import app
-from distributary.testing.running_server import RunningServer, wait_until
-from distributary.testing.traffic import Traffic
+from kit.running_server import RunningServer, wait_until
+from kit.traffic import Traffic
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

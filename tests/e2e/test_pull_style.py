@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, Protocol
 import pytest
 
 from distributary.protocols.amqp.engine import AVAILABLE
-from distributary.testing.running_server import RunningServer, clean_environ, wait_until
-from distributary.testing.servers import PASSWORD, USER, BrokerServer
-from distributary.testing.servers.fixtures import (
+from kit.running_server import RunningServer, clean_environ, wait_until
+from kit.servers import PASSWORD, USER, BrokerServer
+from kit.servers.fixtures import (
     authority,
     kafka,
     mosquitto,

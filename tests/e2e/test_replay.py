@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 import pytest
 
 from distributary.cli._behaviour import Behaviour
-from distributary.testing.running_server import RunningServer, wait_until
-from distributary.testing.traffic import Traffic
+from kit.running_server import RunningServer, wait_until
+from kit.traffic import Traffic
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from distributary.testing.running_server import RunningServer
+from kit.running_server import RunningServer
 
 HERE = Path(__file__).parent
 

@@ -14,13 +14,13 @@ from distributary.cli._behaviour import Behaviour, StatusChance
 from distributary.cli._listen_server import Request
 from distributary.datadir import Word
 from distributary.outcome import DeliveryStore, sqlite_url
-from distributary.testing.running_server import (
+from kit.running_server import (
     Role,
     RunningServer,
     wait_until,
 )
-from distributary.testing.traffic import Traffic
-from distributary.testing.world import ARRIVE_S_MAX, World
+from kit.traffic import Traffic
+from kit.world import ARRIVE_S_MAX, World
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -19,7 +19,7 @@ from distributary.flow import Kind
 from distributary.log import Appender, Reader
 from distributary.pipeline import Session, SessionSettings
 from distributary.spark import _delivery_task
-from distributary.testing.filled_data import fill
+from kit.filled_data import fill
 
 pytestmark = pytest.mark.slow
 

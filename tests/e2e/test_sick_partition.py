@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from distributary.cli._behaviour import Behaviour
-from distributary.testing.running_server import RunningServer, ServerError, wait_until
-from distributary.testing.traffic import Traffic
+from kit.running_server import RunningServer, ServerError, wait_until
+from kit.traffic import Traffic
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -13,10 +13,10 @@ import pytest
 from nats.js.api import AckPolicy
 
 from distributary.cli._behaviour import Behaviour
-from distributary.testing.running_server import RunningServer, clean_environ, wait_until
-from distributary.testing.servers import PASSWORD, USER
-from distributary.testing.servers.fixtures import authority, nats_server
-from distributary.testing.traffic import Traffic
+from kit.running_server import RunningServer, clean_environ, wait_until
+from kit.servers import PASSWORD, USER
+from kit.servers.fixtures import authority, nats_server
+from kit.traffic import Traffic
 
 __all__ = ["authority", "nats_server"]
 

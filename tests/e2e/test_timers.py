@@ -10,8 +10,8 @@ from distributary.cli._behaviour import Behaviour
 from distributary.cli._listen_server import Request
 from distributary.flow import Kind, Tick, decode_tick
 from distributary.log import Reader
-from distributary.testing.running_server import RunningServer, wait_until
-from distributary.testing.traffic import Traffic
+from kit.running_server import RunningServer, wait_until
+from kit.traffic import Traffic
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -11,9 +11,9 @@ from distributary.clock import SystemClock
 from distributary.control import HttpTokenEndpoint, TokenReply, _refresh_endpoint
 from distributary.deliver import AddressRule, CachingResolver, Connector
 from distributary.errors import TransportError
-from distributary.testing import fake_sink
-from distributary.testing.fake_sink import FakeSink, answer, answer_and_close
-from distributary.testing.http_attempts import TableResolver
+from kit import fake_sink
+from kit.fake_sink import FakeSink, answer, answer_and_close
+from kit.http_attempts import TableResolver
 
 BODY = json.dumps({"access_token": "new", "expires_in": 60}).encode()
 GOOD = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(BODY), BODY)

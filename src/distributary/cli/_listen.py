@@ -18,9 +18,9 @@ from rich.text import Text
 
 from distributary.cli import _console
 from distributary.cli._behaviour import Behaviour
-from distributary.cli._ledger import Arrival, LedgerWriter, attributes_sha256, data_sha256
 from distributary.cli._listen_server import ListenServer, Request
 from distributary.cli._outgoing import canonical_attributes
+from distributary.cli.ledger import Arrival, LedgerWriter, attributes_sha256, data_sha256
 from distributary.clock import Clock, SystemClock
 from distributary.errors import EventError
 from distributary.event import Event

@@ -14,8 +14,8 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from distributary.cli._http import Response
-from distributary.cli._ledger import Sent, State, data_sha256
 from distributary.cli._outgoing import Envelope, canonical_attributes
+from distributary.cli.ledger import Sent, State, data_sha256
 from distributary.clock import Clock, Random
 from distributary.errors import TransportError
 

@@ -14,9 +14,10 @@ from typing import BinaryIO
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from distributary.cli import _console, _ledger, _outgoing, _publish
+from distributary.cli import _console, _outgoing, _publish
 from distributary.cli._http import Address, Client
 from distributary.cli._outgoing import Envelope, Mode, Unreadable
+from distributary.cli.ledger import LedgerWriter
 from distributary.clock import Clock, SystemClock, SystemRandom
 from distributary.event import Event
 
@@ -99,7 +100,7 @@ def run(plan: Plan) -> int:
     """Send by *plan*; the exit code."""
     with contextlib.ExitStack() as stack:
         files = [_open(name, stack) for name in plan.files]
-        ledger = stack.enter_context(_ledger.LedgerWriter(plan.ledger)) if plan.ledger else None
+        ledger = stack.enter_context(LedgerWriter(plan.ledger)) if plan.ledger else None
         progress = stack.enter_context(_progress(plan))
         sending = _Sending(plan, ledger, progress, SystemClock())
         started_s = sending.clock.monotonic_s()
@@ -151,7 +152,7 @@ class _Sending:
     """One run: the connections, the pace, the tally."""
 
     def __init__(
-        self, plan: Plan, ledger: _ledger.LedgerWriter | None, progress: Progress, clock: Clock
+        self, plan: Plan, ledger: LedgerWriter | None, progress: Progress, clock: Clock
     ) -> None:
         self.plan = plan
         self.tally = Tally()

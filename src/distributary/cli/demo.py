@@ -27,7 +27,6 @@ from distributary.cli import (
     _behaviour,
     _console,
     _demo_input,
-    _ledger,
     _listen,
     _outgoing,
     _publish,
@@ -35,6 +34,7 @@ from distributary.cli import (
 from distributary.cli._demo_screen import Lane, Screen
 from distributary.cli._http import Client, parse_address
 from distributary.cli._listen_server import ListenServer, Request
+from distributary.cli.ledger import LedgerWriter
 from distributary.clock import SystemClock, SystemRandom
 from distributary.errors import DistributaryError, EventError, TransportError
 from distributary.event import Event
@@ -91,7 +91,7 @@ class _Play:
         self.sink_of = {name: sink for name, sink, _ in plans}
         self.lanes = {name: self._lane(name) for name in self.filters}
         self.ledgers = {
-            name: self.stack.enter_context(_ledger.LedgerWriter(folder / f"{name}.jsonl"))
+            name: self.stack.enter_context(LedgerWriter(folder / f"{name}.jsonl"))
             for name in (*self.filters, "dead", "sent")
         }
         self.urls: dict[str, str] = {}

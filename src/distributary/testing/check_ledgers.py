@@ -28,8 +28,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from distributary.cli import _ledger
-from distributary.cli._ledger import Arrival, LedgerError, Sent
+from distributary.cli.ledger import Arrival, LedgerError, Sent, read_arrivals, read_sent
 from distributary.filter import naive_matches
 from distributary.testing.ledger import Key, Report, RouteEvidence, check, expects_keys
 
@@ -135,7 +134,7 @@ def _check(options: argparse.Namespace) -> Report:
         )
         for name, spec in specs.items()
     }
-    sent = (line for path in options.sent for line in _ledger.read_sent(path))
+    sent = (line for path in options.sent for line in read_sent(path))
     return check(sent, routes, duplicates_max=options.duplicates)
 
 
@@ -151,7 +150,7 @@ def _files_of(pairs: Sequence[str], specs: dict[str, RouteSpec]) -> dict[str, li
 
 def _lines(paths: Sequence[Path]) -> Iterator[Arrival]:
     for path in paths:
-        yield from _ledger.read_arrivals(path)
+        yield from read_arrivals(path)
 
 
 def _keys(kept: Sequence[Kept], route: str) -> list[Key]:

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from distributary.cli._ledger import Arrival, Sent, attributes_sha256
+from distributary.cli.ledger import Arrival, Sent, attributes_sha256
 
 __all__ = [
     "EXAMPLES_MAX",

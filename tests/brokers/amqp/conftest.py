@@ -10,7 +10,7 @@ from distributary.deliver import Destination
 from distributary.protocols.amqp.sink import make
 from distributary.resource import AmqpSettings, Credential
 from distributary.testing.check_transport import an_event
-from distributary.testing.servers import PASSWORD, USER
+from kit.servers import PASSWORD, USER
 
 
 class Way:

@@ -13,9 +13,9 @@ from distributary.policy import (
 )
 from distributary.protocols.amqp.engine import Outcome, State, decode_message
 from distributary.resource import Credential
-from distributary.testing import fake_amqp
 from distributary.testing.check_transport import an_event
-from distributary.testing.fake_amqp import FakeAmqp, FakeLogin
+from kit import fake_amqp
+from kit.fake_amqp import FakeAmqp, FakeLogin
 
 RULES = ACKNOWLEDGEMENT_RULES["AMQP"]
 SASL = {"sasl-auth": 1, "sasl-sys": 2, "sasl-sys-perm": 3, "sasl-sys-temp": 4}

@@ -6,11 +6,11 @@ import pytest
 
 from distributary.errors import TransportError
 from distributary.resource import Credential
-from distributary.testing.amqp_witness import AmqpWitness
 from distributary.testing.check_transport import an_event
-from distributary.testing.servers import PASSWORD, USER, Authority, Cut
-from distributary.testing.servers.artemis import BLOCKED, FORBIDDEN, FULL
-from distributary.testing.servers.rabbitmq import LIMITED, READER
+from kit.amqp_witness import AmqpWitness
+from kit.servers import PASSWORD, USER, Authority, Cut
+from kit.servers.artemis import BLOCKED, FORBIDDEN, FULL
+from kit.servers.rabbitmq import LIMITED, READER
 
 pytestmark = pytest.mark.slow
 

@@ -18,11 +18,12 @@ from distributary.deliver import (
 from distributary.protocols.amqp.engine import Outcome, State
 from distributary.protocols.amqp.sink import make
 from distributary.resource import AmqpSettings, Credential
-from distributary.testing import check_transport, fake_amqp
-from distributary.testing.amqp_witness import AmqpWitness
+from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour
-from distributary.testing.fake_amqp import FakeAmqp
-from distributary.testing.servers import PASSWORD, USER, Cut, free_port
+from kit import fake_amqp
+from kit.amqp_witness import AmqpWitness
+from kit.fake_amqp import FakeAmqp
+from kit.servers import PASSWORD, USER, Cut, free_port
 
 pytestmark = pytest.mark.slow
 

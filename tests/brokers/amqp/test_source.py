@@ -19,8 +19,8 @@ from distributary.protocols.amqp.engine import (
 from distributary.protocols.amqp.source import make
 from distributary.resource import Credential
 from distributary.testing.check_transport import an_event
-from distributary.testing.fake_amqp import FakeAmqp, FakeLogin
-from distributary.testing.servers import PASSWORD, USER
+from kit.fake_amqp import FakeAmqp, FakeLogin
+from kit.servers import PASSWORD, USER
 
 LOGIN = Credential("PLAIN", USER, PASSWORD)
 

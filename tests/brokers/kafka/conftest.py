@@ -14,7 +14,7 @@ from distributary.event import Event
 from distributary.policy import Answer
 from distributary.protocols.kafka import sink as transport
 from distributary.resource import Credential, KafkaSettings
-from distributary.testing.servers import PASSWORD, USER
+from kit.servers import PASSWORD, USER
 
 CREDENTIAL = Credential("PLAIN", identifier=USER, secret=PASSWORD)
 READER = {"group.id": "reader", "enable.auto.commit": False, "fetch.wait.max.ms": 20}

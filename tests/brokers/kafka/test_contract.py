@@ -12,10 +12,10 @@ from distributary.protocols.kafka import sink as transport
 from distributary.resource import Credential, KafkaSettings
 from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour
-from distributary.testing.kafka_witness import KafkaWitness
-from distributary.testing.servers import PASSWORD, USER, Cut, free_port
-from distributary.testing.servers.kafka import FORBIDDEN
-from distributary.testing.servers.kafka_relay import KafkaRelay
+from kit.kafka_witness import KafkaWitness
+from kit.servers import PASSWORD, USER, Cut, free_port
+from kit.servers.kafka import FORBIDDEN
+from kit.servers.kafka_relay import KafkaRelay
 
 _numbers = itertools.count()
 

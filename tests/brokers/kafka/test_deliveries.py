@@ -14,9 +14,9 @@ from distributary.policy.acknowledgements import acknowledgement_rule
 from distributary.policy.acknowledgements import kafka as table
 from distributary.protocols.kafka.sink import _session
 from distributary.resource import Credential
-from distributary.testing.servers import USER, Cut, free_port
-from distributary.testing.servers.kafka import FORBIDDEN
-from distributary.testing.servers.kafka_relay import KafkaRelay
+from kit.servers import USER, Cut, free_port
+from kit.servers.kafka import FORBIDDEN
+from kit.servers.kafka_relay import KafkaRelay
 
 pytestmark = pytest.mark.slow
 

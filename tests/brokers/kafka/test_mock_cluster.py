@@ -15,9 +15,9 @@ from distributary.protocols.kafka import source as consumers
 from distributary.resource import KafkaSettings
 from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour, an_event
-from distributary.testing.kafka_witness import KafkaWitness
-from distributary.testing.servers import free_port
-from distributary.testing.servers.kafka_mock import KafkaMock
+from kit.kafka_witness import KafkaWitness
+from kit.servers import free_port
+from kit.servers.kafka_mock import KafkaMock
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from distributary.consumer import Settlement, SourceSpec
 from distributary.errors import TransportError
 from distributary.protocols.kafka import source as consumers
 from distributary.resource import Credential
-from distributary.testing.servers import PASSWORD, USER
+from kit.servers import PASSWORD, USER
 
 pytestmark = pytest.mark.slow
 

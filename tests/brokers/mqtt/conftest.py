@@ -10,7 +10,7 @@ from distributary.deliver import Destination
 from distributary.protocols.mqtt.sink import make
 from distributary.resource import Credential, MqttSettings
 from distributary.testing.check_transport import an_event
-from distributary.testing.servers import PASSWORD, USER
+from kit.servers import PASSWORD, USER
 
 
 class Way:

@@ -12,9 +12,9 @@ from distributary.policy.acknowledgements import (
     Acknowledgement,
     acknowledgement_rule,
 )
-from distributary.testing import fake_mqtt
 from distributary.testing.check_transport import an_event
-from distributary.testing.fake_mqtt import FakeMqtt, packet
+from kit import fake_mqtt
+from kit.fake_mqtt import FakeMqtt, packet
 
 MESSAGE_CODES = [
     int(rule.code, 16) for rule in ACKNOWLEDGEMENT_RULES["MQTT5"] if rule.code.startswith("0x")

@@ -17,12 +17,13 @@ from distributary.deliver import (
 )
 from distributary.protocols.mqtt.sink import make
 from distributary.resource import Credential, MqttSettings
-from distributary.testing import check_transport, fake_mqtt
+from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour
-from distributary.testing.fake_mqtt import FakeMqtt
-from distributary.testing.mqtt_witness import MqttWitness
-from distributary.testing.servers import PASSWORD, USER, Cut, free_port
-from distributary.testing.servers.mosquitto import FORBIDDEN
+from kit import fake_mqtt
+from kit.fake_mqtt import FakeMqtt
+from kit.mqtt_witness import MqttWitness
+from kit.servers import PASSWORD, USER, Cut, free_port
+from kit.servers.mosquitto import FORBIDDEN
 
 
 class MqttRig:

@@ -6,11 +6,11 @@ import uvloop
 from distributary.errors import TransportError
 from distributary.policy import delivered
 from distributary.resource import Credential
-from distributary.testing import fake_mqtt
-from distributary.testing.fake_mqtt import FakeMqtt, packet
-from distributary.testing.mqtt_witness import MqttWitness
-from distributary.testing.servers import PASSWORD, USER, Authority
-from distributary.testing.servers.mosquitto import Mosquitto
+from kit import fake_mqtt
+from kit.fake_mqtt import FakeMqtt, packet
+from kit.mqtt_witness import MqttWitness
+from kit.servers import PASSWORD, USER, Authority
+from kit.servers.mosquitto import Mosquitto
 
 BOTH = pytest.mark.parametrize("protocol", ["MQTT3", "MQTT5"])
 

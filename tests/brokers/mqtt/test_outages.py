@@ -7,9 +7,9 @@ import uvloop
 from distributary.errors import TransportError
 from distributary.policy import delivered
 from distributary.testing.check_transport import an_event
-from distributary.testing.mqtt_witness import MqttWitness
-from distributary.testing.servers import Cut
-from distributary.testing.servers.mosquitto import Mosquitto
+from kit.mqtt_witness import MqttWitness
+from kit.servers import Cut
+from kit.servers.mosquitto import Mosquitto
 
 
 async def _insist(it, destination, numbers, tries=60):

@@ -5,11 +5,11 @@ import uvloop
 
 from distributary.event import Event
 from distributary.policy import delivered
-from distributary.testing import fake_mqtt
 from distributary.testing.check_transport import an_event
-from distributary.testing.fake_mqtt import FakeMqtt, packet
-from distributary.testing.mqtt_witness import MqttWitness
-from distributary.testing.servers.mosquitto import Mosquitto
+from kit import fake_mqtt
+from kit.fake_mqtt import FakeMqtt, packet
+from kit.mqtt_witness import MqttWitness
+from kit.servers.mosquitto import Mosquitto
 
 BOTH = pytest.mark.parametrize("protocol", ["MQTT3", "MQTT5"])
 

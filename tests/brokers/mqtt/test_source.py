@@ -16,11 +16,11 @@ from distributary.errors import TransportError
 from distributary.protocols.mqtt import binding
 from distributary.protocols.mqtt import source as consumers
 from distributary.resource import Credential
-from distributary.testing import fake_mqtt
 from distributary.testing.check_transport import an_event
-from distributary.testing.fake_mqtt import FakeMqtt, packet
-from distributary.testing.servers import PASSWORD, USER
-from distributary.testing.servers.mosquitto import Mosquitto
+from kit import fake_mqtt
+from kit.fake_mqtt import FakeMqtt, packet
+from kit.servers import PASSWORD, USER
+from kit.servers.mosquitto import Mosquitto
 
 BOTH = pytest.mark.parametrize("protocol", ["MQTT3", "MQTT5"])
 LOGIN = {"username": USER, "password": PASSWORD}

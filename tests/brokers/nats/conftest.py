@@ -11,7 +11,7 @@ from distributary.policy import delivered
 from distributary.protocols.nats.sink import make
 from distributary.resource import Credential, NatsSettings
 from distributary.testing.check_transport import an_event
-from distributary.testing.servers import PASSWORD, USER
+from kit.servers import PASSWORD, USER
 
 
 class Way:

@@ -7,11 +7,11 @@ import pytest
 from distributary.event import Event
 from distributary.policy import ACKNOWLEDGEMENT_RULES, Acknowledgement, acknowledgement_rule
 from distributary.resource import Credential
-from distributary.testing import fake_nats
 from distributary.testing.check_transport import an_event
-from distributary.testing.fake_nats import INFO, FakeNats
-from distributary.testing.servers import PASSWORD
-from distributary.testing.servers.nats import NARROW_USER, SILENT_USER, NatsServer
+from kit import fake_nats
+from kit.fake_nats import INFO, FakeNats
+from kit.servers import PASSWORD
+from kit.servers.nats import NARROW_USER, SILENT_USER, NatsServer
 
 RULES = {rule.code: rule for rule in ACKNOWLEDGEMENT_RULES["NATS"]}
 

@@ -17,9 +17,9 @@ from distributary.policy import delivered
 from distributary.protocols.nats.sink import _client, _session, make
 from distributary.resource import Credential, NatsSettings
 from distributary.testing.check_transport import an_event
-from distributary.testing.fake_nats import INFO, FakeNats
-from distributary.testing.servers import Authority, Cut
-from distributary.testing.servers.nats import NatsServer
+from kit.fake_nats import INFO, FakeNats
+from kit.servers import Authority, Cut
+from kit.servers.nats import NatsServer
 
 
 def test_a_token_logs_in(way, run):

@@ -20,8 +20,8 @@ from distributary.protocols.nats import sink as transport
 from distributary.resource import Credential, NatsSettings
 from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour
-from distributary.testing.fake_nats import FakeNats
-from distributary.testing.servers import PASSWORD, USER, Cut, free_port
+from kit.fake_nats import FakeNats
+from kit.servers import PASSWORD, USER, Cut, free_port
 
 LOGIN = Credential("PLAIN", USER, PASSWORD)
 

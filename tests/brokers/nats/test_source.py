@@ -12,8 +12,8 @@ from distributary.errors import TransportError
 from distributary.protocols.nats import source as nats
 from distributary.resource import Credential
 from distributary.testing.check_transport import an_event
-from distributary.testing.servers import PASSWORD, USER, Cut
-from distributary.testing.servers.nats import NARROW_USER, NatsServer
+from kit.servers import PASSWORD, USER, Cut
+from kit.servers.nats import NARROW_USER, NatsServer
 
 
 class Reader:

@@ -9,8 +9,8 @@ from distributary.policy import delivered
 from distributary.protocols.nats import binding as nats
 from distributary.protocols.nats.sink import _holders, _session
 from distributary.testing.check_transport import an_event
-from distributary.testing.fake_nats import FakeNats
-from distributary.testing.servers.nats import NatsServer
+from kit.fake_nats import FakeNats
+from kit.servers.nats import NatsServer
 
 EVENT = an_event()
 

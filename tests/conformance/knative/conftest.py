@@ -10,15 +10,15 @@ import pytest
 
 from distributary.event import record as event_record
 from distributary.resource.knative import NAMESPACE
-from distributary.testing.answering_sinks import (
+from kit.answering_sinks import (
     Answering,
     AnsweringSink,
     AnsweringSinks,
     by_turns,
     respond,
 )
-from distributary.testing.knative_client import KnativeClient
-from distributary.testing.running_server import RunningServer, free_port, wait_until
+from kit.knative_client import KnativeClient
+from kit.running_server import RunningServer, free_port, wait_until
 
 Options = tuple[int, str | None]
 Hub = Callable[..., str]

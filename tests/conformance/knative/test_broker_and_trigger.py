@@ -3,7 +3,7 @@
 import pytest
 
 from distributary.resource.knative import BROKER, SERVICE, TRIGGER
-from distributary.testing.knative_client import condition, event_attributes, reference
+from kit.knative_client import condition, event_attributes, reference
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

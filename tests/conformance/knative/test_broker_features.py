@@ -5,15 +5,15 @@ import base64
 import pytest
 
 from distributary.resource.knative import BROKER, TRIGGER
-from distributary.testing.answering_sinks import (
+from kit.answering_sinks import (
     answered,
     once_released,
     released,
     respond,
     respond_event,
 )
-from distributary.testing.knative_client import condition, event_attributes
-from distributary.testing.running_server import wait_until
+from kit.knative_client import condition, event_attributes
+from kit.running_server import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -6,8 +6,8 @@ Source:
 
 import pytest
 
-from distributary.testing.answering_sinks import answered, respond, respond_event
-from distributary.testing.knative_client import event_attributes
+from kit.answering_sinks import answered, respond, respond_event
+from kit.knative_client import event_attributes
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

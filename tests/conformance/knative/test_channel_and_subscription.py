@@ -3,8 +3,8 @@
 import pytest
 
 from distributary.resource.knative import BROKER, CHANNEL, SERVICE, SUBSCRIPTION
-from distributary.testing.answering_sinks import answered, respond_event
-from distributary.testing.knative_client import condition, event_attributes, reference
+from kit.answering_sinks import answered, respond_event
+from kit.knative_client import condition, event_attributes, reference
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

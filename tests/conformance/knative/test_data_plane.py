@@ -10,7 +10,7 @@ import yaml
 from distributary.event import Event
 from distributary.event import http as event_http
 from distributary.resource.knative import BROKER, CHANNEL
-from distributary.testing.knative_client import event_attributes
+from kit.knative_client import event_attributes
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

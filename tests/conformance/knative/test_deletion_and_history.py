@@ -6,9 +6,9 @@ No acknowledged event vanishes silently: it is delivered, or its end is counted 
 import pytest
 
 from distributary.resource.knative import BROKER, CHANNEL, NAMESPACE, SUBSCRIPTION, TRIGGER
-from distributary.testing.answering_sinks import answered, by_turns, respond
-from distributary.testing.knative_client import KnativeClient, condition, reference
-from distributary.testing.running_server import wait_until
+from kit.answering_sinks import answered, by_turns, respond
+from kit.knative_client import KnativeClient, condition, reference
+from kit.running_server import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -6,14 +6,14 @@ import itertools
 import pytest
 
 from distributary.resource.knative import TRIGGER
-from distributary.testing.answering_sinks import (
+from kit.answering_sinks import (
     answered,
     by_turns,
     cut_off,
     respond,
     respond_event,
 )
-from distributary.testing.running_server import wait_until
+from kit.running_server import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -3,9 +3,9 @@
 import pytest
 
 from distributary.resource.knative import BROKER, CHANNEL, SERVICE, SUBSCRIPTION, TRIGGER
-from distributary.testing.answering_sinks import AnsweringSinks
-from distributary.testing.knative_client import condition, reference
-from distributary.testing.running_server import wait_until
+from kit.answering_sinks import AnsweringSinks
+from kit.knative_client import condition, reference
+from kit.running_server import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

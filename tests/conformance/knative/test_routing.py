@@ -3,15 +3,15 @@
 import pytest
 
 from distributary.resource.knative import BROKER
-from distributary.testing.answering_sinks import (
+from kit.answering_sinks import (
     by_turns,
     once_released,
     released,
     respond,
     respond_event,
 )
-from distributary.testing.knative_client import event_attributes
-from distributary.testing.running_server import wait_until
+from kit.knative_client import event_attributes
+from kit.running_server import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from distributary.resource.knative import BROKER, CHANNEL, SERVICE, SUBSCRIPTION, TRIGGER
-from distributary.testing.knative_client import condition, reference
+from kit.knative_client import condition, reference
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

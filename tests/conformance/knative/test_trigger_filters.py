@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from distributary.resource.knative import TRIGGER
-from distributary.testing.knative_client import event_attributes
+from kit.knative_client import event_attributes
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -22,10 +22,10 @@ from distributary.flow import Kind, Position, RouteRecord
 from distributary.pipeline import RouteTarget
 from distributary.policy import DeliveryPolicy
 from distributary.resource import SinkRule
-from distributary.testing.amqp_client import AmqpClient, join
-from distributary.testing.asgi_client import Answer, AsgiClient
-from distributary.testing.memory_routes import MemoryRouteAppender
 from distributary.testing.simulation import Partition
+from kit.amqp_client import AmqpClient, join
+from kit.asgi_client import Answer, AsgiClient
+from kit.memory_routes import MemoryRouteAppender
 
 SPECIFICATIONS = Path(__file__).parents[3] / ".." / "shared" / "spec"
 """The texts stand beside the repository; they are never copied into it."""

@@ -19,9 +19,10 @@ from distributary.errors import TransportError
 from distributary.event import http
 from distributary.policy import Reply
 from distributary.protocols.http.sink import HttpTransport
-from distributary.testing import check_transport, fake_sink, scripted_transport
+from distributary.testing import check_transport, scripted_transport
 from distributary.testing.check_transport import Behaviour
-from distributary.testing.servers import Cut, free_port
+from kit import fake_sink
+from kit.servers import Cut, free_port
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from distributary.cli import _ledger
+from distributary.cli import ledger as ledgers
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +56,7 @@ def test_what_is_sent_arrives_and_both_ledgers_agree(tmp_path: Path) -> None:
     more = ("--routes", str(tmp_path / "routes.json"), "--delivered", f"all={got}")
     checked = subprocess.run([*checker, *more], capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    assert len(list(_ledger.read_arrivals(got))) == 300
+    assert len(list(ledgers.read_arrivals(got))) == 300
 
 
 def test_refusals_are_shown_counted_and_written_down(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_refusals_are_shown_counted_and_written_down(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "entry 2 is no event" in done.stderr
     assert "0 acknowledged, 1 refused, 1 unreadable" in done.stderr
-    assert [(s.state, s.status) for s in _ledger.read_sent(ledger)] == [("refused", 422)]
+    assert [(s.state, s.status) for s in ledgers.read_sent(ledger)] == [("refused", 422)]
 
 
 def test_a_flapping_sink_gets_everything_in_the_end() -> None:

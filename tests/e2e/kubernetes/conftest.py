@@ -12,9 +12,9 @@ from types import ModuleType
 import pytest
 
 from distributary.resource.knative import NAMESPACE
-from distributary.testing.answering_sinks import AnsweringSinks
-from distributary.testing.knative_client import KnativeClient
-from distributary.testing.running_server import RunningServer, clean_environ
+from kit.answering_sinks import AnsweringSinks
+from kit.knative_client import KnativeClient
+from kit.running_server import RunningServer, clean_environ
 
 ROOT = Path(__file__).parents[3]
 _CLI = (sys.executable, "-m", "distributary.cli")

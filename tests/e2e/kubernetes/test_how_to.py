@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from distributary.resource.knative import BROKER, CHANNEL, SERVICE, SUBSCRIPTION, TRIGGER
-from distributary.testing.knative_client import KnativeClient
-from distributary.testing.running_server import clean_environ, free_port, wait_until
+from kit.knative_client import KnativeClient
+from kit.running_server import clean_environ, free_port, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from distributary.resource.knative import TRIGGER as TRIGGERS
-from distributary.testing.answering_sinks import answered, respond
-from distributary.testing.running_server import wait_until
+from kit.answering_sinks import answered, respond
+from kit.running_server import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

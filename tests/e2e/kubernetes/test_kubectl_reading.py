@@ -7,7 +7,7 @@ import time
 import pytest
 
 from distributary.resource.knative import DEFINITION, KINDS
-from distributary.testing.running_server import wait_until
+from kit.running_server import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

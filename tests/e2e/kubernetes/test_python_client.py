@@ -11,7 +11,7 @@ from kubernetes import client, config, dynamic, watch
 from kubernetes.client import ApiException
 
 from distributary.resource.knative import TRIGGER as TRIGGERS
-from distributary.testing.running_server import clean_environ
+from kit.running_server import clean_environ
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

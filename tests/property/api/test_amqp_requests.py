@@ -13,8 +13,8 @@ from distributary.control import Store, Subscriptions, rules, store_url
 from distributary.errors import RequestError, ResourceError
 from distributary.protocols.amqp.engine import AmqpMessage
 from distributary.resource import SinkRule
-from distributary.testing.amqp_client import AmqpClient, join
-from distributary.testing.memory_routes import MemoryRouteAppender
+from kit.amqp_client import AmqpClient, join
+from kit.memory_routes import MemoryRouteAppender
 
 NAMES = st.sampled_from(
     ["operation", "id", "limit", "cursor", "ifmatch", "ifnonematch", "traceparent", "x"]

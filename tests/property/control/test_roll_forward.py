@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from distributary.control import Directory, Store, Subscriptions, rules, store_url
 from distributary.errors import DistributaryError
 from distributary.resource import SinkRule
-from distributary.testing.memory_routes import MemoryRouteAppender
+from kit.memory_routes import MemoryRouteAppender
 
 PROPOSAL = {"sink": "http://127.0.0.1/", "protocol": "HTTP"}
 IDS = st.sampled_from(["a", "b", "c"])

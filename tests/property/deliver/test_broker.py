@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from distributary.deliver._wheel import TICK_S
 from distributary.errors import TransportError
-from distributary.testing.scripted_session import YES, Bench, a_place
 from distributary.testing.virtual_loop import VirtualLoop, run
+from kit.scripted_session import YES, Bench, a_place
 
 pytestmark = pytest.mark.slow
 

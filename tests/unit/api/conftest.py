@@ -12,8 +12,8 @@ from distributary.api import Description, create_app
 from distributary.control import Deliveries, Store, Subscriptions, rules, store_url
 from distributary.ingest import SeenNames
 from distributary.resource import SinkRule
-from distributary.testing.asgi_client import Answer, AsgiClient
-from distributary.testing.memory_routes import MemoryRouteAppender
+from kit.asgi_client import Answer, AsgiClient
+from kit.memory_routes import MemoryRouteAppender
 
 JSON = (("content-type", "application/json"),)
 

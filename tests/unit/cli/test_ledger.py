@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from distributary.cli import _ledger
-from distributary.cli._ledger import Arrival, LedgerError, LedgerWriter, Sent
+from distributary.cli import ledger as ledgers
+from distributary.cli.ledger import Arrival, LedgerError, LedgerWriter, Sent
 
 SENT = Sent(id="1", source="/s", state="acked", t=5, attributes={"id": "1"}, status=202)
 ARRIVAL = Arrival(id="1", source="/s", t=6, status=200, route="/r", error_code="400")
@@ -11,7 +11,7 @@ ARRIVAL = Arrival(id="1", source="/s", t=6, status=200, route="/r", error_code="
 
 def test_lines_come_back_as_they_were_written(tmp_path: Path) -> None:
     """Both kinds of line survive the file."""
-    for line, read in ((SENT, _ledger.read_sent), (ARRIVAL, _ledger.read_arrivals)):
+    for line, read in ((SENT, ledgers.read_sent), (ARRIVAL, ledgers.read_arrivals)):
         path = tmp_path / type(line).__name__
         with LedgerWriter(path) as ledger:
             ledger.write(line, line)
@@ -23,7 +23,7 @@ def test_a_second_run_appends(tmp_path: Path) -> None:
     for _ in range(2):
         with LedgerWriter(tmp_path / "l") as ledger:
             ledger.write(SENT)
-    assert len(list(_ledger.read_sent(tmp_path / "l"))) == 2
+    assert len(list(ledgers.read_sent(tmp_path / "l"))) == 2
 
 
 def test_flush_lets_others_read_before_the_end(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_flush_lets_others_read_before_the_end(tmp_path: Path) -> None:
     with LedgerWriter(tmp_path / "l") as ledger:
         ledger.write(SENT)
         ledger.flush()
-        assert list(_ledger.read_sent(tmp_path / "l")) == [SENT]
+        assert list(ledgers.read_sent(tmp_path / "l")) == [SENT]
 
 
 def test_an_unfinished_last_line_is_passed_over_and_a_damaged_one_is_not(tmp_path: Path) -> None:
@@ -41,15 +41,15 @@ def test_an_unfinished_last_line_is_passed_over_and_a_damaged_one_is_not(tmp_pat
         ledger.write(SENT)
     whole = path.read_bytes()
     path.write_bytes(whole + whole[:-1])
-    assert list(_ledger.read_sent(path)) == [SENT]
+    assert list(ledgers.read_sent(path)) == [SENT]
     path.write_bytes(whole[:-9] + b"\n" + whole)
     with pytest.raises(LedgerError, match="line 1"):
-        list(_ledger.read_sent(path))
+        list(ledgers.read_sent(path))
 
 
 def test_the_attribute_digest_knows_no_order_and_every_change() -> None:
     """Same set, same digest; a moved boundary between name and text is another set."""
-    digest = _ledger.attributes_sha256
+    digest = ledgers.attributes_sha256
     assert digest({"a": "1", "b": "2"}) == digest({"b": "2", "a": "1"})
     assert digest({"a": "1", "b": "2"}) != digest({"a": "1", "b": "3"})
     assert digest({"a": "1=2"}) != digest({"a1": "2"})
@@ -58,5 +58,5 @@ def test_the_attribute_digest_knows_no_order_and_every_change() -> None:
 
 def test_no_payload_and_an_empty_one_are_the_same_on_the_wire() -> None:
     """Binary mode cannot tell them apart."""
-    assert _ledger.data_sha256(None) == _ledger.data_sha256(b"") == ""
-    assert _ledger.data_sha256(b"x") != _ledger.data_sha256(b"y")
+    assert ledgers.data_sha256(None) == ledgers.data_sha256(b"") == ""
+    assert ledgers.data_sha256(b"x") != ledgers.data_sha256(b"y")

@@ -1,8 +1,8 @@
 import pytest
 
 from distributary.cli import _console, _listen
-from distributary.cli._ledger import attributes_sha256, data_sha256
 from distributary.cli._listen_server import Request
+from distributary.cli.ledger import attributes_sha256, data_sha256
 from distributary.event import Event
 
 EVENT = Event(

@@ -19,7 +19,7 @@ from distributary.control import (
     store_url,
 )
 from distributary.resource import Rules, SinkRule, SubscriptionSpec, api_subscription
-from distributary.testing.memory_routes import MemoryRouteAppender
+from kit.memory_routes import MemoryRouteAppender
 
 
 class StillClock:

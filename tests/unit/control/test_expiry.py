@@ -9,8 +9,8 @@ from distributary.control import Endings, Schedule, Store, Subscriptions
 from distributary.control._schedule import ENDINGS_MAX
 from distributary.control._stored import Put
 from distributary.errors import NotFoundError, StoreError
-from distributary.testing.memory_routes import MemoryRouteAppender
 from distributary.testing.virtual import VirtualClock
+from kit.memory_routes import MemoryRouteAppender
 
 
 class MemoryCounts:

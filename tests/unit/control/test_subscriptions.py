@@ -19,7 +19,7 @@ from distributary.errors import (
 )
 from distributary.flow import decode_route
 from distributary.policy import DeliveryPolicy
-from distributary.testing.memory_routes import MemoryRouteAppender
+from kit.memory_routes import MemoryRouteAppender
 
 
 def tags(*texts: str) -> frozenset[str]:

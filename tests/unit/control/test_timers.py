@@ -10,8 +10,8 @@ from distributary.control._stored import Put
 from distributary.control._timers import NUMBERS_RESERVED, TICKS_MAX
 from distributary.errors import StoreError
 from distributary.event import validate
-from distributary.testing.memory_routes import MemoryRouteAppender, MemoryTickAppender
 from distributary.testing.virtual import VirtualClock
+from kit.memory_routes import MemoryRouteAppender, MemoryTickAppender
 
 
 class World:

@@ -6,7 +6,7 @@ import pytest
 
 from distributary.deliver import _link
 from distributary.errors import EventError, Fault, TransportError
-from distributary.testing.scripted_session import YES, a_place, virtual
+from kit.scripted_session import YES, a_place, virtual
 
 
 @virtual

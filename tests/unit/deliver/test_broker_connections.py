@@ -9,7 +9,7 @@ from distributary.deliver import _broker, _link
 from distributary.errors import TransportError
 from distributary.policy import Acknowledgement
 from distributary.resource import Credential
-from distributary.testing.scripted_session import YES, ScriptedSession, a_place, virtual
+from kit.scripted_session import YES, ScriptedSession, a_place, virtual
 
 NOBODY = TransportError("refused", "nobody listens")
 CUT = TransportError("reset", "cut")

@@ -9,7 +9,7 @@ from websockets.server import ServerProtocol
 from distributary.deliver._endpoint import parse
 from distributary.deliver.tunnel import UNREAD_BYTES_MAX, _Tunnel
 from distributary.errors import TransportError
-from distributary.testing.amqp_client import join
+from kit.amqp_client import join
 
 
 class Server(asyncio.Protocol):

@@ -30,7 +30,7 @@ from distributary.resource import (
     SinkRule,
     api_subscription,
 )
-from distributary.testing.servers import Authority
+from kit.servers import Authority
 
 SINK = "http://127.0.0.1:9/"
 REFRESH = {

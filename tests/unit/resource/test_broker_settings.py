@@ -13,7 +13,7 @@ from distributary.resource import (
     NatsSettings,
     api_subscription,
 )
-from distributary.testing.servers import Authority
+from kit.servers import Authority
 
 S = "$.protocolsettings"
 

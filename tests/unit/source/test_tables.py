@@ -10,7 +10,7 @@ from distributary.cli._serve import load_settings
 from distributary.errors import SettingsError
 from distributary.source import PROTOCOLS, read_tables, secret_variables
 from distributary.source._tables import SECRET_BYTES_MAX, SOURCES_MAX
-from distributary.testing.servers import Authority
+from kit.servers import Authority
 
 SECRET = "s3cret-canary"
 URIS = {

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from distributary.cli._ledger import Arrival, LedgerWriter, Sent, attributes_sha256
+from distributary.cli.ledger import Arrival, LedgerWriter, Sent, attributes_sha256
 from distributary.testing import check_ledgers
 
 

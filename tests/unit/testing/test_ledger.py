@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from distributary.cli._ledger import Arrival, Sent, attributes_sha256, data_sha256
+from distributary.cli.ledger import Arrival, Sent, attributes_sha256, data_sha256
 from distributary.testing.ledger import (
     EXAMPLES_MAX,
     FindingKind,

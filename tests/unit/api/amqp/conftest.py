@@ -11,8 +11,8 @@ from distributary.clock import SystemClock
 from distributary.control import Store, Subscriptions, rules, store_url
 from distributary.protocols.amqp.engine import Ended
 from distributary.resource import SinkRule
-from distributary.testing.amqp_client import AmqpClient, MemoryWire, join
-from distributary.testing.memory_routes import MemoryRouteAppender
+from kit.amqp_client import AmqpClient, MemoryWire, join
+from kit.memory_routes import MemoryRouteAppender
 
 
 class Served:

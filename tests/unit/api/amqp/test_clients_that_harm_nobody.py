@@ -13,7 +13,7 @@ from distributary.api.amqp import (
     REQUEST_LINKS_MAX,
 )
 from distributary.protocols.amqp.engine import AmqpMessage, Engine, Link, Outcome, encode_message
-from distributary.testing.amqp_client import AmqpClient, join
+from kit.amqp_client import AmqpClient, join
 
 pytest.importorskip("cproton", reason="Qpid Proton is not installed")
 

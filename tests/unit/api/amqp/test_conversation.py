@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from distributary.protocols.amqp.engine import AmqpMessage, _values
-from distributary.testing.amqp_client import AmqpClient, RejectedError
+from kit.amqp_client import AmqpClient, RejectedError
 
 pytest.importorskip("cproton", reason="Qpid Proton is not installed")
 

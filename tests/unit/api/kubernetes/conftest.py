@@ -14,8 +14,8 @@ from distributary.control import store_url
 from distributary.control.objects import Objects
 from distributary.policy import parse_duration_s
 from distributary.resource import knative
-from distributary.testing.asgi_client import Answer, AsgiClient
 from distributary.testing.virtual import VirtualClock
+from kit.asgi_client import Answer, AsgiClient
 
 RULES = knative.KnativeRules(filter_room.check, parse_duration_s)
 WAIT_S = 10

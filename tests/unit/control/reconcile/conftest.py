@@ -18,7 +18,7 @@ from distributary.policy import parse_duration_s
 from distributary.resource import SinkRule
 from distributary.resource.knative import KINDS, KnativeRules, admit, defaulted
 from distributary.resource.kubernetes import Key
-from distributary.testing.memory_routes import MemoryRouteAppender
+from kit.memory_routes import MemoryRouteAppender
 
 PUBLIC = "http://events.example:8080"
 SITE = Site(PUBLIC, "127.0.0.1:8080", SinkRule(local_allowed=True))

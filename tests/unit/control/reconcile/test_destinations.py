@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 from distributary.control.reconcile import Site
 from distributary.resource import SinkRule
 from distributary.resource.kubernetes import Key
-from distributary.testing.servers import Authority
+from kit.servers import Authority
 
 CERTS = "PEM"
 

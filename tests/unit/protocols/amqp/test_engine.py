@@ -15,8 +15,8 @@ from distributary.protocols.amqp.engine import (
     State,
     encode_message,
 )
-from distributary.testing.amqp_client import join
-from distributary.testing.fake_amqp import FakeAmqp, hangs
+from kit.amqp_client import join
+from kit.fake_amqp import FakeAmqp, hangs
 
 pytestmark = pytest.mark.skipif(not AVAILABLE, reason="NOT RUN: amqp: proton is not installed")
 

@@ -15,8 +15,8 @@ from distributary.protocols.amqp.engine import (
     encode_message,
 )
 from distributary.protocols.amqp.engine._values import Described, UInt, ULong
-from distributary.testing.amqp_client import join
-from distributary.testing.fake_amqp import FakeAmqp
+from kit.amqp_client import join
+from kit.fake_amqp import FakeAmqp
 
 pytestmark = pytest.mark.skipif(not AVAILABLE, reason="NOT RUN: amqp: proton is not installed")
 

@@ -10,7 +10,7 @@ from distributary.errors import TransportError
 from distributary.protocols.kafka.sink import Cluster
 from distributary.protocols.kafka.sink._cluster import check_brokers
 from distributary.resource import KAFKA_HOSTS_MAX, Credential
-from distributary.testing.servers import Authority
+from kit.servers import Authority
 
 NAMES = {
     "one.example": ["203.0.114.1", "203.0.114.2"],

@@ -1,0 +1,364 @@
+"""Brokers killed under load, and wires that fall silent: ``kill -9`` of each, and the verdict.
+
+One server, steady traffic, one subscription for each broker. Each broker is killed with messages in
+flight and started again; the wire before it stays shut until its own witness is back. Then its wire
+falls silent, in both directions or in one, with connections open. All that happens to the brokers
+side by side, to each in a rhythm of its own, so that the others go on meanwhile. At the end
+traffic stops, the server settles, and the checker holds what was sent against what is found at each
+broker by its own clients: nothing is lost, and nothing came twice but what was in flight at a kill
+or during a silence.
+
+Callers: ``tests/crash`` (three kills of each), the soak run (twenty). Hides: the scenario.
+"""
+
+import itertools
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+from distributary.cli.ledger import Arrival, attributes_sha256, data_sha256, read_sent
+from distributary.datadir import Word
+from distributary.event import Event, canonical
+from distributary.testing.ledger import Report, RouteEvidence, check
+from kit.broker_trials import TRIALS, Trial
+from kit.running_server import RunningServer, ServerError, wait_until
+from kit.servers import Authority, ServerNotHadError
+from kit.traffic import Traffic
+
+__all__ = ["BrokerKill", "BrokerKillReport", "BrokerSilence", "Silence", "run_broker_kills"]
+
+RATE_PER_S: Final = 200.0
+"""Events: each goes to every broker. Enough to be in flight at every kill, and the machine has
+time for two JVMs that start again and again."""
+
+PATIENT: Final = {"retry": 1000, "backoffDelay": "PT0.1S", "backoffMax": "PT0.5S"}
+"""Retries that outlast every restart of a broker."""
+
+LIVE_S: Final = (1.0, 3.0)
+"""How long a broker lives between two kills, seconds."""
+
+RECONNECT_S_MAX: Final = 60.0
+"""A reconnection that takes longer hangs. The figures themselves are reported."""
+
+SETTLE_S_MAX: Final = 60.0
+"""Longest wait for the last outcome, when all brokers are back."""
+
+QUIET_S: Final = 5.0
+"""Before a silence: by then every owner has dialled again after the trouble before it."""
+
+LOOK_S: Final = 0.05
+"""Between two looks during a silence."""
+
+FLUSH_S: Final = 0.25
+"""An outcome is on its way to the board for so long, at most: what was answered just before."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerKill:
+    """One kill.
+
+    Attributes:
+        broker: Which was killed.
+        in_flight: Attempts under way just before, to all brokers, by the boards.
+        away_s: From the kill until the broker took connections again, seconds.
+        reconnected_s: From then until the server had connected again, seconds.
+    """
+
+    broker: str
+    in_flight: int
+    away_s: float
+    reconnected_s: float
+
+    def __str__(self) -> str:
+        """A line for people."""
+        return (
+            f"{self.broker:<10} in flight {self.in_flight:>4}  away {self.away_s:6.2f} s"
+            f"  reconnected after {self.reconnected_s:5.2f} s"
+        )
+
+
+class Silence(NamedTuple):
+    """A wire that lets nothing through, with connections open.
+
+    Attributes:
+        lasts_s: How long, seconds; then what was held back arrives.
+        answers_only: What the server sends still arrives: the wire is half open.
+    """
+
+    lasts_s: float
+    answers_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSilence:
+    """One silence that was.
+
+    Attributes:
+        broker: Whose wire.
+        silence: Which.
+        in_flight: Most attempts under way meanwhile, to all brokers, by the boards.
+        noticed_s: From its beginning until the server dialled anew, seconds; None: it did not.
+    """
+
+    broker: str
+    silence: Silence
+    in_flight: int
+    noticed_s: float | None
+
+    def __str__(self) -> str:
+        """A line for people."""
+        lasts_s, answers_only = self.silence
+        noticed = (
+            "not noticed" if self.noticed_s is None else f"noticed after {self.noticed_s:.2f} s"
+        )
+        return (
+            f"{self.broker:<10} in flight {self.in_flight:>4}"
+            f"  {'half-open' if answers_only else 'silent'} for {lasts_s:.0f} s  {noticed}"
+        )
+
+
+Watch: TypeAlias = Callable[[BrokerKill | BrokerSilence], None]
+"""Is told of what has happened, on the thread of the broker."""
+
+
+@dataclass(slots=True)
+class BrokerKillReport:
+    """What came of a run.
+
+    Attributes:
+        seed: Repeats the moments, as far as the machine does.
+        kills: Every kill, in the order in which they were over.
+        silences: Every silence, likewise.
+        not_had: Brokers that could not be had -> why.
+        acked: Events acknowledged by the server.
+        verdicts: Broker -> what the checker found.
+        settled: Every accepted event had come to its end before the last look.
+        stop_code: Exit code of the server.
+        took_s: How long the whole run took, seconds.
+    """
+
+    seed: int
+    kills: list[BrokerKill] = field(default_factory=list)
+    silences: list[BrokerSilence] = field(default_factory=list)
+    not_had: dict[str, str] = field(default_factory=dict)
+    acked: int = 0
+    verdicts: dict[str, Report] = field(default_factory=dict)
+    settled: bool = False
+    stop_code: int = 0
+    took_s: float = 0.0
+
+    def copies(self, broker: str) -> int:
+        """Events that the broker has beyond the first time."""
+        return self.verdicts[broker].routes[broker]["extra"]
+
+
+def run_broker_kills(
+    folder: Path,
+    kills: int,
+    seed: int,
+    silences: Mapping[str, Sequence[Silence]],
+    *,
+    brokers: Sequence[str] = tuple(TRIALS),
+    watch: Watch = print,
+) -> BrokerKillReport:
+    """Kill each of *brokers* so many times, have its wire fall silent, settle, check.
+
+    Args:
+        folder: For the data directory and the ledgers; empty.
+        kills: Of each broker.
+        seed: Of the moments.
+        silences: Broker -> those of the wire before it, one after another.
+        brokers: Names in ``TRIALS``; those that cannot be had are left out, and named.
+        watch: Told of each kill and each silence as it is over; a long run shows that it lives.
+
+    Raises:
+        ServerError: Something hung: it did not come back, or never connected again.
+    """
+    began_s = time.monotonic()
+    report = BrokerKillReport(seed)
+    authority = Authority(folder / "tls")
+    with _Started(report, authority, brokers) as trials:
+        if trials:
+            _Scenario(folder, report, trials, watch).run(kills, silences)
+    report.took_s = time.monotonic() - began_s
+    return report
+
+
+class _Started:
+    """The trials of all brokers that can be had, started side by side."""
+
+    def __init__(
+        self, report: BrokerKillReport, authority: Authority, brokers: Sequence[str]
+    ) -> None:
+        self._report = report
+        self._authority = authority
+        self._brokers = brokers
+        self._trials: dict[str, Trial] = {}
+
+    def __enter__(self) -> Mapping[str, Trial]:
+        try:
+            with ThreadPoolExecutor(len(self._brokers)) as threads:
+                list(threads.map(self._start, self._brokers))
+        except BaseException:
+            self._end()
+            raise
+        # In the order in which they were asked for, not in that of their starts.
+        return {name: self._trials[name] for name in self._brokers if name in self._trials}
+
+    def _start(self, name: str) -> None:
+        try:
+            trial = TRIALS[name](self._authority)
+            self._trials[name] = trial.__enter__()
+        except ServerNotHadError as error:
+            self._report.not_had[name] = str(error)
+
+    def __exit__(self, *_exception: object) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        for trial in self._trials.values():
+            trial.__exit__(None, None, None)
+
+
+class _Scenario:
+    """One run."""
+
+    def __init__(
+        self, folder: Path, report: BrokerKillReport, trials: Mapping[str, Trial], watch: Watch
+    ) -> None:
+        self._report = report
+        self._watch = watch
+        self._trials = trials
+        self._server = RunningServer(folder / "data")
+        self._traffic = Traffic(folder, {})
+
+    def run(self, kills: int, silences: Mapping[str, Sequence[Silence]]) -> None:
+        """Kill, cut off, settle, check."""
+
+        def trouble(trial: Trial) -> None:
+            self._kill(trial, kills)
+            for silence in silences.get(trial.name, ()):
+                self._silence(trial, silence)
+
+        report = self._report
+        with self._traffic, self._server:
+            for trial in self._trials.values():
+                subscription = trial.subscription(PATIENT)
+                self._server.subscribe(subscription.pop("sink"), **subscription)
+            self._traffic.publish(self._server.url, _event, RATE_PER_S)
+            with ThreadPoolExecutor(len(self._trials)) as threads:
+                list(threads.map(trouble, self._trials.values()))
+            self._traffic.finish()
+            self._settle()
+            report.stop_code = self._server.stop()
+        report.acked = len(self._traffic.acked)
+        for name, trial in self._trials.items():
+            report.verdicts[name] = self._judge(name, trial.events())
+
+    def _kill(self, trial: Trial, kills: int) -> None:
+        """Kill one broker so many times; on a thread of its own."""
+        chance = random.Random(f"{self._report.seed} {trial.name}")  # noqa: S311 - no secret
+        for _ in range(kills):
+            time.sleep(chance.uniform(*LIVE_S))
+            in_flight = self._in_flight()
+            killed_s = time.monotonic()
+            trial.kill()
+            trial.restart()
+            connections = trial.cut.connections
+            trial.cut.open_door()
+            back_s = time.monotonic()
+            reconnected_s = _until_connected(trial, connections)
+            kill = BrokerKill(trial.name, in_flight, back_s - killed_s, reconnected_s)
+            self._report.kills.append(kill)
+            self._watch(kill)
+
+    def _silence(self, trial: Trial, silence: Silence) -> None:
+        """Have the wire of one broker fall silent; on a thread of its own."""
+        time.sleep(QUIET_S)
+        began_s = time.monotonic()
+        connections = trial.cut.connections
+        trial.cut.silence(answers_only=silence.answers_only)
+        in_flight, noticed_s = 0, None
+        while (lasted_s := time.monotonic() - began_s) < silence.lasts_s:
+            in_flight = max(in_flight, self._in_flight())
+            if noticed_s is None and trial.cut.connections > connections:
+                noticed_s = lasted_s
+            time.sleep(LOOK_S)
+        trial.cut.restore()
+        found = BrokerSilence(trial.name, silence, in_flight, noticed_s)
+        self._report.silences.append(found)
+        self._watch(found)
+
+    def _in_flight(self) -> int:
+        server = self._server
+        return sum(
+            server.look(number, Word.IN_FLIGHT) for number in range(server.partition_count())
+        )
+
+    def _settle(self) -> None:
+        """Wait until the server says twice in a row that nothing is under way."""
+        seen = 0
+
+        def settled() -> bool:
+            nonlocal seen
+            seen = seen + 1 if self._server.settled() else 0
+            return seen > 1
+
+        try:
+            wait_until(settled, SETTLE_S_MAX, "everything settles", 0.3)
+            self._report.settled = True
+        except ServerError:
+            self._report.settled = False  # what is missing then is counted as lost
+
+    def _judge(self, name: str, events: Sequence[Event]) -> Report:
+        """What the checker says about one broker; duplicates: in flight in its troubles."""
+        arrivals = [_arrival(event) for event in events]
+        evidence = RouteEvidence(matches=lambda _: True, arrivals=arrivals)
+        return check(
+            read_sent(self._traffic.sent),
+            {name: evidence},
+            duplicates_max=sum(
+                trouble.in_flight + int(RATE_PER_S * FLUSH_S)
+                for trouble in itertools.chain[BrokerKill | BrokerSilence](
+                    self._report.kills, self._report.silences
+                )
+                if trouble.broker == self._trials[name].name
+            ),
+        )
+
+
+def _until_connected(trial: Trial, connections: int) -> float:
+    """Wait for a connection beyond *connections*; how long it took, seconds."""
+    return wait_until(
+        lambda: trial.cut.connections > connections,
+        RECONNECT_S_MAX,
+        f"{trial.name} is connected again",
+        0.01,
+    )
+
+
+def _event(number: int) -> Event:
+    attributes: dict[str, str | int | bool] = {
+        "specversion": "1.0",
+        "id": str(number),
+        "source": "/broker-kills",
+        "type": "com.example.kill",
+        "datacontenttype": "application/json",
+    }
+    return Event(attributes, b'{"n": %d, "pad": "%s"}' % (number, b"x" * 900))
+
+
+def _arrival(event: Event) -> Arrival:
+    attributes = {name: canonical(value) for name, value in event.attributes.items()}
+    return Arrival(
+        id=attributes["id"],
+        source=attributes["source"],
+        t=0,
+        status=200,
+        data_sha256=data_sha256(event.data),
+        attributes_sha256=attributes_sha256(attributes),
+    )

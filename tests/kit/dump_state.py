@@ -1,0 +1,184 @@
+"""What a stopped server still holds: the state dump that the checker reads.
+
+An event of a route is *pending* when a next start would deliver it: it has an undone retry row,
+or it lies in a lag of its route, or it lies at or above the cursor and has no outcome. It is a
+*dead letter* when the delivery store keeps it.
+
+Callers: crash tests and the soak run, when the server has ended. Hides: the journal, the
+delivery store and how the three overlap.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from distributary.cli._outgoing import canonical_attributes
+from distributary.cli.ledger import Sent
+from distributary.control import Store, store_url
+from distributary.datadir import Places
+from distributary.event import Event
+from distributary.event import record as event_record
+from distributary.flow import Kind, decode_addressed, decode_tick
+from distributary.journal import DoneKey, JournalState, read_journal
+from distributary.log import Reader, read_folder
+from distributary.outcome import DeliveryStore, sqlite_url
+from distributary.testing.check_ledgers import Kept, State
+from distributary.testing.ledger import Key
+
+__all__ = ["dump_state", "route_uids"]
+
+DEAD_LETTERS_MAX = 1_000_000
+"""More than any test makes."""
+
+
+def route_uids(places: Places, names: Mapping[str, str]) -> dict[str, str]:
+    """Uid of each route -> its name, for *names*: subscription id -> name."""
+    store = Store(store_url(places.state_db))
+    try:
+        stored = store.page("", len(names) + 1)
+    finally:
+        store.close()
+    return {found.uid: names[found.id] for found in stored if found.id in names}
+
+
+def dump_state(
+    data_dir: Path,
+    uids: Mapping[str, str],
+    matches: Mapping[str, Callable[[Sent], bool]],
+    addresses: Mapping[str, str] | None = None,
+) -> bytes:
+    """The state dump, as ``check_ledgers --state`` reads it.
+
+    Args:
+        data_dir: Data directory of a server that is not running.
+        uids: Uid of each route -> its name.
+        matches: Name of each route -> what it matches.
+        addresses: Uid of each route -> where it listens; those that are not named: at the default
+            broker.
+    """
+    places = Places(data_dir)
+    pending: set[tuple[str, Key]] = set()
+    dead: set[tuple[str, Key]] = set()
+    for partition in range(read_folder(places.log).partitions):
+        one = _Partition(places, partition, uids, matches, addresses or {})
+        try:
+            pending.update(one.pending())
+            dead.update(one.dead_letters())
+        finally:
+            one.close()
+    return msgspec.json.encode(
+        State(
+            pending=tuple(Kept(route, *key) for route, key in sorted(pending)),
+            dead_letters=tuple(Kept(route, *key) for route, key in sorted(dead)),
+        )
+    )
+
+
+class _Placed(NamedTuple):
+    """An event of the log.
+
+    Attributes:
+        offset: Of its record.
+        index: In its record.
+        event: The event.
+        address: Where it was published.
+        only: The one route that may see it, a tick's; None: any at its address.
+    """
+
+    offset: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs
+    event: Event
+    address: str
+    only: str | None = None
+
+
+class _Partition:
+    """The state of one partition."""
+
+    def __init__(
+        self,
+        places: Places,
+        partition: int,
+        uids: Mapping[str, str],
+        matches: Mapping[str, Callable[[Sent], bool]],
+        addresses: Mapping[str, str],
+    ) -> None:
+        self._addresses = addresses
+        self._records = Reader(places.log, partition)
+        self._store = DeliveryStore(sqlite_url(places.delivery_db(partition)), partition)
+        self._lags = self._store.lags()
+        self._journal: JournalState = read_journal(places.journal(partition))[0]
+        self._uids = uids
+        self._matches = matches
+        self._rows = {row.key: row for row in self._store.rows()}
+
+    def close(self) -> None:
+        """Let the files go."""
+        self._records.close()
+        self._store.close()
+
+    def pending(self) -> Iterator[tuple[str, Key]]:
+        """Events that a next start would deliver, by route name."""
+        waiting = {key for key, row in self._rows.items() if not row.done}
+        for placed in self._events(waiting):
+            event = placed.event
+            for uid, name in self._uids.items():
+                key = DoneKey(placed.offset, placed.index, uid)
+                if key in waiting or (
+                    self._sees(uid, placed)
+                    and self._open(key)
+                    and self._matches[name](_sent(event))
+                ):
+                    yield name, _key(event)
+
+    def _sees(self, uid: str, placed: "_Placed") -> bool:
+        if placed.only is not None:
+            return placed.only == uid
+        return placed.address == self._addresses.get(uid, "")
+
+    def _open(self, key: DoneKey) -> bool:
+        """True where no outcome stands and the next start would read the event for the route."""
+        if key in self._rows or key in self._journal.done:
+            return False
+        lagging = any(
+            lag.route == key.route and lag.holds(key.offset, key.index) for lag in self._lags
+        )
+        return lagging or key.offset >= self._journal.mark.offset
+
+    def _events(self, waiting: set[DoneKey]) -> Iterator["_Placed"]:
+        """Every event that a route may still need."""
+        starts = [self._journal.mark.offset, *(lag.from_offset for lag in self._lags)]
+        first = min(starts + [key.offset for key in waiting])
+        for logged in self._records.read(first, self._records.durable_end()):
+            if logged.kind == Kind.EVENTS:
+                for index, event in enumerate(event_record.decode(logged.body)):
+                    yield _Placed(logged.offset, index, event, "")
+            elif logged.kind in (Kind.ADDRESSED, Kind.CARRIED):
+                address, _, events, _ = decode_addressed(logged.body)
+                for index, event in enumerate(events):
+                    yield _Placed(logged.offset, index, event, address)
+            elif logged.kind == Kind.TICK:
+                tick = decode_tick(logged.body)
+                yield _Placed(logged.offset, 0, tick.event, "", tick.uid)
+
+    def dead_letters(self) -> Iterator[tuple[str, Key]]:
+        """Events that the delivery store keeps, by route name."""
+        for letter in self._store.dead_letters(DEAD_LETTERS_MAX):
+            name = self._uids.get(letter.key.route)
+            if name is not None:
+                yield name, _key(event_record.decode(letter.event)[0])
+
+
+def _key(event: Event) -> Key:
+    attributes = canonical_attributes(event)
+    return Key(attributes["source"], attributes["id"])
+
+
+def _sent(event: Event) -> Sent:
+    """The event as the checker's predicates want it."""
+    attributes = canonical_attributes(event)
+    return Sent(
+        id=attributes["id"], source=attributes["source"], state="acked", t=0, attributes=attributes
+    )
