@@ -19,20 +19,17 @@ from distributary.control._refresh import Refresher, TokenEndpoint
 from distributary.control._refresh_answer import TokenReply
 from distributary.control._refresh_endpoint import HttpTokenEndpoint
 from distributary.control._route_batch import StandingRoute
+from distributary.control._route_changes import AppliedRoute, DropRoute, PutRoute, RouteChange
 from distributary.control._route_settings import RouteEndpoint, RouteSettings
 from distributary.control._schedule import Ending, Schedule
 from distributary.control._store import CHANGES_KEPT, SUBSCRIPTIONS_MAX, Store
 from distributary.control._stored import (
     ANY_TAG,
     NO_PRECONDITION,
-    AppliedRoute,
     ChangePendingError,
-    DropRoute,
     Page,
     Precondition,
-    PutRoute,
     Replaced,
-    RouteChange,
     StoredSubscription,
 )
 from distributary.control._subscriptions import PAGE_MAX, Subscriptions

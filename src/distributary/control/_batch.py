@@ -7,17 +7,9 @@ from typing import Any, Literal, NamedTuple
 from distributary.control import _tables
 from distributary.control._credentials_batch import CredentialChanges, Sealing
 from distributary.control._route_batch import RouteTargets, standing
+from distributary.control._route_changes import AppliedRoute, DropRoute, PutRoute
 from distributary.control._schedule import Scheduled
-from distributary.control._stored import (
-    Applied,
-    AppliedRoute,
-    Change,
-    Delete,
-    DropRoute,
-    Put,
-    PutRoute,
-    StoredSubscription,
-)
+from distributary.control._stored import Applied, Change, Delete, Put, StoredSubscription
 from distributary.errors import DistributaryError, Fault, NotFoundError, ResourceError
 from distributary.flow import RouteRecord, encode_route
 from distributary.resource import SubscriptionSpec

@@ -15,12 +15,7 @@ import structlog
 from distributary.clock import Clock
 from distributary.control._schedule import ENDINGS_MAX, Ending, Schedule
 from distributary.control._store import Store
-from distributary.control._stored import (
-    Applied,
-    ChangePendingError,
-    DeleteReason,
-    end_of,
-)
+from distributary.control._stored import Applied, ChangePendingError, DeleteReason, end_of
 from distributary.control._turns import keep_turning
 from distributary.errors import (
     ConflictError,

@@ -17,16 +17,9 @@ import structlog
 
 from distributary.clock import Clock
 from distributary.control._route_batch import StandingRoute
+from distributary.control._route_changes import AppliedRoute, RouteChange
 from distributary.control._store import Store
-from distributary.control._stored import (
-    Applied,
-    AppliedRoute,
-    Change,
-    ChangePendingError,
-    Delete,
-    Put,
-    RouteChange,
-)
+from distributary.control._stored import Applied, Change, ChangePendingError, Delete, Put
 from distributary.errors import (
     DistributaryError,
     LogError,

@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from distributary.control import _tables
+from distributary.control._route_changes import DropRoute, PutRoute
 from distributary.control._route_settings import encode_settings
-from distributary.control._stored import Change, DropRoute, PutRoute
 
 _t = _tables.route_target
 
@@ -84,7 +84,7 @@ class RouteTargets:
         }
 
 
-def read_targets(connection: Connection, changes: Iterable[Change]) -> RouteTargets:
+def read_targets(connection: Connection, changes: Iterable[object]) -> RouteTargets:
     """The routes that *changes* name, as they stand."""
     uids = {change.uid for change in changes if isinstance(change, (PutRoute, DropRoute))}
     return RouteTargets(_read(connection, _t.c.uid.in_(uids)) if uids else {})

@@ -28,15 +28,9 @@ from distributary.control._route_batch import (
     read_targets,
     write_targets,
 )
+from distributary.control._route_changes import AppliedRoute
 from distributary.control._schedule import write_schedule
-from distributary.control._stored import (
-    Applied,
-    AppliedRoute,
-    Change,
-    Delete,
-    Put,
-    StoredSubscription,
-)
+from distributary.control._stored import Applied, Change, Delete, Put, StoredSubscription
 from distributary.control._upgrade import bring_up, scrub
 from distributary.errors import DistributaryError, NotFoundError
 from distributary.flow import Demand, DemandKind

@@ -5,7 +5,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from distributary.control._route_settings import RouteSettings
+from distributary.control._route_changes import RouteChange
 from distributary.errors import ConflictError, LogUnavailableError
 from distributary.resource import SubscriptionSpec
 
@@ -154,39 +154,6 @@ def end_of(id_: str, etag: str, reason: DeleteReason) -> Delete:
     return Delete(id_, Precondition(if_match=frozenset((etag,))), reason)
 
 
-@dataclass(frozen=True, slots=True)
-class PutRoute:
-    """The route of a Trigger or messaging Subscription shall stand like this.
-
-    One that stands like this already is left alone: nothing is written, and it is no error.
-
-    Attributes:
-        uid: Of the object, and so of the route.
-        address: Uid of the Broker or Channel where it listens; empty: the default broker.
-        filters: Filter expressions; all must hold.
-        present: Attributes that an event must have, with any value.
-        settings: Where its deliveries go, and how.
-    """
-
-    uid: str
-    address: str
-    filters: tuple[dict[str, Any], ...]
-    present: tuple[str, ...]
-    settings: RouteSettings
-
-
-@dataclass(frozen=True, slots=True)
-class DropRoute:
-    """The route *uid* shall not stand any more; one that does not is no error.
-
-    Attributes:
-        uid: Of the object, and so of the route.
-    """
-
-    uid: str
-
-
-RouteChange = PutRoute | DropRoute
 Change = Put | Delete | RouteChange
 
 
@@ -204,25 +171,6 @@ class Applied(NamedTuple):
     op: str
     subscription: StoredSubscription
     record: bytes
-
-
-class AppliedRoute(NamedTuple):
-    """A change of a Trigger's or messaging Subscription's route that is committed to the store.
-
-    Attributes:
-        seq: Number of the newest change; of this one where there is one.
-        op: What it came to.
-        uid: The route.
-        revision: In which it stands; where it was dropped, stood.
-        record: The route record that every partition of the log has to take; None: the route stood
-            like this already.
-    """
-
-    seq: int
-    op: Literal["created", "replaced", "deleted", "unchanged"]
-    uid: str
-    revision: int
-    record: bytes | None
 
 
 class ChangePendingError(LogUnavailableError):

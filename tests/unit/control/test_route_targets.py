@@ -11,7 +11,8 @@ from distributary.control import (
     RouteSettings,
     Store,
 )
-from distributary.control._stored import AppliedRoute, Delete, Put
+from distributary.control._route_changes import AppliedRoute
+from distributary.control._stored import Delete, Put
 from distributary.errors import ResourceError, StoreError
 from distributary.flow import decode_route
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from distributary.control._route_batch import StandingRoute
-from distributary.control._stored import AppliedRoute, RouteChange
+from distributary.control._route_changes import AppliedRoute, RouteChange
 from distributary.control.objects import Change, Stored, Write
 from distributary.resource.kubernetes import Key, Kind, Object, StatusError
 

@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from distributary.control._route_batch import StandingRoute
+from distributary.control._route_changes import PutRoute
 from distributary.control._route_settings import RouteEndpoint, RouteSettings, decode_settings
-from distributary.control._stored import PutRoute
 from distributary.control.objects import Stored
 from distributary.control.reconcile._addressed import (
     Addressed,

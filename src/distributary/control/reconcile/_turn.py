@@ -9,7 +9,7 @@ import structlog
 
 from distributary.clock import Clock
 from distributary.control._route_batch import StandingRoute, standing
-from distributary.control._stored import DropRoute, PutRoute
+from distributary.control._route_changes import DropRoute, PutRoute
 from distributary.control.objects import Stored, Write, timestamp
 from distributary.control.reconcile._addressed import plan_addressed
 from distributary.control.reconcile._addresses import Addresses

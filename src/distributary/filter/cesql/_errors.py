@@ -3,8 +3,6 @@
 from enum import StrEnum
 from typing import ClassVar, NamedTuple
 
-from distributary.errors import DistributaryError
-
 
 class ErrorKind(StrEnum):
     """The kinds of error that the specification names (3.3), by the names of its test kit."""
@@ -18,7 +16,7 @@ class ErrorKind(StrEnum):
     GENERIC = "generic"
 
 
-class CesqlSyntaxError(DistributaryError):
+class CesqlSyntaxError(ValueError):
     """A text that is no CESQL expression, or one beyond a limit. Nothing else is ever raised.
 
     Attributes:
@@ -29,7 +27,6 @@ class CesqlSyntaxError(DistributaryError):
         column: The same place: the column in that line, from 1.
     """
 
-    code = "invalid"
     kind: ClassVar[ErrorKind] = ErrorKind.PARSE
 
     def __init__(self, message: str, text: str, offset: int) -> None:

@@ -8,11 +8,9 @@ import json
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias
 
-from distributary.event import AttributeValue, canonical
-
-Value = AttributeValue
+Value: TypeAlias = str | int | bool
 """A String, an Integer (32 bits) or a Boolean."""
 
 INTEGER_MIN: Final = -(2**31)
@@ -52,7 +50,9 @@ def type_of(value: Value) -> Type:
 
 def to_string(value: Value) -> str:
     """*value* as a String; there is always one."""
-    return canonical(value)
+    if isinstance(value, str):
+        return value
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def to_integer(value: Value) -> int | None:
