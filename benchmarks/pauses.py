@@ -57,6 +57,7 @@ def kills(scale):
                 figures |= _told(role, found)
             found = [_refusals(server, traffic) for _ in range(count)]
             figures |= _told(Role.INGEST, found)
+            traffic.finish()
     return figures
 
 
