@@ -132,10 +132,10 @@ class Reload:
             if stored is None:
                 return NoTask.LATER
         found = next(iter(self._records.read(key.offset, key.offset + 1)), None)
-        if found is None and stored is not None:
-            return self._of_store(row, stored)
         if found is None or found.checksum != row.checksum:
-            return NoTask.VOID
+            # A letter that is sent again needs no log: what was kept of it must not get lost
+            # because its record is gone, by retention or by the medium.
+            return NoTask.VOID if stored is None else self._of_store(row, stored)
         event, ttl, carried = event_at(found, key.index)
         if stored is not None:
             (event,) = event_record.decode(stored)
@@ -155,7 +155,7 @@ class Reload:
         )
 
     def _of_store(self, row: RetryRow, stored: bytes) -> Task:
-        """A task whose record retention has deleted: a letter that is sent again."""
+        """A task of a row that has its own event, and no record any more."""
         (event,) = event_record.decode(stored)
         place = Position(self._partition, row.key.offset, row.key.index)
         logged_ms = row.not_before_ms

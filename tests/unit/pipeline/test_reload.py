@@ -4,12 +4,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from distributary.flow import Leg
+from distributary.event import Event
+from distributary.event import record as event_record
+from distributary.flow import Kind, Leg
 from distributary.journal import DoneKey
-from distributary.outcome import RetryRow
+from distributary.outcome import IN_STORE, RetryRow
 from distributary.pipeline._reload import READ_MAX, NoTask, Reload
 from distributary.testing.memory_log import MemoryLog
 from distributary.testing.virtual import VirtualClock
+
+ATTRIBUTES = {"specversion": "1.0", "source": "/s", "type": "t"}
 
 
 class Later:
@@ -30,14 +34,20 @@ class Later:
 @pytest.fixture
 def reading():
     """A reload over an empty log: every row is void."""
-    later, told, freed = Later(), [], []
+    later, told, freed, stored = Later(), [], [], {}
+    log = MemoryLog(VirtualClock())
     around = SimpleNamespace(
-        partition=0, make_records=lambda: MemoryLog(VirtualClock()), store=None, reading=later
+        partition=0,
+        make_records=lambda: log,
+        store=SimpleNamespace(row_event=stored.get),
+        reading=later,
     )
     reload = Reload(
         around, take=lambda row, found: told.append((row, found)), free=freed.append, fail=print
     )
-    return SimpleNamespace(reload=reload, later=later, told=told, freed=freed)
+    return SimpleNamespace(
+        reload=reload, later=later, told=told, freed=freed, log=log, stored=stored
+    )
 
 
 def row(offset):
@@ -68,3 +78,17 @@ def test_a_sink_that_takes_all_is_read_for_more_at_a_time(reading):
     assert reading.freed == [["http://a.example/"]] * 3
     reading.reload.over("http://a.example/")
     assert reading.reload.may_ask("http://a.example/") == 1
+
+
+@pytest.mark.parametrize("records", [0, 1])
+def test_a_row_with_an_event_of_its_own_needs_no_record(reading, records):
+    """Retention took the record, or the medium lost it and another has its position by now."""
+    another, kept = (Event(ATTRIBUTES | {"id": name}, b"") for name in ("another", "kept"))
+    reading.log.append([(Kind.EVENTS, event_record.encode([another]))] * records)
+    mine = row(0)._replace(event=IN_STORE)
+    reading.stored[mine.key] = event_record.encode([kept])
+    reading.reload.ask(mine)
+    reading.later.go()
+    ((_, task),) = reading.told
+    assert task.event == kept
+    assert task.route == mine.key.route
