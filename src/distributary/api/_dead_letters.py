@@ -129,8 +129,11 @@ def _letter(found: ListedLetter) -> dict[str, Any]:
         "kept": time_text(found.kept_ms),
         "reason": failure.reason,
         "sink": failure.dest,
-        "event": msgspec.Raw(found.event_json),
     }
+    if found.event_json is None:
+        told["damaged"] = True
+    else:
+        told["event"] = msgspec.Raw(found.event_json)
     if failure.code is not None:
         told["status"] = failure.code
     if found.name is not None:

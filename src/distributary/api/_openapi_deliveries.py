@@ -78,8 +78,9 @@ DELIVERY_SCHEMAS: Final[dict[str, Schema]] = {
             "sink": _TEXT,
             "status": {"type": "integer"},
             "event": {"type": "object", "description": "The event in the JSON format."},
+            "damaged": {"const": True, "description": "What was kept of the event is damaged."},
         },
-        required=["id", "route", "kept", "reason", "sink", "event"],
+        required=["id", "route", "kept", "reason", "sink"],
     ),
 }
 

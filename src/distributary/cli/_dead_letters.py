@@ -47,7 +47,7 @@ def list_all(
 
 
 def _cells(letter: dict[str, Any]) -> tuple[str, ...]:
-    event = letter["event"]
+    event = letter.get("event", {"id": "(damaged)"})
     return (
         str(letter["kept"]),
         str(letter.get("subscription") or letter.get("object") or letter["route"]),

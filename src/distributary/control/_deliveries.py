@@ -16,7 +16,7 @@ from distributary.clock import Clock
 from distributary.control._demands import RouteName
 from distributary.control._store import Store
 from distributary.control._stored import StoredSubscription
-from distributary.errors import Fault, NotFoundError, ResourceError
+from distributary.errors import EventError, Fault, NotFoundError, ResourceError
 from distributary.event import json_format
 from distributary.event import record as event_record
 from distributary.flow import Demand, DemandKind
@@ -65,7 +65,8 @@ class ListedLetter(NamedTuple):
         name: What the route belongs to; None: that is deleted.
         kept_ms: Wall clock when it was kept, milliseconds.
         failure: Why.
-        event_json: The event as it stood in the log, in the JSON format.
+        event_json: The event as it stood in the log, in the JSON format; None: what was kept cannot
+            be read any more.
     """
 
     id: str
@@ -73,7 +74,7 @@ class ListedLetter(NamedTuple):
     name: RouteName | None
     kept_ms: int
     failure: Failure
-    event_json: bytes
+    event_json: bytes | None
 
 
 class LetterPage(NamedTuple):
@@ -185,7 +186,6 @@ class Deliveries:
         while partition < len(self._readers) and len(found) <= limit and size < PART_BYTES:
             kept = self._readers[partition].letters(SLICE, after, route)
             for one in kept:
-                (event,) = event_record.decode(one.event)
                 key, failure = one.letter.key, one.letter.failure
                 letter = ListedLetter(
                     f"{partition}-{one.id}",
@@ -193,10 +193,10 @@ class Deliveries:
                     None,
                     one.letter.kept_ms,
                     dataclasses.replace(failure, dest=shown_uri(failure.dest)),
-                    json_format.encode(event),
+                    _event_json(one.event),
                 )
                 found.append((partition, one.id, letter))
-                size += len(letter.event_json)
+                size += len(letter.event_json or b"")
             after = kept[-1].id if kept else 0
             partition += 0 if kept else 1
         more = len(found) > limit or partition < len(self._readers)
@@ -247,6 +247,15 @@ class Deliveries:
             sum(row.passed for row in begun),
             all(row is not None and row.done for row in rows),
         )
+
+
+def _event_json(kept: bytes) -> bytes | None:
+    """The event of a letter in the JSON format; None where its bytes are damaged."""
+    try:
+        (event,) = event_record.decode(kept)
+    except (EventError, ValueError):
+        return None  # the others must be told all the same
+    return json_format.encode(event)
 
 
 def _read_cursor(cursor: str | None) -> tuple[int, int]:

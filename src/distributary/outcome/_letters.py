@@ -395,7 +395,10 @@ def join(event: bytes, marks: str) -> bytes:
     added = json.loads(marks)
     if not added:
         return event
-    (found,) = event_record.decode(event)
+    try:
+        (found,) = event_record.decode(event)
+    except (EventError, ValueError):
+        return event  # damaged on the medium: whoever reads the others must get them
     return event_record.encode([Event({**found.attributes, **added}, found.data)])
 
 

@@ -1,5 +1,8 @@
 """How deliveries stand, and what people ask of owners: read from what owners wrote."""
 
+import contextlib
+import sqlite3
+
 import pytest
 
 from distributary.event import Event
@@ -144,6 +147,22 @@ def test_kept_letters_are_listed_part_by_part_over_all_partitions(api):
     assert (first["reason"], first["status"], first["sink"]) == ("status-400", 400, SINK)
     assert first["event"]["data_base64"] == "ZGF0YQ=="
     assert "knativeerrordest" not in first["event"]
+
+
+@pytest.mark.parametrize("marks", [{}, {"knativeerrordest": SINK}])
+def test_a_letter_that_the_medium_damaged_is_told_and_hides_no_other(api, marks):
+    """It can be purged; the others can be read."""
+    write(api, 0, dead_letters=[letter(offset, "r", **marks) for offset in (1, 2)])
+    with contextlib.closing(sqlite3.connect(api.databases[0])) as database, database:
+        (last,) = database.execute("SELECT max(id) FROM letter_body").fetchone()
+        database.execute("UPDATE letter_body SET event = x'ff00' WHERE id = ?", (last,))
+    answer = api.request("GET", "/dead-letters")
+    assert answer.status == 200
+    whole, damaged = answer.json()
+    assert whole["event"]["id"] == "1"
+    assert "damaged" not in whole
+    assert damaged["damaged"] is True
+    assert "event" not in damaged
 
 
 def test_letters_of_one_subscription_or_route_are_listed(api):
