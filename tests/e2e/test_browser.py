@@ -23,11 +23,11 @@ import uvicorn
 from distributary import filter as filter_room
 from distributary.api.kubernetes import KubernetesApi
 from distributary.clock import SystemClock, SystemRandom
-from distributary.control import store_url
 from distributary.control.objects import Objects
 from distributary.ingest import IngestSettings, serve
 from distributary.policy import parse_duration_s
 from distributary.resource import knative
+from distributary.sqlite import sqlite_url
 from kit.running_server import free_port
 from kit.servers.fixtures import not_run
 
@@ -92,7 +92,7 @@ class FrontDoor:
     def __init__(self, folder: Path) -> None:
         self.socket = folder / "control.sock"
         self.objects = Objects(
-            store_url(folder / "state.db"),
+            sqlite_url(folder / "state.db"),
             kinds=knative.KINDS,
             admit=lambda kind, new, old: knative.admit(kind, new, old, RULES),
             default=knative.defaulted,

@@ -16,14 +16,15 @@ import msgspec
 
 from distributary.cli._outgoing import canonical_attributes
 from distributary.cli.ledger import Sent
-from distributary.control import Store, store_url
+from distributary.control import Store
 from distributary.datadir import Places
 from distributary.event import Event
 from distributary.event import record as event_record
 from distributary.flow import Kind, decode_addressed, decode_tick
 from distributary.journal import DoneKey, JournalState, read_journal
 from distributary.log import Reader, read_folder
-from distributary.outcome import DeliveryStore, sqlite_url
+from distributary.outcome import DeliveryStore
+from distributary.sqlite import sqlite_url
 from distributary.testing.check_ledgers import Kept, State
 from distributary.testing.ledger import Key
 
@@ -35,7 +36,7 @@ DEAD_LETTERS_MAX = 1_000_000
 
 def route_uids(places: Places, names: Mapping[str, str]) -> dict[str, str]:
     """Uid of each route -> its name, for *names*: subscription id -> name."""
-    store = Store(store_url(places.state_db))
+    store = Store(sqlite_url(places.state_db))
     try:
         stored = store.page("", len(names) + 1)
     finally:

@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from distributary.clock import SystemClock
-from distributary.control import Store, rules, store_url
+from distributary.control import Store, rules
 from distributary.control._stored import Put
 from distributary.datadir import Places
 from distributary.flow import Kind
 from distributary.log import Appender, open_folder
 from distributary.resource import SinkRule, api_subscription
+from distributary.sqlite import sqlite_url
 
 __all__ = ["fill"]
 
@@ -28,7 +29,7 @@ def fill(
     for folder in (places.root, places.run, places.root / "logs"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     checked = rules(SinkRule(local_allowed=True))
-    store = Store(store_url(places.state_db))
+    store = Store(sqlite_url(places.state_db))
     open_folder(places.log, partitions)
     appenders = [Appender.open(places.log, n, clock=SystemClock()) for n in range(partitions)]
     for first in range(0, count, BATCH):

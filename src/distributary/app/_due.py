@@ -7,11 +7,12 @@ import structlog
 
 from distributary.app._route_wire import RouteAppendClient
 from distributary.clock import Clock
-from distributary.control import Endings, Schedule, Store, Subscriptions, Timers, store_url
+from distributary.control import Endings, Schedule, Store, Subscriptions, Timers
 from distributary.datadir import Places
 from distributary.errors import StoreError
 from distributary.meter import Meter
 from distributary.outcome import QuotaStore
+from distributary.sqlite import sqlite_url
 
 SAVE_S = 1.0
 """How often the numbers of the control process are written, seconds."""
@@ -39,7 +40,7 @@ class Due:
         meter: Meter,
     ) -> None:
         self._meter = meter
-        self._schedule = Schedule(store_url(places.state_db))
+        self._schedule = Schedule(sqlite_url(places.state_db))
         self._counts = QuotaStore(places.quota_db)
         self._log = RouteAppendClient(places.append_socket)
         self._timers = Timers(

@@ -7,13 +7,14 @@ from distributary import filter as filter_room
 from distributary.api.kubernetes import PATHS, KubernetesApi
 from distributary.app._route_wire import RouteAppendClient
 from distributary.clock import Clock, SystemRandom
-from distributary.control import Leader, store_url
+from distributary.control import Leader
 from distributary.control.objects import Objects
 from distributary.control.reconcile import Reconciler, Site
 from distributary.datadir import Places
 from distributary.meter import Meter
 from distributary.policy import parse_duration_s
 from distributary.resource.knative import KINDS, KnativeRules, admit, defaulted
+from distributary.sqlite import sqlite_url
 
 
 class Knative:
@@ -43,7 +44,7 @@ class Knative:
     ) -> None:
         rules = KnativeRules(filter_room.check, parse_duration_s)
         self._objects = Objects(
-            store_url(places.state_db),
+            sqlite_url(places.state_db),
             kinds=KINDS,
             admit=functools.partial(admit, rules=rules),
             default=defaulted,

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 
 from distributary.clock import Clock, SystemRandom
-from distributary.control import CredentialRows, HttpTokenEndpoint, Refresher, Sealer, store_url
+from distributary.control import CredentialRows, HttpTokenEndpoint, Refresher, Sealer
 from distributary.datadir import Places
 from distributary.deliver import (
     AddressRule,
@@ -14,6 +14,7 @@ from distributary.deliver import (
 )
 from distributary.meter import Meter
 from distributary.resource import Reach
+from distributary.sqlite import sqlite_url
 
 
 class Renewal:
@@ -36,7 +37,7 @@ class Renewal:
         reach: Reach,
     ) -> None:
         connector = Connector(AddressRule.of(reach), CachingResolver(SystemResolver(), clock))
-        self._rows = CredentialRows(store_url(places.state_db), sealer)
+        self._rows = CredentialRows(sqlite_url(places.state_db), sealer)
         self._refresher = Refresher(
             self._rows, HttpTokenEndpoint(connector), clock, SystemRandom(), count=meter.add
         )

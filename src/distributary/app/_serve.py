@@ -47,7 +47,7 @@ from distributary.app._where import base, is_loopback, listeners_of, names_of, r
 from distributary.app.ingest_process import IngestStart
 from distributary.app.pipeline_process import PipelineStart, spark_environ
 from distributary.clock import SystemClock
-from distributary.control import Keys, Sealer, Store, Subscriptions, rules, store_url
+from distributary.control import Keys, Sealer, Store, Subscriptions, rules
 from distributary.datadir import LiveFile, LiveSettings, Places
 from distributary.environment import CREDENTIAL_KEY_VARIABLE
 from distributary.errors import DistributaryError
@@ -58,6 +58,7 @@ from distributary.pipeline import SessionSettings
 from distributary.settings import Settings
 from distributary.source import secret_variables
 from distributary.spark import check_master, find_java, java_environment
+from distributary.sqlite import sqlite_url
 
 INGEST_DRAIN_S = 3.0
 """Of the ingest process's stop: for connections that are still sending."""
@@ -125,7 +126,7 @@ class Server:
             chosen = settings.credential_key_file
             self._key_file = str(chosen.absolute()) if chosen else ""
             self._keys().check()
-            self._store = Store(store_url(self._places.state_db), sealer=Sealer(self._keys()))
+            self._store = Store(sqlite_url(self._places.state_db), sealer=Sealer(self._keys()))
             self._socket = listen(settings.host, settings.port)
             self._amqp_socket = listen_for_amqp(settings.host, settings.amqp_port)
             self._health_socket = listen_for_health(settings.host, settings.health_port)

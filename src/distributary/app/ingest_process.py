@@ -359,10 +359,10 @@ class IngestProcess:
 def _book(places: Places) -> Book:
     """The Brokers and Channels of the store."""
     # Loaded here, aside: the port answers by then.
-    from distributary.control import store_url  # noqa: PLC0415 - see above
     from distributary.control.objects import AddressBook  # noqa: PLC0415 - see above
+    from distributary.sqlite import sqlite_url  # noqa: PLC0415 - see above
 
-    return AddressBook(store_url(places.state_db))
+    return AddressBook(sqlite_url(places.state_db))
 
 
 def host_remedy(name: str, allowed: tuple[str, ...]) -> dict[str, str]:

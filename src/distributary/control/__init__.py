@@ -11,7 +11,6 @@ from distributary.control._credentials_rows import CredentialRows
 from distributary.control._credentials_sealed import Sealer
 from distributary.control._deliveries import Deliveries, ListedLetter, RouteState, Selection
 from distributary.control._directory import Directory, Listed, ListedRoute, News
-from distributary.control._engine import store_url
 from distributary.control._expiry import Counts, Endings, Ends
 from distributary.control._history import RouteChanges
 from distributary.control._leader import Leader, RouteAppender
@@ -90,5 +89,4 @@ __all__ = [
     "delivery_policy",
     "route_policy",
     "rules",
-    "store_url",
 ]

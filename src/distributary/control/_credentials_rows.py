@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from distributary.control import _engine, _tables
+from distributary import sqlite
+from distributary.control import _tables
 from distributary.control._credentials_batch import CredentialChanges
 from distributary.control._credentials_sealed import Sealed, Sealer
 from distributary.errors import StoreError
@@ -78,8 +79,8 @@ class CredentialRows:
 
     def __init__(self, url: sa.URL, sealer: Sealer) -> None:
         self._sealer = sealer
-        self._writer = _engine.open_writer(url)
-        self._reader = _engine.open_reader(url)
+        self._writer = sqlite.open_writer(url, _tables.STORE)
+        self._reader = sqlite.open_reader(url, _tables.STORE)
 
     def close(self) -> None:
         """Close every connection."""
@@ -92,7 +93,7 @@ class CredentialRows:
         Raises:
             StoreError: The store cannot be read now.
         """
-        with _engine.guard(), self._reader.connect() as connection:
+        with sqlite.reading(self._reader) as connection:
             newest = int(connection.execute(sa.select(_g.c.credential_seq)).scalar_one())
             if newest == after_seq:
                 return newest, []
@@ -105,7 +106,7 @@ class CredentialRows:
         Raises:
             StoreError: The store cannot be read now.
         """
-        with _engine.guard(), self._reader.connect() as connection:
+        with sqlite.reading(self._reader) as connection:
             row = connection.execute(_HELD.where(_c.c.uid == uid)).one_or_none()
         return None if row is None else Held(*row)
 
@@ -132,7 +133,7 @@ class CredentialRows:
         Raises:
             StoreError: Nothing was changed.
         """
-        with _engine.guard(), self._writer.begin() as connection:
+        with sqlite.writing(self._writer) as connection:
             newest = connection.execute(
                 sa.select(_g.c.credential_seq).with_for_update()
             ).scalar_one()
@@ -171,7 +172,7 @@ class CredentialRows:
         query = sa.select(_c.c.uid, _c.c.sealed, _c.c.settings)
         query = query.where(_c.c.uid > after_uid).order_by(_c.c.uid)
         count = 0
-        with _engine.guard(), self._writer.begin() as connection:
+        with sqlite.writing(self._writer) as connection:
             rows = connection.execute(query.limit(RESEALED_MAX)).all()
             for uid, *sealed in rows:
                 try:

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from distributary.control import _engine, _tables
+from distributary import sqlite
+from distributary.control import _tables
 from distributary.control._credentials_sealed import Sealed, Sealer, sealer_beside
 from distributary.control._demands import DEMANDS_MAX, read_demands
 from distributary.control._route_settings import RouteSettings, decode_settings
@@ -114,7 +115,7 @@ class Directory:
     always written first, so a ``refresh`` after an unknown uid finds it.
 
     Args:
-        url: ``store_url`` of a file.
+        url: ``sqlite_url`` of a file.
         sealer: Opens credentials; None: with the key file beside the store.
 
     Raises:
@@ -123,7 +124,7 @@ class Directory:
 
     def __init__(self, url: sa.URL, sealer: Sealer | None = None) -> None:
         self._sealer = sealer or sealer_beside(url)
-        self._engine = _engine.open_reader(url)
+        self._engine = sqlite.open_reader(url, _tables.STORE)
         self._seq = -1
         self._credential_seq = 0
         self._demand_seq = 0
@@ -132,7 +133,7 @@ class Directory:
         self._sealed: dict[str, Sealed] = {}
         self._renewed: set[str] = set()
         self._changed: set[str] = set()
-        with _engine.guard(), self._engine.connect() as connection:
+        with sqlite.reading(self._engine) as connection:
             version = connection.execute(sa.select(_tables.schema.c.version)).scalar()
         if version is None:
             raise StoreError("the resource store is not made yet")
@@ -179,7 +180,7 @@ class Directory:
         Raises:
             StoreError: The store cannot be read now.
         """
-        with _engine.guard(), self._engine.connect() as connection:
+        with sqlite.reading(self._engine) as connection:
             newest = connection.execute(_NEWEST).one()
             everything = self._seq < newest.trimmed_through
             rows: Sequence[Any] = ()

@@ -2,7 +2,8 @@
 
 import sqlalchemy as sa
 
-from distributary.control import _engine, _tables
+from distributary import sqlite
+from distributary.control import _tables
 from distributary.errors import StoreTrimmedError
 from distributary.flow import RouteRecord, decode_route
 
@@ -18,7 +19,7 @@ class RouteChanges:
     """
 
     def __init__(self, url: sa.URL) -> None:
-        self._engine = _engine.open_reader(url)
+        self._engine = sqlite.open_reader(url, _tables.STORE)
 
     def last_seq(self) -> int:
         """Number of the newest change that stands in every partition; 0: none.
@@ -27,7 +28,7 @@ class RouteChanges:
             StoreError: The store cannot be read.
         """
         query = sa.select(sa.func.max(_r.c.seq)).where(_r.c.appended.is_(True))
-        with _engine.guard(), self._engine.connect() as connection:
+        with sqlite.reading(self._engine) as connection:
             return connection.execute(query).scalar() or 0
 
     def newest_seq(self) -> int:
@@ -36,7 +37,7 @@ class RouteChanges:
         Raises:
             StoreError: The store cannot be read.
         """
-        with _engine.guard(), self._engine.connect() as connection:
+        with sqlite.reading(self._engine) as connection:
             return connection.execute(sa.select(_g.c.seq)).scalar() or 0
 
     def between(self, after_seq: int, before_seq: int) -> list[RouteRecord]:
@@ -53,7 +54,7 @@ class RouteChanges:
             .where(_r.c.seq > after_seq, _r.c.seq < before_seq)
             .order_by(_r.c.seq)
         )
-        with _engine.guard(), self._engine.connect() as connection:
+        with sqlite.reading(self._engine) as connection:
             trimmed = connection.execute(sa.select(_g.c.trimmed_through)).scalar() or 0
             if trimmed > after_seq:
                 raise StoreTrimmedError(

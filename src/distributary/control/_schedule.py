@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from distributary.control import _engine, _tables
+from distributary import sqlite
+from distributary.control import _tables
 from distributary.resource import ConfigSpec
 
 ROWS_MAX: Final = 5_000
@@ -123,8 +124,8 @@ class Schedule:
     """
 
     def __init__(self, url: sa.URL) -> None:
-        self._reader = _engine.open_reader(url)
-        self._writer = _engine.open_writer(url)
+        self._reader = sqlite.open_reader(url, _tables.STORE)
+        self._writer = sqlite.open_writer(url, _tables.STORE)
 
     def close(self) -> None:
         """Close the connections."""
@@ -139,7 +140,7 @@ class Schedule:
         Raises:
             StoreError: The store cannot be read now.
         """
-        with _engine.guard(), self._reader.connect() as connection:
+        with sqlite.reading(self._reader) as connection:
             through = newest = _appended_through(connection)
             rows = connection.execute(_TIMERS, {"after": after_seq, "through": through}).all()
             if len(rows) == ROWS_MAX:
@@ -155,7 +156,7 @@ class Schedule:
         Raises:
             StoreError: The store cannot be read now.
         """
-        with _engine.guard(), self._reader.connect() as connection:
+        with sqlite.reading(self._reader) as connection:
             rows = connection.execute(_DUE, {"uids": uids}).all()
         return {
             uid: DueTimer(seq, interval_s, id_, revision, realized.encode())
@@ -176,7 +177,7 @@ class Schedule:
         Raises:
             StoreError: No numbers were given.
         """
-        with _engine.guard(), self._writer.begin() as connection:
+        with sqlite.writing(self._writer) as connection:
             connection.execute(_RESERVE, {"uids": list(uids), "count": count})
             rows = connection.execute(_NUMBERED, {"uids": list(uids)}).all()
         return {uid: numbered - count + 1 for uid, seq, numbered in rows if seq == uids[uid]}
@@ -187,7 +188,7 @@ class Schedule:
         Raises:
             StoreError: The store cannot be read now.
         """
-        with _engine.guard(), self._reader.connect() as connection:
+        with sqlite.reading(self._reader) as connection:
             return [Ending(*row) for row in connection.execute(_EXPIRED, {"now_ms": now_ms})]
 
     def next_expiry_ms(self) -> int | None:
@@ -196,7 +197,7 @@ class Schedule:
         Raises:
             StoreError: The store cannot be read now.
         """
-        with _engine.guard(), self._reader.connect() as connection:
+        with sqlite.reading(self._reader) as connection:
             found: int | None = connection.execute(_NEXT_EXPIRY).scalar()
         return found
 
@@ -206,7 +207,7 @@ class Schedule:
         Raises:
             StoreError: The store cannot be read now.
         """
-        with _engine.guard(), self._reader.connect() as connection:
+        with sqlite.reading(self._reader) as connection:
             return connection.execute(_ANY_COUNTED).first() is not None
 
     def counted(self, uids: Sequence[str]) -> list[Ending]:
@@ -216,7 +217,7 @@ class Schedule:
             StoreError: The store cannot be read now.
         """
         found: list[Ending] = []
-        with _engine.guard(), self._reader.connect() as connection:
+        with sqlite.reading(self._reader) as connection:
             for first in range(0, len(uids), ROWS_MAX):
                 some = {"uids": uids[first : first + ROWS_MAX]}
                 found += [Ending(*row) for row in connection.execute(_COUNTED, some)]

@@ -11,7 +11,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from distributary.control import _engine, _tables
+from distributary import sqlite
+from distributary.control import _tables
 from distributary.control._batch import Batch, Row
 from distributary.control._credentials_batch import CredentialChanges
 from distributary.control._credentials_rows import read_stored, write_credentials
@@ -66,7 +67,7 @@ class Store:
     """The store at *url*, made if it is not there.
 
     Args:
-        url: ``store_url`` of a file.
+        url: ``sqlite_url`` of a file.
         changes_kept: See ``CHANGES_KEPT``.
         subscriptions_max: See ``SUBSCRIPTIONS_MAX``.
         sealer: For credentials; None: with the key file beside the store.
@@ -87,13 +88,13 @@ class Store:
         self._changes_kept = changes_kept
         self._subscriptions_max = subscriptions_max
         self._trimmed_at = 0
-        self._writer = _engine.open_writer(url)
-        with _engine.guard(), self._writer.begin() as connection:
+        self._writer = sqlite.open_writer(url, _tables.STORE)
+        with sqlite.writing(self._writer) as connection:
             prepare(connection, self._sealer)
         scrub(self._writer)
         # That a record was appended may be forgotten: it is appended again, which changes nothing.
-        self._noter = _engine.open_writer(url, durable=False)
-        self._reader = _engine.open_reader(url)
+        self._noter = sqlite.open_writer(url, _tables.STORE, durable=False)
+        self._reader = sqlite.open_reader(url, _tables.STORE)
 
     def close(self) -> None:
         """Close every connection."""
@@ -116,7 +117,7 @@ class Store:
         Raises:
             StoreError: Nothing was changed.
         """
-        with _engine.writing(self._writer) as connection:
+        with sqlite.writing(self._writer) as connection:
             counter = connection.execute(sa.select(_g).with_for_update()).one()
             ids = {change.id for change in changes if isinstance(change, (Put, Delete))}
             found = connection.execute(
@@ -148,7 +149,7 @@ class Store:
             .order_by(_r.c.seq)
             .limit(limit)
         )
-        with _engine.guard(), self._reader.connect() as connection:
+        with sqlite.reading(self._reader) as connection:
             return [(row.seq, row.record_json.encode()) for row in connection.execute(query)]
 
     def mark_appended(self, through_seq: int) -> None:
@@ -156,7 +157,7 @@ class Store:
 
         A power cut may undo the note: then they are appended once more.
         """
-        with _engine.writing(self._noter) as connection:
+        with sqlite.writing(self._noter) as connection:
             connection.execute(
                 sa.update(_r)
                 .where(_r.c.appended.is_(False), _r.c.seq <= through_seq)
@@ -169,7 +170,7 @@ class Store:
     def record(self, seq: int) -> bytes | None:
         """The route record of change *seq*, to restore a damaged one; None: no longer kept."""
         query = sa.select(_r.c.record_json).where(_r.c.seq == seq)
-        with _engine.guard(), self._reader.connect() as connection:
+        with sqlite.reading(self._reader) as connection:
             found = connection.execute(query).scalar()
         return None if found is None else str(found).encode()
 
@@ -181,22 +182,22 @@ class Store:
             RequestError: Too many are remembered.
             StoreError: Nothing was asked.
         """
-        with _engine.writing(self._writer) as connection:
+        with sqlite.writing(self._writer) as connection:
             return write_demand(connection, kind, route, run, now_ms)
 
     def route_names(self, uids: Collection[str]) -> dict[str, RouteName]:
         """What the routes with these uids belong to, where that stands yet."""
-        with _engine.guard(), self._reader.connect() as connection:
+        with sqlite.reading(self._reader) as connection:
             return read_route_names(connection, uids)
 
     def find_demand(self, run: str) -> Demand | None:
         """The demand of this run; None: it is not remembered."""
-        with _engine.guard(), self._reader.connect() as connection:
+        with sqlite.reading(self._reader) as connection:
             return find_demand(connection, run)
 
     def routes(self) -> dict[str, StandingRoute]:
         """The routes of Triggers and messaging Subscriptions that stand, by uid."""
-        with _engine.guard(), self._reader.connect() as connection:
+        with sqlite.reading(self._reader) as connection:
             return read_all(connection)
 
     def find(self, id_: str) -> StoredSubscription:
@@ -206,7 +207,7 @@ class Store:
             NotFoundError: There is none.
         """
         query = _SHOWN.where(_t.c.id == id_, _t.c.state == _tables.LIVE)
-        with _engine.guard(), self._reader.connect() as connection:
+        with sqlite.reading(self._reader) as connection:
             row = connection.execute(query).one_or_none()
         if row is None:
             raise NotFoundError("there is no subscription with this id")
@@ -219,13 +220,13 @@ class Store:
             .order_by(_t.c.id)
             .limit(limit)
         )
-        with _engine.guard(), self._reader.connect() as connection:
+        with sqlite.reading(self._reader) as connection:
             found = connection.execute(query).all()
         return [_shown(row) for row in found]
 
     def live_count(self) -> int:
         """How many subscriptions, and routes of other objects, stand."""
-        with _engine.guard(), self._reader.connect() as connection:
+        with sqlite.reading(self._reader) as connection:
             return int(connection.execute(sa.select(_g.c.live_count)).scalar_one())
 
 

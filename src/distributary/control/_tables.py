@@ -19,6 +19,9 @@ SCHEMA_VERSION: Final = 4
 ==  ==========================================================================================
 """
 
+STORE: Final = "resource store"
+"""What messages call it."""
+
 ADDED_COLUMNS: Final[dict[int, tuple[tuple[str, str, str], ...]]] = {
     2: (("generation", "credential_seq", "BIGINT NOT NULL DEFAULT 0"),),
     4: (

@@ -5,7 +5,6 @@ credentials without saying whom they are for.
 """
 
 import dataclasses
-import sqlite3
 from typing import Any, Final
 
 import msgspec
@@ -13,7 +12,8 @@ import sqlalchemy as sa
 import structlog
 from sqlalchemy.engine import Connection, Engine
 
-from distributary.control import _engine, _tables
+from distributary import sqlite
+from distributary.control import _tables
 from distributary.control._credentials_sealed import Sealed, Sealer
 from distributary.errors import StoreError
 from distributary.resource.api_subscription import sink_origin, take_out
@@ -54,9 +54,9 @@ def scrub(engine: Engine) -> None:
     somebody else reads the store, the next start tries again.
     """
     try:
-        if not _engine.scrubbed(engine):
+        if not sqlite.scrubbed(engine):
             _log.warning("store-not-scrubbed", reason="somebody else has the store open")
-    except sqlite3.Error as error:  # a full disk: what is sealed is sealed, and deliveries matter
+    except StoreError as error:  # a full disk: what is sealed is sealed, and deliveries matter
         _log.warning("store-not-scrubbed", reason=str(error))
 
 
@@ -77,7 +77,7 @@ def _seal_all(connection: Connection, sealer: Sealer) -> None:
         after = rows[-1].uid
     connection.execute(sa.update(_g).values(credential_seq=seq))
     if plain:
-        _engine.ask_for_scrubbing(connection)
+        sqlite.ask_for_scrubbing(connection)
 
 
 def _seal_one(

@@ -9,7 +9,6 @@ partition's owner in ``pipeline`` writes it from its flush thread before the jou
 Hides: file formats, SQL, fsync.
 """
 
-from distributary.outcome._engine import sqlite_url
 from distributary.outcome._failing import FailingRoute, read_failing, write_failing
 from distributary.outcome._letter import (
     AGE_MAX_S,
@@ -51,6 +50,5 @@ __all__ = [
     "SlotWish",
     "Standing",
     "read_failing",
-    "sqlite_url",
     "write_failing",
 ]

@@ -16,20 +16,22 @@ transaction, and control asks ``used_up``.
 import enum
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from distributary import sqlite
 from distributary.clock import Clock, SystemClock
 from distributary.errors import StoreError
 from distributary.journal import DoneKey
-from distributary.outcome._engine import open_engine, sqlite_url
 from distributary.outcome._store import upsert
 
+STORE = "count store"
+"""What messages call it."""
 SCHEMA_VERSION = 1
 CLOSED_KEPT_MS = 24 * 3_600_000
 """A deleted subscription is remembered for a day: a partition that is behind may still ask for
@@ -112,7 +114,7 @@ class QuotaStore:
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
         self._path = path
         self._clock = clock or SystemClock()
-        self._engine: Engine | None = None
+        self._engines: tuple[Engine, Engine] | None = None
         self._opening = threading.Lock()
 
     @property
@@ -301,21 +303,21 @@ class QuotaStore:
 
     def close(self) -> None:
         """Close the connections."""
-        if self._engine is not None:
-            self._engine.dispose()
+        for engine in self._engines or ():
+            engine.dispose()
 
-    def _opened(self) -> Engine:
+    def _opened(self) -> tuple[Engine, Engine]:
+        """Who writes and who reads."""
         with self._opening:
-            if self._engine is None:
-                self._engine = self._open()
-            return self._engine
+            if self._engines is None:
+                self._engines = self._open()
+            return self._engines
 
-    def _open(self) -> Engine:
-        engine = open_engine(sqlite_url(self._path))
-        with engine.begin() as connection:
-            for table in _meta.sorted_tables:
-                # Several owners may come at once.
-                connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
+    def _open(self) -> tuple[Engine, Engine]:
+        url = sqlite.sqlite_url(self._path)
+        writer = sqlite.open_writer(url, STORE)
+        with sqlite.writing(writer) as connection:
+            _meta.create_all(connection)
             found = connection.execute(sa.select(_version.c.version)).scalar()
             if found is None:
                 upsert(connection, _version, [{"one": 1, "version": SCHEMA_VERSION}])
@@ -324,28 +326,13 @@ class QuotaStore:
                 f"the count store has schema {found}, this version knows {SCHEMA_VERSION}:"
                 " upgrade distributary, or use another data directory"
             )
-        return engine
+        return writer, sqlite.open_reader(url, STORE)
 
-    @contextmanager
-    def _begin(self) -> Iterator[Connection]:
-        """A transaction. Its first statement writes, so it waits for its turn to write."""
-        try:
-            with self._opened().begin() as connection:
-                yield connection
-        except sa.exc.SQLAlchemyError as error:
-            raise _store_error(error) from error
+    def _begin(self) -> AbstractContextManager[Connection]:
+        return sqlite.writing(self._opened()[0])
 
-    @contextmanager
-    def _connect(self) -> Iterator[Connection]:
-        try:
-            with self._opened().connect() as connection:
-                yield connection
-        except sa.exc.SQLAlchemyError as error:
-            raise _store_error(error) from error
-
-
-def _store_error(error: sa.exc.SQLAlchemyError) -> StoreError:
-    return StoreError(f"the count store failed: {getattr(error, 'orig', None) or error}")
+    def _connect(self) -> AbstractContextManager[Connection]:
+        return sqlite.reading(self._opened()[1])
 
 
 def _grant(slot: Slot, held: set[Slot], used_up: set[str]) -> Grant:

@@ -4,17 +4,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from distributary.errors import StoreError
 from distributary.outcome import _letter_tables as t
 from distributary.outcome._letter import Budgets
 from distributary.outcome._letters import KeptLetter, Letters
 from distributary.outcome._rows import ParkedRow, RunRow
-from distributary.outcome._store import LAG, PARKED, RETRY, RUN, SCHEMA_VERSION, VERSION
+from distributary.outcome._store import LAG, PARKED, RETRY, RUN, SCHEMA_VERSION, STORE, VERSION
+from distributary.sqlite import looking
 
 
 class Standing(NamedTuple):
@@ -57,18 +56,10 @@ class DeliveryReader:
         if not self._path.exists():
             yield None
             return
-        url = f"sqlite+pysqlite:///file:{quote(str(self._path))}?mode=ro&uri=true"
-        engine = sa.create_engine(url, poolclass=sa.NullPool, hide_parameters=True)
-        try:
-            with engine.connect() as connection:
-                made = sa.inspect(connection).has_table(VERSION.name)
-                version = connection.execute(sa.select(VERSION.c.version)).scalar() if made else 0
-                yield connection if version == SCHEMA_VERSION else None
-        except sa.exc.SQLAlchemyError as error:
-            cause = getattr(error, "orig", None) or type(error).__name__
-            raise StoreError(f"the delivery store failed: {cause}") from error
-        finally:
-            engine.dispose()
+        with looking(self._path, STORE) as connection:
+            made = sa.inspect(connection).has_table(VERSION.name)
+            version = connection.execute(sa.select(VERSION.c.version)).scalar() if made else 0
+            yield connection if version == SCHEMA_VERSION else None
 
     def standing(self, route: str) -> Standing:
         """How *route* stands here.

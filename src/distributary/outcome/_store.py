@@ -16,16 +16,18 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from distributary import sqlite
 from distributary.errors import StoreError
 from distributary.flow import Leg
 from distributary.journal import DoneKey
-from distributary.outcome._engine import give_back, let_give_back, open_engine
 from distributary.outcome._letter import Budgets, DeadLetter, Failure, GivenUp
 from distributary.outcome._letters import KeptLetter, Letters, without_query
 from distributary.outcome._metadata import metadata
 from distributary.outcome._rows import IN_STORE, Changes, LagRow, ParkedRow, RetryRow, RunRow
 from distributary.resource import shown_uri
 
+STORE = "delivery store"
+"""What messages call it."""
 SCHEMA_VERSION = 2
 """Raised where an older version must not write the file. A column that may be empty needs none.
 Version 1 kept a whole event for each dead letter."""
@@ -116,20 +118,18 @@ class DeliveryStore:
     """Retries, lags and dead letters of one partition; blocking, for a thread of its own.
 
     Args:
-        url: SQLAlchemy URL.
+        url: ``sqlite_url`` of a file.
         partition: The partition that this owner holds.
         budgets: How much is kept of what nobody takes.
     """
 
-    def __init__(self, url: str, partition: int, budgets: Budgets | None = None) -> None:
-        self._engine = open_engine(url, gives_back=True)
+    def __init__(self, url: sa.URL, partition: int, budgets: Budgets | None = None) -> None:
+        self._engine = sqlite.open_writer(url, STORE, gives_back=True)
         self._partition = partition
         self._letters = Letters(partition, budgets or Budgets())
-        self._turn = threading.Lock()  # Two that met at SQLite's own lock would sleep there.
-        with self._guard(), self._engine.begin() as connection:
-            if connection.dialect.name == "sqlite":
-                # The owners of all partitions come here at once, and one of them may bring it up.
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
+        self._turn = threading.Lock()  # Of flushes and house-keeping: they count letters.
+        # The owners of all partitions may come here at once, and one of them brings it up.
+        with sqlite.writing(self._engine) as connection:
             VERSION.create(connection, checkfirst=True)
             found = connection.execute(sa.select(VERSION.c.version)).scalar()
             if found is not None and found > SCHEMA_VERSION:
@@ -143,17 +143,9 @@ class DeliveryStore:
                 connection.execute(VERSION.insert().values(version=SCHEMA_VERSION))
             elif found < SCHEMA_VERSION:
                 _bring_up(connection)
+        self._reader = sqlite.open_reader(url, STORE)
         if found is not None:
-            let_give_back(self._engine)
-
-    @contextmanager
-    def _guard(self) -> Iterator[None]:
-        try:
-            yield
-        except sa.exc.SQLAlchemyError as error:
-            # Statements and parameters stay out of the message: rows hold whole events.
-            cause = getattr(error, "orig", None) or type(error).__name__
-            raise StoreError(f"the delivery store failed: {cause}") from error
+            sqlite.let_give_back(self._engine)
 
     def rows(self) -> list[RetryRow]:
         """Every retry row, done ones included, in the order of the next attempt.
@@ -166,7 +158,7 @@ class DeliveryStore:
             .where(RETRY.c.partition == self._partition)
             .order_by(RETRY.c.not_before_ms, RETRY.c.offset, RETRY.c.index)
         )
-        with self._guard(), self._engine.connect() as connection:
+        with sqlite.reading(self._reader) as connection:
             return [_row_of(found) for found in connection.execute(query).mappings()]
 
     def row_event(self, key: DoneKey) -> bytes | None:
@@ -177,14 +169,14 @@ class DeliveryStore:
             RETRY.c.index == key.index,
             RETRY.c.route == key.route,
         )
-        with self._guard(), self._engine.connect() as connection:
+        with sqlite.reading(self._reader) as connection:
             found = connection.execute(query).scalar()
         return None if found is None else bytes(found)
 
     def lags(self) -> list[LagRow]:
         """Every lag row."""
         query = sa.select(LAG).where(LAG.c.partition == self._partition)
-        with self._guard(), self._engine.connect() as connection:
+        with sqlite.reading(self._reader) as connection:
             return [
                 LagRow(
                     found["route"],
@@ -211,7 +203,7 @@ class DeliveryStore:
             after: ``KeptLetter.id`` of the last one that is known; 0: from the first.
             route: Of this route alone; None: of all.
         """
-        with self._guard(), self._engine.connect() as connection:
+        with sqlite.reading(self._reader) as connection:
             return list(self._letters.read(connection, limit, after, route))
 
     def apply(self, changes: Changes) -> list[GivenUp]:
@@ -252,7 +244,7 @@ class DeliveryStore:
         """A transaction of the one who has the turn."""
         with self._turn:
             try:
-                with self._guard(), self._engine.begin() as connection:
+                with sqlite.writing(self._engine) as connection:
                     yield connection
             except BaseException:
                 self._letters.forget_counts()
@@ -280,13 +272,13 @@ class DeliveryStore:
             more = bool(old or left)
         if not more:
             more = self._give_back()
-        with self._guard(), self._engine.connect() as connection:
+        with sqlite.reading(self._reader) as connection:
             return Kept(self._letters.routes(connection), given_up, more)
 
     def _give_back(self) -> bool:
         """Give free pages back to the disk; True where there are more."""
-        with self._turn, self._guard():
-            return give_back(self._engine, VACUUM_PAGES, FREE_PAGES_FEW)
+        with self._turn:
+            return sqlite.give_back(self._engine, VACUUM_PAGES, FREE_PAGES_FEW)
 
     def begin_run(self, seq: int) -> RunRow:
         """How far the run of demand *seq* is; one that is new takes the letters of now."""
@@ -320,7 +312,7 @@ class DeliveryStore:
         """Every parked route."""
         columns = [PARKED.c[name] for name in ParkedRow._fields]
         query = sa.select(*columns).where(PARKED.c.partition == self._partition)
-        with self._guard(), self._engine.connect() as connection:
+        with sqlite.reading(self._reader) as connection:
             return [ParkedRow._make(found) for found in connection.execute(query)]
 
     def _put_parked(self, connection: Connection, changes: Changes) -> None:
@@ -379,6 +371,7 @@ class DeliveryStore:
 
     def close(self) -> None:
         """Close the connections."""
+        self._reader.dispose()
         self._engine.dispose()
 
 

@@ -37,7 +37,6 @@ from distributary.outcome import (
     Budgets,
     DeliveryStore,
     QuotaStore,
-    sqlite_url,
 )
 from distributary.pipeline._attempt_log import AttemptLog
 from distributary.pipeline._lock import OwnerLock
@@ -48,6 +47,7 @@ from distributary.pipeline._routes import note_table
 from distributary.pipeline._surroundings import Surroundings
 from distributary.pipeline._transports import make_transports
 from distributary.resource import Reach
+from distributary.sqlite import sqlite_url
 
 BUFFER_BYTES_MAX = 4 * 1024 * 1024
 """Chunks that were fed and not yet taken: enough to keep the loop busy, little to lose."""

@@ -18,7 +18,6 @@ from distributary.control import (
     Sealer,
     delivery_policy,
     route_policy,
-    store_url,
 )
 from distributary.deliver import Destination
 from distributary.errors import StoreError
@@ -32,6 +31,7 @@ from distributary.resource import (
     Reach,
     SubscriptionSpec,
 )
+from distributary.sqlite import sqlite_url
 
 ALONE_COUNT_MAX = 64
 """With more resources than this it is taken that they have several sinks, unseen."""
@@ -66,10 +66,10 @@ class DirectoryTargets:
         keys: Keys | None = None,
         report: Callable[[str, dict[str, object]], None] = lambda _event, _fields: None,
     ) -> None:
-        self._directory = Directory(store_url(path), None if keys is None else Sealer(keys))
+        self._directory = Directory(sqlite_url(path), None if keys is None else Sealer(keys))
         self._report = report
         self._reach = Reach()
-        self._history = RouteChanges(store_url(path))
+        self._history = RouteChanges(sqlite_url(path))
         self._targets: dict[str, RouteTarget] = {}
         self._changed: set[str] = set()
         self._alone: dict[str, bool] = {}

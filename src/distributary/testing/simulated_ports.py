@@ -26,6 +26,7 @@ from distributary.outcome import (
 )
 from distributary.pipeline import RouteTarget
 from distributary.route import RouteTable
+from distributary.sqlite import memory_url
 from distributary.testing.memory_log import MemoryLog
 from distributary.testing.virtual import VirtualTimer, VirtualTimers
 
@@ -205,8 +206,8 @@ class MirroredStore(DeliveryStore):
         failing: Changes are refused while this is true.
     """
 
-    def __init__(self, url: str, partition: int, budgets: Budgets | None = None) -> None:
-        super().__init__(url, partition, budgets)
+    def __init__(self, partition: int, budgets: Budgets | None = None) -> None:
+        super().__init__(memory_url(), partition, budgets)
         self.kept_rows: dict[DoneKey, RetryRow] = {}
         self.kept_lags: dict[tuple[str, int], LagRow] = {}
         self.letters: dict[DoneKey, DeadLetter] = {}

@@ -115,7 +115,7 @@ class Partition:
         self.timers = VirtualTimers(self.clock)
         self.log = SimulatedLog(self.clock)
         self.targets = SimulatedTargets()
-        self.store = MirroredStore("sqlite+pysqlite://", 0, budgets)
+        self.store = MirroredStore(0, budgets)
         self.quotas = FaultyQuotas(folder / "quota.db", self.clock)
         self.files = SimulatedFiles(os.write)
         self.witness = Witness()

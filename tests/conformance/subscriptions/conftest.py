@@ -14,7 +14,7 @@ from distributary.api import Description, create_app
 from distributary.api.amqp import AmqpServer
 from distributary.clock import SystemClock
 from distributary.control import Deliveries as StandingDeliveries
-from distributary.control import Store, Subscriptions, rules, store_url
+from distributary.control import Store, Subscriptions, rules
 from distributary.deliver import Destination
 from distributary.event import Event
 from distributary.event import record as event_record
@@ -22,6 +22,7 @@ from distributary.flow import Kind, Position, RouteRecord
 from distributary.pipeline import RouteTarget
 from distributary.policy import DeliveryPolicy
 from distributary.resource import SinkRule
+from distributary.sqlite import sqlite_url
 from distributary.testing.simulation import Partition
 from kit.amqp_client import AmqpClient, join
 from kit.asgi_client import Answer, AsgiClient
@@ -151,7 +152,7 @@ class Standing(NamedTuple):
 def standing(tmp_path) -> Iterator[Standing]:
     """No subscriptions yet."""
     with asyncio.Runner() as runner:
-        store = Store(store_url(tmp_path / "control.db"))
+        store = Store(sqlite_url(tmp_path / "control.db"))
         # All protocols, whichever are installed here: nothing is sent by them.
         sinks = dataclasses.replace(rules(SinkRule(local_allowed=True)), protocols_absent={})
         routes = MemoryRouteAppender()

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from distributary.api.amqp import AmqpServer
 from distributary.api.amqp._messages import read_request
 from distributary.clock import SystemClock
-from distributary.control import Store, Subscriptions, rules, store_url
+from distributary.control import Store, Subscriptions, rules
 from distributary.errors import RequestError, ResourceError
 from distributary.protocols.amqp.engine import AmqpMessage
 from distributary.resource import SinkRule
+from distributary.sqlite import sqlite_url
 from kit.amqp_client import AmqpClient, join
 from kit.memory_routes import MemoryRouteAppender
 
@@ -70,7 +71,7 @@ def test_any_bytes_end_their_own_connection_at_most(tmp_path):
     """Frames that are nearly right among them: a client beside is answered every time."""
     pytest.importorskip("cproton", reason="Qpid Proton is not installed")
     with asyncio.Runner() as runner:
-        store = Store(store_url(tmp_path / "control.db"))
+        store = Store(sqlite_url(tmp_path / "control.db"))
         sinks = rules(SinkRule(local_allowed=True))
         subscriptions = Subscriptions(store, MemoryRouteAppender(), sinks, SystemClock())
         failed: list[object] = []

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distributary.control import store_url
 from distributary.control.objects import AddressBook, Objects, Write, own_address, path_of
 from distributary.errors import StoreError
 from distributary.resource.knative import BROKER, CONFIG_MAP, KINDS, TRIGGER
 from distributary.resource.kubernetes import Key, StatusError
+from distributary.sqlite import sqlite_url
 from distributary.testing.virtual import VirtualClock
 
 WATCHED = (BROKER, TRIGGER, CONFIG_MAP)
@@ -271,4 +271,4 @@ def test_the_store_is_a_dict_and_watchers_see_its_history(script):
     order, or is told that it was too slow.
     """  # noqa: D205 - one sentence
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(_play(store_url(Path(folder) / "control.db"), script))
+        asyncio.run(_play(sqlite_url(Path(folder) / "control.db"), script))

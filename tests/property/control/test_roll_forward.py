@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distributary.control import Directory, Store, Subscriptions, rules, store_url
+from distributary.control import Directory, Store, Subscriptions, rules
 from distributary.errors import DistributaryError
 from distributary.resource import SinkRule
+from distributary.sqlite import sqlite_url
 from kit.memory_routes import MemoryRouteAppender
 
 PROPOSAL = {"sink": "http://127.0.0.1/", "protocol": "HTTP"}
@@ -70,7 +71,7 @@ async def _play(script, url, log) -> None:
 def test_every_partition_applies_every_change_in_one_order(script):
     """The routes that stand in the log are those of the store, with no number missing."""
     with tempfile.TemporaryDirectory() as folder:
-        url = store_url(Path(folder) / "control.db")
+        url = sqlite_url(Path(folder) / "control.db")
         log = MemoryRouteAppender()
         asyncio.run(_play(script, url, log))
         assert log.applied(0) == log.applied(1)

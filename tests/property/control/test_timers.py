@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distributary.control import Schedule, Store, Timers, rules, store_url
+from distributary.control import Schedule, Store, Timers, rules
 from distributary.control._stored import Delete, Put
 from distributary.errors import LogUnavailableError, StoreError
 from distributary.flow import Tick, decode_tick
 from distributary.resource import SinkRule, api_subscription
+from distributary.sqlite import sqlite_url
 from distributary.testing.virtual import VirtualClock
 
 RULES = rules(SinkRule(local_allowed=True))
@@ -150,7 +151,7 @@ def test_ticks_are_unique_in_phase_and_end_with_their_subscription(script):
     """And as soon as everything works again, every timer ticks."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        contextlib.closing(_Player(store_url(Path(folder) / "state.db"))) as player,
+        contextlib.closing(_Player(sqlite_url(Path(folder) / "state.db"))) as player,
     ):
         asyncio.run(player.play(script))
         ticks = player.log.ticks

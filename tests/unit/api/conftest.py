@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from distributary.api import Description, create_app
-from distributary.control import Deliveries, Store, Subscriptions, rules, store_url
+from distributary.control import Deliveries, Store, Subscriptions, rules
 from distributary.ingest import SeenNames
 from distributary.resource import SinkRule
+from distributary.sqlite import sqlite_url
 from kit.asgi_client import Answer, AsgiClient
 from kit.memory_routes import MemoryRouteAppender
 
@@ -88,7 +89,7 @@ def good():
 def api(tmp_path) -> Iterator[Api]:
     """A started application."""
     with asyncio.Runner() as runner:
-        store = Store(store_url(tmp_path / "control.db"))
+        store = Store(sqlite_url(tmp_path / "control.db"))
         made = Api(store, runner, tmp_path)
         runner.run(made.subscriptions.start())
         yield made

@@ -19,9 +19,9 @@ from distributary.outcome import (
     ParkedRow,
     RetryRow,
     RunRow,
-    sqlite_url,
     write_failing,
 )
+from distributary.sqlite import sqlite_url
 
 SINK = "http://sink.example/"
 

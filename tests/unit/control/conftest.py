@@ -16,9 +16,9 @@ from distributary.control import (
     Store,
     Subscriptions,
     rules,
-    store_url,
 )
 from distributary.resource import Rules, SinkRule, SubscriptionSpec, api_subscription
+from distributary.sqlite import sqlite_url
 from kit.memory_routes import MemoryRouteAppender
 
 
@@ -51,7 +51,7 @@ def clock() -> StillClock:
 @pytest.fixture
 def url(tmp_path):
     """Where the store is."""
-    return store_url(tmp_path / "control.db")
+    return sqlite_url(tmp_path / "control.db")
 
 
 @pytest.fixture

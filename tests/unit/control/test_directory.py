@@ -4,9 +4,10 @@ import sqlite3
 
 import pytest
 
-from distributary.control import Directory, Store, store_url
+from distributary.control import Directory, Store
 from distributary.control._stored import Delete, Put
 from distributary.errors import StoreError
+from distributary.sqlite import sqlite_url
 
 
 @pytest.fixture
@@ -103,7 +104,7 @@ def test_a_store_that_is_not_there_is_not_made(tmp_path):
     """A reading process never leaves an empty file behind."""
     path = tmp_path / "control.db"
     with pytest.raises(StoreError, match="no store"):
-        Directory(store_url(path))
+        Directory(sqlite_url(path))
     assert not path.exists()
 
 

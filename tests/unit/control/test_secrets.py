@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from distributary.control import CredentialRows, Directory, Keys, Sealer, Store, _engine
+from distributary import sqlite
+from distributary.control import CredentialRows, Directory, Keys, Sealer, Store
 from distributary.control._stored import Applied, Put
 from distributary.errors import ResourceError, StoreError
 from distributary.resource import Credential, SubscriptionSpec
@@ -344,7 +345,7 @@ def test_a_store_that_could_not_be_scrubbed_is_scrubbed_at_the_next_start(
     put(store, spec(protocolsettings={"headers": {"X-Key": "a"}}))
     store.close()
     downgrade(url, plain="canary-plain")
-    monkeypatch.setattr(_engine, "BUSY_TIMEOUT_MS", 10)
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_MS", 10)
     reader = sqlite3.connect(str(url.database))
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM api_subscription").fetchone()

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from distributary.control import Directory, Precondition, Store, store_url
+from distributary.control import Directory, Precondition, Store
 from distributary.control._stored import Applied, Delete, Put
 from distributary.errors import ConflictError, NotFoundError, ResourceError, StoreError
 from distributary.flow import decode_route
+from distributary.sqlite import sqlite_url
 
 
 def put(store, spec, id_, uid, **more) -> Applied:
@@ -198,13 +199,13 @@ def test_a_file_that_is_no_store_is_a_store_error(tmp_path):
     path = tmp_path / "control.db"
     path.write_bytes(b"this is not a database, not at all" * 100)
     with pytest.raises(StoreError, match="resource store failed"):
-        Store(store_url(path))
+        Store(sqlite_url(path))
 
 
 def test_a_folder_that_is_missing_is_named(tmp_path):
     """The message says which path."""
     with pytest.raises(StoreError, match="nowhere"):
-        Store(store_url(tmp_path / "nowhere" / "control.db"))
+        Store(sqlite_url(tmp_path / "nowhere" / "control.db"))
 
 
 def test_the_file_is_for_its_owner_alone(url, store):

@@ -26,8 +26,8 @@ from distributary.outcome import (
     Failure,
     LagRow,
     RetryRow,
-    sqlite_url,
 )
+from distributary.sqlite import sqlite_url
 from distributary.testing.check_ledgers import RouteSpec, State, matches_of
 from kit.dump_state import dump_state
 

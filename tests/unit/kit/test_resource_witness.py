@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from distributary.control import RouteEndpoint, RouteSettings, Store, store_url
+from distributary.control import RouteEndpoint, RouteSettings, Store
 from distributary.datadir import Places
 from distributary.flow import Kind, RouteRecord, encode_route
 from distributary.log import Appender, open_folder
@@ -21,6 +21,7 @@ from distributary.resource.knative import (
 )
 from distributary.resource.kubernetes import Key, Object
 from distributary.resource.kubernetes import Kind as ObjectKind
+from distributary.sqlite import sqlite_url
 from distributary.testing.virtual import VirtualClock
 from kit.resource_witness import status_faults, stored_faults
 
@@ -118,7 +119,7 @@ def test_what_could_be_ready_and_is_not_is_found() -> None:
 def places(tmp_path: Path) -> Places:
     """A stopped server's store and log of two partitions: one Broker, one Trigger, its route."""
     places = Places(tmp_path)
-    Store(store_url(places.state_db)).close()  # makes the tables
+    Store(sqlite_url(places.state_db)).close()  # makes the tables
     settings = RouteSettings(
         name="Trigger default/t",
         sink=RouteEndpoint(SINK),

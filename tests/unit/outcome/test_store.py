@@ -22,8 +22,8 @@ from distributary.outcome import (
     GivenUp,
     LagRow,
     RetryRow,
-    sqlite_url,
 )
+from distributary.sqlite import sqlite_url
 
 FAILURE = Failure("status-503", "http://sink.example/", 503, "YnVzeQ==")
 

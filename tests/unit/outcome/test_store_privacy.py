@@ -5,7 +5,8 @@ import pytest
 from distributary.errors import StoreError
 from distributary.flow import Leg
 from distributary.journal import DoneKey
-from distributary.outcome import Changes, DeliveryStore, RetryRow, sqlite_url
+from distributary.outcome import Changes, DeliveryStore, RetryRow
+from distributary.sqlite import sqlite_url
 
 
 def test_a_failing_store_says_nothing_of_what_it_holds(tmp_path):

@@ -15,7 +15,6 @@ from distributary.control import (
     Sealer,
     Store,
     rules,
-    store_url,
 )
 from distributary.control._stored import Delete, Put
 from distributary.deliver import Destination
@@ -30,6 +29,7 @@ from distributary.resource import (
     SinkRule,
     api_subscription,
 )
+from distributary.sqlite import sqlite_url
 from kit.servers import Authority
 
 SINK = "http://127.0.0.1:9/"
@@ -48,7 +48,7 @@ class World:
 
     def __init__(self, folder):
         self.path = folder / "state.db"
-        self.url = store_url(self.path)
+        self.url = sqlite_url(self.path)
         self.store = Store(self.url)
         self.rows = CredentialRows(self.url, Sealer(Keys(folder / "credentials.key")))
         self.reports = []

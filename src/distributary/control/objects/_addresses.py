@@ -4,7 +4,8 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from distributary.control import _engine, _tables
+from distributary import sqlite
+from distributary.control import _tables
 from distributary.control.objects._values import Stored
 from distributary.errors import StoreError
 from distributary.resource.knative import BROKER, CHANNEL
@@ -40,15 +41,15 @@ class AddressBook:
     """The Brokers and Channels in the store at *url*; another process writes it. For one thread.
 
     Args:
-        url: ``store_url`` of a file.
+        url: ``sqlite_url`` of a file.
 
     Raises:
         StoreError: There is no store yet, or another version wrote it.
     """
 
     def __init__(self, url: sa.URL) -> None:
-        self._engine = _engine.open_reader(url)
-        with _engine.guard(), self._engine.connect() as connection:
+        self._engine = sqlite.open_reader(url, _tables.STORE)
+        with sqlite.reading(self._engine) as connection:
             version = connection.execute(sa.select(_tables.schema.c.version)).scalar()
         if version != _tables.SCHEMA_VERSION:
             self._engine.dispose()
@@ -61,7 +62,7 @@ class AddressBook:
         Raises:
             StoreError: The store cannot be read.
         """
-        with _engine.guard(), self._engine.connect() as connection:
+        with sqlite.reading(self._engine) as connection:
             rows = connection.execute(sa.select(_a.c.path, _a.c.uid)).all()
         return {path: uid for path, uid in rows}  # noqa: C416 - rows are no plain tuples
 
@@ -73,7 +74,7 @@ class AddressBook:
         Raises:
             StoreError: The store cannot be read.
         """
-        with _engine.guard(), self._engine.connect() as connection:
+        with sqlite.reading(self._engine) as connection:
             return connection.execute(sa.select(_counter.c.address_version)).scalar() or 0
 
     def close(self) -> None:

@@ -65,7 +65,7 @@ class Objects:
       knows; a later read tells.
 
     Args:
-        url: ``store_url`` of a file.
+        url: ``sqlite_url`` of a file.
         kinds: What is served.
         admit: Refuses contents that break their kind's rules.
         default: Fills in what the client left to the server.

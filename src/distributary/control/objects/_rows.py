@@ -6,7 +6,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from distributary.control import _engine, _tables
+from distributary import sqlite
+from distributary.control import _tables
 from distributary.control.objects import _addresses, _content
 from distributary.control.objects._shelf import Shelf
 from distributary.control.objects._values import Change, Stored
@@ -28,7 +29,7 @@ class Rows:
     """The tables in the store at *url*, made if they are not there.
 
     Args:
-        url: ``store_url`` of a file.
+        url: ``sqlite_url`` of a file.
         resources: ``Kind.resource`` of the kinds that are served; rows of others stay unread.
 
     Raises:
@@ -37,13 +38,13 @@ class Rows:
 
     def __init__(self, url: sa.URL, resources: Iterable[str]) -> None:
         self._resources = tuple(resources)
-        self._writer = _engine.open_writer(url)
-        with _engine.writing(self._writer) as connection:
+        self._writer = sqlite.open_writer(url, _tables.STORE)
+        with sqlite.writing(self._writer) as connection:
             if _tables.create(connection) < _tables.SCHEMA_VERSION:
                 raise StoreError(_tables.NOT_BROUGHT_UP)
             if _version(connection) is None:
                 connection.execute(sa.insert(_counter).values(id=1, version=0, address_version=0))
-        self._reader = _engine.open_reader(url)
+        self._reader = sqlite.open_reader(url, _tables.STORE)
 
     def close(self) -> None:
         """Close the connections."""
@@ -65,7 +66,7 @@ class Rows:
         objects: list[Stored] = []
         written: dict[Key, int] = {}
         # Of one moment: the transaction of the writer's engine keeps others from writing.
-        with _engine.writing(self._writer) as connection:
+        with sqlite.writing(self._writer) as connection:
             version = _version(connection) or 0
             for resource, namespace, name, uid, of, ms, rules, json in connection.execute(query):
                 key = Key(resource, namespace, name)
@@ -88,7 +89,7 @@ class Rows:
         Raises:
             StoreError: The store cannot be read.
         """
-        with _engine.guard(), self._reader.connect() as connection:
+        with sqlite.reading(self._reader) as connection:
             return _version(connection) or 0
 
     def write(self, changes: Sequence[Change], before: int, now_ms: int) -> None:
@@ -102,7 +103,7 @@ class Rows:
         Raises:
             StoreError: They are not stored; or, where the commit itself failed, nobody knows.
         """
-        with _engine.writing(self._writer) as connection:
+        with sqlite.writing(self._writer) as connection:
             _count(connection, changes, before)
             newest = {change.stored.key: change for change in changes}
             connection.execute(sa.delete(_o).where(_BY_KEY), [_key(key) for key in newest])

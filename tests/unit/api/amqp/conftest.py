@@ -8,9 +8,10 @@ import pytest
 
 from distributary.api.amqp import AmqpServer
 from distributary.clock import SystemClock
-from distributary.control import Store, Subscriptions, rules, store_url
+from distributary.control import Store, Subscriptions, rules
 from distributary.protocols.amqp.engine import Ended
 from distributary.resource import SinkRule
+from distributary.sqlite import sqlite_url
 from kit.amqp_client import AmqpClient, MemoryWire, join
 from kit.memory_routes import MemoryRouteAppender
 
@@ -61,7 +62,7 @@ async def settle_down(turns: int = 200) -> None:
 def served(tmp_path) -> Iterator[Served]:
     """A started server without subscriptions."""
     with asyncio.Runner() as runner:
-        store = Store(store_url(tmp_path / "control.db"))
+        store = Store(sqlite_url(tmp_path / "control.db"))
         made = Served(store, runner)
         runner.run(made.subscriptions.start())
         yield made

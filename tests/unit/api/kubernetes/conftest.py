@@ -10,10 +10,10 @@ import pytest
 
 from distributary import filter as filter_room
 from distributary.api.kubernetes import KubernetesApi
-from distributary.control import store_url
 from distributary.control.objects import Objects
 from distributary.policy import parse_duration_s
 from distributary.resource import knative
+from distributary.sqlite import sqlite_url
 from distributary.testing.virtual import VirtualClock
 from kit.asgi_client import Answer, AsgiClient
 
@@ -170,7 +170,7 @@ def make_cluster(tmp_path) -> Iterator:
         made = []
 
         def make(**limits):
-            made.append(Cluster(store_url(tmp_path / f"{len(made)}.db"), runner, **limits))
+            made.append(Cluster(sqlite_url(tmp_path / f"{len(made)}.db"), runner, **limits))
             return made[-1]
 
         yield make

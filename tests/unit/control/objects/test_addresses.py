@@ -5,11 +5,12 @@ import sqlite3
 
 import pytest
 
-from distributary.control import Store, store_url
+from distributary.control import Store
 from distributary.control.objects import DEFAULT_BROKER, AddressBook, own_address, path_of
 from distributary.errors import StoreError
 from distributary.resource.knative import BROKER, CHANNEL, NAMESPACE
 from distributary.resource.kubernetes import Key
+from distributary.sqlite import sqlite_url
 
 
 @pytest.fixture
@@ -88,18 +89,18 @@ def test_create_and_delete_in_one_batch_leave_no_address(world, book):
 def test_there_is_no_book_before_the_store(tmp_path):
     """The control process makes it."""
     with pytest.raises(StoreError, match="there is no store"):
-        AddressBook(store_url(tmp_path / "none.db"))
+        AddressBook(sqlite_url(tmp_path / "none.db"))
 
 
 def test_a_store_of_another_version_is_refused(tmp_path):
     """An older one is brought up by the control process first."""
     path = tmp_path / "control.db"
-    Store(store_url(path)).close()
+    Store(sqlite_url(path)).close()
     for version, words in ((2, "not brought up"), (99, "upgrade distributary")):
         with sqlite3.connect(path) as connection:
             connection.execute(f"UPDATE control_schema SET version = {version}")
         with pytest.raises(StoreError, match=words):
-            AddressBook(store_url(path))
+            AddressBook(sqlite_url(path))
 
 
 def test_a_store_of_version_2_comes_up(make_world, url):

@@ -5,6 +5,7 @@ import sqlite3
 import pytest
 
 from distributary.control.objects import Write
+from distributary.errors import StoreError
 from distributary.resource.knative import BROKER, CONFIG_MAP, TRIGGER
 
 ORPHAN = Write(orphan=True)
@@ -123,7 +124,7 @@ def test_a_crash_ends_all_or_none_of_them(world, owner, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr("distributary.control.objects._rows._write_addresses", full)
-        with pytest.raises(sqlite3.OperationalError):
+        with pytest.raises(StoreError, match="disk full"):
             world.delete(owner.key)
     world.restart()
     assert len(world.names(TRIGGER)) == 20

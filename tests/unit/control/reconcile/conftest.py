@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from distributary import filter as filter_room
-from distributary.control import Directory, Leader, Store, store_url
+from distributary.control import Directory, Leader, Store
 from distributary.control.objects import AddressBook, Objects, Write
 from distributary.control.reconcile import Reconciler, Site
 from distributary.errors import LogUnavailableError
@@ -18,6 +18,7 @@ from distributary.policy import parse_duration_s
 from distributary.resource import SinkRule
 from distributary.resource.knative import KINDS, KnativeRules, admit, defaulted
 from distributary.resource.kubernetes import Key
+from distributary.sqlite import sqlite_url
 from kit.memory_routes import MemoryRouteAppender
 
 PUBLIC = "http://events.example:8080"
@@ -69,7 +70,7 @@ class World:
     kinds = KIND_OF
 
     def __init__(self, folder, runner):
-        self.url = store_url(folder / "state.db")
+        self.url = sqlite_url(folder / "state.db")
         self.runner = runner
         self.clock = Hour()
         self.appender = MemoryRouteAppender()
