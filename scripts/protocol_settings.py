@@ -10,20 +10,19 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import clauses
 
-from distributary.api._settings_schemas import OWN_SETTINGS, REQUIRED_SETTINGS
 from distributary.resource import SINK_PORTS
 from distributary.resource.api_subscription import PROTOCOL_SETTINGS
 
 
 def draw() -> str:
     """For each protocol its schemes, its content modes and its settings."""
-    return "\n\n".join(_part(protocol) for protocol in OWN_SETTINGS)
+    return "\n\n".join(_part(protocol) for protocol in PROTOCOL_SETTINGS)
 
 
 def _part(protocol: str) -> str:
     schemes = ", ".join(f"`{name}` ({port})" for name, port in SINK_PORTS[protocol].items())
     formats = ", ".join(f"`{each}`" for each in PROTOCOL_SETTINGS[protocol].formats)
-    required = REQUIRED_SETTINGS.get(protocol, ())
+    required = PROTOCOL_SETTINGS[protocol].required
     rows = (
         (
             f"`{name}`",
@@ -31,7 +30,7 @@ def _part(protocol: str) -> str:
             _default(name, schema, required),
             clauses.cell(_text(schema)),
         )
-        for name, schema in OWN_SETTINGS[protocol].items()
+        for name, schema in PROTOCOL_SETTINGS[protocol].settings.items()
     )
     return f"### {protocol}\n\nSchemes (port): {schemes}. `format`: {formats}.\n\n" + clauses.table(
         ("Setting", "Values", "Default", "Meaning"), rows
@@ -39,7 +38,7 @@ def _part(protocol: str) -> str:
 
 
 def _text(schema: Mapping[str, Any]) -> str:
-    return str(schema.get("description", "The request method."))
+    return str(schema["description"])
 
 
 def _values(schema: Mapping[str, Any]) -> str:

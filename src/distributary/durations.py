@@ -15,7 +15,7 @@ from typing import Final
 DURATION_S_MAX: Final = 10 * 366 * 86_400
 """Ten years, seconds. Nothing here waits longer, and sums of such waits stay exact in a float."""
 
-_TEXT_CHARS_MAX: Final = 64
+TEXT_CHARS_MAX: Final = 64
 """Ten years to the nanosecond take 30 characters."""
 
 PLAIN_UNITS: Final = ("ms", "s", "m", "h", "d")
@@ -61,8 +61,8 @@ def parse_duration_s(text: str) -> float:
     """
     if not text:
         raise ValueError("a duration cannot be empty; expected ISO 8601 such as PT0.2S or PT5M")
-    if len(text) > _TEXT_CHARS_MAX:
-        raise ValueError(f"a duration has at most {_TEXT_CHARS_MAX} characters")
+    if len(text) > TEXT_CHARS_MAX:
+        raise ValueError(f"a duration has at most {TEXT_CHARS_MAX} characters")
     if text.startswith("-") or "P-" in text or "T-" in text:
         raise ValueError(f"a duration cannot be negative: {text!r}")
     if _CALENDAR.match(text):
@@ -136,7 +136,7 @@ def _shown(value: str | float) -> str:
     """*value* for a message; a number may have more digits than Python writes."""
     if isinstance(value, int) and abs(value) > DURATION_S_MAX:
         return f"a number of {value.bit_length()} bits"
-    return repr(value)[: _TEXT_CHARS_MAX + 2]
+    return repr(value)[: TEXT_CHARS_MAX + 2]
 
 
 def _plain_s(value: str | float) -> Decimal | None:
@@ -146,7 +146,7 @@ def _plain_s(value: str | float) -> Decimal | None:
         return Decimal(min(value, DURATION_S_MAX + 1)) if value >= 0 else None
     if isinstance(value, float):
         return Decimal(repr(value)) if math.isfinite(value) and value >= 0 else None
-    found = _PLAIN.fullmatch(value.strip()[: _TEXT_CHARS_MAX + 1])
+    found = _PLAIN.fullmatch(value.strip()[: TEXT_CHARS_MAX + 1])
     unit_s = _PLAIN_UNIT_S.get(found[2].lower()) if found else None
     return None if found is None or unit_s is None else Decimal(found[1]) * unit_s
 

@@ -6,16 +6,21 @@ from typing import Any, Final
 
 from distributary import __version__
 from distributary import filter as filter_room
-from distributary.api._sink_schemas import SHORT_DEAD_LETTER, settings_schema
 from distributary.control import PAGE_MAX, PROTOCOLS_ABSENT, SUBSCRIPTIONS_MAX
 from distributary.ingest import SeenNames
-from distributary.resource import CREDENTIAL_TYPES, RESOURCE_BYTES_MAX, SINK_PORTS
-from distributary.resource.api_subscription import CONFIG_KEYS, PROTOCOLS, TYPES_MAX
+from distributary.resource import CREDENTIAL_TYPES, RESOURCE_BYTES_MAX, SINK_PORTS, published
+from distributary.resource.api_subscription import (
+    CONFIG_KEYS,
+    PROTOCOLS,
+    SHORT_DEAD_LETTER,
+    TYPES_MAX,
+    settings_schema,
+)
 
 _PROTOCOLS: Final = {
     name: {
         "sinkschemes": list(SINK_PORTS[name]),
-        "settings": settings_schema(name, realized=False, dead_letter=SHORT_DEAD_LETTER),
+        "settings": published(settings_schema(name, realized=False, dead_letter=SHORT_DEAD_LETTER)),
     }
     for name in PROTOCOLS
     if name not in PROTOCOLS_ABSENT
@@ -64,7 +69,7 @@ def describe(description: Description) -> dict[str, Any]:
         "operations": ["create", "retrieve", "query", "update", "delete"],
         "protocols": _PROTOCOLS,
         "dialects": list(filter_room.DIALECTS),
-        "subscriptionconfig": CONFIG_KEYS,
+        "subscriptionconfig": published(CONFIG_KEYS),
         "credentialtypes": list(CREDENTIAL_TYPES),
         "eventtypes": sorted(seen.types),
         "eventtypes_truncated": seen.types_truncated,

@@ -3,13 +3,12 @@
 from typing import Final
 
 from distributary import filter as filter_room
-from distributary.api import _patterns
-from distributary.api._schema_parts import Schema, closed, ref
 from distributary.filter import cesql
+from distributary.resource import Schema, closed, patterns, ref
 
 _NAME_SCHEMA: Final[Schema] = {
     "type": "string",
-    "pattern": _patterns.ATTRIBUTE_NAME,
+    "pattern": patterns.ATTRIBUTE_NAME,
     "maxLength": filter_room.TEXT_CHARS_MAX,
 }
 _TEXT_SCHEMA: Final[Schema] = {

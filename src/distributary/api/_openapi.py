@@ -15,9 +15,9 @@ from distributary.api._openapi_parts import (
     with_head_and_options,
 )
 from distributary.api._openapi_system import SYSTEM_PATHS, SYSTEM_SCHEMAS, events_path
-from distributary.api._schema_parts import ref
 from distributary.api._schemas import BEYOND_SCHEMAS, SCHEMAS
 from distributary.control import PAGE_MAX
+from distributary.resource import ref
 
 _TAG: Final = "subscriptions"
 

@@ -11,8 +11,8 @@ from distributary.api._openapi_parts import (
     parameter,
     problems,
 )
-from distributary.api._schema_parts import Schema, closed, ref
 from distributary.control import PAGE_MAX
+from distributary.resource import Schema, closed, ref
 
 _TAG: Final = "deliveries"
 _COUNT: Final[Schema] = {"type": "integer", "minimum": 0}

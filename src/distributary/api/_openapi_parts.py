@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from distributary.api._problem_details import PROBLEM_TYPE
-from distributary.api._schema_parts import Schema, ref
 from distributary.errors import CATALOGUE
+from distributary.resource import Schema, ref
 
 Node = dict[str, Any]
 

@@ -3,13 +3,11 @@
 from typing import Final
 
 from distributary import filter as filter_room
-from distributary.api import _patterns
 from distributary.api._openapi_parts import Node, answer, json_content, operation, problems
-from distributary.api._schema_parts import Schema, closed, ref
 from distributary.event import ATTRIBUTES_MAX
 from distributary.event import json_format as event_json
 from distributary.ingest import SEEN_CHARS_MAX, SEEN_NAMES_MAX
-from distributary.resource import CREDENTIAL_TYPES
+from distributary.resource import CREDENTIAL_TYPES, Schema, closed, patterns, ref
 from distributary.resource import api_subscription as subscription
 
 _TEXT: Final = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"
@@ -31,10 +29,10 @@ _EVENT_SCHEMA: Final[Schema] = {
     "properties": {
         "specversion": {"enum": ["1.0", "0.3"]},
         "id": _attribute(optional=False),
-        "source": _attribute(_patterns.REFERENCE, optional=False),
+        "source": _attribute(patterns.REFERENCE, optional=False),
         "type": _attribute(optional=False),
         "subject": _attribute(),
-        "time": _attribute(_patterns.TIME),
+        "time": _attribute(patterns.TIME),
         "datacontenttype": _attribute("^[!-~]+/[!-~][ -~]*$"),
         "dataschema": _attribute(),
         "data": {"description": "Any JSON; under a content type that is not JSON: a string."},

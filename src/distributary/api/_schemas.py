@@ -1,19 +1,11 @@
-"""JSON schemas of what the API takes and gives, drawn from the limits that are checked."""
+"""JSON schemas of what the API takes and gives: those that are checked, and of problems."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from distributary.api import _patterns
-from distributary.api._credential_schemas import (
-    proposed_credential_schema,
-    shown_credential_schema,
-)
 from distributary.api._filter_schemas import FILTER_SCHEMAS
-from distributary.api._schema_parts import Schema, closed, ref
-from distributary.api._settings_schemas import REQUIRED_SETTINGS
-from distributary.api._sink_schemas import CONFIG_SCHEMA, SINK_SCHEMAS, prefix_of
 from distributary.errors import CATALOGUE
-from distributary.resource import URI_CHARS_MAX
+from distributary.resource import Schema, closed, patterns, published
 from distributary.resource import api_subscription as subscription
 
 BEYOND_SCHEMAS: Final[Mapping[str, str]] = {
@@ -49,119 +41,6 @@ BEYOND_SCHEMAS: Final[Mapping[str, str]] = {
 """Code of a fault -> what it means for a body that satisfies the schema all the same: what only
 the server can tell. A test holds every other fault against the schemas."""
 
-_SOURCE_SCHEMA: Final[Schema] = {
-    "type": "string",
-    "pattern": _patterns.REFERENCE,
-    "minLength": 1,
-    "maxLength": URI_CHARS_MAX,
-    "description": "Exact match on the event's source.",
-}
-
-_TYPES_SCHEMA: Final[Schema] = {
-    "type": "array",
-    "items": {"type": "string", "minLength": 1, "maxLength": subscription.TYPE_CHARS_MAX},
-    "minItems": 1,
-    "maxItems": subscription.TYPES_MAX,
-    "description": "The event's type is one of these.",
-}
-
-_FILTERS_SCHEMA: Final[Schema] = {
-    "type": "array",
-    "items": ref("Filter"),
-    "default": [],
-    "description": "All of them must hold; none: every event passes.",
-}
-
-
-def _proposal(protocol: str, *, kept: bool) -> Schema:
-    """A subscription with this protocol, as a client writes it.
-
-    Args:
-        protocol: The delivery protocol.
-        kept: Its credential may leave out what is stored already: an update's.
-    """
-    prefix = prefix_of(protocol)
-    required = ["sink", "protocol"]
-    if protocol in REQUIRED_SETTINGS:
-        required.append("protocolsettings")
-    schema = closed(
-        {
-            "id": {"description": "Ignored on create; on update absent or as in the path."},
-            "source": _SOURCE_SCHEMA,
-            "types": _TYPES_SCHEMA,
-            "config": ref("Config"),
-            "filters": _FILTERS_SCHEMA,
-            "filter": ref("EarlierFilter"),
-            "sink": ref(f"{prefix}Sink"),
-            **dict.fromkeys(
-                subscription.CREDENTIAL_MEMBERS,
-                ref("KeptSinkCredential" if kept else "SinkCredential"),
-            ),
-            "protocol": _protocol_schema(protocol),
-            "protocolsettings": ref(f"{prefix}Settings"),
-        },
-        required=required,
-    )
-    schema["allOf"] = [
-        {"not": {"required": ["filter", "filters"]}},
-        {"not": {"required": list(subscription.CREDENTIAL_MEMBERS)}},
-    ]
-    return schema
-
-
-def _realized(protocol: str) -> Schema:
-    prefix = prefix_of(protocol)
-    return closed(
-        {
-            "id": {
-                "type": "string",
-                "pattern": "^[A-Za-z0-9._-]{1,128}$",
-                "readOnly": True,
-                "description": "Given by the server, or the client's own (PUT). Never changes.",
-            },
-            "source": _SOURCE_SCHEMA,
-            "types": _TYPES_SCHEMA,
-            "config": ref("Config"),
-            "filters": _FILTERS_SCHEMA,
-            "sink": ref(f"{prefix}Sink"),
-            subscription.CREDENTIAL_MEMBERS[0]: ref("ShownSinkCredential"),
-            "protocol": _protocol_schema(protocol),
-            "protocolsettings": ref(f"Realized{prefix}Settings"),
-        },
-        required=("id", "filters", "sink", "protocol", "protocolsettings"),
-    )
-
-
-def _protocol_schema(protocol: str) -> Schema:
-    return {"const": protocol, "description": "The protocol of deliveries; its case counts."}
-
-
-def _of_each(name: str, **more: Any) -> Schema:
-    """What differs with the protocol: one of the schemas ``<Prefix><name>``."""
-    names = {each: f"{prefix_of(each)}{name}" for each in subscription.PROTOCOLS}
-    mapping = {each: ref(name)["$ref"] for each, name in names.items()}
-    return {
-        "type": "object",
-        "anyOf": [ref(each) for each in names.values()],
-        "discriminator": {"propertyName": "protocol", "mapping": mapping},
-        **more,
-    }
-
-
-_EXAMPLES: Final = [
-    {
-        "sink": "https://example.com/event-processor",
-        "protocol": "HTTP",
-        "filters": [{"prefix": {"type": "com.example."}}],
-    },
-    {
-        "sink": "mqtts://broker.example.com",
-        "protocol": "MQTT5",
-        "protocolsettings": {"topicname": "events/orders"},
-    },
-    {"sink": "kafka://k1.example.com,k2.example.com/orders", "protocol": "KAFKA"},
-]
-
 _PROBLEM_SCHEMA: Final = closed(
     {
         "type": {"type": "string", "format": "uri-reference"},
@@ -185,34 +64,26 @@ _PROBLEM_SCHEMA: Final = closed(
     required=("type", "title", "status", "code", "detail", "faults"),
 ) | {"description": "RFC 9457 problem details."}
 
+
+def _with_patterns(schema: Any) -> Any:
+    """*schema* with a pattern for each ``format: date-time``, which not all validators know.
+
+    Those that do disagree about leap seconds, which the code takes.
+    """
+    if isinstance(schema, list):
+        return [_with_patterns(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: _with_patterns(value) for name, value in schema.items()}
+    if found.get("format") == "date-time":
+        del found["format"]
+        found["pattern"] = patterns.TIME
+    return found
+
+
 SCHEMAS: Final[dict[str, Schema]] = {
     **FILTER_SCHEMAS,
-    **SINK_SCHEMAS,
-    "Config": CONFIG_SCHEMA,
-    "SinkCredential": proposed_credential_schema(kept=False),
-    "KeptSinkCredential": proposed_credential_schema(kept=True),
-    "ShownSinkCredential": shown_credential_schema(),
-    **{
-        f"{prefix_of(each)}{name}": schema
-        for each in subscription.PROTOCOLS
-        for name, schema in (
-            ("SubscriptionProposal", _proposal(each, kept=False)),
-            ("SubscriptionReplacement", _proposal(each, kept=True)),
-            ("Subscription", _realized(each)),
-        )
-    },
-    "SubscriptionProposal": _of_each("SubscriptionProposal", examples=_EXAMPLES),
-    "SubscriptionReplacement": _of_each("SubscriptionReplacement", examples=_EXAMPLES),
-    "Subscription": _of_each("Subscription"),
+    **_with_patterns(published(subscription.SCHEMAS)),
     "Problem": _PROBLEM_SCHEMA,
 }
 """``components/schemas`` of the API description, those of subscriptions and problems."""
-
-
-def standalone(name: str, schemas: Mapping[str, Any] = SCHEMAS) -> Schema:
-    """The schema *name* as a JSON schema by itself (draft 2020-12), for validators."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$ref": f"#/components/schemas/{name}",
-        "components": {"schemas": dict(schemas)},
-    }

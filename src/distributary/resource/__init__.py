@@ -6,12 +6,13 @@ specification look like and how a fault is found and named. Knows no filter dial
 and no store: ``Rules`` brings in what is decided elsewhere.
 """
 
-from distributary.resource import api_subscription
+from distributary.resource import api_subscription, patterns
 from distributary.resource._broker_settings import (
     SINK_PORTS,
     TLS_SCHEMES,
     AmqpSettings,
     BrokerSettings,
+    HttpSettings,
     KafkaSettings,
     MqttSettings,
     NatsSettings,
@@ -31,12 +32,12 @@ from distributary.resource._places import (
     AMQP_ADDRESS_BYTES_MAX,
     KAFKA_TOPIC_CHARS_MAX,
     MQTT_TOPIC_BYTES_MAX,
-    NATS_RESERVED,
     NATS_SUBJECT_BYTES_MAX,
 )
 from distributary.resource._ports import PORTS_DENIED
 from distributary.resource._reach import ErrorData, Reach, protocols_allowed
 from distributary.resource._rules import FilterCheck, Rules
+from distributary.resource._schema import Schema, closed, published, ref
 from distributary.resource._sinks import (
     DENIED_NETWORKS,
     LOCAL_NETWORKS,
@@ -59,7 +60,6 @@ from distributary.resource.api_subscription import (
     ConfigSpec,
     DeadLetterSpec,
     DeliverySpec,
-    HttpSettings,
     SubscriptionSpec,
 )
 
@@ -74,7 +74,6 @@ __all__ = [
     "LOCAL_NETWORKS",
     "METADATA_NETWORKS",
     "MQTT_TOPIC_BYTES_MAX",
-    "NATS_RESERVED",
     "NATS_SUBJECT_BYTES_MAX",
     "NOWHERE",
     "OWN_EVENTS",
@@ -107,15 +106,20 @@ __all__ = [
     "OwnAddresses",
     "Reach",
     "Rules",
+    "Schema",
     "SinkRule",
     "SinkUri",
     "SubscriptionSpec",
     "api_subscription",
     "broker_uri",
     "certificates_in",
+    "closed",
     "decode_json",
     "origin_of",
+    "patterns",
     "protocols_allowed",
+    "published",
+    "ref",
     "shown_uri",
     "takes_events",
 ]

@@ -1,4 +1,4 @@
-"""How a broker is spoken to: the realized ``protocolsettings`` of the protocols beside HTTP.
+"""How a sink is spoken to: the realized ``protocolsettings`` of each protocol.
 
 Called by ``api_subscription`` (makes them from a subscription) and by the transports (read them).
 Hides nothing; they are plain values, hashable, and part of a ``Destination``.
@@ -12,6 +12,20 @@ from typing import Literal, TypeAlias
 
 Scalar: TypeAlias = str | int | bool | float
 """What a link property may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSettings:
+    """How an event is sent by HTTP.
+
+    Attributes:
+        method: ``POST``, ``PUT`` or ``PATCH``.
+        headers: Custom header fields, in the order of the subscription. May hold credentials,
+            so they are left out of the ``repr``.
+    """
+
+    method: str
+    headers: tuple[tuple[str, str], ...] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from urllib.parse import unquote_to_bytes
 
 from distributary.resource._broker_settings import SINK_PORTS, TLS_SCHEMES
 from distributary.resource._faults import Faults
-from distributary.resource._places import PLACE_CHECKS
 from distributary.resource._sinks import SinkRule
 
 URI_CHARS_MAX: Final = 4096
@@ -79,7 +78,9 @@ def check_reference(faults: Faults, path: str, value: object) -> str | None:
         The text as it stands (a ``source`` is compared as it stands); None with faults noted.
     """
     text = faults.text_at(path, value, URI_CHARS_MAX)
-    if text is None or not _well_formed(faults, path, text, _OUTSIDE_REFERENCE):
+    why = "" if text is None else why_no_reference(text)
+    if why:
+        faults.add(path, "uri", why)
         return None
     return text
 
@@ -97,14 +98,18 @@ def check_sink(
 
     Absolute, a scheme of the protocol (``SINK_PORTS``), a host (Kafka: several), a port from 1 to
     65535 if any; no user information (a secret in a URI ends up in logs), no fragment (it is never
-    sent); a path and a query only where the scheme has a use for them.
+    sent); a path and a query only where the scheme has a use for them. What the path names is
+    not judged here.
 
     Returns:
         The URI; None with faults noted. No message repeats the URI: it may hold a secret where
         the client believed that it may.
     """
     text = faults.text_at(path, value, URI_CHARS_MAX)
-    if text is None or not _well_formed(faults, path, text, _OUTSIDE_URI):
+    if text is None:
+        return None
+    if why := _malformed(text, _OUTSIDE_URI):
+        faults.add(path, "uri", why)
         return None
     parts = _SINK.fullmatch(text)
     scheme = "" if parts is None else parts["scheme"].lower()
@@ -123,10 +128,9 @@ def check_sink(
         several=protocol == "KAFKA",
     )
     _check_rest(faults, path, scheme, parts["path"], parts["query"])
-    place = place_in(protocol, text)
-    if place is not None:
-        PLACE_CHECKS[protocol](faults, path, place)
-    return SinkUri(text, scheme, place) if len(faults.found) == count_before else None
+    if len(faults.found) != count_before:
+        return None
+    return SinkUri(text, scheme, place_in(protocol, text))
 
 
 def broker_uri(text: str, protocol: str) -> SinkUri:
@@ -169,17 +173,19 @@ def shown_uri(uri: str) -> str:
     return uri.partition("#")[0].partition("?")[0]
 
 
-def _well_formed(faults: Faults, path: str, text: str, outside: re.Pattern[str]) -> bool:
+def why_no_reference(text: str) -> str:
+    """What keeps *text* from being a URI reference, for people; empty: nothing."""
+    return _malformed(text, _OUTSIDE_REFERENCE)
+
+
+def _malformed(text: str, outside: re.Pattern[str]) -> str:
     found = outside.search(text)
     if found is not None:
         hint = "; write it percent-encoded (in a host name: as punycode)"
-        message = f"the character U+{ord(found[0]):04X} cannot stand in a URI{hint}"
-        faults.add(path, "uri", message)
-        return False
+        return f"the character U+{ord(found[0]):04X} cannot stand in a URI{hint}"
     if _BAD_PERCENT.search(text):
-        faults.add(path, "uri", "a percent sign in a URI is followed by two hexadecimal digits")
-        return False
-    return True
+        return "a percent sign in a URI is followed by two hexadecimal digits"
+    return ""
 
 
 def _check_rest(faults: Faults, path: str, scheme: str, rest: str, query: str | None) -> None:

@@ -38,7 +38,7 @@ MEMBERS = [
     "protocolsettings", "sinkCredential",
 ]  # fmt: skip
 SETTINGS = [
-    *sorted({name for row in api_subscription.PROTOCOL_SETTINGS.values() for name in row.names}),
+    *sorted({name for row in api_subscription.PROTOCOL_SETTINGS.values() for name in row.settings}),
     *api_subscription.SHARED_SETTINGS,
     "x",
 ]

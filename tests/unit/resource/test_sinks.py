@@ -77,11 +77,11 @@ BAD = [
 ]
 
 
-def parse_sink(sink: str, rule: SinkRule) -> list[str]:
+def parse_sink(sink: str, rule: SinkRule, protocol: str = "HTTP") -> list[str]:
     """Codes of the faults of such a sink."""
     try:
         api_subscription.parse(
-            {"sink": sink, "protocol": "HTTP"}, Rules(rule, check, parse_duration_s)
+            {"sink": sink, "protocol": protocol}, Rules(rule, check, parse_duration_s)
         )
     except ResourceError as error:
         return [fault.code for fault in error.faults]
@@ -190,7 +190,7 @@ def test_a_path_names_a_place_at_some_brokers(protocol, sink, place):
 )
 def test_a_path_that_names_no_place_is_refused(protocol, sink, code):
     """No address has control characters, no topic a slash."""
-    assert broker_faults(protocol, sink, PUBLIC) == [code]
+    assert parse_sink(sink, PUBLIC, protocol) == [code]
 
 
 def test_the_rule_holds_for_every_host_of_a_cluster():

@@ -1,16 +1,13 @@
 """``ApiSubscription``: a subscription of the CloudEvents Subscriptions API.
 
-Shape (``_shape``), defaults (``_defaults``), validation (``_parse`` and what it calls). The
-three revisions of the specification that are accepted on input are known to ``_revisions``
-alone; behind it there is only the newest. Each delivery protocol has a module of settings.
+One description: schemas (of each protocol's settings in its own module), which ``parse`` checks
+with and the API description shows; what no schema can say stands beside them. The three revisions
+of the specification that are accepted on input are known to ``_revisions`` alone; behind it there
+is only the newest.
 """
 
-from distributary.resource.api_subscription._certificates import CA_CERTS_CHARS_MAX
 from distributary.resource.api_subscription._config import (
     CONFIG_KEYS,
-    EVENTS_COUNT_MAX,
-    INTERVAL_S_MAX,
-    INTERVAL_S_MIN,
     TIMER_TYPE,
     timer_source,
     timer_type,
@@ -21,29 +18,19 @@ from distributary.resource.api_subscription._credentials import (
     IDENTIFIER_BYTES_MAX,
     SECRET_BYTES_MAX,
     TOKEN_CHARS_MAX,
-    TOKEN_TYPE_CHARS_MAX,
     credential_faults,
     is_token,
 )
-from distributary.resource.api_subscription._delivery import (
-    BACKOFF_POLICIES,
-    BACKOFF_S_MAX,
-    DELIVERY_SETTINGS,
-    RATE_PER_S_MAX,
-    RETRY_MAX,
-    TIMEOUT_S_MAX,
-)
-from distributary.resource.api_subscription._maps import ENTRIES_BYTES_MAX, ENTRIES_MAX
-from distributary.resource.api_subscription._parse import (
-    TYPE_CHARS_MAX,
-    TYPES_MAX,
-    parse,
-)
-from distributary.resource.api_subscription._protocols import (
-    PROTOCOL_SETTINGS,
-    SHARED_SETTINGS,
-)
+from distributary.resource.api_subscription._delivery import BACKOFF_POLICIES, RETRY_MAX
+from distributary.resource.api_subscription._parse import parse
+from distributary.resource.api_subscription._protocols import PROTOCOL_SETTINGS, PROTOCOLS
 from distributary.resource.api_subscription._restore import restore
+from distributary.resource.api_subscription._schemas import (
+    SCHEMAS,
+    SHORT_DEAD_LETTER,
+    TYPES_MAX,
+    settings_schema,
+)
 from distributary.resource.api_subscription._secret_settings import (
     MASK,
     SECRET_SEGMENTS,
@@ -57,76 +44,36 @@ from distributary.resource.api_subscription._secret_settings import (
     sink_origin,
     take_out,
 )
-from distributary.resource.api_subscription._settings_amqp import (
-    LINK_NAME_BYTES_MAX,
-    PROPERTY_NAME,
-    SETTLEMENT_MODES,
-)
-from distributary.resource.api_subscription._settings_http import OWN_HEADERS
-from distributary.resource.api_subscription._settings_kafka import (
-    ACKS,
-    CLIENT_ID,
-    CLIENT_ID_CHARS_MAX,
-)
-from distributary.resource.api_subscription._settings_mqtt import (
-    EXPIRY_S_MAX,
-    OWN_PROPERTIES,
-    QOS_MAX,
-)
+from distributary.resource.api_subscription._settings import SHARED_SETTINGS
 from distributary.resource.api_subscription._shape import (
-    HTTP_METHODS,
-    PROTOCOLS,
     ConfigSpec,
     DeadLetterSpec,
     DeliverySpec,
-    HttpSettings,
     SubscriptionSpec,
 )
 
 __all__ = [
-    "ACKS",
     "BACKOFF_POLICIES",
-    "BACKOFF_S_MAX",
-    "CA_CERTS_CHARS_MAX",
-    "CLIENT_ID",
-    "CLIENT_ID_CHARS_MAX",
     "CONFIG_KEYS",
     "CREDENTIAL_MEMBERS",
     "CREDENTIAL_SHAPE",
-    "DELIVERY_SETTINGS",
-    "ENTRIES_BYTES_MAX",
-    "ENTRIES_MAX",
-    "EVENTS_COUNT_MAX",
-    "EXPIRY_S_MAX",
-    "HTTP_METHODS",
     "IDENTIFIER_BYTES_MAX",
-    "INTERVAL_S_MAX",
-    "INTERVAL_S_MIN",
-    "LINK_NAME_BYTES_MAX",
     "MASK",
-    "OWN_HEADERS",
-    "OWN_PROPERTIES",
-    "PROPERTY_NAME",
     "PROTOCOLS",
     "PROTOCOL_SETTINGS",
-    "QOS_MAX",
-    "RATE_PER_S_MAX",
     "RETRY_MAX",
+    "SCHEMAS",
     "SECRET_BYTES_MAX",
     "SECRET_SEGMENTS",
     "SECRET_WORDS",
-    "SETTLEMENT_MODES",
     "SHARED_SETTINGS",
-    "TIMEOUT_S_MAX",
+    "SHORT_DEAD_LETTER",
     "TIMER_TYPE",
     "TOKEN_CHARS_MAX",
-    "TOKEN_TYPE_CHARS_MAX",
     "TYPES_MAX",
-    "TYPE_CHARS_MAX",
     "ConfigSpec",
     "DeadLetterSpec",
     "DeliverySpec",
-    "HttpSettings",
     "SecretSettings",
     "SecretValues",
     "SubscriptionSpec",
@@ -138,6 +85,7 @@ __all__ = [
     "parse",
     "put_back",
     "restore",
+    "settings_schema",
     "sink_origin",
     "take_out",
     "timer_source",

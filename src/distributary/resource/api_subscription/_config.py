@@ -1,4 +1,4 @@
-"""``config``: how events come to be for a subscription, checked (decision 11).
+"""``config``: how events come to be for a subscription (decision 11, timers and ends).
 
 A timer that makes events for this subscription alone (``interval``, ``data``, ``type``), where
 in the history it begins (``start``), and when it ends by itself (``expires``, ``maxevents``).
@@ -11,6 +11,7 @@ from distributary import event
 from distributary.errors import Fault
 from distributary.resource._faults import Faults
 from distributary.resource._rules import Rules
+from distributary.resource._schema import Schema, checked, closed
 from distributary.resource._times import parse_time_ms
 from distributary.resource.api_subscription._shape import EARLIEST, LATEST
 
@@ -29,7 +30,7 @@ TIMER_TYPE_CHARS_MAX: Final = 1024
 TIMER_TYPE: Final = "dev.distributary.timer"
 """Type of a timer's events where the subscription names none."""
 
-CONFIG_KEYS: Final[dict[str, dict[str, Any]]] = {
+CONFIG_KEYS: Final[dict[str, Schema]] = {
     "interval": {
         "type": "number",
         "minimum": INTERVAL_S_MIN,
@@ -70,35 +71,21 @@ CONFIG_KEYS: Final[dict[str, dict[str, Any]]] = {
         "description": "How many events are delivered before it ends by itself.",
     },
 }
-"""Key of ``config`` -> JSON schema of its value, with the default where there is one."""
+"""Key of ``config`` -> JSON schema of its value, with what its absence means where that is said."""
 
-_OF_TIMERS: Final = ("data", "type")
+CONFIG: Final[Schema] = closed(CONFIG_KEYS) | {
+    "dependentRequired": {"data": ["interval"], "type": ["interval"]},
+    "description": "How events come to be for this subscription, and when it ends by itself.",
+}
 
 
 def read_config(faults: Faults, path: str, value: object, rules: Rules) -> dict[str, Any]:
     """The object as it stands; faults are noted. No default is filled in."""
-    config = faults.object_at(path, value)
-    if config is None:
-        return {}
-    faults.unknown_members(path, config, CONFIG_KEYS)
-    if "interval" in config:
-        _check_interval(faults, f"{path}.interval", config["interval"])
-    else:
-        for name in _OF_TIMERS:
-            if name in config:
-                message = "has a meaning for a timer only: there is no interval"
-                faults.add(f"{path}.{name}", "not-applicable", message)
-    if "type" in config:
-        faults.text_at(f"{path}.type", config["type"], TIMER_TYPE_CHARS_MAX)
-    if "start" in config and config["start"] not in (LATEST, EARLIEST):
-        _time_ms(faults, f"{path}.start", config["start"], f"{LATEST}, {EARLIEST} or a time")
-    if "expires" in config:
-        expires_ms = _time_ms(faults, f"{path}.expires", config["expires"], "a time")
-        if expires_ms is not None and expires_ms <= rules.wall_ms():
-            faults.add(f"{path}.expires", "value", "expected a time in the future")
-    if "maxevents" in config:
-        _check_maxevents(faults, f"{path}.maxevents", config["maxevents"])
-    return dict(config)
+    config: dict[str, Any] = checked(faults, path, CONFIG, value) or {}
+    expires = config.get("expires")
+    if expires is not None and parse_time_ms(expires) <= rules.wall_ms():
+        faults.add(f"{path}.expires", "value", "expected a time in the future")
+    return config
 
 
 def check_timer(faults: Faults, realized: Mapping[str, Any]) -> None:
@@ -137,29 +124,3 @@ def timer_type(types: tuple[str, ...] | list[str], chosen: str | None) -> str:
         Decision 11.
     """
     return types[0] if types else chosen or TIMER_TYPE
-
-
-def _check_interval(faults: Faults, path: str, value: object) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        faults.wrong_type(path, "a number of seconds", value)
-    elif not INTERVAL_S_MIN <= value <= INTERVAL_S_MAX:
-        message = f"expected a number of seconds from {INTERVAL_S_MIN} to {INTERVAL_S_MAX}"
-        faults.add(path, "value", message)
-
-
-def _check_maxevents(faults: Faults, path: str, value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        faults.wrong_type(path, "a whole number", value)
-    elif not 1 <= value <= EVENTS_COUNT_MAX:
-        faults.add(path, "value", f"expected a number from 1 to {EVENTS_COUNT_MAX}")
-
-
-def _time_ms(faults: Faults, path: str, value: object, expected: str) -> int | None:
-    if not isinstance(value, str):
-        faults.wrong_type(path, f"{expected} (RFC 3339)", value)
-        return None
-    try:
-        return parse_time_ms(value)
-    except ValueError as error:
-        faults.add(path, "time", str(error))
-        return None

@@ -5,11 +5,11 @@ client misplaced a secret nobody can tell which of them it is.
 """
 
 import ipaddress
-import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from distributary.resource import patterns
 from distributary.resource._credential import (
     CREDENTIAL_TYPES,
     SECRET_MEMBERS,
@@ -17,11 +17,11 @@ from distributary.resource._credential import (
     CredentialType,
 )
 from distributary.resource._faults import Faults, one_of
-from distributary.resource._places import CONTROL
 from distributary.resource._rules import Rules
+from distributary.resource._schema import Schema, checked, fits
 from distributary.resource._times import parse_time_ms
 from distributary.resource._uri import check_http_sink
-from distributary.resource.api_subscription._shape import PROTOCOLS
+from distributary.resource.api_subscription._protocols import PROTOCOLS
 
 CREDENTIAL_MEMBERS: Final = ("sinkCredential", "sinkcredential")
 """Names of the member that holds a credential: the reference's, and the later spelling."""
@@ -52,14 +52,56 @@ CREDENTIAL_SHAPE: Final[dict[CredentialType, dict[str, bool]]] = {
 }
 """For each kind its members beside ``credentialType``, and whether they are required."""
 
-_COLON_PROTOCOLS: Final = tuple(name for name in PROTOCOLS if name != "HTTP")
-"""Protocols that give an account name and its password a place of their own each."""
 
-_NAMES: Final = {"credentialtype": "credentialType"} | {
-    name.lower(): name for members in CREDENTIAL_SHAPE.values() for name in members
+def _account(bytes_max: int, description: str) -> Schema:
+    """Half of an account: no control characters, for NUL separates the two in SASL PLAIN."""
+    return {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": bytes_max,
+        "pattern": patterns.PLAIN_TEXT,
+        "description": description,
+        "x-utf8": True,
+        "x-expected": "control characters cannot stand in a credential",
+    }
+
+
+_TOKEN: Final[Schema] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": TOKEN_CHARS_MAX,
+    "pattern": "^[!-~](?:[ -~]*[!-~])?$",
+    "x-expected": "a token is printable ASCII, and neither begins nor ends with a space",
 }
-_TOKEN: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
-_TOKEN_TYPE: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+
+CREDENTIAL_PROPERTIES: Final[dict[str, Schema]] = {
+    "identifier": _account(IDENTIFIER_BYTES_MAX, "Account name; for HTTP without a colon."),
+    "secret": _account(SECRET_BYTES_MAX, "Password."),
+    "accessToken": _TOKEN,
+    "accessTokenType": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": TOKEN_TYPE_CHARS_MAX,
+        "pattern": patterns.HTTP_NAME,
+        "examples": ["Bearer"],
+        "x-expected": "expected a name such as Bearer (a token of RFC 9110)",
+    },
+    "accessTokenExpiresUtc": {
+        "type": "string",
+        "format": "date-time",
+        "description": "From then on no request leaves with the token (RFC 3339).",
+    },
+    "refreshToken": _TOKEN,
+    "refreshTokenEndpoint": {
+        "$ref": "#/components/schemas/HttpSink",
+        "description": "Trades it; https, or on this machine.",
+    },
+}
+"""Member -> its schema; what ``credentialType`` allows is in ``CREDENTIAL_SHAPE``."""
+
+_TYPE: Final[Schema] = {"enum": list(CREDENTIAL_TYPES), "x-codes": {"enum": "unknown"}}
+
+_NAMES: Final = {name.lower(): name for name in ("credentialType", *CREDENTIAL_PROPERTIES)}
 
 
 class ReadCredential(NamedTuple):
@@ -76,7 +118,7 @@ class ReadCredential(NamedTuple):
 
 def is_token(text: str) -> bool:
     """Whether *text* can be an access or refresh token: it fits into a header field."""
-    return len(text) <= TOKEN_CHARS_MAX and _TOKEN.fullmatch(text) is not None
+    return fits(_TOKEN, text)
 
 
 def refuse_credentials(faults: Faults, path: str, value: Mapping[str, Any]) -> None:
@@ -112,8 +154,7 @@ def read_credential(
     written = faults.object_at(path, body[names[0]])
     if written is None:
         return None
-    colon_allowed = body.get("protocol") in _COLON_PROTOCOLS
-    return _Reader(faults, path, written, rules, colon_allowed=colon_allowed).read(kept=kept)
+    return _Reader(faults, path, written, rules, body.get("protocol")).read(kept=kept)
 
 
 def credential_faults(
@@ -142,23 +183,17 @@ class _Reader:
         path: Where it stands.
         written: The object.
         rules: See ``read_credential``.
-        colon_allowed: Whether the identifier may have a colon.
+        protocol: Of the deliveries; anything where it is faulty.
     """
 
     def __init__(
-        self,
-        faults: Faults,
-        path: str,
-        written: Mapping[str, Any],
-        rules: Rules,
-        *,
-        colon_allowed: bool,
+        self, faults: Faults, path: str, written: Mapping[str, Any], rules: Rules, protocol: object
     ) -> None:
         self._faults = faults
         self._path = path
         self._written = written
         self._rules = rules
-        self._colon_allowed = colon_allowed
+        self._protocol = protocol
         self._spelling: dict[str, str] = {}
 
     def read(self, *, kept: bool) -> ReadCredential | None:
@@ -205,16 +240,10 @@ class _Reader:
         if "credentialType" not in self._spelling:
             self._faults.add(where, "missing", "a credential names its type")
             return None
-        value = self._value("credentialType")
-        for type_ in CREDENTIAL_TYPES:
-            if value == type_:
-                return type_
-        if isinstance(value, str):
-            known = one_of(CREDENTIAL_TYPES)
-            self._faults.add(where, "unknown", f"expected one of {known} (with this case)")
-        else:
-            self._faults.wrong_type(where, "a string", value)
-        return None
+        found: CredentialType | None = checked(
+            self._faults, where, _TYPE, self._value("credentialType")
+        )
+        return found
 
     def _check_members(self, type_: CredentialType, *, kept: bool) -> None:
         """Note members that are missing, and those that another type has."""
@@ -231,74 +260,34 @@ class _Reader:
                 self._faults.add(self._at(name), "not-applicable", message)
 
     def _credential(self, type_: CredentialType) -> Credential:
-        wanted = [name for name in CREDENTIAL_SHAPE[type_] if name in self._spelling]
-        texts = {name: self._checked(name) for name in wanted if name != "accessTokenExpiresUtc"}
+        found = {
+            name: self._checked(name) for name in CREDENTIAL_SHAPE[type_] if name in self._spelling
+        }
+        expires = found.get("accessTokenExpiresUtc")
         return Credential(
             type_,
-            identifier=texts.get("identifier"),
-            secret=texts.get("secret"),
-            access_token=texts.get("accessToken"),
-            access_token_type=texts.get("accessTokenType"),
-            access_token_expires_ms=self._expires_ms("accessTokenExpiresUtc" in wanted),
-            refresh_token=texts.get("refreshToken"),
-            refresh_token_endpoint=texts.get("refreshTokenEndpoint"),
+            identifier=found.get("identifier"),
+            secret=found.get("secret"),
+            access_token=found.get("accessToken"),
+            access_token_type=found.get("accessTokenType"),
+            access_token_expires_ms=None if expires is None else parse_time_ms(expires),
+            refresh_token=found.get("refreshToken"),
+            refresh_token_endpoint=found.get("refreshTokenEndpoint"),
         )
 
     def _checked(self, name: str) -> str | None:
         path, value = self._at(name), self._value(name)
-        if name == "identifier":
-            return self._identifier(path, value)
-        if name == "secret":
-            return self._plain_text(path, value, SECRET_BYTES_MAX)
-        if name == "accessTokenType":
-            return self._token_type(path, value)
         if name == "refreshTokenEndpoint":
             return self._endpoint(path, value)
-        return self._token(path, value)
-
-    def _identifier(self, path: str, value: object) -> str | None:
-        text = self._plain_text(path, value, IDENTIFIER_BYTES_MAX)
-        if text is not None and ":" in text and not self._colon_allowed:
+        text: str | None = checked(self._faults, path, CREDENTIAL_PROPERTIES[name], value)
+        if name == "identifier" and ":" in (text or "") and not self._colon_allowed():
             # Basic authentication joins both by a colon.
             self._faults.add(path, "value", "an identifier has no colon (RFC 7617)")
-            return None
         return text
 
-    def _plain_text(self, path: str, value: object, bytes_max: int) -> str | None:
-        """Half of an account: no control characters, for NUL separates the two in SASL PLAIN."""
-        text = self._faults.utf8_at(path, value, bytes_max)
-        if text is not None and CONTROL.search(text):
-            self._faults.add(path, "value", "control characters cannot stand in a credential")
-            return None
-        return text
-
-    def _token_type(self, path: str, value: object) -> str | None:
-        text = self._faults.text_at(path, value, TOKEN_TYPE_CHARS_MAX)
-        if text is not None and not _TOKEN_TYPE.fullmatch(text):
-            self._faults.add(path, "value", "expected a name such as Bearer (a token of RFC 9110)")
-            return None
-        return text
-
-    def _token(self, path: str, value: object) -> str | None:
-        text = self._faults.text_at(path, value, TOKEN_CHARS_MAX)
-        if text is not None and not is_token(text):
-            message = "a token is printable ASCII, and neither begins nor ends with a space"
-            self._faults.add(path, "value", message)
-            return None
-        return text
-
-    def _expires_ms(self, given: bool) -> int | None:
-        if not given:
-            return None
-        path, value = self._at("accessTokenExpiresUtc"), self._value("accessTokenExpiresUtc")
-        if not isinstance(value, str):
-            self._faults.wrong_type(path, "a time such as 2026-01-31T12:00:00Z", value)
-            return None
-        try:
-            return parse_time_ms(value)
-        except ValueError as error:
-            self._faults.add(path, "time", str(error))
-            return None
+    def _colon_allowed(self) -> bool:
+        """Whether the protocol gives an account name and its password a place of their own each."""
+        return self._protocol in PROTOCOLS and self._protocol != "HTTP"
 
     def _check_expiry(self, credential: Credential) -> None:
         """A new token that has expired, and that nothing renews, would never send anything."""

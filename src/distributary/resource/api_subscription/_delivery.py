@@ -1,15 +1,16 @@
-"""``protocolsettings.delivery``: retries, waits and rate, checked and realized (decision 21).
+"""``protocolsettings.delivery``: retries, waits and rate (decision 21, delivery settings).
 
 The dead letter sink stands in the same object and is read by ``_settings``, since it holds
 settings of its own.
 """
 
-from collections.abc import Callable
+import functools
 from typing import Any, Final
 
-from distributary.durations import iso_duration
-from distributary.resource._faults import Faults, one_of
-from distributary.resource.api_subscription import _defaults
+from distributary.durations import TEXT_CHARS_MAX, iso_duration, parse_duration_s
+from distributary.resource import patterns
+from distributary.resource._faults import Faults
+from distributary.resource._schema import Schema, checked, closed, with_defaults
 
 RETRY_MAX: Final = 1000
 """Most retries. With the default waits that is three days, beyond which a dead letter serves
@@ -26,129 +27,115 @@ BACKOFF_S_MAX: Final = 7 * 86_400.0
 RATE_PER_S_MAX: Final = 1_000_000
 """Highest rate limit, attempts a second; one machine sends a twentieth of it."""
 
-DELIVERY_SETTINGS: Final = (
-    "retry",
-    "backoffPolicy",
-    "backoffDelay",
-    "backoffMax",
-    "timeout",
-    "rateLimit",
-    "deadLetterSink",
-)
 
-_ALSO_READ: Final = ("format",)
+def _why_no_duration(text: str) -> str:
+    try:
+        iso_duration(text)
+    except ValueError as error:
+        return str(error)
+    return f"not an ISO 8601 duration such as PT0.2S: {text!r}"
+
+
+def _realize_duration(seconds_max: float, faults: Faults, path: str, value: Any) -> str | None:
+    """A duration of any spelling as ISO 8601; None, and a fault, where it is too long."""
+    try:
+        text = iso_duration(value)
+    except ValueError as error:  # of more than ten years
+        faults.add(path, "duration", str(error))
+        return None
+    if parse_duration_s(text) > seconds_max:
+        faults.add(path, "value", f"at most {seconds_max:.0f} seconds")
+        return None
+    return text
+
+
+def _duration(default: str, text: str, seconds_max: float) -> Schema:
+    return {
+        "type": ["string", "number"],
+        "pattern": patterns.DURATION,
+        "maxLength": TEXT_CHARS_MAX,
+        "minimum": 0,
+        "maximum": seconds_max,
+        "default": default,
+        "description": f"{text} A duration such as PT30S, 30s or 30; answered as ISO 8601.",
+        "x-codes": dict.fromkeys(("pattern", "maxLength", "minimum"), "duration"),
+        "x-expected": _why_no_duration,
+        "x-rule": functools.partial(_realize_duration, seconds_max),
+    }
+
+
+DELIVERY: Final[dict[str, Schema]] = {
+    "retry": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": RETRY_MAX,
+        "default": 10,
+        "description": "Retries after the first attempt.",
+    },
+    "backoffPolicy": {
+        "enum": list(BACKOFF_POLICIES),
+        "default": "exponential",
+        "description": "Waits stay the same, or double.",
+    },
+    "backoffDelay": _duration("PT0.2S", "The first wait.", BACKOFF_S_MAX),
+    "backoffMax": _duration("PT5M", "Ceiling of a wait.", BACKOFF_S_MAX),
+    "timeout": _duration("PT30S", "Deadline of one attempt.", TIMEOUT_S_MAX),
+    "rateLimit": {
+        "type": "number",
+        "exclusiveMinimum": 0,
+        "maximum": RATE_PER_S_MAX,
+        "description": "Most deliveries a second; absent: no limit.",
+    },
+}
+"""Member of ``delivery`` -> its schema, in the order of realized objects."""
+
+
+def _iso_alone(schema: Schema) -> Schema:
+    return schema | {"type": "string", "pattern": patterns.ISO_DURATION}
+
+
+_SPEC: Final = DELIVERY | {
+    name: _iso_alone(DELIVERY[name]) for name in ("backoffDelay", "backoffMax", "timeout")
+}
+"""The same in Knative's DeliverySpec, where durations are ISO 8601."""
+
+WAIT: Final = _SPEC["backoffMax"]
+"""Any wait of a DeliverySpec."""
+
+_MEMBERS: Final = (*DELIVERY, "deadLetterSink", "format")
 """Knative's DeliverySpec has ``format`` here; ``_settings`` moves it to its place."""
-
-_DURATIONS: Final = ("backoffDelay", "backoffMax", "timeout")
-"""Members that are durations."""
-
-ReadDuration = Callable[[str], float]
 
 
 def realize_delivery(
-    faults: Faults, path: str, value: object, duration_s: ReadDuration, *, iso_alone: bool
+    faults: Faults, path: str, value: object, *, iso_alone: bool = False
 ) -> dict[str, Any]:
     """The object with every default, without ``deadLetterSink``; faults are noted.
 
     Durations become ISO 8601, of whatever spelling they are; with *iso_alone* other spellings are
     faults (Knative's DeliverySpec).
     """
-    wanted = faults.object_at(path, value)
-    if wanted is None:
+    written = faults.object_at(path, value)
+    if written is None:
         return {}
-    faults.unknown_members(path, wanted, (*DELIVERY_SETTINGS, *_ALSO_READ))
-    realized: dict[str, Any] = {
-        "retry": wanted.get("retry", _defaults.RETRY),
-        "backoffPolicy": wanted.get("backoffPolicy", _defaults.BACKOFF_POLICY),
-        "backoffDelay": wanted.get("backoffDelay", _defaults.BACKOFF_DELAY),
-        "backoffMax": wanted.get("backoffMax", _defaults.BACKOFF_MAX),
-        "timeout": wanted.get("timeout", _defaults.TIMEOUT),
-    }
-    for name in _DURATIONS:
-        realized[name] = _iso(faults, f"{path}.{name}", realized[name], iso_alone=iso_alone)
-    _check_retry(faults, f"{path}.retry", realized["retry"])
-    _check_backoff_policy(faults, f"{path}.backoffPolicy", realized["backoffPolicy"])
-    _check_waits(faults, path, realized, duration_s, max_is_given="backoffMax" in wanted)
-    timeout_s = _seconds(faults, f"{path}.timeout", realized["timeout"], duration_s, TIMEOUT_S_MAX)
-    if timeout_s == 0.0:
+    faults.unknown_members(path, written, _MEMBERS)
+    schemas = _SPEC if iso_alone else DELIVERY
+    realized: dict[str, Any] = checked(
+        faults, path, closed(schemas), with_defaults(schemas, written)
+    )
+    _check_waits(faults, path, realized, max_is_given="backoffMax" in written)
+    if realized["timeout"] is not None and parse_duration_s(realized["timeout"]) == 0.0:
         faults.add(f"{path}.timeout", "value", "a timeout is longer than zero")
-    if "rateLimit" in wanted:
-        realized["rateLimit"] = wanted["rateLimit"]
-        _check_rate(faults, f"{path}.rateLimit", wanted["rateLimit"])
     return realized
 
 
-def check_wait(faults: Faults, path: str, value: object, duration_s: ReadDuration) -> None:
-    """Note where *value* is no wait of a DeliverySpec: ISO 8601, at most ``BACKOFF_S_MAX``."""
-    _seconds(faults, path, _iso(faults, path, value, iso_alone=True), duration_s, BACKOFF_S_MAX)
-
-
-def _iso(faults: Faults, path: str, value: object, *, iso_alone: bool) -> str | None:
-    """A duration as ISO 8601; None, and a fault, where it is none."""
-    spelled = str if iso_alone else (str, int, float)
-    if isinstance(value, bool) or not isinstance(value, spelled):
-        expected = "an ISO 8601 duration such as PT0.2S" if iso_alone else "a duration such as 30s"
-        faults.wrong_type(path, expected, value)
-        return None
-    assert isinstance(value, str | int | float)
-    if iso_alone and isinstance(value, str) and not value.startswith("P"):
-        faults.add(path, "duration", f"not an ISO 8601 duration such as PT0.2S: {value!r}")
-        return None
-    try:
-        return iso_duration(value)
-    except ValueError as error:
-        faults.add(path, "duration", str(error))
-        return None
-
-
-def _check_retry(faults: Faults, path: str, value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        faults.wrong_type(path, "a whole number", value)
-    elif not 0 <= value <= RETRY_MAX:
-        faults.add(path, "value", f"expected a number from 0 to {RETRY_MAX}")
-
-
-def _check_backoff_policy(faults: Faults, path: str, value: object) -> None:
-    if not isinstance(value, str):
-        faults.wrong_type(path, "a string", value)
-    elif value not in BACKOFF_POLICIES:
-        faults.add(path, "value", f"expected one of {one_of(BACKOFF_POLICIES)}")
-
-
 def _check_waits(
-    faults: Faults,
-    path: str,
-    realized: dict[str, Any],
-    duration_s: ReadDuration,
-    *,
-    max_is_given: bool,
+    faults: Faults, path: str, realized: dict[str, Any], *, max_is_given: bool
 ) -> None:
     """Both waits; a ceiling that nobody asked for never lies below the delay that was."""
     delay, ceiling = realized["backoffDelay"], realized["backoffMax"]
-    delay_s = _seconds(faults, f"{path}.backoffDelay", delay, duration_s, BACKOFF_S_MAX)
-    max_s = _seconds(faults, f"{path}.backoffMax", ceiling, duration_s, BACKOFF_S_MAX)
-    if delay_s is None or max_s is None or delay_s <= max_s:
+    if delay is None or ceiling is None or parse_duration_s(delay) <= parse_duration_s(ceiling):
         return
     if max_is_given:
         faults.add(f"{path}.backoffMax", "value", "the ceiling of waits lies below backoffDelay")
     else:
         realized["backoffMax"] = delay
-
-
-def _seconds(
-    faults: Faults, path: str, value: str | None, duration_s: ReadDuration, seconds_max: float
-) -> float | None:
-    if value is None:
-        return None
-    seconds = duration_s(value)
-    if seconds > seconds_max:
-        faults.add(path, "value", f"at most {seconds_max:.0f} seconds")
-        return None
-    return seconds
-
-
-def _check_rate(faults: Faults, path: str, value: object) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        faults.wrong_type(path, "a number of deliveries a second", value)
-    elif not 0 < value <= RATE_PER_S_MAX:
-        faults.add(path, "value", f"expected a number above 0, at most {RATE_PER_S_MAX}")

@@ -2,13 +2,13 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from distributary.resource._faults import Faults, member
 from distributary.resource._rules import Rules
-from distributary.resource._uri import check_reference
+from distributary.resource._schema import checked
 from distributary.resource.api_subscription._config import check_timer, read_config
 from distributary.resource.api_subscription._credentials import (
     CREDENTIAL_MEMBERS,
@@ -17,6 +17,7 @@ from distributary.resource.api_subscription._credentials import (
 )
 from distributary.resource.api_subscription._restore import restore
 from distributary.resource.api_subscription._revisions import read_filters
+from distributary.resource.api_subscription._schemas import MEMBERS, SELECTION
 from distributary.resource.api_subscription._secret_settings import (
     refuse_masks,
     sink_origin,
@@ -24,24 +25,6 @@ from distributary.resource.api_subscription._secret_settings import (
 )
 from distributary.resource.api_subscription._settings import check_protocol, realize_target
 from distributary.resource.api_subscription._shape import SubscriptionSpec
-
-TYPES_MAX: Final = 1000
-"""Types of one subscription; beyond that a prefix filter says it better."""
-
-TYPE_CHARS_MAX: Final = 1024
-"""Longest event type that a subscription can name."""
-
-_MEMBERS: Final = (
-    "id",
-    "source",
-    "types",
-    "config",
-    "filters",
-    "filter",
-    "sink",
-    "protocol",
-    "protocolsettings",
-)
 
 
 def parse(body: object, rules: Rules, *, secrets_kept: bool = False) -> SubscriptionSpec:
@@ -89,12 +72,12 @@ def _realize(
     faults: Faults, body: Mapping[str, Any], rules: Rules, read: ReadCredential | None
 ) -> dict[str, Any]:
     """The realized object, in the order of the specification; of use without faults only."""
-    faults.unknown_members("$", body, (*_MEMBERS, *CREDENTIAL_MEMBERS))
-    realized: dict[str, Any] = {}
-    if "source" in body:
-        realized["source"] = check_reference(faults, "$.source", body["source"])
-    if "types" in body:
-        realized["types"] = _types(faults, "$.types", body["types"])
+    faults.unknown_members("$", body, MEMBERS)
+    realized: dict[str, Any] = {
+        name: checked(faults, f"$.{name}", SELECTION[name], body[name])
+        for name in SELECTION
+        if name in body
+    }
     if "config" in body:
         realized["config"] = read_config(faults, "$.config", body["config"], rules)
     realized["filters"] = read_filters(faults, body, rules.check_filters)
@@ -126,17 +109,3 @@ def _check_headers(faults: Faults, body: Mapping[str, Any], settings: object) ->
         if name.lower() == "authorization":
             where = member("$.protocolsettings.headers", name)
             faults.add(where, "conflict", "the credential of the sink writes this header")
-
-
-def _types(faults: Faults, path: str, value: object) -> list[str]:
-    if not isinstance(value, list):
-        faults.wrong_type(path, "an array of strings", value)
-        return []
-    if not value:
-        faults.add(path, "empty", "at least one type; leave the member out for every type")
-    if len(value) > TYPES_MAX:
-        faults.add(path, "too-many", f"at most {TYPES_MAX} types")
-        return []
-    for number, each in enumerate(value):
-        faults.text_at(f"{path}[{number}]", each, TYPE_CHARS_MAX)
-    return value

@@ -1,11 +1,10 @@
 """What tells the delivery protocols apart in ``protocolsettings``: one row each."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
-from distributary.resource._broker_settings import BrokerSettings
-from distributary.resource._faults import Faults
-from distributary.resource._uri import SinkUri
+from distributary.resource._broker_settings import BrokerSettings, HttpSettings
+from distributary.resource._schema import Schema
 from distributary.resource.api_subscription import (
     _settings_amqp,
     _settings_http,
@@ -13,44 +12,62 @@ from distributary.resource.api_subscription import (
     _settings_mqtt,
     _settings_nats,
 )
-from distributary.resource.api_subscription._shape import EventFormat, HttpSettings
+
+EventFormat = Literal["binary", "structured"]
 
 
 class ProtocolSettings(NamedTuple):
     """The settings of one protocol.
 
     Attributes:
-        names: Members of ``protocolsettings`` that are its own.
-        realize: Takes (faults, path of ``protocolsettings``, what the client wrote, the sink; None
-            where that is faulty itself) and gives its own members with every default.
-        restore: Makes the typed settings of what ``realize`` gave.
+        settings: Member of ``protocolsettings`` that is its own -> its schema, with the default
+            where there is one, in the order of realized objects.
+        restore: Makes the typed settings of realized ones.
+        required: Settings that it cannot do without.
+        placed: Setting that the path of a sink URI can stand for; the typed settings have an
+            attribute of this name, and realized objects have it in any case.
+        masked: Setting that is a map whose entries may be secret; the typed settings have an
+            attribute of this name.
         formats: Content modes of its CloudEvents binding; the first is the default.
     """
 
-    names: tuple[str, ...]
-    realize: Callable[[Faults, str, Mapping[str, Any], SinkUri | None], dict[str, Any]]
+    settings: Mapping[str, Schema]
     restore: Callable[[Mapping[str, Any]], HttpSettings | BrokerSettings]
+    required: tuple[str, ...] = ()
+    placed: str | None = None
+    masked: str | None = None
     formats: tuple[EventFormat, ...] = ("binary", "structured")
 
 
 PROTOCOL_SETTINGS: Final[dict[str, ProtocolSettings]] = {
-    "HTTP": ProtocolSettings(_settings_http.NAMES, _settings_http.realize, _settings_http.restore),
+    "HTTP": ProtocolSettings(_settings_http.SETTINGS, _settings_http.restore, masked="headers"),
     "MQTT3": ProtocolSettings(
-        _settings_mqtt.NAMES_3,
-        _settings_mqtt.realize_3,
+        _settings_mqtt.SETTINGS_3,
         _settings_mqtt.restore,
-        ("structured",),  # there is no place for attributes beside the data
+        required=("topicname",),
+        formats=("structured",),  # there is no place for attributes beside the data
     ),
     "MQTT5": ProtocolSettings(
-        _settings_mqtt.NAMES_5, _settings_mqtt.realize_5, _settings_mqtt.restore
+        _settings_mqtt.SETTINGS_5,
+        _settings_mqtt.restore,
+        required=("topicname",),
+        masked="userproperties",
     ),
-    "AMQP": ProtocolSettings(_settings_amqp.NAMES, _settings_amqp.realize, _settings_amqp.restore),
+    "AMQP": ProtocolSettings(
+        _settings_amqp.SETTINGS,
+        _settings_amqp.restore,
+        placed="address",
+        masked="linkproperties",
+    ),
     "KAFKA": ProtocolSettings(
-        _settings_kafka.NAMES, _settings_kafka.realize, _settings_kafka.restore
+        _settings_kafka.SETTINGS, _settings_kafka.restore, placed="topicname"
     ),
-    "NATS": ProtocolSettings(_settings_nats.NAMES, _settings_nats.realize, _settings_nats.restore),
+    "NATS": ProtocolSettings(
+        _settings_nats.SETTINGS, _settings_nats.restore, required=("subject",)
+    ),
 }
 """Delivery protocol -> its settings."""
 
-SHARED_SETTINGS: Final = ("format", "cacerts", "delivery")
-"""Members of ``protocolsettings`` that every protocol has."""
+PROTOCOLS: Final = tuple(PROTOCOL_SETTINGS)
+"""The delivery protocols with a CloudEvents binding; compared case-sensitively (decision 20, names
+of protocols)."""

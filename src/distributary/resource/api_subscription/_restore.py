@@ -6,12 +6,7 @@ from typing import Any
 
 import msgspec
 
-from distributary.resource._broker_settings import (
-    AmqpSettings,
-    BrokerSettings,
-    KafkaSettings,
-    MqttSettings,
-)
+from distributary.resource._broker_settings import BrokerSettings, HttpSettings
 from distributary.resource._origins import origin_of
 from distributary.resource._times import parse_time_ms
 from distributary.resource._uri import place_in
@@ -22,7 +17,6 @@ from distributary.resource.api_subscription._shape import (
     ConfigSpec,
     DeadLetterSpec,
     DeliverySpec,
-    HttpSettings,
     ReadDuration,
     SubscriptionSpec,
 )
@@ -88,9 +82,8 @@ def _delivery(
     if target is None:
         return plain
     if isinstance(target, str):  # the same protocol and settings, but no dead letters of its own
-        moved = _at(sent, place_in(protocol, target))
-        if not origin_of(subscription["sink"]).covers(origin_of(target)):
-            moved = _for_others(moved)
+        own_party = origin_of(subscription["sink"]).covers(origin_of(target))
+        moved = _moved(sent, protocol, place_in(protocol, target), own_party=own_party)
         certificates = settings.get("cacerts")
         letters = DeadLetterSpec(target, protocol, moved, settings["format"], certificates, plain)
         return dataclasses.replace(plain, dead_letter=letters)
@@ -106,32 +99,22 @@ def _delivery(
     return dataclasses.replace(plain, dead_letter=letters)
 
 
-def _at(
-    settings: HttpSettings | BrokerSettings, place: str | None
+def _moved(
+    settings: HttpSettings | BrokerSettings, protocol: str, place: str | None, *, own_party: bool
 ) -> HttpSettings | BrokerSettings:
-    """The same settings for the place that another URI names, where it names one."""
-    if place is not None and isinstance(settings, AmqpSettings):
-        return dataclasses.replace(settings, address=place)
-    if place is not None and isinstance(settings, KafkaSettings):
-        return dataclasses.replace(settings, topicname=place)
-    return settings
+    """The same settings for the *place* that another URI names, where it names one.
 
-
-def _for_others(settings: HttpSettings | BrokerSettings) -> HttpSettings | BrokerSettings:
-    """The same settings for another party: without what may hold the sink's secrets.
+    Another party (*own_party* is false) does not get what may hold the sink's secrets.
 
     Source:
-        Decision 21.
+        Decision 21, dead letter sinks.
     """
-    match settings:
-        case HttpSettings():
-            return dataclasses.replace(settings, headers=())
-        case MqttSettings():
-            return dataclasses.replace(settings, userproperties=())
-        case AmqpSettings():
-            return dataclasses.replace(settings, linkproperties=())
-        case _:
-            return settings
+    row, changes = PROTOCOL_SETTINGS[protocol], dict[str, Any]()
+    if row.placed is not None and place is not None:
+        changes[row.placed] = place
+    if row.masked is not None and not own_party:
+        changes[row.masked] = ()
+    return dataclasses.replace(settings, **changes)
 
 
 def _delivery_alone(value: Mapping[str, Any], duration_s: ReadDuration) -> DeliverySpec:

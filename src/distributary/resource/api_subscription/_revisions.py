@@ -12,11 +12,20 @@ from typing import Any, Final
 from distributary.errors import Fault
 from distributary.resource._faults import Faults, one_of
 from distributary.resource._rules import FilterCheck
+from distributary.resource._schema import Schema, checked, closed
 
-CONDITION_TYPES: Final = ("exact", "prefix", "suffix")
 _LISTS: Final = ("filters", "conditions")
-_CONDITION_MEMBERS: Final = ("type", "property", "value")
-_VALUE_CHARS_MAX: Final = 65_536
+
+_TEXT: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 65_536}
+_TYPE: Final[Schema] = {"minLength": 1, "enum": ["exact", "prefix", "suffix"]}
+_CONDITIONS: Final[Schema] = {
+    "type": "array",
+    "items": closed(
+        {"type": _TYPE, "property": _TEXT, "value": _TEXT},
+        required=("type", "property", "value"),
+    ),
+}
+"""What the dialects' own check wants beyond is found when they are translated."""
 
 _ONLY = "$.filter[0]"
 _CONDITION = re.compile(r"\$\.filter\[0\]\.all\[(\d+)\].*")
@@ -65,38 +74,15 @@ def _basic(faults: Faults, value: Mapping[str, Any], check: FilterCheck) -> list
         faults.add("$.filter", code, f"{one_of(_LISTS)}: {message}")
         return []
     path = f"$.filter.{lists[0]}"
-    conditions = value[lists[0]]
-    if not isinstance(conditions, list):
-        faults.wrong_type(path, "an array of conditions", conditions)
-        return []
     count_before = len(faults.found)
-    nested = [_condition(faults, f"{path}[{n}]", each) for n, each in enumerate(conditions)]
-    if len(faults.found) != count_before or not nested:
+    conditions = checked(faults, path, _CONDITIONS, value[lists[0]])
+    if len(faults.found) != count_before or not conditions:
         return []
+    nested = [{each["type"]: {each["property"]: each["value"]}} for each in conditions]
     filters = [{"all": nested}]
     found = check(filters, "$.filter")
     faults.found += [_moved(fault, _CONDITION.sub(rf"{path}[\1]", fault.path)) for fault in found]
     return filters
-
-
-def _condition(faults: Faults, path: str, value: object) -> dict[str, Any]:
-    condition = faults.object_at(path, value)
-    if condition is None:
-        return {}
-    faults.unknown_members(path, condition, _CONDITION_MEMBERS)
-    texts: dict[str, str] = {}
-    for name in _CONDITION_MEMBERS:
-        if name not in condition:
-            faults.add(f"{path}.{name}", "missing", "this member is required")
-            continue
-        text = faults.text_at(f"{path}.{name}", condition[name], _VALUE_CHARS_MAX)
-        if text is not None:
-            texts[name] = text
-    if "type" in texts and texts["type"] not in CONDITION_TYPES:
-        faults.add(f"{path}.type", "value", f"expected one of {one_of(CONDITION_TYPES)}")
-    if len(texts) < len(_CONDITION_MEMBERS):
-        return {}
-    return {texts["type"]: {texts["property"]: texts["value"]}}
 
 
 def _moved(fault: Fault, path: str) -> Fault:

@@ -14,6 +14,7 @@ import msgspec
 from distributary.resource._broker_settings import Scalar
 from distributary.resource._faults import Faults, member
 from distributary.resource._origins import Origin, origin_of
+from distributary.resource.api_subscription._protocols import PROTOCOL_SETTINGS
 
 MASK: Final = "***"
 """Stands in every answer where a secret value stands. Sent back, it keeps the stored value."""
@@ -40,9 +41,6 @@ _SECRET: Final = re.compile(
     rf"{'|'.join(SECRET_WORDS)}|(?<![a-z0-9])(?:{'|'.join(SECRET_SEGMENTS)})(?![a-z0-9])",
     re.IGNORECASE,
 )
-
-_MAPS: Final = {"HTTP": "headers", "MQTT5": "userproperties", "AMQP": "linkproperties"}
-"""Protocol -> its setting that is a map of names to values, where it has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +223,8 @@ def _places(subscription: Mapping[str, Any]) -> Iterator[_Place]:
 
 
 def _place(which: str, path: str, holder: Mapping[str, Any], protocol: object) -> Iterator[_Place]:
-    name = _MAPS.get(protocol) if isinstance(protocol, str) else None
+    row = PROTOCOL_SETTINGS.get(protocol) if isinstance(protocol, str) else None
+    name = None if row is None else row.masked
     settings = holder.get("protocolsettings")
     entries = settings.get(name) if name is not None and isinstance(settings, Mapping) else None
     if isinstance(entries, dict):

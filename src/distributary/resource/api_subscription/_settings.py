@@ -8,34 +8,42 @@ from typing import Any, Final
 
 from distributary.resource._faults import Faults, member, one_of
 from distributary.resource._rules import Rules
+from distributary.resource._schema import Schema, checked, closed, with_defaults
 from distributary.resource._uri import SinkUri, check_reference, check_sink
-from distributary.resource.api_subscription._certificates import realize_certificates
+from distributary.resource.api_subscription._certificates import CERTIFICATES
 from distributary.resource.api_subscription._credentials import (
     CREDENTIAL_MEMBERS,
     refuse_credentials,
 )
 from distributary.resource.api_subscription._delivery import realize_delivery
-from distributary.resource.api_subscription._protocols import PROTOCOL_SETTINGS, SHARED_SETTINGS
-from distributary.resource.api_subscription._shape import PROTOCOLS
+from distributary.resource.api_subscription._protocols import PROTOCOL_SETTINGS, PROTOCOLS
 
-FORMATS: Final = {"binary": "binary", "structured": "structured", "json": "structured"}
-"""Accepted names of content modes; ``json`` is Knative's name for structured."""
+SHARED_SETTINGS: Final = ("format", "cacerts", "delivery")
+"""Members of ``protocolsettings`` that every protocol has."""
+
+_PROTOCOL: Final[Schema] = {"enum": PROTOCOLS, "x-codes": {"enum": "unknown"}}
 
 _DEAD_LETTER_MEMBERS: Final = ("sink", "protocol", "protocolsettings")
 
 
+def format_of(protocol: str) -> Schema:
+    """The schema of the content mode; ``json`` is Knative's name for structured."""
+    formats = PROTOCOL_SETTINGS[protocol].formats
+    return {
+        "enum": [*formats, "json"],
+        "default": formats[0],
+        "description": "Content mode of the CloudEvents binding (json: structured).",
+        "x-same": {"json": "structured"},
+    }
+
+
 def check_protocol(faults: Faults, path: str, value: object, rules: Rules) -> str | None:
     """*value* where events can be sent by that protocol; else None, and a fault."""
-    if not isinstance(value, str):
-        faults.wrong_type(path, "a string", value)
-    elif value in rules.protocols_absent:
+    if isinstance(value, str) and value in rules.protocols_absent:
         faults.add(path, "unsupported", rules.protocols_absent[value])
-    elif value in PROTOCOLS:
-        return value
-    else:
-        hint = f"; did you mean {value.upper()}?" if value.upper() in PROTOCOLS else ""
-        faults.add(path, "unknown", f"expected one of {one_of(PROTOCOLS)}{hint}")
-    return None
+        return None
+    found: str | None = checked(faults, path, _PROTOCOL, value)
+    return found
 
 
 def realize_target(
@@ -67,17 +75,14 @@ def realize_target(
     elif protocol is None:
         check_reference(faults, f"{path}.sink", holder["sink"])
     else:
-        sink = check_sink(faults, f"{path}.sink", holder["sink"], protocol, rules.sinks)
+        sink = _sink(faults, f"{path}.sink", holder["sink"], protocol, rules)
     where = f"{path}.protocolsettings"
     written = faults.object_at(where, holder.get("protocolsettings", {}))
     if protocol is None or written is None:
         return None, {}
     settings = _realize(faults, where, written, protocol, sink)
     wanted = written.get("delivery", {})
-    delivery = realize_delivery(
-        faults, f"{where}.delivery", wanted, rules.duration_s, iso_alone=False
-    )
-    settings["delivery"] = delivery
+    settings["delivery"] = delivery = realize_delivery(faults, f"{where}.delivery", wanted)
     if isinstance(wanted, dict) and "deadLetterSink" in wanted:
         inner = f"{where}.delivery.deadLetterSink"
         if dead_letter_allowed:
@@ -88,27 +93,59 @@ def realize_target(
     return None if sink is None else sink.text, settings
 
 
+def _sink(faults: Faults, path: str, value: object, protocol: str, rules: Rules) -> SinkUri | None:
+    """The URI, whose path is held to the setting that it stands for; None, and a fault."""
+    sink = check_sink(faults, path, value, protocol, rules.sinks)
+    if sink is None or sink.place is None:
+        return sink
+    row = PROTOCOL_SETTINGS[protocol]
+    assert row.placed is not None
+    named = checked(faults, path, row.settings[row.placed], sink.place)
+    return None if named is None else sink
+
+
 def _realize(
     faults: Faults, path: str, written: Mapping[str, Any], protocol: str, sink: SinkUri | None
 ) -> dict[str, Any]:
-    own = PROTOCOL_SETTINGS[protocol]
+    row = PROTOCOL_SETTINGS[protocol]
     _check_names(faults, path, written, protocol)
-    realized = own.realize(faults, path, written, sink)
+    in_path = {row.placed: sink.place} if row.placed and sink is not None and sink.place else {}
+    own = with_defaults(row.settings, in_path | dict(written))
+    schema = closed(row.settings, required=row.required)
+    realized: dict[str, Any] = checked(faults, path, schema, own)
+    if row.placed is not None and sink is not None:
+        _check_placed(faults, f"{path}.{row.placed}", realized.get(row.placed, ""), sink)
     realized["format"] = _format(faults, path, written, protocol)
     if "cacerts" in written:
-        realized["cacerts"] = realize_certificates(faults, f"{path}.cacerts", written["cacerts"])
+        realized["cacerts"] = checked(faults, f"{path}.cacerts", CERTIFICATES, written["cacerts"])
         if sink is not None and not sink.tls_possible:
             message = f"there is no TLS with the scheme {sink.scheme}"
             faults.add(f"{path}.cacerts", "not-applicable", message)
     return realized
 
 
+def _check_placed(faults: Faults, path: str, place: str | None, sink: SinkUri) -> None:
+    """Note a *place* that neither the settings nor the path of *sink* names, or each otherwise.
+
+    Args:
+        faults: Takes it.
+        path: Where the setting stands.
+        place: None where it is faulty itself; empty where nobody names it.
+        sink: The good URI of the sink.
+    """
+    if place == "":
+        message = "required where the path of the sink does not name it"
+        faults.add(path, "missing", message)
+    elif place is not None and not sink.agrees_with(place):
+        faults.add(path, "conflict", "differs from what the path of the sink names")
+
+
 def _check_names(faults: Faults, path: str, written: Mapping[str, Any], protocol: str) -> None:
     """Note members that this protocol does not have; another's are told from misspelt ones."""
-    known = (*PROTOCOL_SETTINGS[protocol].names, *SHARED_SETTINGS)
+    known = (*PROTOCOL_SETTINGS[protocol].settings, *SHARED_SETTINGS)
     unknown = {}
     for name, value in written.items():
-        others = [each for each, row in PROTOCOL_SETTINGS.items() if name in row.names]
+        others = [each for each, row in PROTOCOL_SETTINGS.items() if name in row.settings]
         if name in known or not others:
             unknown[name] = value
         else:
@@ -119,7 +156,7 @@ def _check_names(faults: Faults, path: str, written: Mapping[str, Any], protocol
 
 def _dead_letter(faults: Faults, path: str, value: object, protocol: str, rules: Rules) -> object:
     if isinstance(value, str):  # the same protocol and settings
-        sink = check_sink(faults, path, value, protocol, rules.sinks)
+        sink = _sink(faults, path, value, protocol, rules)
         return None if sink is None else sink.text
     if not isinstance(value, dict):
         faults.wrong_type(path, "a URI or an object with a sink", value)
@@ -133,21 +170,15 @@ def _dead_letter(faults: Faults, path: str, value: object, protocol: str, rules:
 
 def _format(faults: Faults, path: str, written: Mapping[str, Any], protocol: str) -> str:
     """The content mode; read from ``delivery`` too, where Knative's DeliverySpec has it."""
-    formats = PROTOCOL_SETTINGS[protocol].formats
-    found = {}
-    for where, value in _formats_in(path, written):
-        if not isinstance(value, str):
-            faults.wrong_type(f"{where}.format", "a string", value)
-        elif value not in FORMATS:
-            faults.add(f"{where}.format", "value", f"expected one of {one_of(FORMATS)}")
-        elif FORMATS[value] not in formats:
-            message = f"the binding of {protocol} has no {value} mode, only {one_of(formats)}"
-            faults.add(f"{where}.format", "value", message)
-        else:
-            found[where] = FORMATS[value]
-    if len(set(found.values())) > 1:
+    schema = format_of(protocol)
+    found = [
+        checked(faults, f"{where}.format", schema, value)
+        for where, value in _formats_in(path, written)
+    ]
+    good = [each for each in found if each is not None]
+    if len(set(good)) > 1:
         faults.add(f"{path}.delivery.format", "conflict", f"differs from {path}.format")
-    return next(iter(found.values()), formats[0])
+    return str(good[0] if good else schema["default"])
 
 
 def _formats_in(path: str, written: Mapping[str, Any]) -> Iterator[tuple[str, object]]:

@@ -1,21 +1,19 @@
 """``protocolsettings`` of MQTT 3 and MQTT 5.
 
 Source:
-    Subscriptions API 3.2.2.2; decision 27: ``expiry`` and ``userproperties`` are MQTT 5's alone.
+    Subscriptions API 3.2.2.2; decision 27 (settings of brokers): ``expiry`` and
+    ``userproperties`` are MQTT 5's alone. MQTT 5, section 1.5.4: no NUL in a text; control
+    characters and non-characters may be refused.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
+from distributary.resource import patterns
 from distributary.resource._broker_settings import MqttSettings
-from distributary.resource._faults import Faults, member
-from distributary.resource._places import check_mqtt_text, check_mqtt_topic
-from distributary.resource._uri import SinkUri
-from distributary.resource.api_subscription import _defaults
-from distributary.resource.api_subscription._maps import ENTRIES_BYTES_MAX, bounded_map
-
-NAMES_3: Final = ("topicname", "qos", "retain")
-NAMES_5: Final = (*NAMES_3, "expiry", "userproperties")
+from distributary.resource._places import MQTT_TOPIC_BYTES_MAX
+from distributary.resource._schema import Schema
+from distributary.resource.api_subscription._maps import bounded_map
 
 QOS_MAX: Final = 2
 """Highest quality of service: exactly once, between the broker and us."""
@@ -35,37 +33,68 @@ OWN_PROPERTIES: Final = (
 )
 """User properties that a delivery writes itself: the attributes of CloudEvents 1.0."""
 
+_TEXT: Final[Schema] = {
+    "pattern": patterns.MQTT_TEXT,
+    "x-expected": "control characters and non-characters cannot stand in a text of MQTT",
+}
 
-def realize_3(
-    faults: Faults, path: str, written: Mapping[str, Any], _sink: SinkUri | None
-) -> dict[str, Any]:
-    """See ``_protocols.ProtocolSettings``."""
-    realized: dict[str, Any] = {
-        "topicname": written.get("topicname"),
-        "qos": written.get("qos", _defaults.QOS),
-        "retain": written.get("retain", _defaults.RETAIN),
-    }
-    if "topicname" in written:
-        check_mqtt_topic(faults, f"{path}.topicname", written["topicname"])
-    else:
-        faults.add(f"{path}.topicname", "missing", "the topic to publish to is required")
-    _check_whole(faults, f"{path}.qos", realized["qos"], QOS_MAX)
-    if not isinstance(realized["retain"], bool):
-        faults.wrong_type(f"{path}.retain", "a boolean", realized["retain"])
-    return realized
+SETTINGS_3: Final[dict[str, Schema]] = {
+    "topicname": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": MQTT_TOPIC_BYTES_MAX,
+        "pattern": patterns.MQTT_TOPIC,
+        "not": {
+            "pattern": "^\\$SYS(?:/|$)",
+            "x-expected": "the topics under $SYS are the broker's own",
+        },
+        "description": "The topic to publish to, without wildcards.",
+        "x-utf8": True,
+        "x-expected": (
+            "a message is published to one topic: no wildcards (+ and #), control characters or"
+            " non-characters in its name"
+        ),
+    },
+    "qos": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": QOS_MAX,
+        "default": 1,
+        "description": (
+            "0: at most once, without acknowledgement, so that events can be lost; 1: at least"
+            " once; 2: exactly once between this server and the broker."
+        ),
+    },
+    "retain": {
+        "type": "boolean",
+        "default": False,
+        "description": "The broker keeps the last message for later subscribers.",
+    },
+}
 
-
-def realize_5(
-    faults: Faults, path: str, written: Mapping[str, Any], sink: SinkUri | None
-) -> dict[str, Any]:
-    """See ``_protocols.ProtocolSettings``."""
-    realized = realize_3(faults, path, written, sink)
-    if "expiry" in written:
-        realized["expiry"] = written["expiry"]
-        _check_whole(faults, f"{path}.expiry", written["expiry"], EXPIRY_S_MAX)
-    properties = written.get("userproperties", {})
-    realized["userproperties"] = _properties(faults, f"{path}.userproperties", properties)
-    return realized
+SETTINGS_5: Final[dict[str, Schema]] = {
+    **SETTINGS_3,
+    "expiry": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": EXPIRY_S_MAX,
+        "description": "Seconds after which the broker may drop a message; absent: never.",
+    },
+    "userproperties": bounded_map(
+        "User properties. Where an event has an attribute of the same name, that one is sent.",
+        names={
+            **_TEXT,
+            "minLength": 1,
+            "not": {
+                "enum": list(OWN_PROPERTIES),
+                "x-expected": "this property is an attribute of the event: the delivery writes it",
+            },
+            "x-codes": {"not": "reserved"},
+        },
+        values={**_TEXT, "type": "string"},
+    ),
+}
+"""Setting -> its schema, in the order of realized objects."""
 
 
 def restore(realized: Mapping[str, Any]) -> MqttSettings:
@@ -77,26 +106,3 @@ def restore(realized: Mapping[str, Any]) -> MqttSettings:
         expiry=realized.get("expiry"),
         userproperties=tuple(realized.get("userproperties", {}).items()),
     )
-
-
-def _check_whole(faults: Faults, path: str, value: object, value_max: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        faults.wrong_type(path, "a whole number", value)
-    elif not 0 <= value <= value_max:
-        faults.add(path, "value", f"expected a number from 0 to {value_max}")
-
-
-def _properties(faults: Faults, path: str, value: object) -> dict[str, str]:
-    """No message repeats a value: it may be a secret between the subscriber and its consumers."""
-    properties = bounded_map(faults, path, value, "user properties")
-    if properties is None:
-        return {}
-    for name, text in properties.items():
-        where = member(path, name)
-        check_mqtt_text(faults, where, name, ENTRIES_BYTES_MAX)
-        if name in OWN_PROPERTIES:
-            message = "this property is an attribute of the event, which the delivery writes"
-            faults.add(where, "reserved", message)
-        if text != "":
-            check_mqtt_text(faults, where, text, ENTRIES_BYTES_MAX)
-    return dict(properties)

@@ -1,34 +1,44 @@
 """``protocolsettings`` of NATS.
 
 Source:
-    Subscriptions API 3.2.2.5; decision 27: ``jetstream`` is ours to add.
+    Subscriptions API 3.2.2.5; decision 27 (settings of brokers): ``jetstream`` is ours to add.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
+from distributary.resource import patterns
 from distributary.resource._broker_settings import NatsSettings
-from distributary.resource._faults import Faults
-from distributary.resource._places import check_nats_subject
-from distributary.resource._uri import SinkUri
+from distributary.resource._places import NATS_SUBJECT_BYTES_MAX
+from distributary.resource._schema import Schema
 
-NAMES: Final = ("subject", "jetstream")
-
-
-def realize(
-    faults: Faults, path: str, written: Mapping[str, Any], _sink: SinkUri | None
-) -> dict[str, Any]:
-    """See ``_protocols.ProtocolSettings``."""
-    realized: dict[str, Any] = {"subject": written.get("subject")}
-    if "subject" in written:
-        check_nats_subject(faults, f"{path}.subject", written["subject"])
-    else:
-        faults.add(f"{path}.subject", "missing", "the subject to publish to is required")
-    if "jetstream" in written:
-        realized["jetstream"] = written["jetstream"]
-        if not isinstance(written["jetstream"], bool):
-            faults.wrong_type(f"{path}.jetstream", "a boolean", written["jetstream"])
-    return realized
+SETTINGS: Final[dict[str, Schema]] = {
+    "subject": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": NATS_SUBJECT_BYTES_MAX,
+        "pattern": patterns.NATS_SUBJECT,
+        "not": {
+            "pattern": "^(?:\\$SYS|\\$JS)(?:\\.|$)",
+            "x-expected": "the subjects under $SYS and $JS are the server's own: orders to it",
+        },
+        "description": "The subject to publish to, without wildcards.",
+        "x-utf8": True,
+        "x-expected": (
+            "a subject to publish to has no spaces, control characters or wildcards (* and >), and"
+            " no token between its full stops is empty"
+        ),
+    },
+    "jetstream": {
+        "type": "boolean",
+        "description": (
+            "true: only a stream's acknowledgement counts; false: core publish, without"
+            " acknowledgement, so that events can be lost; absent: by JetStream where a stream"
+            " holds the subject, by core publish where none does."
+        ),
+    },
+}
+"""Setting -> its schema, in the order of realized objects."""
 
 
 def restore(realized: Mapping[str, Any]) -> NatsSettings:

@@ -2,42 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
-from distributary.resource._broker_settings import BrokerSettings
+from distributary.resource._broker_settings import BrokerSettings, HttpSettings
 from distributary.resource._credential import Credential
+from distributary.resource.api_subscription._protocols import EventFormat
 from distributary.resource.api_subscription._secret_settings import SecretSettings
-
-PROTOCOLS: Final = ("AMQP", "MQTT3", "MQTT5", "HTTP", "KAFKA", "NATS")
-"""The delivery protocols with a CloudEvents binding; compared case-sensitively (decision 20)."""
-
-HTTP_METHODS: Final = ("POST", "PUT", "PATCH")
-"""Methods that carry a body to a resource. GET and DELETE give a body no meaning, and the
-others are not requests to hand something over (RFC 9110, section 9.3)."""
 
 LATEST: Final = "latest"
 EARLIEST: Final = "earliest"
 """What ``config.start`` may say beside a time."""
 
-EventFormat = Literal["binary", "structured"]
-
 ReadDuration = Callable[[str], float]
-
-
-@dataclass(frozen=True, slots=True)
-class HttpSettings:
-    """How an event is sent by HTTP.
-
-    Attributes:
-        method: One of ``HTTP_METHODS``.
-        headers: Custom header fields, in the order of the subscription. May hold credentials,
-            so they are left out of the ``repr``.
-    """
-
-    method: str
-    headers: tuple[tuple[str, str], ...] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,11 +147,11 @@ def _spec(obj: Object) -> Object:
     return spec or {}
 
 
-def _broker(causes: list[Cause], obj: Object, rules: KnativeRules) -> None:
+def _broker(causes: list[Cause], obj: Object, _rules: KnativeRules) -> None:
     spec = _spec(obj)
     if spec.get("config") is not None:
         check_kreference(causes, "spec.config", spec["config"])
-    _delivery(causes, spec, rules)
+    _delivery(causes, spec)
 
 
 def _trigger(causes: list[Cause], obj: Object, rules: KnativeRules) -> None:
@@ -167,7 +167,7 @@ def _trigger(causes: list[Cause], obj: Object, rules: KnativeRules) -> None:
         check_filters(causes, spec["filters"], rules.check_filters)
     if spec.get("subscriber") is not None:
         check_destination(causes, "spec.subscriber", spec["subscriber"])
-    _delivery(causes, spec, rules)
+    _delivery(causes, spec)
 
 
 def _check_broker(causes: list[Cause], spec: Object, metadata: Any) -> None:
@@ -181,11 +181,11 @@ def _check_broker(causes: list[Cause], spec: Object, metadata: Any) -> None:
             causes.append(bad_value(f"spec.brokerRef.{member}", ref[member], why))
 
 
-def _channel(causes: list[Cause], obj: Object, rules: KnativeRules) -> None:
-    _delivery(causes, _spec(obj), rules)
+def _channel(causes: list[Cause], obj: Object, _rules: KnativeRules) -> None:
+    _delivery(causes, _spec(obj))
 
 
-def _subscription(causes: list[Cause], obj: Object, rules: KnativeRules) -> None:
+def _subscription(causes: list[Cause], obj: Object, _rules: KnativeRules) -> None:
     spec = obj["spec"]  # there, as it has members that are required
     if spec is None:
         return
@@ -196,7 +196,7 @@ def _subscription(causes: list[Cause], obj: Object, rules: KnativeRules) -> None
     for name in ("subscriber", "reply"):
         if spec.get(name) is not None:
             check_destination(causes, f"spec.{name}", spec[name])
-    _delivery(causes, spec, rules)
+    _delivery(causes, spec)
 
 
 def _check_channel(causes: list[Cause], channel: Object) -> None:
@@ -210,9 +210,9 @@ def _check_channel(causes: list[Cause], channel: Object) -> None:
         causes.append(forbidden("spec.channel.namespace", why))
 
 
-def _delivery(causes: list[Cause], spec: Object, rules: KnativeRules) -> None:
+def _delivery(causes: list[Cause], spec: Object) -> None:
     if spec.get("delivery") is not None:
-        check_delivery(causes, spec["delivery"], rules)
+        check_delivery(causes, spec["delivery"])
 
 
 _CHECKS: Final[dict[str, Callable[[list[Cause], Object, KnativeRules], None]]] = {

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from distributary.resource._faults import Faults
-from distributary.resource.api_subscription._delivery import check_wait, realize_delivery
+from distributary.resource._schema import checked
+from distributary.resource.api_subscription._delivery import WAIT, realize_delivery
 from distributary.resource.knative._causes import of_fault
 from distributary.resource.knative._destinations import check_destination
-from distributary.resource.knative._rules import KnativeRules
 from distributary.resource.knative._shapes import Delivery, Destination
 from distributary.resource.kubernetes import Cause, Object
 
@@ -17,13 +17,13 @@ _OPTIONS: Final = ("retry", "backoffPolicy", "backoffDelay", "backoffMax", "time
 _FORMATS: Final = {"binary": "binary", "json": "structured"}
 
 
-def check_delivery(causes: list[Cause], value: Object, rules: KnativeRules) -> None:
+def check_delivery(causes: list[Cause], value: Object) -> None:
     """Note what is wrong with ``spec.delivery``; a part that is None is noted already."""
     faults = Faults()
-    realize_delivery(faults, "spec.delivery", _options(value), rules.duration_s, iso_alone=True)
+    realize_delivery(faults, "spec.delivery", _options(value), iso_alone=True)
     if value.get("retryAfterMax") is not None:
         path = "spec.delivery.retryAfterMax"
-        check_wait(faults, path, value["retryAfterMax"], rules.duration_s)
+        checked(faults, path, WAIT, value["retryAfterMax"])
     causes.extend(map(of_fault, faults.found))
     if value.get("deadLetterSink") is not None:
         path = "spec.delivery.deadLetterSink"
@@ -55,7 +55,7 @@ def delivery_of(
     options = _options(value)
     if not early:
         options.setdefault("retry", 0)
-    whole = realize_delivery(Faults(), "", options, duration_s, iso_alone=True)
+    whole = realize_delivery(Faults(), "", options, iso_alone=True)
     return Delivery(
         dead_letter_sink=dead_letter_sink,
         retry=whole["retry"],

@@ -1,20 +1,16 @@
-"""Regular expressions of the API description: what the code checks, as far as they can say it.
+"""Regular expressions of texts that resources hold, as schemas say them and the checker reads them.
 
 They are ECMA-262 patterns without flags and without lookaround, so that every validator and
-generator of test data takes them. Where they cannot be exact they let more through than the code.
+generator of test data takes them. Those of URIs let more through than ``_uri`` does.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
 from distributary.durations import PLAIN_UNITS
-from distributary.resource import (
-    KAFKA_HOSTS_MAX,
-    KAFKA_TOPIC_CHARS_MAX,
-    PLACE_SCHEMES,
-    REQUEST_SCHEMES,
-    SINK_PORTS,
-)
+from distributary.resource._broker_settings import SINK_PORTS
+from distributary.resource._places import KAFKA_TOPIC_CHARS_MAX
+from distributary.resource._uri import KAFKA_HOSTS_MAX, PLACE_SCHEMES, REQUEST_SCHEMES
 
 _URI_CHAR: Final = r"[A-Za-z0-9\-._~:/?\[\]@!$&'()*+,;=]"
 _PERCENT: Final = "%[0-9A-Fa-f]{2}"
@@ -62,6 +58,12 @@ _PATH: Final = rf"(?:/(?:{_URI_CHAR.replace('?', '')}|{_PERCENT})*)?"
 _TOPIC: Final = f"(?:/[A-Za-z0-9._-]{{0,{KAFKA_TOPIC_CHARS_MAX}}})?"
 
 
+def _any_case(text: str) -> str:
+    assert not set(text) & set("\\.^$*?()[]{}|/"), "these would have to be escaped"
+    cased = (f"[{char.upper()}{char.lower()}]" if char.isalpha() else char for char in text)
+    return "".join(cased).replace("+", r"\+")
+
+
 def sink_uri(protocol: str) -> str:
     """The pattern of an absolute URI of a sink, without user information and fragment.
 
@@ -97,11 +99,14 @@ _CLOCK: Final = (
     f"T(?:{_FRACTION}H|(?:{_WHOLE}H)?{_FRACTION}M|(?:{_WHOLE}H)?(?:{_WHOLE}M)?{_FRACTION}S)"
 )
 
-_PLAIN: Final = r"[0-9]+(?:\.[0-9]+)? *(?:" + "|".join(PLAIN_UNITS) + ")?"
+_ISO: Final = f"P(?:{_FRACTION}W|{_FRACTION}D|(?:{_WHOLE}D)?{_CLOCK})"
+_PLAIN: Final = rf"[0-9]+(?:\.[0-9]+)?\s*(?:{'|'.join(map(_any_case, PLAIN_UNITS))})?"
 
-DURATION: Final = f"^(?:P(?:{_FRACTION}W|{_FRACTION}D|(?:{_WHOLE}D)?{_CLOCK})|{_PLAIN})$"
-"""An ISO 8601 duration without years and months, with a fraction in the last component; or a number
-with a unit, or without one: seconds."""
+ISO_DURATION: Final = f"^{_ISO}$"
+"""An ISO 8601 duration without years and months, with a fraction in the last component."""
+
+DURATION: Final = rf"^(?:{_ISO}|\s+{_ISO}\s*|\s*{_PLAIN}\s*)$"
+"""Such a duration; or a number with a unit, or without one: seconds."""
 
 TIME: Final = (
     "^[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
@@ -145,9 +150,3 @@ def any_case_of(names: Iterable[str], *, or_beginning: str) -> str:
     """A pattern of exactly *names*, or of what begins with *or_beginning*, in any case."""
     whole = "|".join(_any_case(name) for name in sorted(names))
     return f"^(?:(?:{whole})$|{_any_case(or_beginning)})"
-
-
-def _any_case(text: str) -> str:
-    assert not set(text) & set("\\.^$*?()[]{}|/"), "these would have to be escaped"
-    cased = (f"[{char.upper()}{char.lower()}]" if char.isalpha() else char for char in text)
-    return "".join(cased).replace("+", r"\+")
