@@ -83,7 +83,7 @@ def _with_patterns(schema: Any) -> Any:
 
 SCHEMAS: Final[dict[str, Schema]] = {
     **FILTER_SCHEMAS,
-    **_with_patterns(published(subscription.SCHEMAS)),
+    **_with_patterns(published(dict(subscription.schemas()))),
     "Problem": _PROBLEM_SCHEMA,
 }
 """``components/schemas`` of the API description, those of subscriptions and problems."""

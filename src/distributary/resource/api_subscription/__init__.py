@@ -26,9 +26,9 @@ from distributary.resource.api_subscription._parse import parse
 from distributary.resource.api_subscription._protocols import PROTOCOL_SETTINGS, PROTOCOLS
 from distributary.resource.api_subscription._restore import restore
 from distributary.resource.api_subscription._schemas import (
-    SCHEMAS,
     SHORT_DEAD_LETTER,
     TYPES_MAX,
+    schemas,
     settings_schema,
 )
 from distributary.resource.api_subscription._secret_settings import (
@@ -62,7 +62,6 @@ __all__ = [
     "PROTOCOLS",
     "PROTOCOL_SETTINGS",
     "RETRY_MAX",
-    "SCHEMAS",
     "SECRET_BYTES_MAX",
     "SECRET_SEGMENTS",
     "SECRET_WORDS",
@@ -85,6 +84,7 @@ __all__ = [
     "parse",
     "put_back",
     "restore",
+    "schemas",
     "settings_schema",
     "sink_origin",
     "take_out",

@@ -17,7 +17,7 @@ from distributary.resource.api_subscription._credentials import (
 )
 from distributary.resource.api_subscription._restore import restore
 from distributary.resource.api_subscription._revisions import read_filters
-from distributary.resource.api_subscription._schemas import MEMBERS, SELECTION
+from distributary.resource.api_subscription._schemas import SELECTION, members
 from distributary.resource.api_subscription._secret_settings import (
     refuse_masks,
     sink_origin,
@@ -72,7 +72,7 @@ def _realize(
     faults: Faults, body: Mapping[str, Any], rules: Rules, read: ReadCredential | None
 ) -> dict[str, Any]:
     """The realized object, in the order of the specification; of use without faults only."""
-    faults.unknown_members("$", body, MEMBERS)
+    faults.unknown_members("$", body, members())
     realized: dict[str, Any] = {
         name: checked(faults, f"$.{name}", SELECTION[name], body[name])
         for name in SELECTION

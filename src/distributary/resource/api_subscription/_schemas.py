@@ -5,6 +5,8 @@ delivery protocol. Filters are described where their dialects are known: ``Filte
 ``EarlierFilter`` are references.
 """
 
+import functools
+from collections.abc import Mapping
 from typing import Any, Final
 
 from distributary.resource import patterns
@@ -322,17 +324,23 @@ _EXAMPLES: Final = [
     {"sink": "kafka://k1.example.com,k2.example.com/orders", "protocol": "KAFKA"},
 ]
 
-SCHEMAS: Final[dict[str, Schema]] = {
-    **{name: schema for each in PROTOCOLS for name, schema in _schemas_of(each).items()},
-    "Config": CONFIG,
-    "SinkCredential": _credential(kept=False),
-    "KeptSinkCredential": _credential(kept=True),
-    "ShownSinkCredential": _shown_credential(),
-    "SubscriptionProposal": _of_each("SubscriptionProposal", examples=_EXAMPLES),
-    "SubscriptionReplacement": _of_each("SubscriptionReplacement", examples=_EXAMPLES),
-    "Subscription": _of_each("Subscription"),
-}
-"""Schemas of subscriptions by name: those of ``components/schemas`` that they refer to."""
 
-MEMBERS: Final = tuple(SCHEMAS["HttpSubscriptionProposal"]["properties"])
-"""Members of a proposal: the same for every protocol."""
+@functools.cache
+def schemas() -> Mapping[str, Schema]:
+    """Schemas of subscriptions by name: those of ``components/schemas`` that they refer to."""
+    return {
+        **{name: schema for each in PROTOCOLS for name, schema in _schemas_of(each).items()},
+        "Config": CONFIG,
+        "SinkCredential": _credential(kept=False),
+        "KeptSinkCredential": _credential(kept=True),
+        "ShownSinkCredential": _shown_credential(),
+        "SubscriptionProposal": _of_each("SubscriptionProposal", examples=_EXAMPLES),
+        "SubscriptionReplacement": _of_each("SubscriptionReplacement", examples=_EXAMPLES),
+        "Subscription": _of_each("Subscription"),
+    }
+
+
+@functools.cache
+def members() -> tuple[str, ...]:
+    """Members of a proposal: the same for every protocol."""
+    return tuple(schemas()["HttpSubscriptionProposal"]["properties"])

@@ -21,8 +21,6 @@ from distributary.resource.api_subscription._protocols import PROTOCOL_SETTINGS,
 SHARED_SETTINGS: Final = ("format", "cacerts", "delivery")
 """Members of ``protocolsettings`` that every protocol has."""
 
-_PROTOCOL: Final[Schema] = {"enum": PROTOCOLS, "x-codes": {"enum": "unknown"}}
-
 _DEAD_LETTER_MEMBERS: Final = ("sink", "protocol", "protocolsettings")
 
 
@@ -42,7 +40,8 @@ def check_protocol(faults: Faults, path: str, value: object, rules: Rules) -> st
     if isinstance(value, str) and value in rules.protocols_absent:
         faults.add(path, "unsupported", rules.protocols_absent[value])
         return None
-    found: str | None = checked(faults, path, _PROTOCOL, value)
+    schema: Schema = {"enum": PROTOCOLS, "x-codes": {"enum": "unknown"}}
+    found: str | None = checked(faults, path, schema, value)
     return found
 
 
