@@ -20,8 +20,8 @@ a ``RetryRow``, or a ``DeadLetter``.
 Route records travel in the log beside the events, so that the routes which see an event are
 those that stand before it (DESIGN rule 4); ``RouteRecord`` is their body.
 
-The hot path makes one of these for every event and match, so they are slotted and hold
-references, never copies.
+The hot path makes one of these for every event and match, so they are tuples or
+frozen structs and hold references, never copies.
 """
 
 import enum
@@ -171,9 +171,11 @@ class Leg(enum.IntEnum):
     the delivery is not done until the reply is taken, and is made again as a whole."""
 
 
-@dataclass(slots=True, eq=False)
-class Task:
-    """One event to be sent to one route's destination, until a final outcome.
+class Task(msgspec.Struct, frozen=True, eq=False):
+    """One attempt to be made: an event, and one destination of one route.
+
+    A further attempt, or another destination, is another task of the same match
+    (``msgspec.structs.replace``).
 
     Attributes:
         position: Where the event stands.
@@ -181,9 +183,9 @@ class Task:
         route: Uid of the route.
         event: What is sent (on the dead letter leg: with its error attributes).
         leg: Which destination.
-        attempt: Number of the attempt that is next or under way, from 1 for each leg.
+        attempt: Number of the attempt, from 1 for each leg.
         logged_ms: When the record was appended (wall clock): for latency figures.
-        origin: Who brought it; changes to RETRY once the task waits as a row.
+        origin: Who brought it.
         ttl: Passes through Brokers and Channels that the event has left, from 1.
         carried: Header lines that go along (``event.carried``), where the route is one of
             Knative's kinds; empty: none.
@@ -201,12 +203,11 @@ class Task:
     carried: bytes = b""
 
 
-@dataclass(slots=True, eq=False)
-class Attempt:
+class Attempt(msgspec.Struct, frozen=True, eq=False):
     """What came of sending a task once.
 
     Attributes:
-        task: The task; ``task.attempt`` is the number of this attempt.
+        task: What was sent.
         answer: The sink's reply, or why there was none.
         duration_s: From the start of the attempt to its answer, seconds.
         sink: URI that it was sent to: the subscription may have another one by now.

@@ -238,19 +238,28 @@ class CatchUp:
         for _ in range(min(len(names), SLICE_LAGS)):
             self._wake(next(iter(names)))
 
-    def finish(self, task: Task) -> None:
-        """A match that a lag brought needs no more care there."""
+    def finish(self, task: Task) -> bool:
+        """A match that a lag brought needs no more care there; False where that was so already."""
+        lag = self._lag_of(task)
+        if lag is None or not lag.finish(task):
+            return False
+        self._moved[lag.name] = lag
+        if lag.finished_count > self._finished_max:
+            self._stuck[lag.name] = lag
+        if lag.joined and lag.name in self._resting:
+            self._wake(lag.name)  # It may have ended.
+        return True
+
+    def holds(self, task: Task) -> bool:
+        """True where a lag waits for *task*, which it has brought."""
+        lag = self._lag_of(task)
+        return lag is not None and lag.holds(task)
+
+    def _lag_of(self, task: Task) -> Lag | None:
+        """The lag that brought *task*; None: its route was deleted meanwhile, and the lag with it."""
         offset = task.position.offset
-        for lag in reversed(self.by_route.get(task.route, ())):
-            if lag.start <= offset:
-                lag.finish(task)
-                self._moved[lag.name] = lag
-                if lag.finished_count > self._finished_max:
-                    self._stuck[lag.name] = lag
-                if lag.joined and lag.name in self._resting:
-                    self._wake(lag.name)  # It may have ended.
-                return
-        # The route was deleted meanwhile, and its lags with it.
+        lags = reversed(self.by_route.get(task.route, ()))
+        return next((lag for lag in lags if lag.start <= offset), None)
 
     @property
     def _finished_max(self) -> int:

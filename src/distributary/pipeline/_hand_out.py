@@ -47,7 +47,7 @@ class HandOut:
         settle: Settle,
         ledger: Ledger,
         unseen: Callable[[str], bool],
-        passed: Callable[[Task], None],
+        passed: Callable[[Task], object],
     ) -> None:
         self._follower = around.follower
         self._targets = around.targets
@@ -151,7 +151,8 @@ class HandOut:
         """True where a lag has the live task: it need not be sent here."""
         if task.route not in self._catch_up.by_route or task.origin is not Origin.LIVE:
             return False  # Most tasks: asked for every one of them.
-        return self._catch_up.covers(task.route, task.position.offset, task.position.index)
+        _, offset, index = task.position
+        return self._catch_up.covers(task.route, offset, index) and not self._settle.is_row(task)
 
     def _leave_to_lag(self, task: Task) -> None:
         """The lag's row stands for *task* now; there it asks again for what it holds here."""
@@ -160,7 +161,7 @@ class HandOut:
 
     def _yield(self, task: Task, uri: str) -> None:
         """The lane of *task* does not take it: its lag has it, or a new lag, or a row."""
-        if task.origin is not Origin.LIVE:
+        if task.origin is not Origin.LIVE or self._settle.is_row(task):
             self._settle.park(task, uri)
         elif self._has_lag(task):
             self._leave_to_lag(task)
@@ -262,7 +263,7 @@ class HandOut:
 
     def take_answer(self, task: Task, *, granted: bool) -> None:
         """The store has said whether a task that asked holds its slot now."""
-        if task.origin is Origin.RETRY:
+        if self._settle.is_row(task):
             self._settle.go_on(task, granted=granted)
         elif self._has_lag(task):
             self._leave_to_lag(task)

@@ -183,9 +183,13 @@ class Lag:
             del self._history[0]
         return self._history[0][1]
 
-    def finish(self, task: Task) -> None:
-        """*task* needs no more care here."""
-        self._tracker.finish(task)
+    def finish(self, task: Task) -> bool:
+        """*task* needs no more care here; False where that was so already."""
+        return self._tracker.finish(task)
+
+    def holds(self, task: Task) -> bool:
+        """True where the mark waits for *task*."""
+        return self._tracker.holds(task)
 
     def let_go_of_chunk(self) -> None:
         """Give the chunk's memory back; what is left of it is read again."""

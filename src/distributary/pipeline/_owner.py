@@ -77,7 +77,12 @@ class Owner:
         )
         self._keeping = Keeping(around, self._table.__contains__)
         self._resources = Resources(around, news=self._on_news, fail=self._fail)
-        self._slots = Slots(around, answered=self._on_answer, answered_all=self._on_answers)
+        self._slots = Slots(
+            around,
+            answered=self._on_answer,
+            answered_all=self._on_answers,
+            is_row=lambda task: self._settle.is_row(task),  # noqa: PLW0108 - made later
+        )
         self._ledger = self._make_ledger(around)
         self._settle = self._make_settle(around)
         self._hand_out = HandOut(
@@ -120,6 +125,7 @@ class Owner:
             slots=self._slots,
             take_back=lambda *task: self._hand_out.take_back(*task),  # noqa: PLW0108 - made later
             let_go=self._let_go,
+            waits_for=self._waits_for,
             on_room=self._on_room,
             fail=self._fail,
             unseen=self._resources.unseen,
@@ -362,12 +368,17 @@ class Owner:
         """Stop for good: whoever runs the owner has met what makes going on unsafe."""
         self._fail(error)
 
-    def _let_go(self, task: Task) -> None:
-        """The stream that brought *task* need not wait for it any more."""
+    def _let_go(self, task: Task) -> bool:
+        """The stream that brought *task* need not wait for it any more; False: it does not."""
         if task.origin is Origin.LIVE:
-            self._tracker.finish(task)
-        elif task.origin is Origin.CATCH_UP:
-            self._catch_up.finish(task)
+            return self._tracker.finish(task)
+        return task.origin is Origin.CATCH_UP and self._catch_up.finish(task)
+
+    def _waits_for(self, task: Task) -> bool:
+        """Whether the stream that brought *task* waits for it."""
+        if task.origin is Origin.LIVE:
+            return self._tracker.holds(task)
+        return task.origin is Origin.CATCH_UP and self._catch_up.holds(task)
 
     # -- now and then -------------------------------------------------------------------------
 

@@ -15,7 +15,9 @@ from distributary.errors import TransportError
 from distributary.event import Event
 from distributary.event import carried as event_carried
 from distributary.flow import PASSES_LEFT_MIN, TTL_ATTRIBUTE, Attempt, Leg, Task
+from distributary.journal import DoneKey
 from distributary.pipeline._ports import RouteTarget
+from distributary.pipeline._slots import key_of
 from distributary.pipeline._surroundings import Surroundings
 from distributary.policy import DELIVERED, Reply
 
@@ -74,8 +76,8 @@ class Replies:
         self._refused = refused
         self._route_gone = route_gone
         self._on_room = on_room
-        self._origins: dict[Task, Task] = {}
-        """Replies under way, with the tasks that brought them."""
+        self._origins: dict[DoneKey, Task] = {}
+        """The tasks whose replies are under way."""
         self._held: dict[str, deque[Task]] = {}
         self._held_bytes = 0
         around.meter.add("replies_total", 0)
@@ -141,7 +143,7 @@ class Replies:
             if event_carried.trace(carried)
             else carried + event_carried.trace(task.carried),
         )
-        self._origins[reply] = task
+        self._origins[key_of(task)] = task
         assert target.reply is not None
         uri = target.reply.uri
         # Behind those that are held: they came first.
@@ -155,7 +157,7 @@ class Replies:
 
     def answered(self, attempt: Attempt) -> None:
         """The destination of a reply has answered, or not."""
-        task = self._origins.pop(attempt.task)
+        task = self._origins.pop(key_of(attempt.task))
         answer = attempt.answer
         if type(answer) is Reply and 200 <= answer.status < 300:
             self._around.attempts.line(attempt, DELIVERED, self._around.clock.wall_ms())
@@ -177,7 +179,7 @@ class Replies:
         size = _size(reply)
         if self._held_bytes + size > HELD_BYTES_MAX:
             crowded = TransportError(CROWDED, "Too many replies wait for this destination")
-            task = self._origins.pop(reply)
+            task = self._origins.pop(key_of(reply))
             self._refused(Refused(task, Attempt(reply, crowded, 0.0), uri))
             return
         self._held_bytes += size
@@ -187,9 +189,9 @@ class Replies:
         """A lane hands *reply* back before it was sent: it goes on by the newest revision."""
         target = self._targets.get(reply.route)
         if target is None:
-            self._route_gone(self._origins.pop(reply))
+            self._route_gone(self._origins.pop(key_of(reply)))
         elif target.reply is None:
-            self._drop(self._origins.pop(reply), "no-destination")
+            self._drop(self._origins.pop(key_of(reply)), "no-destination")
         else:
             self.hold(reply, target.reply.uri)
 
@@ -216,9 +218,9 @@ class Replies:
         """Hand a held reply out, by the newest revision; False where it must wait on."""
         target = self._targets.get(reply.route)
         if target is None:
-            self._route_gone(self._origins.pop(reply))
+            self._route_gone(self._origins.pop(key_of(reply)))
         elif target.reply is None:
-            self._drop(self._origins.pop(reply), "no-destination")
+            self._drop(self._origins.pop(key_of(reply)), "no-destination")
         elif self._offer(reply, target):
             pass
         elif target.reply.uri == uri:

@@ -7,6 +7,8 @@ a reason (DESIGN promise 3).
 
 from collections.abc import Callable, Iterable
 
+from msgspec.structs import replace
+
 from distributary.deliver import BLOCKED, Admission, Dispatcher
 from distributary.errors import DistributaryError
 from distributary.event import Event
@@ -53,7 +55,8 @@ class Settle:
         dispatcher: Takes due retries.
         slots: Of counted subscriptions.
         take_back: Called with a parked route and its lane.
-        let_go: Tells the stream of a task that it need not wait for it.
+        let_go: Tells the stream of a task that it need not wait for it; False where it does not.
+        waits_for: Whether the stream of a task waits for it.
         on_room: Takes the URI of a lane that may have room.
         fail: Takes why the owner cannot go on.
         unseen: Whether a route without a target may have one that was not read yet.
@@ -67,7 +70,8 @@ class Settle:
         dispatcher: Dispatcher,
         slots: Slots,
         take_back: Callable[[str, str], None],
-        let_go: Callable[[Task], None],
+        let_go: Callable[[Task], bool],
+        waits_for: Callable[[Task], bool],
         on_room: Callable[[str], None],
         fail: Callable[[DistributaryError], None],
         unseen: Callable[[str], bool],
@@ -77,6 +81,7 @@ class Settle:
         self._dispatcher = dispatcher
         self._slots = slots
         self._let_go = let_go
+        self._waits_for = waits_for
         self._fail = fail
         self._unseen = unseen
         self._clock = around.clock
@@ -219,17 +224,23 @@ class Settle:
 
     def _final(self, task: Task) -> None:
         """The match has its outcome; the stream or the row that waits for it may go on."""
-        origin = task.origin
         key = key_of(task)
-        if origin is Origin.LIVE:
-            self._ledger.done(key, task.checksum)
-        elif origin is Origin.CATCH_UP:
+        if self._let_go(task):
+            (self._ledger.done if task.origin is Origin.LIVE else self._ledger.caught_up)(
+                key, task.checksum
+            )
+            return
+        row = self.waiting.finish(key)
+        if row is not None:
+            self._ledger.put_row(row)
+        elif task.origin is Origin.CATCH_UP:  # Its route is deleted, and the lag with it.
             self._ledger.caught_up(key, task.checksum)
-        else:
-            row = self.waiting.finish(key)
-            if row is not None:
-                self._ledger.put_row(row)
-        self._let_go(task)
+
+    def is_row(self, task: Task) -> bool:
+        """True where the row of *task* stands for it: no stream waits for it."""
+        return task.origin is Origin.RETRY or (
+            key_of(task) in self.waiting.rows and not self._waits_for(task)
+        )
 
     def _failed(
         self, task: Task, target: RouteTarget, failure: Failure, reply: Event | None = None
@@ -243,20 +254,18 @@ class Settle:
             reply: The dead letter is this reply of the sink, not the event.
         """
         self._free(key_of(task))
-        if reply is not None:
-            task.event = reply
+        event = task.event if reply is None else reply
         if task.leg is Leg.EVENT and target.dead_letter is not None:
-            task.leg = Leg.DEAD_LETTER
-            task.event = dead_letter_event(task.event, failure)
+            letter = dead_letter_event(event, failure)
             row = self.waiting.rows.get(key_of(task))
             own = reply is not None or (row is not None and row.event is not None)
-            stored = event_record.encode([task.event]) if own else None
-            self._wait(task, failure, 0.0, attempt=1, stored=stored)
+            stored = event_record.encode([letter]) if own else None
+            self._wait(task, failure, 0.0, attempt=1, letter=letter, stored=stored)
             return
         # On the dead letter leg the event tells already why its own sink failed; the row tells
         # why this one did.
         first = task.leg is Leg.EVENT
-        kept = dead_letter_event(task.event, failure) if first else task.event
+        kept = dead_letter_event(event, failure) if first else event
         body, now_ms = event_record.encode([kept]), self._clock.wall_ms()
         self._ledger.keep(DeadLetter(key_of(task), task.checksum, failure, body, now_ms))
         self._meter.add('dead_lettered_total{to="store"}')
@@ -318,43 +327,47 @@ class Settle:
         task: Task,
         failure: Failure | None,
         wait_s: float,
+        *,
         attempt: int,
+        letter: Event | None = None,
         stored: bytes | None = None,
     ) -> None:
         """The match goes on as a row.
 
         Args:
-            task: The match, as it goes on.
+            task: The match.
             failure: What its last attempt came to.
             wait_s: Until the next one.
             attempt: Number of that.
+            letter: It goes to the dead letter sink from now on, as this.
             stored: Its event, where that is not the log's and does not stand in its row yet.
         """
         key = key_of(task)
         due_ms = self._clock.wall_ms() + int(wait_s * 1000)
-        row = RetryRow(key, task.checksum, task.leg, attempt, due_ms, failure, False, stored)
+        next_task = replace(task, attempt=attempt, origin=Origin.RETRY)
+        if letter is not None:
+            next_task = replace(next_task, leg=Leg.DEAD_LETTER, event=letter)
+        leg = next_task.leg
+        row = RetryRow(key, task.checksum, leg, attempt, due_ms, failure, False, stored)
         before = self.waiting.rows.get(key)
         if stored is None and before is not None and before.event == IN_STORE:
             row = row._replace(event=IN_STORE)
-        task.attempt = attempt
-        if task.leg is Leg.EVENT:
-            self._slots.rest(key_of(task))
+        if leg is Leg.EVENT:
+            self._slots.rest(key)
         self._let_go(task)
-        task.origin = Origin.RETRY
         self._ledger.put_row(row)
         if row.event is not None:
             row = row._replace(event=IN_STORE)  # Up to 1 MiB each.
-        self.waiting.put(row, self._clock.monotonic_s() + wait_s, task)
+        self.waiting.put(row, self._clock.monotonic_s() + wait_s, next_task)
         self._due.arm()
 
     def spill(self, task: Task) -> None:
         """The cursor must pass *task*, which goes on: from now on its row stands for it."""
-        if task.origin is Origin.RETRY:
+        if self.is_row(task):
             return
         key, now_ms = key_of(task), self._clock.wall_ms()
         row = RetryRow(key, task.checksum, task.leg, task.attempt, now_ms, None, done=False)
         self._let_go(task)
-        task.origin = Origin.RETRY
         self._ledger.put_row(row)
         self.waiting.add(row)
         self._meter.add("spilled_total")
@@ -363,7 +376,7 @@ class Settle:
         """*task* was handed back by its lane: its row waits until there is room."""
         self.spill(task)
         self._slots.park(key_of(task))
-        self.waiting.hold(key_of(task), task)
+        self.waiting.hold(key_of(task), replace(task, origin=Origin.RETRY))
         self.waiting.park(key_of(task), uri)
 
     def wait_for_slot(self, task: Task) -> None:

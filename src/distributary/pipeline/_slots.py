@@ -57,6 +57,7 @@ class Slots:
         around: Ports of the owner.
         answered: Called for each task that asked, with whether it holds a slot now.
         answered_all: Called with the routes of those that were answered together.
+        is_row: Whether a row stands for a task.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Slots:
         *,
         answered: Callable[[Task, bool], None],
         answered_all: Callable[[list[str]], None],
+        is_row: Callable[[Task], bool],
     ) -> None:
         self._partition = around.partition
         self._store = around.quota
@@ -74,10 +76,11 @@ class Slots:
         self._report = around.report
         self._answered = answered
         self._answered_all = answered_all
+        self._is_row = is_row
         self.held: dict[str, dict[DoneKey, int]] = {}
         """Matches that hold a slot, by route, with the checksum of their record."""
         self._resting: dict[str, dict[DoneKey, int]] = {}  # the same, waiting for a retry
-        self._users: dict[DoneKey, Task] = {}  # of held slots: a lag has tasks of its own
+        self._users: dict[DoneKey, Origin] = {}  # of held slots: a lag has tasks of its own
         self._doubtful: set[DoneKey] = set()
         self._parked: set[DoneKey] = set()  # held, and no attempt is under way
         self._unclaimed: dict[str, set[DoneKey]] = {}
@@ -135,7 +138,7 @@ class Slots:
         key = key_of(task)
         if self.held.get(key.route, {}).get(key) != task.checksum:
             return False
-        self._users.setdefault(key, task)
+        self._users.setdefault(key, task.origin)
         self._parked.discard(key)
         self._claim(key)
         return True
@@ -222,7 +225,7 @@ class Slots:
     def give_up(self, task: Task) -> None:
         """*task* makes no attempt with the slot of its match, if it has it: another will ask."""
         key = key_of(task)
-        if self._users.get(key) is not task:
+        if self._users.get(key) is not task.origin:
             return  # It never had it; or a lag's task has it now.
         if key in self._doubtful:
             del self._users[key]
@@ -235,7 +238,7 @@ class Slots:
 
     def leave(self, task: Task) -> None:
         """The owner ends, and no attempt of *task* is under way: nothing about it is in doubt."""
-        if task.origin is Origin.RETRY:
+        if self._is_row(task):
             self.rest(key_of(task))
         else:
             self.give_up(task)
@@ -358,7 +361,7 @@ class Slots:
                 self._short.pop(route, None)  # A new one: others may get theirs.
             self._claim(key)
             self.held.setdefault(route, {})[key] = wish.slot.checksum
-            self._users[key] = task
+            self._users[key] = task.origin
             self.used_up.discard(route)
             return
         self._short[route] = wish.events_max, self._clock.monotonic_s() + SHORT_S

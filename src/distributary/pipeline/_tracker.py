@@ -85,18 +85,24 @@ class Tracker:
             self._next = offset
             self._checksum = 0
 
-    def finish(self, task: Task) -> None:
-        """*task* needs no more care here."""
+    def finish(self, task: Task) -> bool:
+        """*task*, as it was given, needs no more care here; False where that was so already."""
         offset = task.position[1]
-        tasks = self._open[offset]
-        self._finished += 1
+        tasks = self._open.get(offset)
+        if tasks is None or task not in tasks:
+            return False
         if len(tasks) == 1 and offset != self._partial:
-            assert task in tasks
             del self._open[offset]
         elif type(tasks) is dict:
             del tasks[task]
         else:
             cast("list[Task]", tasks).remove(task)
+        self._finished += 1
+        return True
+
+    def holds(self, task: Task) -> bool:
+        """True where *task*, as it was given, is not finished."""
+        return task in self._open.get(task.position.offset, ())
 
     def open_below(self, offset: int) -> list[Task]:
         """Matches of records below *offset* that are not finished, oldest first."""

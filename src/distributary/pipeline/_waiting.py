@@ -42,7 +42,7 @@ class Waiting:
         self._turns: dict[DoneKey, int] = {}  # the entry of ``_due`` that counts for a row
         self._count = 0
         self._parked: dict[str, deque[DoneKey]] = {}
-        self._tasks: dict[DoneKey, tuple[Task, int]] = {}  # its size then: its event may change
+        self._tasks: dict[DoneKey, tuple[Task, int]] = {}  # and its size
         self._held_bytes = 0
         self._by_route: Counter[str] = Counter()
         self._at: Counter[int] = Counter()  # rows of each record in ``_offsets``

@@ -1,8 +1,7 @@
 """Lanes of places at brokers: what they share with those of HTTP sinks, and what not."""
 
-import dataclasses
-
 import pytest
+from msgspec.structs import replace
 
 from distributary.deliver import BreakerState, Destination, Dispatcher, Limits
 from distributary.event import Event
@@ -110,12 +109,12 @@ def test_a_broker_that_was_away_is_found_again_soon(stage):
 def test_every_attempt_of_a_delivery_has_its_name_and_no_other_delivery_has_it(stage):
     """Equal events are two deliveries, and so is one event for two routes (decision 24)."""
     first = stage.task("a", 7)
-    again = dataclasses.replace(first, attempt=2)
+    again = replace(first, attempt=2)
     others = [
         stage.task("a", 8),
         stage.task("b", 7),
-        dataclasses.replace(first, leg=Leg.DEAD_LETTER),
-        dataclasses.replace(first, checksum=2),  # another log
+        replace(first, leg=Leg.DEAD_LETTER),
+        replace(first, checksum=2),  # another log
     ]
     for task in (first, again, *others):
         stage.dispatcher.offer(task, ORDERS)

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from distributary.deliver import AddressRule, Connector, Destination
 from distributary.errors import TransportError
@@ -81,8 +82,7 @@ def test_a_broker_of_ours_alone_is_told_the_passes_left(stage):
     """Subscribers do not see ``knativebrokerttl`` (decision 17), and the task is not changed."""
     for own in (True, False):
         for leg in Leg:
-            task = stage.task()
-            task.leg, task.ttl = leg, 7
+            task = replace(stage.task(), leg=leg, ttl=7)
             before = dict(task.event.attributes)
             stage.dispatcher.offer(task, Destination(f"http://{own}.example/", own=own))
             event, _ = stage.transport.arrived[-1]

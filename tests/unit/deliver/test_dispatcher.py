@@ -4,6 +4,7 @@ import asyncio
 import math
 
 import pytest
+from msgspec.structs import replace
 
 from distributary.deliver import Admission, BreakerState, Destination
 from distributary.errors import TransportError
@@ -307,7 +308,7 @@ def test_gives_the_transport_the_timeout_of_the_policy(stage):
 def test_header_lines_go_along_to_the_sinks_of_knative_kinds_alone(stage):
     """A publisher's header fields are nobody else's business."""
     task = stage.task()
-    task.carried = b"x-request-id: r1\r\n"
+    task = replace(task, carried=b"x-request-id: r1\r\n")
     for namespace in (None, "shop"):
         stage.dispatcher.offer(task, Destination(URI, namespace=namespace))
         stage.advance(1.0)
@@ -318,9 +319,7 @@ def test_header_lines_that_go_along_count_among_the_bytes_of_a_lane(make_stage):
     """They are held with their task."""
     stage = make_stage(held_bytes_max=20_000)
     stage.script = lambda *_: Step(None)
-    tasks = [stage.task() for _ in range(8)]
-    for task in tasks:
-        task.carried = b"x" * 8_000
+    tasks = [replace(stage.task(), carried=b"x" * 8_000) for _ in range(8)]
     admitted = [stage.dispatcher.offer(task, Destination(URI)) for task in tasks]
     assert admitted == [Admission.ADMITTED] * 2 + [Admission.FULL] * 6
 

@@ -1,8 +1,7 @@
 """Ways back to this server: what they cost of an event's passes, and where that ends."""
 
-import dataclasses
-
 import pytest
+from msgspec.structs import replace
 
 from distributary.deliver import Destination
 from distributary.errors import TransportError
@@ -14,7 +13,7 @@ BACK = Destination("http://me.example/events", dial="127.0.0.1:8080", own=True, 
 @pytest.mark.parametrize(("ttl", "told"), [(32, 25), (9, 2)])
 def test_an_event_takes_along_what_its_way_back_leaves(stage, ttl, told):
     """The receiver takes one more: 8 of 32 in all."""
-    task = dataclasses.replace(stage.task(), ttl=ttl)
+    task = replace(stage.task(), ttl=ttl)
     stage.dispatcher.offer(task, BACK)
     stage.advance(1.0)
     ((event, _),) = stage.transport.arrived
@@ -24,7 +23,7 @@ def test_an_event_takes_along_what_its_way_back_leaves(stage, ttl, told):
 @pytest.mark.parametrize("ttl", [8, 1])
 def test_without_enough_passes_no_attempt_is_made(stage, ttl):
     """The lane says so, for good; its breaker stays closed."""
-    stage.dispatcher.offer(dataclasses.replace(stage.task(), ttl=ttl), BACK)
+    stage.dispatcher.offer(replace(stage.task(), ttl=ttl), BACK)
     stage.advance(1.0)
     (attempt,) = stage.attempts
     assert isinstance(attempt.answer, TransportError)

@@ -3,6 +3,8 @@
 import json
 import os
 
+from msgspec.structs import replace
+
 from distributary.errors import TransportError
 from distributary.event import Event
 from distributary.flow import Attempt
@@ -22,8 +24,7 @@ def lines(path):
 def test_an_attempt_is_one_line(tmp_path, make_task):
     """With what identifies it and what came of it."""
     log = AttemptLog(tmp_path / "logs" / "attempts.jsonl")
-    task = make_task(7, 2)
-    task.attempt = 3
+    task = replace(make_task(7, 2), attempt=3)
     log.line(Attempt(task, Reply(503, None, None, b""), 0.0123456789), RETRY, 99)
     log.close()
     (line,) = lines(tmp_path / "logs" / "attempts.jsonl")
@@ -70,8 +71,7 @@ def test_failures_only_leaves_out_what_went_well_at_once(tmp_path, make_task):
     """A delivery that needed a retry is told."""
     log = AttemptLog(tmp_path / "a", failures_only=True)
     ok = Reply(204, None, None, b"")
-    again = make_task(2)
-    again.attempt = 2
+    again = replace(make_task(2), attempt=2)
     log.line(Attempt(make_task(1), ok, 0.0), DELIVERED, 1)
     log.line(Attempt(again, ok, 0.0), DELIVERED, 1)
     log.line(Attempt(make_task(3), Reply(503, None, None, b""), 0.0), RETRY, 1)

@@ -3,6 +3,7 @@
 import tracemalloc
 
 import pytest
+from msgspec.structs import replace
 
 from distributary.event import Event
 from distributary.flow import Leg
@@ -108,10 +109,10 @@ def test_an_event_that_changes_while_it_is_held_leaves_no_trace(make_task, monke
     monkeypatch.setattr(_waiting, "HELD_BYTES_MAX", _waiting.TASK_BYTES + 1_000)
     for offset, before, after in ((0, 900, 1), (1, 900, 1), (2, 1, 900), (3, 1, 900)):
         task, key = make_task(offset), DoneKey(offset, 0, "r")
-        task.event = Event(task.event.attributes, b"x" * before)
+        task = replace(task, event=Event(task.event.attributes, b"x" * before))
         waiting.put(row(offset), 1.0, task)
         assert waiting.held(key) is task
-        task.event = Event(task.event.attributes, b"y" * after)
+        task = replace(task, event=Event(task.event.attributes, b"y" * after))
         waiting.put(row(offset), 2.0, task)
         assert waiting.held(key) is task
         waiting.finish(key)
@@ -122,7 +123,7 @@ def test_large_attributes_count(make_task, monkeypatch):
     waiting = Waiting()
     task = make_task(0)
     monkeypatch.setattr(_waiting, "HELD_BYTES_MAX", 4 * _waiting.TASK_BYTES)
-    task.event = Event({**task.event.attributes, "large": "x" * 60_000}, None)
+    task = replace(task, event=Event({**task.event.attributes, "large": "x" * 60_000}, None))
     waiting.put(row(0), 1.0, task)
     assert waiting.held(DoneKey(0, 0, "r")) is None
 
