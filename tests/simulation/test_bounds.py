@@ -2,10 +2,10 @@
 
 import pytest
 
+from distributary import journal
 from distributary.datadir import Word
 from distributary.deliver import Limits, _lane
 from distributary.flow import Task
-from distributary.outcome import _journal
 from distributary.pipeline import _catch_up, _intake, _matching, _owner
 from distributary.policy import DeliveryPolicy
 from distributary.testing.scripted_transport import Step
@@ -19,7 +19,7 @@ PATIENT = DeliveryPolicy(timeout_s=600.0)
 @pytest.fixture
 def roomy(make_partition, monkeypatch):
     """A partition with lanes of the usual size, and small bounds of what is remembered."""
-    monkeypatch.setattr(_journal, "COMPACT_BYTES", 16 * 1024)
+    monkeypatch.setattr(journal, "COMPACT_BYTES", 16 * 1024)
     monkeypatch.setattr(_owner, "WINDOW_OUTCOMES", 500, raising=False)
     monkeypatch.setattr(_owner, "SPILL_OUTCOMES", 250, raising=False)
     monkeypatch.setattr(_catch_up, "FINISHED_MAX", 500, raising=False)

@@ -256,7 +256,7 @@ class CatchUp:
         return lag is not None and lag.holds(task)
 
     def _lag_of(self, task: Task) -> Lag | None:
-        """The lag that brought *task*; None: its route was deleted meanwhile, and the lag with it."""
+        """The lag that brought *task*; None: it went with its route."""
         offset = task.position.offset
         lags = reversed(self.by_route.get(task.route, ()))
         return next((lag for lag in lags if lag.start <= offset), None)
