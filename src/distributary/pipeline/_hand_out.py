@@ -110,7 +110,7 @@ class HandOut:
         if target.events_max is not None and self._holds_slot(task):
             self._note_place(task)
             return self._send(task, target)
-        if self._settle.crowded(task.route):
+        if self._settle.waiting.crowded(task.route):
             self._yield(task, target.sink.lane)
         elif target.events_max is None:
             if task.route in self._furthest:  # It was counted a moment ago.
@@ -210,7 +210,7 @@ class HandOut:
             return self._without_target(task)
         if target.events_max is not None and not self._holds_slot(task):
             return self._ask_for_catch_up(task, target.events_max)
-        if target.events_max is None and self._settle.crowded(task.route):
+        if target.events_max is None and self._settle.waiting.crowded(task.route):
             return target.sink.lane
         crowded = self._settle.replies.crowded(target)
         if crowded is not None:
@@ -228,14 +228,14 @@ class HandOut:
 
     def _ask_for_catch_up(self, task: Task, events_max: int) -> str | None:
         route = task.route
-        crowded = self._settle.crowded(route)
+        crowded = self._settle.waiting.crowded(route)
         if not crowded and self._slots.ask(task, events_max):
             return None
         if self._slots.awaited(route):
             # A match further on holds a slot, in doubt: the lag must come there, or nobody gets
             # it. Where it lies too far away it counts as delivered.
             if not crowded:
-                self._settle.wait_for_slot(task)
+                self._settle.park(task, waits_for_slot(task.route))
                 return None
             for slot in self._slots.write_off(route):
                 self._ledger.count(slot)
@@ -247,7 +247,7 @@ class HandOut:
             return False  # It is being replayed, and a restart went back behind its creation.
         if route in self._held_count or route in self._settle.parking.parked:
             return False  # The lag has those: they must meet it before it is gone.
-        if self._settle.crowded(route, 0.5) or self._slots.busy(route):
+        if self._settle.waiting.crowded(route, 0.5) or self._slots.busy(route):
             return False
         target = self._targets.get(route)
         if target is None:
@@ -270,7 +270,7 @@ class HandOut:
         elif self._targets.get(task.route) is None:
             self._settle.drop(task)  # Nothing keeps its record any more: no row may need it.
         elif not granted:
-            self._settle.wait_for_slot(task)
+            self._settle.park(task, waits_for_slot(task.route))
         elif task.origin is Origin.CATCH_UP:
             refused_by = self.offer_catch_up(task)
             if refused_by is not None:

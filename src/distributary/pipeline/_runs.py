@@ -100,7 +100,7 @@ class Runs:
             return False
         if self._settle.waiting.count >= ROWS_MAX * ROWS_SHARE:
             return False  # A run of all routes is nobody's whose share would tell.
-        return not self._settle.crowded(demand.route, ROWS_SHARE)
+        return not self._settle.waiting.crowded(demand.route, ROWS_SHARE)
 
     def _purge(self, demand: Demand, row: RunRow) -> None:
         found: list[RunRow] = []

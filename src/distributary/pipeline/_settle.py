@@ -379,14 +379,6 @@ class Settle:
         self.waiting.hold(key_of(task), replace(task, origin=Origin.RETRY))
         self.waiting.park(key_of(task), uri)
 
-    def wait_for_slot(self, task: Task) -> None:
-        """*task* may not be sent now, as others were: its row asks again."""
-        self.park(task, waits_for_slot(task.route))
-
-    def crowded(self, route: str, share: float = 1.0) -> bool:
-        """True where *route* has so many rows that it must lag instead of making more."""
-        return self.waiting.crowded(route, share)
-
     def forgettable(self, below: int, needed: Callable[[str, int], bool]) -> list[DoneKey]:
         """Finished rows that nothing can ask about any more: the cursor has passed them."""
         finished = self.waiting.finished
