@@ -7,7 +7,7 @@ names it.
 
 from collections.abc import Callable, Iterator, Sequence
 
-from distributary.errors import DistributaryError, StoreError
+from distributary.errors import DistributaryError
 from distributary.flow import Attempt, Kind, Leg, Logged, Origin, RouteRecord, Task
 from distributary.outcome import LagRow
 from distributary.pipeline._catch_up import CatchUp
@@ -66,17 +66,8 @@ class Owner:
         self._ended = False
         self.dispatcher = around.make_dispatcher(self._on_attempt, self._on_room)
         self._intake = Intake(self, around.timers, PAUSE_S, mark.offset)
-        self._catch_up = CatchUp(
-            partition=around.partition,
-            make_records=around.make_records,
-            offers=self,
-            live=lambda: self._live,
-            may_join=self._may_join,
-            ended=self._on_lag_ended,
-            dropped=self._on_lag_dropped,
-        )
         self._keeping = Keeping(around, self._table.__contains__)
-        self._resources = Resources(around, news=self._on_news, fail=self._fail)
+        self._resources = Resources(around, news=self._on_news, fail=self.fail)
         self._slots = Slots(
             around,
             answered=self._on_answer,
@@ -84,6 +75,15 @@ class Owner:
             is_row=lambda task: self._settle.is_row(task),  # noqa: PLW0108 - made later
         )
         self._ledger = self._make_ledger(around)
+        self._catch_up = CatchUp(
+            partition=around.partition,
+            make_records=around.make_records,
+            offers=self,
+            live=lambda: self._live,
+            may_join=self._may_join,
+            ended=self._on_lag_ended,
+            dropped=self._ledger.end_lag,
+        )
         self._settle = self._make_settle(around)
         self._hand_out = HandOut(
             around,
@@ -127,7 +127,7 @@ class Owner:
             let_go=self._let_go,
             waits_for=self._waits_for,
             on_room=self._on_room,
-            fail=self._fail,
+            fail=self.fail,
             unseen=self._resources.unseen,
         )
 
@@ -142,7 +142,7 @@ class Owner:
             clock=around.clock,
             point=self._point,
             forgettable=self._forgettable,
-            failed=self._fail,
+            failed=self.fail,
             untold=self._slots.tell_later,
             given_up=self._keeping.tell,
         )
@@ -305,9 +305,6 @@ class Owner:
         self._ledger.put_lag(row)
         return True
 
-    def _on_lag_dropped(self, name: tuple[str, int]) -> None:
-        self._ledger.end_lag(name)
-
     def _may_join(self, route: str) -> bool:
         # What is left of a record is judged by the lags that stand when it is made.
         return self._rest is None and self._hand_out.may_join(route)
@@ -333,14 +330,14 @@ class Owner:
         try:
             self._settle.attempt(attempt)
         except DistributaryError as error:
-            self._fail(error)  # The match stays open: the next owner's.
+            self.fail(error)  # The match stays open: the next owner's.
 
     def _on_answer(self, task: Task, granted: bool) -> None:
         """The store has said whether *task* holds a slot now."""
         try:
             self._hand_out.take_answer(task, granted=granted)
         except DistributaryError as error:
-            self._fail(error)  # The next owner's, with its slot.
+            self.fail(error)  # The next owner's, with its slot.
 
     def _on_answers(self, routes: list[str]) -> None:
         """Lags of these routes may have waited for slots."""
@@ -353,7 +350,7 @@ class Owner:
         try:
             self._hand_out.offer_anew()
         except DistributaryError as error:
-            self._fail(error)
+            self.fail(error)
             return
         self._intake.go_on()
 
@@ -363,10 +360,6 @@ class Owner:
             self._intake.go_on()
         self._catch_up.wake_for(uri)
         self._advance_lags()
-
-    def fail(self, error: DistributaryError) -> None:
-        """Stop for good: whoever runs the owner has met what makes going on unsafe."""
-        self._fail(error)
 
     def _let_go(self, task: Task) -> bool:
         """The stream that brought *task* need not wait for it any more; False: it does not."""
@@ -396,7 +389,7 @@ class Owner:
             self._catch_up.wake()
             self._advance_lags()
         except DistributaryError as error:
-            self._fail(error)
+            self.fail(error)
             return
         if self._failed:
             return
@@ -425,7 +418,7 @@ class Owner:
         try:
             more = self._catch_up.advance()
         except DistributaryError as error:
-            self._fail(error)
+            self.fail(error)
             return
         # One chain of turns, however many asked: each of them would take the loop's time.
         if more and not self._advancing:
@@ -450,7 +443,8 @@ class Owner:
 
     # -- ending -------------------------------------------------------------------------------
 
-    def _fail(self, error: DistributaryError | StoreError) -> None:
+    def fail(self, error: DistributaryError) -> None:
+        """Stop for good: what makes going on unsafe was met."""
         if self._failed:
             return
         self._failed = True

@@ -344,10 +344,8 @@ class Settle:
         """
         key = key_of(task)
         due_ms = self._clock.wall_ms() + int(wait_s * 1000)
-        next_task = replace(task, attempt=attempt, origin=Origin.RETRY)
-        if letter is not None:
-            next_task = replace(next_task, leg=Leg.DEAD_LETTER, event=letter)
-        leg = next_task.leg
+        leg, event = (task.leg, task.event) if letter is None else (Leg.DEAD_LETTER, letter)
+        next_task = replace(task, leg=leg, event=event, attempt=attempt, origin=Origin.RETRY)
         row = RetryRow(key, task.checksum, leg, attempt, due_ms, failure, False, stored)
         before = self.waiting.rows.get(key)
         if stored is None and before is not None and before.event == IN_STORE:

@@ -305,7 +305,7 @@ class Partition:
             lag_budget=self._lag_budget,
         )
         owner = Owner(around)
-        self._life = Life(owner, timers, journal, board, owner.live_offset)
+        self._life = Life(owner, timers, journal, board, state.mark.offset)
         owner.start()
         self._feed(self._life)
 
