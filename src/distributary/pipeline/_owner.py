@@ -50,7 +50,6 @@ class Owner:
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around
-        self.partition = around.partition
         self._follower = around.follower
         self._table = around.follower.table
         self._targets = around.targets
@@ -369,9 +368,7 @@ class Owner:
 
     def _waits_for(self, task: Task) -> bool:
         """Whether the stream that brought *task* waits for it."""
-        if task.origin is Origin.LIVE:
-            return self._tracker.holds(task)
-        return task.origin is Origin.CATCH_UP and self._catch_up.holds(task)
+        return (self._tracker if task.origin is Origin.LIVE else self._catch_up).holds(task)
 
     # -- now and then -------------------------------------------------------------------------
 
