@@ -329,19 +329,23 @@ def decode_tick(body: bytes) -> Tick:
 
 
 class Addressed(NamedTuple):
-    """The events of one record that were published to one Broker or Channel.
+    """The events of one record, and for whom they are.
 
     Attributes:
-        address: Its uid; empty: the default broker. A recreated one has another.
+        address: Uid of the Broker or Channel to which they were published; empty: the default
+            broker. A recreated one has another.
         ttls: For each event the passes that it has left, 1 to ``TTL_MAX``.
         events: The events, without the attribute ``knativebrokerttl`` (decision 17).
         carried: Header lines that go along with each of them (``event.carried``).
+        route: Uid of the route that alone sees them: a timer of its subscription made them.
+            Empty: they are for all routes of *address*.
     """
 
     address: str
     ttls: tuple[int, ...]
     events: list[Event]
     carried: bytes = b""
+    route: str = ""
 
 
 class _AddressedBody(msgspec.Struct, frozen=True, array_like=True):
@@ -403,6 +407,40 @@ def decode_addressed(body: bytes) -> Addressed:
     if len(events) != len(found.ttls):
         raise _not_addressed("as many events as passes")
     return Addressed(found.address, found.ttls, events, carried)
+
+
+def events_of(logged: Logged) -> Addressed | None:
+    """The events that a record of the log holds, whatever its kind; None: it holds none.
+
+    Raises:
+        EventError: The record cannot be read.
+    """
+    kind = logged.kind
+    if kind == Kind.EVENTS:
+        events = event_record.decode(logged.body)
+        return Addressed("", (TTL_DEFAULT,) * len(events), events)
+    if kind in (Kind.ADDRESSED, Kind.CARRIED):
+        return decode_addressed(logged.body)
+    if kind == Kind.TICK:
+        tick = decode_tick(logged.body)
+        return Addressed("", (TTL_DEFAULT,), [tick.event], b"", tick.uid)
+    return None
+
+
+def events_for(logged: Logged, address: str, route: str) -> Addressed | None:
+    """As ``events_of``; None too where none of them is for *route*, which is at *address*.
+
+    Events that were published elsewhere are not decoded.
+
+    Raises:
+        EventError: The record cannot be read.
+    """
+    if logged.kind in (Kind.ADDRESSED, Kind.CARRIED):
+        return decode_addressed(logged.body) if address_of(logged.body) == address else None
+    if logged.kind == Kind.EVENTS and address:
+        return None
+    found = events_of(logged)
+    return found if found is None or found.route in ("", route) else None
 
 
 def _addressed_body(body: bytes) -> tuple[_AddressedBody, bytes]:

@@ -157,7 +157,7 @@ class _Partition:
                 for index, event in enumerate(event_record.decode(logged.body)):
                     yield _Placed(logged.offset, index, event, "")
             elif logged.kind in (Kind.ADDRESSED, Kind.CARRIED):
-                address, _, events, _ = decode_addressed(logged.body)
+                address, _, events, _, _ = decode_addressed(logged.body)
                 for index, event in enumerate(events):
                     yield _Placed(logged.offset, index, event, address)
             elif logged.kind == Kind.TICK:

@@ -4,10 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 from distributary.errors import EventError
-from distributary.event import Event
-from distributary.event import record as event_record
 from distributary.flow import (
-    TTL_DEFAULT,
     Kind,
     Leg,
     Logged,
@@ -15,16 +12,13 @@ from distributary.flow import (
     Position,
     RouteRecord,
     Task,
-    address_of,
-    decode_addressed,
     decode_route,
-    decode_tick,
     encode_route,
+    events_for,
 )
 from distributary.journal import Mark
 from distributary.log import iter_frames
 from distributary.outcome import LagRow
-from distributary.pipeline._decode import Found
 from distributary.pipeline._resources import HISTORY
 from distributary.pipeline._tracker import Tracker
 from distributary.route import WalkMatcher
@@ -281,25 +275,14 @@ class Lag:
         else:
             self._matcher.put(record)
 
-    def _events(self, logged: Logged) -> list[Found]:
-        """Those that the route may see: of its own address, and its own ticks."""
-        try:
-            if logged.kind == Kind.EVENTS:
-                return [] if self._record.address else _all(event_record.decode(logged.body))
-            if logged.kind in (Kind.ADDRESSED, Kind.CARRIED):
-                if address_of(logged.body) != self._record.address:
-                    return []
-                _, ttls, events, carried = decode_addressed(logged.body)
-                return [Found(event, ttl, carried) for event, ttl in zip(events, ttls, strict=True)]
-            if logged.kind == Kind.TICK:
-                tick = decode_tick(logged.body)
-                return _all([tick.event]) if tick.uid == self.route else []
-        except EventError:
-            return []  # The live reader has counted and reported it.
-        return []
-
     def _match(self, logged: Logged) -> list[Task]:
         first = self._start_index if logged.offset == self.start else 0
+        try:
+            held = events_for(logged, self._record.address, self.route)
+        except EventError:
+            return []  # The live reader has counted and reported it.
+        if held is None:
+            return []
         tasks = [
             Task(
                 Position(self._partition, logged.offset, index),
@@ -310,15 +293,10 @@ class Lag:
                 1,
                 logged.time_ms,
                 Origin.CATCH_UP,
-                ttl,
-                carried,
+                held.ttls[index],
+                held.carried,
             )
-            for index, (event, ttl, carried) in enumerate(self._events(logged))
+            for index, event in enumerate(held.events)
             if index >= first and self._matcher.match(event)
         ]
         return [task for task in tasks if not self._offers.is_done(task)]
-
-
-def _all(events: list[Event]) -> list[Found]:
-    """*events*, each with all its passes."""
-    return [Found(event, TTL_DEFAULT) for event in events]

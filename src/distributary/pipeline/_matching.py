@@ -1,21 +1,17 @@
 """What the live reader makes of a record: the tasks of the routes that see its events."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import chain
 
 from distributary.errors import EventError
-from distributary.event import Event
-from distributary.event import record as event_record
 from distributary.flow import (
-    TTL_DEFAULT,
-    Kind,
+    Addressed,
     Leg,
     Logged,
     Origin,
     Position,
     Task,
-    decode_addressed,
-    decode_tick,
+    events_of,
 )
 from distributary.journal import DoneKey
 from distributary.pipeline._catch_up import CatchUp
@@ -61,28 +57,19 @@ class Matching:
             must be used up before the next record is taken, and before a lag joins.
         """
         try:
-            if logged.kind == Kind.EVENTS:
-                return self._events(logged, event_record.decode(logged.body))
-            if logged.kind in (Kind.ADDRESSED, Kind.CARRIED):
-                address, ttls, events, carried = decode_addressed(logged.body)
-                return self._events(logged, events, address, ttls, carried)
-            if logged.kind == Kind.TICK:
-                return self._tick(logged)
+            held = events_of(logged)
         except EventError as error:
             # Written whole (the checksums hold) but by nobody we know: said, counted, passed.
             self._meter.add("undecodable_records_total")
             self._report("undecodable-record", {"offset": logged.offset, "error": str(error)})
-        return []
+            return []
+        if held is None:
+            return []
+        return self._tick(logged, held) if held.route else self._events(logged, held)
 
-    def _events(
-        self,
-        logged: Logged,
-        events: Sequence[Event],
-        address: str = "",
-        ttls: Sequence[int] | None = None,
-        carried: bytes = b"",
-    ) -> list[Task] | Iterator[Task]:
-        """Events that were published to *address*; *ttls* None: all have all their passes."""
+    def _events(self, logged: Logged, held: Addressed) -> list[Task] | Iterator[Task]:
+        """Events that all routes of their address see."""
+        address, ttls, events, carried, _ = held
         self._meter.counters["events_read_total"] += len(events)
         match = self._table.match
         offset, logged_ms, checksum, _, _ = logged
@@ -94,9 +81,7 @@ class Matching:
             routes = match(event, address)
             if len(tasks) + len(routes) > SLICE_TASKS:
                 self._meter.counters["matches_total"] += len(tasks)
-                return chain(
-                    tasks, self._rest(logged, index, events, address, ttls=ttls, carried=carried)
-                )
+                return chain(tasks, self._rest(logged, index, held))
             for route in routes:
                 if route in lags and covers(route, offset, index):
                     continue
@@ -109,7 +94,7 @@ class Matching:
                     1,
                     logged_ms,
                     Origin.LIVE,
-                    TTL_DEFAULT if ttls is None else ttls[index],
+                    ttls[index],
                     carried,
                 )
                 if offset >= self._seen_until or not self.is_done(task):
@@ -117,22 +102,13 @@ class Matching:
         self._meter.counters["matches_total"] += len(tasks)
         return tasks
 
-    def _rest(
-        self,
-        logged: Logged,
-        first: int,
-        events: Sequence[Event],
-        address: str,
-        *,
-        ttls: Sequence[int] | None,
-        carried: bytes,
-    ) -> Iterator[Task]:
+    def _rest(self, logged: Logged, first: int, held: Addressed) -> Iterator[Task]:
         """As ``_events`` from the event *first* on, one match at a time."""
+        address, ttls, events, carried, _ = held
         lags = self._catch_up.by_route
         counters = self._meter.counters
         for index in range(first, len(events)):
             event = events[index]
-            ttl = TTL_DEFAULT if ttls is None else ttls[index]
             place = Position(self._partition, logged.offset, index)
             for route in self._table.match(event, address):
                 if route in lags and self._catch_up.covers(route, logged.offset, index):
@@ -146,17 +122,17 @@ class Matching:
                     1,
                     logged.time_ms,
                     Origin.LIVE,
-                    ttl,
+                    ttls[index],
                     carried,
                 )
                 if logged.offset >= self._seen_until or not self.is_done(task):
                     counters["matches_total"] += 1
                     yield task
 
-    def _tick(self, logged: Logged) -> list[Task]:
+    def _tick(self, logged: Logged, held: Addressed) -> list[Task]:
         """The event of a timer: its own route alone sees it, by the filters that stand here."""
-        tick = decode_tick(logged.body)
-        route = tick.uid
+        (event,) = held.events
+        route = held.route
         self._meter.counters["events_read_total"] += 1
         if route not in self._table:
             self._meter.add('dropped_total{reason="route-deleted"}')
@@ -165,13 +141,13 @@ class Matching:
             return []
         if self._catch_up.covers(route, logged.offset, 0):
             return []
-        if not self._table.matches(route, tick.event):
+        if not self._table.matches(route, event):
             return []
         task = Task(
             Position(self._partition, logged.offset, 0),
             logged.checksum,
             route,
-            tick.event,
+            event,
             Leg.EVENT,
             1,
             logged.time_ms,

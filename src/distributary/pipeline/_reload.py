@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 from distributary.errors import DistributaryError, LogError, StoreError
 from distributary.event import record as event_record
-from distributary.flow import Leg, Origin, Position, Task
+from distributary.flow import Leg, Origin, Position, Task, events_of
 from distributary.outcome import RetryRow
 from distributary.pipeline._dead_letter import dead_letter_event
-from distributary.pipeline._decode import event_at
 from distributary.pipeline._surroundings import Surroundings
 
 READ_MAX = 64
@@ -136,7 +135,10 @@ class Reload:
             # A letter that is sent again needs no log: what was kept of it must not get lost
             # because its record is gone, by retention or by the medium.
             return NoTask.VOID if stored is None else self._of_store(row, stored)
-        event, ttl, carried = event_at(found, key.index)
+        held = events_of(found)
+        if held is None:
+            return NoTask.VOID
+        event = held.events[key.index]
         if stored is not None:
             (event,) = event_record.decode(stored)
         elif row.leg is Leg.DEAD_LETTER and row.failure is not None:
@@ -150,8 +152,8 @@ class Reload:
             row.attempt,
             found.time_ms,
             Origin.RETRY,
-            ttl,
-            carried,
+            held.ttls[key.index],
+            held.carried,
         )
 
     def _of_store(self, row: RetryRow, stored: bytes) -> Task:

@@ -3,13 +3,13 @@
 Callers: ``format``, in the Python workers. Hides: Arrow, and which records are events.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import pyarrow as pa
 
-from distributary.event import AttributeValue, Event, canonical, record
-from distributary.flow import TTL_DEFAULT, Kind, Logged, decode_addressed
+from distributary.event import AttributeValue, canonical
+from distributary.flow import Addressed, Kind, Logged, events_of
 
 __all__ = ["ARROW_SCHEMA", "SPARK_SCHEMA", "batches"]
 
@@ -66,15 +66,11 @@ def batches(partition: int, logged: Iterable[Logged]) -> Iterator[pa.RecordBatch
             written by a newer version: upgrade.
     """
     rows = _Rows()
-    decode = record.decode
     for entry in logged:
-        if entry.kind == Kind.EVENTS:
-            rows.add(entry, decode(entry.body))
-        elif entry.kind in (Kind.ADDRESSED, Kind.CARRIED):
-            address, ttls, events, _ = decode_addressed(entry.body)
-            rows.add(entry, events, address, ttls)
-        else:
+        held = None if entry.kind == Kind.TICK else events_of(entry)
+        if held is None:
             continue
+        rows.add(entry, held)
         if len(rows.offsets) >= _ROWS_MAX or rows.body_bytes >= _BATCH_BYTES_MAX:
             yield rows.batch(partition)
             rows = _Rows()
@@ -112,17 +108,12 @@ class _Rows:
         self.extension_names: list[str] = []
         self.extension_texts: list[str] = []
 
-    def add(
-        self,
-        entry: Logged,
-        events: Sequence[Event],
-        address: str = "",
-        ttls: Sequence[int] | None = None,
-    ) -> None:
-        """One row for each of *events*, the content of *entry*; *ttls* None: all have them all."""
+    def add(self, entry: Logged, held: Addressed) -> None:
+        """One row for each event that *entry* holds."""
+        address, ttls, events, _, _ = held
         self.body_bytes += len(entry.body)
         self.addresses += [address] * len(events)
-        self.ttls += [TTL_DEFAULT] * len(events) if ttls is None else ttls
+        self.ttls += ttls
         for index, event in enumerate(events):
             self.offsets.append(entry.offset)
             self.indexes.append(index)

@@ -19,7 +19,7 @@ def published(logged: Logged) -> tuple[str, list[Event]]:
     if logged.kind == Kind.EVENTS:
         return "", event_record.decode(logged.body)
     if logged.kind in (Kind.ADDRESSED, Kind.CARRIED):
-        address, _, events, _ = decode_addressed(logged.body)
+        address, _, events, _, _ = decode_addressed(logged.body)
         return address, events
     return "", []
 

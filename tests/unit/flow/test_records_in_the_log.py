@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 from distributary.errors import EventError
 from distributary.event import Event, record
 from distributary.flow import (
+    TTL_DEFAULT,
     Addressed,
+    Kind,
+    Logged,
     RouteRecord,
     Tick,
     address_of,
@@ -20,6 +23,8 @@ from distributary.flow import (
     encode_carried,
     encode_route,
     encode_tick,
+    events_for,
+    events_of,
 )
 
 EVENT = Event({"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}, b'{"n": 1}')
@@ -103,3 +108,61 @@ def test_a_damaged_body_is_read_or_refused(place):
             decode(damaged)
         except EventError:
             continue
+
+
+ALONE = Addressed("", (TTL_DEFAULT,), [EVENT])
+RECORDS = {
+    "events": (
+        Kind.EVENTS,
+        record.encode([EVENT, EVENT]),
+        Addressed("", (TTL_DEFAULT,) * 2, [EVENT] * 2),
+    ),
+    "addressed": (
+        Kind.ADDRESSED,
+        encode_addressed("x", (3,), record.encode([EVENT])),
+        Addressed("x", (3,), [EVENT]),
+    ),
+    "carried": (
+        Kind.CARRIED,
+        encode_carried("x", (3,), record.encode([EVENT]), b"a: b\r\n"),
+        Addressed("x", (3,), [EVENT], b"a: b\r\n"),
+    ),
+    "tick": (Kind.TICK, encode_tick(Tick("u", 1, 1, EVENT)), ALONE._replace(route="u")),
+    "route": (Kind.ROUTE, b"no events", None),
+    "unknown": (99, b"of a later version", None),
+}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_record_of_any_kind_says_what_events_it_holds(name):
+    """Who reads the log need not know the kinds."""
+    kind, body, held = RECORDS[name]
+    assert events_of(Logged(0, 0, 0, kind, body)) == held
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "route", "seen"),
+    [
+        ("events", "", "u", True),
+        ("events", "x", "u", False),
+        ("addressed", "x", "u", True),
+        ("addressed", "", "u", False),
+        ("carried", "x", "u", True),
+        ("carried", "y", "u", False),
+        ("tick", "", "u", True),
+        ("tick", "", "v", False),
+        ("route", "", "u", False),
+    ],
+)
+def test_a_route_sees_what_is_for_its_address_and_its_own_ticks(name, address, route, seen):
+    """Records that no event of is for a route are passed over."""
+    kind, body, held = RECORDS[name]
+    found = events_for(Logged(0, 0, 0, kind, body), address, route)
+    assert found == (held if seen else None)
+
+
+@pytest.mark.parametrize("kind", [Kind.EVENTS, Kind.ADDRESSED, Kind.CARRIED, Kind.TICK])
+def test_a_record_that_cannot_be_read_is_an_event_error(kind):
+    """It was written whole, but by nobody this version knows."""
+    with pytest.raises(EventError):
+        events_of(Logged(0, 0, 0, kind, b"\xff"))
