@@ -4,8 +4,6 @@ import pytest
 
 from distributary.app._health import Health
 from distributary.datadir import (
-    STEADY_S,
-    WAIT_S,
     Board,
     Phase,
     Places,
@@ -14,6 +12,7 @@ from distributary.datadir import (
     is_sick,
     sickness_of,
 )
+from distributary.datadir._sickness import STEADY_S, WAIT_S
 from distributary.errors import StoreError
 from distributary.testing.virtual import VirtualClock
 
