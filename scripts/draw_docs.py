@@ -16,7 +16,7 @@ import itertools
 import operator
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ import protocol_settings
 from distributary import errors, policy, settings
 from distributary.app._health import HELPS
 from distributary.deliver import TRANSITIONS, BreakerState
-from distributary.policy import acknowledgements
+from distributary.resource import protocols
 
 ROOT = Path(__file__).resolve().parents[1]
 SRC = ROOT / "src" / "distributary"
@@ -39,15 +39,6 @@ _LIMIT_NAME = re.compile(r"[A-Z][A-Z0-9_]*_(?:MAX|MIN|S)(?:_DEFAULT|_FIRST|_MAX)
 
 _GAUGES_IN_SECONDS = frozenset({"last_commit_seconds", "oldest_in_flight_seconds"})
 """Ages and lengths of now; all other metrics in seconds are histograms."""
-
-_PROTOCOL_NAMES = {
-    "AMQP": "AMQP 1.0",
-    "KAFKA": "Kafka",
-    "MQTT3": "MQTT 3.1.1",
-    "MQTT5": "MQTT 5",
-    "NATS": "NATS",
-}
-"""As people write them."""
 
 _OPERATIONS: dict[type[ast.operator], Callable[[Any, Any], int | float]] = {
     ast.Add: operator.add,
@@ -95,12 +86,13 @@ def draw_responses() -> str:
 def draw_acknowledgements() -> str:
     """What each answer of a broker means, by protocol."""
     return "\n\n".join(
-        f"## {_PROTOCOL_NAMES[protocol]}\n\n" + _answers(rules)
-        for protocol, rules in acknowledgements.ACKNOWLEDGEMENT_RULES.items()
+        f"## {protocol.title}\n\n" + _answers(rules.values())
+        for protocol in protocols().values()
+        if (rules := policy.acknowledgement_rules(protocol.name))
     )
 
 
-def _answers(rules: Sequence[acknowledgements.AcknowledgementRule]) -> str:
+def _answers(rules: Iterable[policy.AcknowledgementRule]) -> str:
     rows = (
         (f"`{rule.code}`", rule.decision.name.lower().replace("_", " "), clauses.cell(rule.meaning))
         for rule in rules

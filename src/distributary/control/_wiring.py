@@ -6,14 +6,13 @@ from typing import Final
 from distributary import filter as filter_room
 from distributary.control._route_settings import RouteSettings
 from distributary.policy import BackoffPolicy, DeliveryPolicy, parse_duration_s
-from distributary.protocols.amqp import engine as amqp
-from distributary.resource import SINK_PORTS, DeliverySpec, Rules, SinkRule
+from distributary.resource import SINK_PORTS, DeliverySpec, Rules, SinkRule, protocols
 
-PROTOCOLS_ABSENT: Final[Mapping[str, str]] = (
-    {}
-    if amqp.AVAILABLE
-    else {"AMQP": "delivery by AMQP needs the extra distributary[amqp], which is not installed"}
-)
+PROTOCOLS_ABSENT: Final[Mapping[str, str]] = {
+    name: f"delivery by {name} {each.absent}"
+    for name, each in protocols().items()
+    if each.absent is not None
+}
 """Delivery protocols that this installation cannot speak -> what it needs to, for people."""
 
 

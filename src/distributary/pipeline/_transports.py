@@ -14,12 +14,7 @@ from distributary.deliver import (
     SystemResolver,
     Transport,
 )
-from distributary.protocols.amqp import sink as amqp
-from distributary.protocols.http.sink import HttpTransport
-from distributary.protocols.kafka import sink as kafka
-from distributary.protocols.mqtt import sink as mqtt
-from distributary.protocols.nats import sink as nats
-from distributary.resource import Reach
+from distributary.resource import Reach, load, protocols
 
 
 def make_transports(loop: asyncio.AbstractEventLoop, reach: Reach) -> dict[str, Transport]:
@@ -31,12 +26,6 @@ def make_transports(loop: asyncio.AbstractEventLoop, reach: Reach) -> dict[str, 
     """
     clock = SystemClock()
     connector = Connector(AddressRule.of(reach), CachingResolver(SystemResolver(), clock))
-    by_mqtt = mqtt.make(connector, clock, loop)  # of either version: the destination says which
-    return {
-        "HTTP": HttpTransport(connector, clock, loop, error_data=reach.error_data),
-        "MQTT3": by_mqtt,
-        "MQTT5": by_mqtt,
-        "AMQP": amqp.make(connector, clock, loop),
-        "KAFKA": kafka.make(connector, clock, loop),
-        "NATS": nats.make(connector, clock, loop),
-    }
+    sinks = {each.sink for each in protocols().values()}
+    made = {sink: load(sink)(connector, clock, loop, reach) for sink in sinks}
+    return {name: made[each.sink] for name, each in protocols().items()}

@@ -28,14 +28,13 @@ from distributary.policy._reply import Answer, Reply
 from distributary.policy._retry_after import RETRY_AFTER_S_MAX, retry_after_s
 from distributary.policy._verdict import DELIVERED, Decision, Verdict
 from distributary.policy.acknowledgements import (
-    ACKNOWLEDGEMENT_RULES,
     Acknowledgement,
     AcknowledgementRule,
     acknowledgement_rule,
+    acknowledgement_rules,
 )
 
 __all__ = [
-    "ACKNOWLEDGEMENT_RULES",
     "BACKOFF_DELAY_S_DEFAULT",
     "BACKOFF_S_MAX_DEFAULT",
     "DELIVERED",
@@ -56,6 +55,7 @@ __all__ = [
     "ResponseRule",
     "Verdict",
     "acknowledgement_rule",
+    "acknowledgement_rules",
     "classify",
     "delay_before_s",
     "delivered",

@@ -1,1 +1,6 @@
-"""Delivery protocols: one folder each, found through entry points (``registry``)."""
+"""Delivery protocols: one folder each, with a descriptor (``resource.Protocol``).
+
+Found through the entry point group ``distributary.protocols``; a package of somebody else adds one
+in the same way. Nobody imports a folder from outside but those who speak its protocol to others:
+the receiver (HTTP) and the Subscriptions API over AMQP.
+"""

@@ -35,6 +35,7 @@ from distributary.resource._places import (
     NATS_SUBJECT_BYTES_MAX,
 )
 from distributary.resource._ports import PORTS_DENIED
+from distributary.resource._protocol import Check, Protocol, Reading, load, protocols
 from distributary.resource._reach import ErrorData, Reach, protocols_allowed
 from distributary.resource._rules import FilterCheck, Rules
 from distributary.resource._schema import Schema, closed, published, ref
@@ -89,6 +90,7 @@ __all__ = [
     "URI_CHARS_MAX",
     "AmqpSettings",
     "BrokerSettings",
+    "Check",
     "ConfigSpec",
     "Credential",
     "CredentialType",
@@ -104,7 +106,9 @@ __all__ = [
     "NatsSettings",
     "Origin",
     "OwnAddresses",
+    "Protocol",
     "Reach",
+    "Reading",
     "Rules",
     "Schema",
     "SinkRule",
@@ -115,8 +119,10 @@ __all__ = [
     "certificates_in",
     "closed",
     "decode_json",
+    "load",
     "origin_of",
     "patterns",
+    "protocols",
     "protocols_allowed",
     "published",
     "ref",

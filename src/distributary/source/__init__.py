@@ -5,16 +5,15 @@ what, the hand-over to the receiver, and when a broker is told that a message is
 the log has it.
 """
 
-from distributary.source._consumers import make_consumer
 from distributary.source._source import UNSETTLED_TOTAL_MAX, Source, State
-from distributary.source._tables import PROTOCOLS, read_tables, secret_variables
+from distributary.source._tables import make_consumer, read_tables, readings, secret_variables
 
 __all__ = [
-    "PROTOCOLS",
     "UNSETTLED_TOTAL_MAX",
     "Source",
     "State",
     "make_consumer",
     "read_tables",
+    "readings",
     "secret_variables",
 ]

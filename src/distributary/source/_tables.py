@@ -9,14 +9,23 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, cast
 
-from distributary.consumer import SourceSpec
+from distributary.clock import Clock
+from distributary.consumer import Consumer, SourceSpec
+from distributary.deliver import Connector
 from distributary.environment import ENV_PREFIX
 from distributary.errors import ResourceError
-from distributary.protocols.amqp import engine as amqp
-from distributary.resource import Credential, SinkUri, broker_uri, certificates_in
-from distributary.source import _places
+from distributary.resource import (
+    Check,
+    Credential,
+    Reading,
+    SinkUri,
+    broker_uri,
+    certificates_in,
+    load,
+    protocols,
+)
 
 SOURCES_MAX: Final = 64
 """Sources of one server: all share a process, and each keeps a connection."""
@@ -36,26 +45,23 @@ _TRUST: Final = ("cacerts_file",)
 _IN_PLAIN: Final = frozenset({"secret", "password", "token", "accesstoken", "access_token"})
 
 
-class _Protocol(NamedTuple):
-    """What the tables of one protocol may hold beside what all may.
+def readings() -> Mapping[str, Reading]:
+    """Protocols that are read from, with their own keys."""
+    return {name: each.reading for name, each in protocols().items() if each.reading is not None}
 
-    Attributes:
-        place: Key of what is read.
-        options: Key -> what checks its value.
+
+def make_consumer(spec: SourceSpec, connector: Connector, clock: Clock) -> Consumer:
+    """A consumer for *spec*, which was checked.
+
+    Args:
+        spec: The source.
+        connector: Dials; decides which addresses are allowed.
+        clock: For deadlines.
+
+    Raises:
+        ImportError: The client library is not installed.
     """
-
-    place: str
-    options: Mapping[str, _places.Check]
-
-
-PROTOCOLS: Final[Mapping[str, _Protocol]] = {
-    "MQTT3": _Protocol("topicfilter", {"qos": _places.qos}),
-    "MQTT5": _Protocol("topicfilter", {"qos": _places.qos}),
-    "AMQP": _Protocol("address", {}),
-    "KAFKA": _Protocol("topicname", {"group": _places.group, "offsetreset": _places.offset_reset}),
-    "NATS": _Protocol("subject", {"durable": _places.consumer, "stream": _places.stream}),
-}
-"""Protocols that are read from, with their own keys."""
+    return cast("Consumer", load(readings()[spec.protocol].consumer)(spec, connector, clock))
 
 
 def read_tables(
@@ -125,13 +131,13 @@ class _Reading:
         ca_certs = self._certificates()
         if protocol is None:  # what else may stand here depends on it
             return None
-        known = (*_COMMON, PROTOCOLS[protocol].place, *PROTOCOLS[protocol].options)
-        self._check_keys((*known, *_SECRETS, *_TRUST))
+        reading = readings()[protocol]
+        self._check_keys((*_COMMON, reading.place, *reading.options, *_SECRETS, *_TRUST))
         uri = self._uri(protocol)
-        place = self._place(protocol, uri)
+        place = self._place(reading, uri)
         options = {
             key: self._checked(key, check)
-            for key, check in PROTOCOLS[protocol].options.items()
+            for key, check in reading.options.items()
             if key in self._table
         }
         if len(self._faults) > count_before:
@@ -158,11 +164,14 @@ class _Reading:
 
     def _protocol(self) -> str | None:
         text = self._text("protocol")
-        if text == "AMQP" and not amqp.AVAILABLE:
-            self.fault("protocol", "AMQP needs the extra distributary[amqp], not installed here")
-        elif text is not None and text not in PROTOCOLS:
-            self.fault("protocol", f"expected one of {', '.join(PROTOCOLS)}, in capitals")
+        if text is None:
             return None
+        if text not in readings():
+            self.fault("protocol", f"expected one of {', '.join(readings())}, in capitals")
+            return None
+        absent = protocols()[text].absent
+        if absent is not None:
+            self.fault("protocol", f"{text} {absent}")
         return text
 
     def _check_keys(self, known: Sequence[str]) -> None:
@@ -180,7 +189,7 @@ class _Reading:
                 message += f"; did you mean {near[0]}?"
             self.fault(key if _VARIABLE.fullmatch(key) else repr(key[:60]), message)
 
-    def _checked(self, key: str, check: _places.Check) -> Any:
+    def _checked(self, key: str, check: Check) -> Any:
         value = self._table[key]
         wrong = check(value)
         if wrong is not None:
@@ -200,18 +209,18 @@ class _Reading:
                 self.fault("uri", fault.message)
             return None
 
-    def _place(self, protocol: str, uri: SinkUri | None) -> str:
-        key = PROTOCOLS[protocol].place
+    def _place(self, reading: Reading, uri: SinkUri | None) -> str:
+        key = reading.place
         in_uri = None if uri is None else uri.place
         if key not in self._table and in_uri is not None:
-            wrong = _places.PLACES[protocol](in_uri)
+            wrong = reading.check(in_uri)
             if wrong is not None:
                 self.fault("uri", f"its path names what is read: {wrong}")
             return in_uri
         text = self._text(key)
         if text is None:
             return ""
-        wrong = _places.PLACES[protocol](text)
+        wrong = reading.check(text)
         if wrong is not None:
             self.fault(key, wrong)
         elif uri is not None and not uri.agrees_with(text):

@@ -6,10 +6,10 @@ import pytest
 
 from distributary.errors import TransportError
 from distributary.policy import (
-    ACKNOWLEDGEMENT_RULES,
     Acknowledgement,
     Decision,
     acknowledgement_rule,
+    acknowledgement_rules,
 )
 from distributary.protocols.amqp.engine import Outcome, State, decode_message
 from distributary.resource import Credential
@@ -17,7 +17,7 @@ from distributary.testing.check_transport import an_event
 from kit import fake_amqp
 from kit.fake_amqp import FakeAmqp, FakeLogin
 
-RULES = ACKNOWLEDGEMENT_RULES["AMQP"]
+RULES = acknowledgement_rules("AMQP").values()
 SASL = {"sasl-auth": 1, "sasl-sys": 2, "sasl-sys-perm": 3, "sasl-sys-temp": 4}
 
 

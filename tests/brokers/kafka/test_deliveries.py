@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError
 from distributary.errors import TransportError
 from distributary.policy import Acknowledgement, delivered
 from distributary.policy.acknowledgements import acknowledgement_rule
-from distributary.policy.acknowledgements import kafka as table
+from distributary.protocols.kafka import answers as table
 from distributary.protocols.kafka.sink import _session
 from distributary.resource import Credential
 from kit.servers import USER, Cut, free_port

@@ -8,22 +8,20 @@ import uvloop
 from distributary.errors import TransportError
 from distributary.policy import Decision, DeliveryPolicy, classify, delivered
 from distributary.policy.acknowledgements import (
-    ACKNOWLEDGEMENT_RULES,
     Acknowledgement,
     acknowledgement_rule,
+    acknowledgement_rules,
 )
 from distributary.testing.check_transport import an_event
 from kit import fake_mqtt
 from kit.fake_mqtt import FakeMqtt, packet
 
-MESSAGE_CODES = [
-    int(rule.code, 16) for rule in ACKNOWLEDGEMENT_RULES["MQTT5"] if rule.code.startswith("0x")
-]
+MESSAGE_CODES = [int(code, 16) for code in acknowledgement_rules("MQTT5") if code.startswith("0x")]
 
 
 def codes_of(protocol, packet_name):
     """The codes of the rows for this packet."""
-    rows = [rule.code for rule in ACKNOWLEDGEMENT_RULES[protocol]]
+    rows = acknowledgement_rules(protocol)
     return [int(code.split()[1], 0) for code in rows if code.startswith(packet_name)]
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from distributary.event import Event
-from distributary.policy import ACKNOWLEDGEMENT_RULES, Acknowledgement, acknowledgement_rule
+from distributary.policy import Acknowledgement, acknowledgement_rule, acknowledgement_rules
 from distributary.resource import Credential
 from distributary.testing.check_transport import an_event
 from kit import fake_nats
@@ -13,7 +13,7 @@ from kit.fake_nats import INFO, FakeNats
 from kit.servers import PASSWORD
 from kit.servers.nats import NARROW_USER, SILENT_USER, NatsServer
 
-RULES = {rule.code: rule for rule in ACKNOWLEDGEMENT_RULES["NATS"]}
+RULES = acknowledgement_rules("NATS")
 
 TO_A_MESSAGE = {
     "stored": fake_nats.stored,

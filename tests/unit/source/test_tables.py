@@ -1,5 +1,6 @@
 """Tables of sources: what they mean, and every fault of all of them at once."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 from distributary import settings
 from distributary.cli._serve import load_settings
 from distributary.errors import SettingsError
-from distributary.source import PROTOCOLS, read_tables, secret_variables
+from distributary.resource import protocols
+from distributary.source import _tables, read_tables, readings, secret_variables
 from distributary.source._tables import SECRET_BYTES_MAX, SOURCES_MAX
 from kit.servers import Authority
 
@@ -25,13 +27,18 @@ URIS = {
 @pytest.fixture(autouse=True)
 def _amqp_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether it is or not: nothing is connected here."""
-    monkeypatch.setattr("distributary.protocols.amqp.engine.AVAILABLE", True)
+    _say_absent(monkeypatch, None)
+
+
+def _say_absent(monkeypatch: pytest.MonkeyPatch, absent: str | None) -> None:
+    amqp = dataclasses.replace(protocols()["AMQP"], absent=absent)
+    monkeypatch.setattr(_tables, "protocols", lambda: {**protocols(), "AMQP": amqp})
 
 
 def _table(protocol: str = "NATS", **more: Any) -> dict[str, Any]:
     table = {"name": "orders", "protocol": protocol, "uri": URIS[protocol]}
-    if PROTOCOLS[protocol].place not in more:
-        table[PROTOCOLS[protocol].place] = "orders"
+    if readings()[protocol].place not in more:
+        table[readings()[protocol].place] = "orders"
     return table | more
 
 
@@ -47,7 +54,7 @@ def _one_fault(table: dict[str, Any], **environ: str) -> str:
     return faults[0]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", readings())
 def test_a_short_table_is_a_source(protocol: str) -> None:
     """Name, protocol, URI and place are enough; events go to the default broker."""
     (spec,), faults = read_tables([_table(protocol)], {})
@@ -105,7 +112,7 @@ def test_every_fault_of_every_table_is_named_with_its_place() -> None:
         ["sources[0].name", "is required"],
         ["sources[0].protocol", "is required"],
         ["sources[1].name", "expected a DNS label: a-z, 0-9 and -, at most 63 characters"],
-        ["sources[1].protocol", "expected one of MQTT3, MQTT5, AMQP, KAFKA, NATS, in capitals"],
+        ["sources[1].protocol", "expected one of AMQP, KAFKA, MQTT3, MQTT5, NATS, in capitals"],
         ["sources[2].topicfiltre", "there is no such key; did you mean topicfilter?"],
         ["sources[2].topicfilter", "a + stands for a whole level: plant/+/events"],
         ["sources[2].qos", "expected 0, 1 or 2"],
@@ -153,7 +160,7 @@ def test_more_sources_than_one_process_can_hold_are_refused() -> None:
 )
 def test_places_that_cannot_be_read_are_refused(protocol: str, place: Any) -> None:
     """Wildcards in the wrong place, characters that no name has, lengths, types."""
-    key = PROTOCOLS[protocol].place
+    key = readings()[protocol].place
     assert _one_fault(_table(protocol, **{key: place})).startswith(f"sources[0].{key} ")
 
 
@@ -173,7 +180,7 @@ def test_places_that_cannot_be_read_are_refused(protocol: str, place: Any) -> No
 )
 def test_wildcards_may_be_read(protocol: str, place: str) -> None:
     """Unlike in places that are published to."""
-    (spec,), faults = read_tables([_table(protocol, **{PROTOCOLS[protocol].place: place})], {})
+    (spec,), faults = read_tables([_table(protocol, **{readings()[protocol].place: place})], {})
     assert not faults
     assert spec.place == place
 
@@ -288,7 +295,7 @@ def test_amqp_without_its_library_is_a_fault_beside_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """At the start: the process of the sources would end with it, and no other source would run."""
-    monkeypatch.setattr("distributary.protocols.amqp.engine.AVAILABLE", False)
+    _say_absent(monkeypatch, "needs the extra distributary[amqp]")
     faults = _faults(_table("AMQP", address="\n"))
     assert [fault.partition(" ")[0] for fault in faults] == [
         "sources[0].protocol",

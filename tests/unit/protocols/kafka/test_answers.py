@@ -5,7 +5,8 @@ from confluent_kafka import KafkaError
 
 from distributary.errors import TransportError
 from distributary.policy import Acknowledgement
-from distributary.policy.acknowledgements import acknowledgement_rule, kafka
+from distributary.policy.acknowledgements import acknowledgement_rule
+from distributary.protocols.kafka import answers as kafka
 from distributary.protocols.kafka.sink import answer_of
 
 REASONS = {"refused", "reset", "timeout", "dns", "tls", "protocol", "closed"}

@@ -12,17 +12,17 @@ from distributary.deliver import BrokerTransport, Connector, Transport
 from distributary.protocols.amqp.sink._answers import answer_of_connection, answer_of_link
 from distributary.protocols.amqp.sink._connection import Connection, connect
 from distributary.protocols.amqp.sink._opener import Opener
+from distributary.resource import Reach
 
 __all__ = ["Connection", "answer_of_connection", "answer_of_link", "connect", "make"]
 
 
-def make(connector: Connector, clock: Clock, loop: asyncio.AbstractEventLoop) -> Transport:
-    """The transport of deliveries with the protocol ``AMQP``.
-
-    Args:
-        connector: Dials.
-        clock: For deadlines.
-        loop: Runs everything.
-    """
+def make(
+    connector: Connector,
+    clock: Clock,
+    loop: asyncio.AbstractEventLoop,
+    _reach: Reach | None = None,
+) -> Transport:
+    """See ``resource.Protocol.sink``."""
     opener = Opener(connector, clock)
     return BrokerTransport(opener.open, opener.key_of, clock, loop)

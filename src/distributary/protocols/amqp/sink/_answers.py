@@ -1,4 +1,4 @@
-"""Outcomes and ends of AMQP as answers: the codes of ``policy.acknowledgements.amqp``.
+"""Outcomes and ends of AMQP as answers: the codes of ``protocols.amqp.answers``.
 
 Called by ``_session`` and, through this package, by the AMQP consumer. Pure.
 """
@@ -7,18 +7,18 @@ from typing import Final
 
 from distributary.errors import TransportError
 from distributary.policy import (
-    ACKNOWLEDGEMENT_RULES,
     Acknowledgement,
     Answer,
     Decision,
     acknowledgement_rule,
 )
 from distributary.policy.acknowledgements import TEXT_CHARS_MAX
+from distributary.protocols.amqp.answers import RULES
 from distributary.protocols.amqp.engine import Ended, Outcome, State
 
 PROTOCOL: Final = "AMQP"
 
-_KNOWN: Final = frozenset(rule.code for rule in ACKNOWLEDGEMENT_RULES[PROTOCOL])
+_KNOWN: Final = frozenset(rule.code for rule in RULES)
 
 TOO_LARGE: Final = "amqp:link:message-size-exceeded"
 

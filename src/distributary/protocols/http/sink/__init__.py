@@ -1,8 +1,20 @@
 """HTTP: events to webhooks, through the project's own client on ``httptools``.
 
-Called by ``app``. Hides connections, keep-alive, request and response framing, deadlines.
+Hides connections, keep-alive, request and response framing, deadlines.
 """
 
-from distributary.protocols.http.sink._transport import HttpTransport
+import asyncio
 
-__all__ = ["HttpTransport"]
+from distributary.clock import Clock
+from distributary.deliver import Connector, Transport
+from distributary.protocols.http.sink._transport import HttpTransport
+from distributary.resource import Reach
+
+__all__ = ["HttpTransport", "make"]
+
+
+def make(
+    connector: Connector, clock: Clock, loop: asyncio.AbstractEventLoop, reach: Reach
+) -> Transport:
+    """See ``resource.Protocol.sink``."""
+    return HttpTransport(connector, clock, loop, error_data=reach.error_data)

@@ -12,17 +12,17 @@ from distributary.protocols.kafka.sink import _session
 from distributary.protocols.kafka.sink._answers import answer_of
 from distributary.protocols.kafka.sink._client import Client
 from distributary.protocols.kafka.sink._cluster import Cluster
+from distributary.resource import Reach
 
 __all__ = ["Client", "Cluster", "answer_of", "make"]
 
 
-def make(connector: Connector, clock: Clock, loop: asyncio.AbstractEventLoop) -> Transport:
-    """The transport for ``KAFKA``.
-
-    Args:
-        connector: Checks every address before it is dialled.
-        clock: For deadlines, and for tokens.
-        loop: Runs everything.
-    """
+def make(
+    connector: Connector,
+    clock: Clock,
+    loop: asyncio.AbstractEventLoop,
+    _reach: Reach | None = None,
+) -> Transport:
+    """See ``resource.Protocol.sink``."""
     opener = _session.Opener(connector, clock, loop)
     return BrokerTransport(opener.open, _session.key_of, clock, loop)

@@ -25,20 +25,20 @@ from distributary.protocols.mqtt.sink._login import (
     open_connection,
 )
 from distributary.protocols.mqtt.sink._session import MqttSession
+from distributary.resource import Reach
 
 PACKET_BYTES_MAX: Final = 128 * 1024
 """Largest packet that we take here: a broker answers with acknowledgements, whose reasons have
 65,535 bytes at most."""
 
 
-def make(connector: Connector, clock: Clock, loop: asyncio.AbstractEventLoop) -> Transport:
-    """The transport of ``MQTT3`` and ``MQTT5``; the destination says which.
-
-    Args:
-        connector: Dials.
-        clock: For deadlines.
-        loop: Runs it.
-    """
+def make(
+    connector: Connector,
+    clock: Clock,
+    loop: asyncio.AbstractEventLoop,
+    _reach: Reach | None = None,
+) -> Transport:
+    """The transport of both versions; the destination says which. See ``resource.Protocol``."""
     opener = _Opener(connector)
     return BrokerTransport(opener.open, opener.key_of, clock, loop)
 

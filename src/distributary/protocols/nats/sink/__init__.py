@@ -12,18 +12,18 @@ from distributary.deliver import BrokerTransport, Connector, Destination, Lost, 
 from distributary.policy import Acknowledgement, Answer
 from distributary.protocols.nats.sink._answers import JETSTREAM_NOT_ENABLED
 from distributary.protocols.nats.sink._connection import Connection, Listener
+from distributary.resource import Reach
 
 __all__ = ["JETSTREAM_NOT_ENABLED", "Connection", "Listener", "connect", "make"]
 
 
-def make(connector: Connector, clock: Clock, loop: asyncio.AbstractEventLoop) -> Transport:
-    """The transport of deliveries with the protocol ``NATS``.
-
-    Args:
-        connector: Dials.
-        clock: For deadlines.
-        loop: Runs everything.
-    """
+def make(
+    connector: Connector,
+    clock: Clock,
+    loop: asyncio.AbstractEventLoop,
+    _reach: Reach | None = None,
+) -> Transport:
+    """See ``resource.Protocol.sink``."""
 
     async def open_session(destination: Destination, lost: Lost) -> Session | Answer:
         from distributary.protocols.nats.sink import _session  # noqa: PLC0415 - see above

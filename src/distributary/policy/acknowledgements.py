@@ -1,12 +1,28 @@
-"""What a broker says about one message, and the row of a table that says what that means."""
+"""What the answers of brokers mean: one table for each protocol, read by ``policy.classify``.
 
+The documentation is drawn from the tables and the tests walk them, so a change of one row is a
+change of everything. The principle in all of them:
+
+* An answer about the *connection* (it is not there, the server is busy or going away, nobody is
+  let in) is retried: the event itself was never judged.
+* A place that does not exist is retried, as 404 is (Knative data plane, response table).
+* An answer about *this message* that stays the same however often it is sent (too large, not
+  allowed there, refused by the receiver) is a dead letter, as 400, 403 and 413 are.
+"""
+
+import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from distributary.policy._verdict import Decision
+from distributary.resource import load, protocols
 
 TEXT_CHARS_MAX: Final = 256
 """Characters of a broker's own words that are kept: for people, in logs and dead letters."""
+
+OTHER: Final = "other"
+"""Code of the row for what a table does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +32,7 @@ class Acknowledgement:
     HTTP sinks answer with a ``Reply``; this is what the other protocols have in its place.
 
     Attributes:
-        protocol: Delivery protocol, one of the six names.
+        protocol: Name of the delivery protocol.
         code: The answer as the protocol names it (``0x97``, ``released``,
             ``MSG_SIZE_TOO_LARGE``...); the key of the protocol's table. ``other`` stands for
             every code that the table does not know.
@@ -55,3 +71,16 @@ def retried(code: str, meaning: str) -> AcknowledgementRule:
 def dead_lettered(code: str, meaning: str) -> AcknowledgementRule:
     """A row for an answer that stays: it is about this event, or about who may send it."""
     return AcknowledgementRule(code, Decision.DEAD_LETTER, meaning)
+
+
+@functools.cache
+def acknowledgement_rules(protocol: str) -> Mapping[str, AcknowledgementRule]:
+    """The table of *protocol* by code; empty where its transport gives replies instead."""
+    reference = protocols()[protocol].answers
+    return {} if reference is None else {rule.code: rule for rule in load(reference)}
+
+
+def acknowledgement_rule(answer: Acknowledgement) -> AcknowledgementRule:
+    """The row for *answer*; that of ``other`` for a code that its table does not know."""
+    rules = acknowledgement_rules(answer.protocol)
+    return rules.get(answer.code) or rules[OTHER]

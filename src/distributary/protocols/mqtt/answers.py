@@ -8,7 +8,7 @@ the only one in flight, and the code can mean nothing else, it is the message's 
 
 from typing import Final
 
-from distributary.policy.acknowledgements._rule import dead_lettered, delivered, retried
+from distributary.policy.acknowledgements import dead_lettered, delivered, retried
 
 _LOGIN: Final = {
     0x01: "unacceptable protocol version (a broker of MQTT 3)",
@@ -69,7 +69,7 @@ _ENDS: Final = {
 }
 """Codes of a broker's DISCONNECT (section 3.14.2.1)."""
 
-RULES: Final = (
+RULES_5: Final = (
     delivered("0x00", "Success: PUBACK (QoS 1) or PUBCOMP (QoS 2)"),
     delivered("0x10", "Taken, and nobody subscribes to the topic"),
     delivered("written", "QoS 0: the message was written and flushed; nothing more is known"),
@@ -88,4 +88,17 @@ RULES: Final = (
     *(retried(f"DISCONNECT 0x{code:02X}", f"Ended: {why}") for code, why in _ENDS.items()),
     retried("other", "A code that the standard does not have"),
 )
-"""Every answer with what it means; ``other`` stands for the rest."""
+"""Every answer of MQTT 5 with what it means; ``other`` stands for the rest."""
+
+RULES_3: Final = (
+    delivered("accepted", "PUBACK (QoS 1) or PUBCOMP (QoS 2): the broker has taken the message"),
+    delivered("written", "QoS 0: the message was written and flushed; nothing more is known"),
+    retried("CONNACK 1", "Login refused: unacceptable protocol version"),
+    retried("CONNACK 2", "Login refused: identifier rejected"),
+    retried("CONNACK 3", "Login refused: server unavailable"),
+    retried("CONNACK 4", "Login refused: bad user name or password"),
+    retried("CONNACK 5", "Login refused: not authorized"),
+    retried("other", "A code that the standard does not have"),
+)
+"""Every answer of MQTT 3.1.1: it has a no for the login alone (section 3.2.2.3). A message is taken
+(PUBACK, PUBCOMP) or the connection ends, which is no answer."""

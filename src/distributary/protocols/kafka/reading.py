@@ -1,0 +1,49 @@
+"""What a source reads of a Kafka cluster: a topic, as a member of a consumer group.
+
+Every check says why a value cannot be used, or gives None. Places that are read may hold wildcards;
+those that are published to (``settings``) may not.
+"""
+
+import re
+from typing import Any, Final
+
+from distributary.resource import KAFKA_TOPIC_CHARS_MAX, Reading
+
+GROUP_CHARS_MAX: Final = KAFKA_TOPIC_CHARS_MAX
+"""Longest name of a consumer group: the broker keeps it as it keeps names of topics."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_TOPIC = re.compile(rf"[A-Za-z0-9._-]{{1,{KAFKA_TOPIC_CHARS_MAX}}}")
+
+
+def topic(value: Any) -> str | None:
+    """The name of one Kafka topic."""
+    if not isinstance(value, str) or not _TOPIC.fullmatch(value) or value in {".", ".."}:
+        return (
+            "expected the name of a topic: letters, digits, full stops, _ and -,"
+            f" at most {KAFKA_TOPIC_CHARS_MAX}"
+        )
+    return None
+
+
+def group(value: Any) -> str | None:
+    """A consumer group of Kafka."""
+    fits = isinstance(value, str) and 0 < len(value) <= GROUP_CHARS_MAX
+    if fits and not _CONTROL.search(value):
+        return None
+    return f"expected the name of a consumer group, at most {GROUP_CHARS_MAX} characters"
+
+
+def offset_reset(value: Any) -> str | None:
+    """Where a consumer group of Kafka begins."""
+    if value in ("earliest", "latest"):
+        return None
+    return "expected earliest or latest"
+
+
+READING = Reading(
+    "distributary.protocols.kafka.source:make",
+    "topicname",
+    topic,
+    {"group": group, "offsetreset": offset_reset},
+)

@@ -1,0 +1,53 @@
+"""What a source reads of NATS: a subject, through a durable consumer where a stream holds it.
+
+Every check says why a value cannot be used, or gives None. Places that are read may hold wildcards;
+those that are published to (``settings``) may not.
+"""
+
+import re
+from typing import Any, Final
+
+from distributary.resource import NATS_SUBJECT_BYTES_MAX, Check, Reading
+
+NAME_CHARS_MAX: Final = 32
+"""Longest name of a stream or durable consumer: the servers advise it, as it names folders."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_NAME = re.compile(r"[^\s.*>/\\\x00-\x1f\x7f]+")
+
+
+def subject(value: Any) -> str | None:
+    """A NATS subject: ``*`` is a whole token, ``>`` the last ones."""
+    if not isinstance(value, str) or not value or re.search(r"\s", value) or _CONTROL.search(value):
+        return "expected a subject such as orders.*.made or orders.>"
+    if len(value.encode()) > NATS_SUBJECT_BYTES_MAX:
+        return f"a subject has at most {NATS_SUBJECT_BYTES_MAX} bytes"
+    words = value.split(".")  # NATS calls them tokens
+    if not all(words):
+        return "a token between the full stops of a subject is empty"
+    if any("*" in word and word != "*" for word in words):
+        return "a * stands for a whole token: orders.*.made"
+    if ">" in ".".join(words[:-1]) or (">" in words[-1] and words[-1] != ">"):
+        return "a > stands for all that follows, as the last token: orders.>"
+    return None
+
+
+def _name(what: str) -> Check:
+    def check(value: Any) -> str | None:
+        fits = isinstance(value, str) and _NAME.fullmatch(value)
+        if fits and len(value) <= NAME_CHARS_MAX:
+            return None
+        return (
+            f"expected the name of a {what}: no spaces, full stops, wildcards or slashes,"
+            f" at most {NAME_CHARS_MAX} characters"
+        )
+
+    return check
+
+
+READING = Reading(
+    "distributary.protocols.nats.source:make",
+    "subject",
+    subject,
+    {"durable": _name("durable consumer"), "stream": _name("stream")},
+)

@@ -1,1 +1,0 @@
-"""One module for each protocol that events are read by; each makes consumers of ``SourceSpec``."""
