@@ -39,6 +39,7 @@ from distributary.resource._protocol import Check, Protocol, Reading, load, prot
 from distributary.resource._reach import ErrorData, Reach, protocols_allowed
 from distributary.resource._rules import FilterCheck, Rules
 from distributary.resource._schema import Schema, closed, published, ref
+from distributary.resource._shown import is_secret, shown_uri
 from distributary.resource._sinks import (
     DENIED_NETWORKS,
     LOCAL_NETWORKS,
@@ -55,7 +56,6 @@ from distributary.resource._uri import (
     URI_CHARS_MAX,
     SinkUri,
     broker_uri,
-    shown_uri,
 )
 from distributary.resource.api_subscription import (
     ConfigSpec,
@@ -119,6 +119,7 @@ __all__ = [
     "certificates_in",
     "closed",
     "decode_json",
+    "is_secret",
     "load",
     "origin_of",
     "patterns",

@@ -164,15 +164,6 @@ def place_in(protocol: str, uri: str) -> str | None:
     return name or None
 
 
-def shown_uri(uri: str) -> str:
-    """*uri* as everybody but its own sink may see it: without query and fragment.
-
-    Queries of sinks hold access tokens and signatures. Dead letters, conditions, logs and errors
-    name a sink by this; the request line and the subscription object alone have all of it.
-    """
-    return uri.partition("#")[0].partition("?")[0]
-
-
 def why_no_reference(text: str) -> str:
     """What keeps *text* from being a URI reference, for people; empty: nothing."""
     return _malformed(text, _OUTSIDE_REFERENCE)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from distributary.clock import SystemClock
 from distributary.control._route_batch import StandingRoute, standing
-from distributary.control._stored import AppliedRoute, PutRoute
+from distributary.control._route_changes import AppliedRoute, PutRoute
 from distributary.control.objects import Change, Stored, own_address
 from distributary.control.reconcile import Reconciler, Site, _work
 from distributary.control.reconcile._resolve import View

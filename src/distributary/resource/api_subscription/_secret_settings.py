@@ -4,7 +4,6 @@ Called by ``_parse`` (takes the values out), by the store (seals them, finds tho
 value stands for) and by the data plane (puts them back). The realized object never holds one.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -14,33 +13,11 @@ import msgspec
 from distributary.resource._broker_settings import Scalar
 from distributary.resource._faults import Faults, member
 from distributary.resource._origins import Origin, origin_of
+from distributary.resource._shown import is_secret
 from distributary.resource.api_subscription._protocols import PROTOCOL_SETTINGS
 
 MASK: Final = "***"
 """Stands in every answer where a secret value stands. Sent back, it keeps the stored value."""
-
-SECRET_WORDS: Final = (
-    "authorization",
-    "cookie",
-    "credential",
-    "jwt",
-    "key",
-    "passw",
-    "pwd",
-    "secret",
-    "signature",
-    "token",
-)
-"""A header, user property or link property whose name has one of these, in any case, is secret."""
-
-SECRET_SEGMENTS: Final = ("auth", "pass", "sig")
-"""So is one that has one of these between hyphens, dots, underscores or its ends: elsewhere they
-are parts of harmless words (``author``, ``bypass``, ``design``)."""
-
-_SECRET: Final = re.compile(
-    rf"{'|'.join(SECRET_WORDS)}|(?<![a-z0-9])(?:{'|'.join(SECRET_SEGMENTS)})(?![a-z0-9])",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +80,6 @@ class _Place(NamedTuple):
     path: str
     sink: Any
     entries: dict[str, Any]
-
-
-def is_secret(name: str) -> bool:
-    """Whether a header, user property or link property of this *name* is taken for a secret."""
-    return _SECRET.search(name) is not None
 
 
 def refuse_masks(faults: Faults, body: Mapping[str, Any]) -> None:

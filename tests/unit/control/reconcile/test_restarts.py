@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from distributary.control._stored import PutRoute
+from distributary.control._route_changes import PutRoute
 from distributary.control.reconcile import _routes
 from distributary.control.reconcile._work import Work
 from distributary.errors import StoreError

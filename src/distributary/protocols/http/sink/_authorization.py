@@ -15,8 +15,7 @@ from urllib.parse import quote, unquote_plus, urlsplit
 
 from distributary.deliver import Destination
 from distributary.errors import TransportError
-from distributary.resource import Credential
-from distributary.resource.api_subscription import is_secret
+from distributary.resource import Credential, is_secret
 
 MASK: Final = b"***"
 """What stands in a kept answer where a secret stood."""
