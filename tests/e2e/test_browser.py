@@ -25,7 +25,6 @@ from distributary.api.kubernetes import KubernetesApi
 from distributary.clock import SystemClock, SystemRandom
 from distributary.control.objects import Objects
 from distributary.ingest import IngestSettings, serve
-from distributary.policy import parse_duration_s
 from distributary.resource import knative
 from distributary.sqlite import sqlite_url
 from kit.running_server import free_port
@@ -36,7 +35,7 @@ pytestmark = pytest.mark.slow
 REPORT_S_MAX = 90.0
 """Longest wait for the page to say what it did: a browser begins in a few seconds."""
 
-RULES = knative.KnativeRules(filter_room.check, parse_duration_s)
+RULES = knative.KnativeRules(filter_room.check)
 
 TRIGGERS = "/apis/eventing.knative.dev/v1/namespaces/default/triggers"
 STOLEN = json.dumps(

@@ -12,7 +12,6 @@ from distributary.control.objects import Objects
 from distributary.control.reconcile import Reconciler, Site
 from distributary.datadir import Places
 from distributary.meter import Meter
-from distributary.policy import parse_duration_s
 from distributary.resource.knative import KINDS, KnativeRules, admit, defaulted
 from distributary.sqlite import sqlite_url
 
@@ -42,7 +41,7 @@ class Knative:
         clock: Clock,
         meter: Meter,
     ) -> None:
-        rules = KnativeRules(filter_room.check, parse_duration_s)
+        rules = KnativeRules(filter_room.check)
         self._objects = Objects(
             sqlite_url(places.state_db),
             kinds=KINDS,

@@ -15,7 +15,6 @@ from distributary.cli._subscribe import DIALECTS_OF_PAIRS, parse_pair
 from distributary.errors import Fault, ResourceError, SettingsError
 from distributary.event import AttributeValue
 from distributary.filter import Explanation
-from distributary.policy import parse_duration_s
 from distributary.resource import RESOURCE_BYTES_MAX, Rules, SinkRule, api_subscription, decode_json
 
 __all__ = ["Misfit", "Selection", "Wish", "read"]
@@ -34,7 +33,7 @@ _ELSEWHERE: Final = (
 _MATCHING: Final = ("source", "types", "filters", "filter")
 """The members that do, in any revision of the specification."""
 
-_RULES: Final = Rules(SinkRule(local_allowed=True), filters.check, parse_duration_s)
+_RULES: Final = Rules(SinkRule(local_allowed=True), filters.check)
 _TARGET: Final = {"sink": "http://127.0.0.1/", "protocol": "HTTP"}
 """Stands for where the events would go: nothing is sent."""
 

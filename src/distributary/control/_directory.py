@@ -13,7 +13,6 @@ from distributary.control._demands import DEMANDS_MAX, read_demands
 from distributary.control._route_settings import RouteSettings, decode_settings
 from distributary.errors import StoreError
 from distributary.flow import Demand
-from distributary.policy import parse_duration_s
 from distributary.resource import Credential, SubscriptionSpec
 from distributary.resource.api_subscription import (
     CREDENTIAL_MEMBERS,
@@ -306,7 +305,7 @@ class Directory:
         sealed = self._sealed.get(uid, Sealed()).settings
         secrets = self._sealer.open_settings(uid, sealed) if sealed else SecretSettings()
         try:
-            return restore(put_back(listed.spec.realized, secrets), parse_duration_s)
+            return restore(put_back(listed.spec.realized, secrets))
         except ValueError as error:
             raise StoreError(f"{error}: send the subscription with its secrets again") from None
 
@@ -332,7 +331,7 @@ class Directory:
 
 def _read_resource(unread: _Unread) -> Listed:
     try:
-        spec = restore(unread.realized.encode(), parse_duration_s)
+        spec = restore(unread.realized.encode())
     except ValueError as error:
         raise StoreError(f"the stored subscription {unread.id} is damaged") from error
     return Listed(unread.id, unread.revision, spec)

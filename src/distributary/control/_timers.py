@@ -22,7 +22,6 @@ from distributary.control._turns import keep_turning
 from distributary.errors import EventError, LogError, StoreError
 from distributary.event import Event
 from distributary.flow import Tick, encode_tick
-from distributary.policy import parse_duration_s
 from distributary.resource import api_subscription
 
 LOOK_S: Final = 0.25
@@ -223,7 +222,7 @@ def tick_event(uid: str, number: int, due: DueTimer, now_ms: int) -> Event:
     Source:
         Decision 11 for ``source`` and ``type``.
     """
-    spec = api_subscription.restore(due.realized, parse_duration_s)
+    spec = api_subscription.restore(due.realized)
     now = datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds")
     attributes: dict[str, str | int | bool] = {
         "specversion": "1.0",

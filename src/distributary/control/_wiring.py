@@ -5,7 +5,7 @@ from typing import Final
 
 from distributary import filter as filter_room
 from distributary.control._route_settings import RouteSettings
-from distributary.policy import BackoffPolicy, DeliveryPolicy, parse_duration_s
+from distributary.policy import BackoffPolicy, DeliveryPolicy
 from distributary.resource import SINK_PORTS, DeliverySpec, Rules, SinkRule, protocols
 
 PROTOCOLS_ABSENT: Final[Mapping[str, str]] = {
@@ -20,9 +20,7 @@ def rules(sinks: SinkRule) -> Rules:
     """What proposals are checked against, with this version's filter dialects."""
     refused = {name: sinks.protocol_refusal(name) for name in SINK_PORTS}
     absent = {name: reason for name, reason in refused.items() if reason is not None}
-    return Rules(
-        sinks, filter_room.check, parse_duration_s, protocols_absent={**absent, **PROTOCOLS_ABSENT}
-    )
+    return Rules(sinks, filter_room.check, protocols_absent={**absent, **PROTOCOLS_ABSENT})
 
 
 def delivery_policy(spec: DeliverySpec) -> DeliveryPolicy:

@@ -1,12 +1,11 @@
 """Delivery policy: how often to try, how long to wait, and what an answer means. Pure.
 
 Called by ``flow`` (its records hold replies and verdicts), ``deliver`` (makes replies, reads the
-policy of a destination), ``pipeline`` (classifies attempts) and ``control`` (reads durations).
-Hides the response table, the arithmetic of the waits, and the texts of ``Retry-After`` and of
-ISO 8601 durations. Knows no clock and draws no chance: callers pass both in.
+policy of a destination) and ``pipeline`` (classifies attempts). Hides the response table, the
+arithmetic of the waits, and the text of ``Retry-After``. Knows no clock and draws no chance:
+callers pass both in.
 """
 
-from distributary.durations import DURATION_S_MAX, format_duration, parse_duration_s
 from distributary.policy._backoff import JITTER_SHARE_MAX, delay_before_s, longest_wait_s
 from distributary.policy._classify import (
     OTHER_STATUS_RULE,
@@ -38,7 +37,6 @@ __all__ = [
     "BACKOFF_DELAY_S_DEFAULT",
     "BACKOFF_S_MAX_DEFAULT",
     "DELIVERED",
-    "DURATION_S_MAX",
     "JITTER_SHARE_MAX",
     "OTHER_STATUS_RULE",
     "RESPONSE_RULES",
@@ -59,9 +57,7 @@ __all__ = [
     "classify",
     "delay_before_s",
     "delivered",
-    "format_duration",
     "longest_wait_s",
-    "parse_duration_s",
     "response_rule",
     "retry_after_s",
 ]

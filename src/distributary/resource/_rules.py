@@ -1,6 +1,6 @@
 """What the validation of a resource is told from outside.
 
-This room knows no filter dialects, no durations and no operator's settings; ``control`` wires it.
+This room knows no filter dialects and no operator's settings; ``control`` wires it.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,8 +27,6 @@ class Rules:
     Attributes:
         sinks: Where events may be sent.
         check_filters: ``filter.check``.
-        duration_s: ``policy.parse_duration_s``: seconds in an ISO 8601 duration, or a
-            ``ValueError`` whose message is for people.
         wall_ms: What the wall clock shows, milliseconds: what ends must end in the future.
         protocols_absent: Delivery protocols that this installation cannot speak -> what it needs
             to, for people.
@@ -36,6 +34,5 @@ class Rules:
 
     sinks: SinkRule
     check_filters: FilterCheck
-    duration_s: Callable[[str], float]
     wall_ms: Callable[[], int] = SystemClock().wall_ms
     protocols_absent: Mapping[str, str] = field(default_factory=dict)

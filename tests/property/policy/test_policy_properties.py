@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distributary.durations import DURATION_S_MAX, format_duration, parse_duration_s
 from distributary.errors import TransportError
 from distributary.policy import (
-    DURATION_S_MAX,
     RETRY_AFTER_S_MAX,
     BackoffPolicy,
     Decision,
@@ -14,8 +14,6 @@ from distributary.policy import (
     Reply,
     classify,
     delay_before_s,
-    format_duration,
-    parse_duration_s,
     retry_after_s,
 )
 

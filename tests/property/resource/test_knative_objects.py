@@ -5,7 +5,6 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from distributary import filter as filters
-from distributary.policy import parse_duration_s
 from distributary.resource.knative import (
     BROKER,
     CHANNEL,
@@ -23,7 +22,7 @@ from distributary.resource.knative import (
 )
 from distributary.resource.kubernetes import CAUSES_MAX, StatusError
 
-RULES = KnativeRules(filters.check, parse_duration_s)
+RULES = KnativeRules(filters.check)
 READ = {
     BROKER.resource: broker_spec,
     TRIGGER.resource: trigger_spec,
@@ -133,6 +132,6 @@ def test_what_is_admitted_can_be_read_and_compiled(kind, spec):
         admit(kind, filled, None, RULES)
     except StatusError:
         return
-    read = READ[kind.resource](filled, parse_duration_s)
+    read = READ[kind.resource](filled)
     if kind is TRIGGER:
         filters.compile(list(read.filters))

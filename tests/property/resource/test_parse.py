@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from distributary.errors import ResourceError
 from distributary.filter import check
-from distributary.policy import parse_duration_s
 from distributary.resource import (
     Rules,
     SinkRule,
@@ -17,7 +16,7 @@ from distributary.resource import (
 )
 from distributary.resource._faults import FAULTS_MAX
 
-RULES = Rules(SinkRule(local_allowed=True), check, parse_duration_s)
+RULES = Rules(SinkRule(local_allowed=True), check)
 
 scalars = (
     st.none()
@@ -94,7 +93,7 @@ def test_any_json_gives_a_spec_or_faults(body):
         assert all(fault.path.startswith("$") and fault.code for fault in outcome.faults)
     else:
         assert parse(outcome.to_json()) == outcome
-        assert api_subscription.restore(outcome.realized, parse_duration_s) == outcome
+        assert api_subscription.restore(outcome.realized) == outcome
 
 
 names = st.from_regex(r"x-[a-z0-9]{1,12}", fullmatch=True)

@@ -10,11 +10,10 @@ from distributary.cli._options import seconds
 from distributary.durations import DURATION_S_MAX, iso_duration, read_duration_s
 from distributary.errors import ResourceError, SettingsError
 from distributary.filter import check
-from distributary.policy import parse_duration_s
 from distributary.resource import Rules, SinkRule, api_subscription
 
 SPELLINGS = ["30s", "PT30S", "30", 30, 30.0, "0.5m", "30000ms", " 30 s "]
-RULES = Rules(SinkRule(local_allowed=True), check, parse_duration_s)
+RULES = Rules(SinkRule(local_allowed=True), check)
 
 
 @pytest.mark.parametrize("value", SPELLINGS)

@@ -7,14 +7,13 @@ import pytest
 
 from distributary.errors import ResourceError
 from distributary.filter import check
-from distributary.policy import parse_duration_s
 from distributary.resource import Rules, SinkRule, SubscriptionSpec, api_subscription
 
 
 @pytest.fixture
 def rules():
     """Local sinks allowed, the filter dialects and durations of this version."""
-    return Rules(SinkRule(local_allowed=True), check, parse_duration_s)
+    return Rules(SinkRule(local_allowed=True), check)
 
 
 @pytest.fixture

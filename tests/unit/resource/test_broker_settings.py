@@ -124,7 +124,7 @@ def test_good_settings_become_typed_values(parse, rules, protocol, settings, typ
     assert hash(spec.settings) == hash(typed)
     assert spec.format == ("structured" if protocol == "MQTT3" else "binary")
     assert api_subscription.parse(spec.to_json(), rules) == spec
-    assert api_subscription.restore(spec.realized, rules.duration_s) == spec
+    assert api_subscription.restore(spec.realized) == spec
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_good_settings_become_typed_values(parse, rules, protocol, settings, typ
         ("NATS", "nats://f.com", NatsSettings("s", True)),
     ],
 )
-def test_a_dead_letter_uri_names_its_own_place(parse, rules, protocol, dead, settings):
+def test_a_dead_letter_uri_names_its_own_place(parse, protocol, dead, settings):
     """Where its path has one; all else is as for the subscription."""
     more = {"AMQP": {"linkname": "l"}, "KAFKA": {"acks": "1"}, "MQTT5": {"qos": 2}}
     sink, good = GOOD[protocol]
@@ -149,7 +149,7 @@ def test_a_dead_letter_uri_names_its_own_place(parse, rules, protocol, dead, set
     assert letters is not None
     assert (letters.sink, letters.protocol, letters.settings) == (dead, protocol, settings)
     assert letters.delivery == dataclasses.replace(spec.delivery, dead_letter=None)
-    assert api_subscription.restore(spec.realized, rules.duration_s) == spec
+    assert api_subscription.restore(spec.realized) == spec
 
 
 @pytest.mark.parametrize("protocol", GOOD)
@@ -189,7 +189,7 @@ def test_what_the_last_release_stored_is_restored(rules):
         b'"linear","backoffDelay":"PT1S","backoffMax":"PT5M","timeout":"PT30S","deadLetterSink":'
         b'"http://e.com/dead"}}}'
     )
-    spec = api_subscription.restore(stored, rules.duration_s)
+    spec = api_subscription.restore(stored)
     assert spec.settings == HttpSettings("PUT", (("X-A", "b"),))
     assert (spec.format, spec.ca_certs) == ("structured", None)
     letters = spec.delivery.dead_letter

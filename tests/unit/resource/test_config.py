@@ -7,7 +7,6 @@ import pytest
 
 from distributary.errors import ResourceError
 from distributary.event import Event, record, validate
-from distributary.policy import parse_duration_s
 from distributary.resource import ConfigSpec, api_subscription
 from distributary.resource.api_subscription import CONFIG_KEYS, restore, timer_source, timer_type
 
@@ -38,7 +37,7 @@ def test_every_key_has_its_meaning(parse):
 def test_the_store_gives_back_the_same(parse):
     """``restore`` reads what ``parse`` wrote."""
     spec = parse(config=WHOLE)
-    assert restore(spec.realized, parse_duration_s).config == spec.config
+    assert restore(spec.realized).config == spec.config
 
 
 def test_the_table_names_every_key():

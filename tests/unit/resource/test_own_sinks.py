@@ -4,7 +4,6 @@ import pytest
 
 from distributary.errors import ResourceError
 from distributary.filter import check
-from distributary.policy import parse_duration_s
 from distributary.resource import (
     OWN_EVENTS,
     OWN_LISTENER,
@@ -30,7 +29,7 @@ def faults(sink, protocol="HTTP", **reach):
         body["protocolsettings"] = {"topicname": "t"}
     try:
         rule = Reach(own=OWN, **reach).rule()
-        api_subscription.parse(body, Rules(rule, check, parse_duration_s))
+        api_subscription.parse(body, Rules(rule, check))
     except ResourceError as error:
         return [fault.message for fault in error.faults]
     return []

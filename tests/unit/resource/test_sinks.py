@@ -4,7 +4,6 @@ import pytest
 
 from distributary.errors import ResourceError
 from distributary.filter import check
-from distributary.policy import parse_duration_s
 from distributary.resource import KAFKA_HOSTS_MAX, Faults, Rules, SinkRule, api_subscription
 from distributary.resource._uri import check_sink
 
@@ -80,9 +79,7 @@ BAD = [
 def parse_sink(sink: str, rule: SinkRule, protocol: str = "HTTP") -> list[str]:
     """Codes of the faults of such a sink."""
     try:
-        api_subscription.parse(
-            {"sink": sink, "protocol": protocol}, Rules(rule, check, parse_duration_s)
-        )
+        api_subscription.parse({"sink": sink, "protocol": protocol}, Rules(rule, check))
     except ResourceError as error:
         return [fault.code for fault in error.faults]
     return []
@@ -91,7 +88,7 @@ def parse_sink(sink: str, rule: SinkRule, protocol: str = "HTTP") -> list[str]:
 @pytest.mark.parametrize("sink", GOOD)
 def test_a_good_sink_is_kept_as_it_stands(sink):
     """Nothing is normalised: the receiver may compare what it gets."""
-    rules = Rules(PUBLIC, check, parse_duration_s)
+    rules = Rules(PUBLIC, check)
     spec = api_subscription.parse({"sink": sink, "protocol": "HTTP"}, rules)
     assert spec.sink == sink
 
@@ -286,5 +283,5 @@ def test_a_dead_letter_sink_follows_the_same_rule():
         "protocolsettings": {"delivery": {"deadLetterSink": "http://127.0.0.1/"}},
     }
     with pytest.raises(ResourceError) as caught:
-        api_subscription.parse(body, Rules(PUBLIC, check, parse_duration_s))
+        api_subscription.parse(body, Rules(PUBLIC, check))
     assert [fault.code for fault in caught.value.faults] == ["blocked-address"]

@@ -178,17 +178,17 @@ def test_the_id_in_a_body_is_not_looked_at(parse):
     assert "id" not in parse(id={"strange": 1}).to_json()
 
 
-def test_restore_reads_what_parse_wrote(parse, rules):
+def test_restore_reads_what_parse_wrote(parse):
     """The store keeps the realized text and nothing else."""
     spec = parse(protocolsettings={"delivery": {"deadLetterSink": "http://127.0.0.1/d"}})
-    assert api_subscription.restore(spec.realized, rules.duration_s) == spec
+    assert api_subscription.restore(spec.realized) == spec
 
 
 @pytest.mark.parametrize("damaged", [b"", b"[]", b"{}", b'{"sink":1}', b"\xff", b"null"])
-def test_restore_refuses_what_parse_never_wrote(damaged, rules):
+def test_restore_refuses_what_parse_never_wrote(damaged):
     """Damage is a ValueError, never a strange spec."""
     with pytest.raises(ValueError, match=r".+"):
-        api_subscription.restore(damaged, rules.duration_s)
+        api_subscription.restore(damaged)
 
 
 def test_header_values_are_not_in_the_repr(parse):
@@ -205,8 +205,8 @@ def test_to_json_gives_values_of_its_own(parse):
     assert spec.to_json()["sink"] == "https://example.com/sink"
 
 
-def test_rules_take_the_filter_check_as_an_argument(rules):
+def test_rules_take_the_filter_check_as_an_argument():
     """This room knows no dialect: what the check says is what counts."""
-    lenient = Rules(SinkRule(local_allowed=True), lambda _filters, _path="": [], rules.duration_s)
+    lenient = Rules(SinkRule(local_allowed=True), lambda _filters, _path="": [])
     body = {"sink": "http://127.0.0.1/", "protocol": "HTTP", "filters": [{"new": {}}]}
     assert api_subscription.parse(body, lenient).filters == ({"new": {}},)

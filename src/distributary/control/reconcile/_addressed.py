@@ -10,7 +10,6 @@ from distributary.control.objects import Stored, own_address
 from distributary.control.reconcile._findings import HOLDS, Finding, worst
 from distributary.control.reconcile._members import destination_members
 from distributary.control.reconcile._resolve import Resolution, Unresolved, View, not_found
-from distributary.policy import parse_duration_s
 from distributary.resource.knative import (
     BROKER,
     CONFIG_MAP,
@@ -51,11 +50,11 @@ def plan_addressed(view: View, stored: Stored) -> Addressed:
     """What is to be said of the Broker or Channel *stored*."""
     findings: dict[str, Finding] = {}
     if stored.key.resource == BROKER.resource:
-        spec = broker_spec(stored.content, parse_duration_s, early=stored.early)
+        spec = broker_spec(stored.content, early=stored.early)
         delivery = spec.delivery
         findings[conditions.CONFIGURATION_RESOLVED] = _configuration(view, spec.config)
     else:
-        spec_of_channel = channel_spec(stored.content, parse_duration_s, early=stored.early)
+        spec_of_channel = channel_spec(stored.content, early=stored.early)
         delivery = spec_of_channel.delivery
     members: Object = {}
     if view.announced(stored):

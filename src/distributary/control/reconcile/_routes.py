@@ -41,7 +41,6 @@ from distributary.policy import (
     BACKOFF_S_MAX_DEFAULT,
     RETRY_DEFAULT,
     TIMEOUT_S_DEFAULT,
-    parse_duration_s,
 )
 from distributary.resource.knative import (
     BROKER,
@@ -117,7 +116,7 @@ def plan_trigger(view: View, stored: Stored, before: StandingRoute | None) -> Ro
     Source:
         Knative Eventing, "Trigger Lifecycle", "Content Based Routing".
     """
-    spec = trigger_spec(stored.content, parse_duration_s, early=stored.early)
+    spec = trigger_spec(stored.content, early=stored.early)
     broker_key = Key(BROKER.resource, stored.key.namespace, spec.broker)
     broker = _plan_source(view, broker_key)
     sink = view.resolve(spec.subscriber)
@@ -151,7 +150,7 @@ def plan_subscription(view: View, stored: Stored, before: StandingRoute | None) 
     Source:
         Knative Eventing, "Subscription Lifecycle", "Topology Based Routing"; decision 18.
     """
-    spec = subscription_spec(stored.content, parse_duration_s, early=stored.early)
+    spec = subscription_spec(stored.content, early=stored.early)
     channel_key = Key(CHANNEL.resource, stored.key.namespace, spec.channel.name)
     channel = _plan_source(view, channel_key)
     subscriber = None if spec.subscriber is None else view.resolve(spec.subscriber)

@@ -61,7 +61,7 @@ def parse(body: object, rules: Rules, *, secrets_kept: bool = False) -> Subscrip
     except UnicodeEncodeError:  # from a decoder less strict than ``decode_json``
         faults.add("$", "text", "a lone surrogate is no character")
         faults.refuse()
-    spec = restore(text, rules.duration_s)
+    spec = restore(text)
     credential = None
     if read is not None:
         credential = dataclasses.replace(read.credential, origin=sink_origin(realized))

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from distributary.durations import parse_duration_s
 from distributary.resource._broker_settings import BrokerSettings, HttpSettings
 from distributary.resource._origins import origin_of
 from distributary.resource._times import parse_time_ms
@@ -17,12 +18,11 @@ from distributary.resource.api_subscription._shape import (
     ConfigSpec,
     DeadLetterSpec,
     DeliverySpec,
-    ReadDuration,
     SubscriptionSpec,
 )
 
 
-def restore(realized: bytes, duration_s: ReadDuration) -> SubscriptionSpec:
+def restore(realized: bytes) -> SubscriptionSpec:
     """The spec whose ``realized`` is *realized*. It was checked before it was stored.
 
     Raises:
@@ -42,7 +42,7 @@ def restore(realized: bytes, duration_s: ReadDuration) -> SubscriptionSpec:
             settings=sent,
             format=settings["format"],
             ca_certs=settings.get("cacerts"),
-            delivery=_delivery(value, sent, duration_s),
+            delivery=_delivery(value, sent),
             realized=realized,
             config=_config(value.get("config", {})),
         )
@@ -73,11 +73,10 @@ def _begin_ms(start: str) -> int | None:
 def _delivery(
     subscription: Mapping[str, Any],
     sent: HttpSettings | BrokerSettings,
-    duration_s: ReadDuration,
 ) -> DeliverySpec:
     settings, protocol = subscription["protocolsettings"], subscription["protocol"]
     value = settings["delivery"]
-    plain = _delivery_alone(value, duration_s)
+    plain = _delivery_alone(value)
     target = value.get("deadLetterSink")
     if target is None:
         return plain
@@ -94,7 +93,7 @@ def _delivery(
         PROTOCOL_SETTINGS[target["protocol"]].restore(own),
         own["format"],
         own.get("cacerts"),
-        _delivery_alone(own["delivery"], duration_s),
+        _delivery_alone(own["delivery"]),
     )
     return dataclasses.replace(plain, dead_letter=letters)
 
@@ -117,13 +116,13 @@ def _moved(
     return dataclasses.replace(settings, **changes)
 
 
-def _delivery_alone(value: Mapping[str, Any], duration_s: ReadDuration) -> DeliverySpec:
+def _delivery_alone(value: Mapping[str, Any]) -> DeliverySpec:
     return DeliverySpec(
         retry=value["retry"],
         backoff_policy=value["backoffPolicy"],
-        backoff_delay_s=duration_s(value["backoffDelay"]),
-        backoff_max_s=duration_s(value["backoffMax"]),
-        timeout_s=duration_s(value["timeout"]),
+        backoff_delay_s=parse_duration_s(value["backoffDelay"]),
+        backoff_max_s=parse_duration_s(value["backoffMax"]),
+        timeout_s=parse_duration_s(value["timeout"]),
         rate_limit_per_s=value.get("rateLimit"),
         dead_letter=None,
     )

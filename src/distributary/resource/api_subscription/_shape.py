@@ -1,6 +1,5 @@
 """The shape of a subscription of the CloudEvents Subscriptions API, checked and complete."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -14,8 +13,6 @@ from distributary.resource.api_subscription._secret_settings import SecretSettin
 LATEST: Final = "latest"
 EARLIEST: Final = "earliest"
 """What ``config.start`` may say beside a time."""
-
-ReadDuration = Callable[[str], float]
 
 
 @dataclass(frozen=True, slots=True)

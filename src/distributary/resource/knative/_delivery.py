@@ -1,8 +1,8 @@
 """``DeliverySpec``: checked, and made whole (decision 21)."""
 
-from collections.abc import Callable
 from typing import Any, Final
 
+from distributary.durations import parse_duration_s
 from distributary.resource._faults import Faults
 from distributary.resource._schema import checked
 from distributary.resource.api_subscription._delivery import WAIT, realize_delivery
@@ -33,7 +33,6 @@ def check_delivery(causes: list[Cause], value: Object) -> None:
 def delivery_of(
     spec: Object,
     dead_letter_sink: Destination | None,
-    duration_s: Callable[[str], float],
     *,
     early: bool,
 ) -> Delivery | None:
@@ -45,7 +44,6 @@ def delivery_of(
     Args:
         spec: Of an admitted object.
         dead_letter_sink: Its ``delivery.deadLetterSink``.
-        duration_s: ``policy.parse_duration_s``.
         early: It was written when that meant the default, and an empty one none at all.
     """
     value = spec.get("delivery")
@@ -60,11 +58,11 @@ def delivery_of(
         dead_letter_sink=dead_letter_sink,
         retry=whole["retry"],
         backoff_policy=whole["backoffPolicy"],
-        backoff_delay_s=duration_s(whole["backoffDelay"]),
-        backoff_max_s=duration_s(whole["backoffMax"]),
-        timeout_s=duration_s(whole["timeout"]),
+        backoff_delay_s=parse_duration_s(whole["backoffDelay"]),
+        backoff_max_s=parse_duration_s(whole["backoffMax"]),
+        timeout_s=parse_duration_s(whole["timeout"]),
         format=_FORMATS[value.get("format", "binary")],
-        retry_after_max_s=None if asked_max is None else duration_s(asked_max),
+        retry_after_max_s=None if asked_max is None else parse_duration_s(asked_max),
     )
 
 

@@ -1,6 +1,5 @@
 """What the validation of Knative's kinds is told from outside."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from distributary.resource._rules import FilterCheck
@@ -16,9 +15,6 @@ class KnativeRules:
 
     Attributes:
         check_filters: ``filter.check``.
-        duration_s: ``policy.parse_duration_s``: seconds in an ISO 8601 duration, or a
-            ``ValueError`` whose message is for people.
     """
 
     check_filters: FilterCheck
-    duration_s: Callable[[str], float]

@@ -4,9 +4,6 @@ A ``ValueError``, ``KeyError`` or the like from here is a bug or a damaged store
 was checked before. *early* is that of ``delivery_of``: ``control.objects.Stored`` knows it.
 """
 
-from collections.abc import Callable
-from typing import TypeAlias
-
 from distributary.resource.knative._delivery import delivery_of
 from distributary.resource.knative._shapes import (
     BrokerSpec,
@@ -20,21 +17,18 @@ from distributary.resource.knative._shapes import (
 from distributary.resource.knative._trigger_filters import filters_of
 from distributary.resource.kubernetes import Object
 
-ReadDuration: TypeAlias = Callable[[str], float]
-"""``policy.parse_duration_s``."""
 
-
-def broker_spec(obj: Object, duration_s: ReadDuration, *, early: bool = False) -> BrokerSpec:
+def broker_spec(obj: Object, *, early: bool = False) -> BrokerSpec:
     """Spec of the Broker *obj*."""
     spec, namespace = _spec(obj)
     config = spec.get("config")
     return BrokerSpec(
         config=None if config is None else _kreference(config, namespace),
-        delivery=_delivery(spec, namespace, duration_s, early=early),
+        delivery=_delivery(spec, namespace, early=early),
     )
 
 
-def trigger_spec(obj: Object, duration_s: ReadDuration, *, early: bool = False) -> TriggerSpec:
+def trigger_spec(obj: Object, *, early: bool = False) -> TriggerSpec:
     """Spec of the Trigger *obj*."""
     spec, namespace = _spec(obj)
     filters, present = filters_of(spec)
@@ -43,19 +37,17 @@ def trigger_spec(obj: Object, duration_s: ReadDuration, *, early: bool = False) 
         filters=filters,
         present=present,
         subscriber=_destination(spec["subscriber"], namespace),
-        delivery=_delivery(spec, namespace, duration_s, early=early),
+        delivery=_delivery(spec, namespace, early=early),
     )
 
 
-def channel_spec(obj: Object, duration_s: ReadDuration, *, early: bool = False) -> ChannelSpec:
+def channel_spec(obj: Object, *, early: bool = False) -> ChannelSpec:
     """Spec of the Channel *obj*."""
     spec, namespace = _spec(obj)
-    return ChannelSpec(_delivery(spec, namespace, duration_s, early=early))
+    return ChannelSpec(_delivery(spec, namespace, early=early))
 
 
-def subscription_spec(
-    obj: Object, duration_s: ReadDuration, *, early: bool = False
-) -> SubscriptionSpec:
+def subscription_spec(obj: Object, *, early: bool = False) -> SubscriptionSpec:
     """Spec of the messaging Subscription *obj*."""
     spec, namespace = _spec(obj)
     subscriber, reply = spec.get("subscriber"), spec.get("reply")
@@ -63,7 +55,7 @@ def subscription_spec(
         channel=_kreference(spec["channel"], namespace),
         subscriber=None if subscriber is None else _destination(subscriber, namespace),
         reply=None if reply is None else _destination(reply, namespace),
-        delivery=_delivery(spec, namespace, duration_s, early=early),
+        delivery=_delivery(spec, namespace, early=early),
     )
 
 
@@ -71,12 +63,10 @@ def _spec(obj: Object) -> tuple[Object, str]:
     return obj.get("spec") or {}, obj["metadata"]["namespace"]
 
 
-def _delivery(
-    spec: Object, namespace: str, duration_s: ReadDuration, *, early: bool
-) -> Delivery | None:
+def _delivery(spec: Object, namespace: str, *, early: bool) -> Delivery | None:
     sink = (spec.get("delivery") or {}).get("deadLetterSink")
     dead_letter_sink = None if sink is None else _destination(sink, namespace)
-    return delivery_of(spec, dead_letter_sink, duration_s, early=early)
+    return delivery_of(spec, dead_letter_sink, early=early)
 
 
 def _destination(value: Object, namespace: str) -> Destination:

@@ -11,13 +11,12 @@ import pytest
 from distributary import filter as filter_room
 from distributary.api.kubernetes import KubernetesApi
 from distributary.control.objects import Objects
-from distributary.policy import parse_duration_s
 from distributary.resource import knative
 from distributary.sqlite import sqlite_url
 from distributary.testing.virtual import VirtualClock
 from kit.asgi_client import Answer, AsgiClient
 
-RULES = knative.KnativeRules(filter_room.check, parse_duration_s)
+RULES = knative.KnativeRules(filter_room.check)
 WAIT_S = 10
 """A watch that says nothing for so long has hung."""
 

@@ -14,7 +14,6 @@ from distributary.control.objects import AddressBook, Objects, Write
 from distributary.control.reconcile import Reconciler, Site
 from distributary.errors import LogUnavailableError
 from distributary.outcome import FailingRoute, write_failing
-from distributary.policy import parse_duration_s
 from distributary.resource import SinkRule
 from distributary.resource.knative import KINDS, KnativeRules, admit, defaulted
 from distributary.resource.kubernetes import Key
@@ -82,7 +81,7 @@ class World:
 
     def start(self):
         """Begin."""
-        rules = KnativeRules(filter_room.check, parse_duration_s)
+        rules = KnativeRules(filter_room.check)
         self.store = Store(self.url)
         self.leader = Leader(self.store, self.appender, self.clock, retry_wait_s=0.01)
         self.objects = Objects(

@@ -207,10 +207,10 @@ def test_an_object_that_cannot_be_understood_stops_nobody(world, monkeypatch):
     """It is told and tried again; the others get what they want."""
     read = _routes.trigger_spec
 
-    def damaged(content, duration_s, **more):
+    def damaged(content, **more):
         if content["metadata"]["name"] == "bad":
             raise KeyError("spec")
-        return read(content, duration_s, **more)
+        return read(content, **more)
 
     monkeypatch.setattr(_routes, "trigger_spec", damaged)
     for name in ("bad", "good"):

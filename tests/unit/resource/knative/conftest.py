@@ -3,7 +3,6 @@
 import pytest
 
 from distributary.filter import check
-from distributary.policy import parse_duration_s
 from distributary.resource.knative import (
     BROKER,
     CHANNEL,
@@ -32,7 +31,7 @@ SPECS = {
 @pytest.fixture
 def rules():
     """The filter dialects and durations of this version."""
-    return KnativeRules(check, parse_duration_s)
+    return KnativeRules(check)
 
 
 @pytest.fixture

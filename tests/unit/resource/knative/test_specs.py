@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from distributary.filter import check, naive_matches
-from distributary.policy import parse_duration_s
 from distributary.resource import Rules, SinkRule, api_subscription
 from distributary.resource.knative import (
     BROKER,
@@ -48,7 +47,7 @@ WHOLE = Delivery(
 @pytest.fixture
 def trigger(make):
     """The typed spec of a Trigger with some members of its spec changed."""
-    return lambda **spec: trigger_spec(make(TRIGGER, **spec), parse_duration_s)
+    return lambda **spec: trigger_spec(make(TRIGGER, **spec))
 
 
 def test_a_reference_without_a_namespace_means_its_own(trigger):
@@ -85,7 +84,7 @@ def test_what_was_written_before_means_what_it_meant(make):
     """Without ``retry`` the default; an empty delivery was none."""
 
     def early(**delivery):
-        return trigger_spec(make(TRIGGER, delivery=delivery), parse_duration_s, early=True).delivery
+        return trigger_spec(make(TRIGGER, delivery=delivery), early=True).delivery
 
     assert early(timeout="PT5S") == replace(WHOLE, timeout_s=5.0)
     assert early(retry=3) == replace(WHOLE, retry=3)
@@ -96,14 +95,14 @@ def test_one_option_makes_a_whole_delivery(trigger):
     """The others are as they are by default; the Subscriptions API has the same defaults."""
     assert trigger(delivery={"retry": 10}).delivery == WHOLE
     body = {"sink": "http://a", "protocol": "HTTP"}
-    realized = api_subscription.restore(_realized(body), parse_duration_s).delivery
+    realized = api_subscription.restore(_realized(body)).delivery
     assert (realized.retry, realized.backoff_policy) == (WHOLE.retry, WHOLE.backoff_policy)
     assert (realized.backoff_delay_s, realized.timeout_s) == (0.2, 30.0)
     assert realized.backoff_max_s == WHOLE.backoff_max_s
 
 
 def _realized(body):
-    rules = Rules(SinkRule(local_allowed=True), check, parse_duration_s)
+    rules = Rules(SinkRule(local_allowed=True), check)
     return api_subscription.parse(body, rules).realized
 
 
@@ -122,7 +121,6 @@ def test_all_options_are_read(make):
                 "format": "json",
             },
         ),
-        parse_duration_s,
     )
     sink = Destination(KReference("v1", "Service", "sink", "default"), None)
     assert spec.delivery == Delivery(sink, 0, "linear", 60.0, 3600.0, 5.0, "structured")
@@ -187,17 +185,17 @@ def test_every_context_attribute_can_be_compared(name, trigger):
 
 def test_a_broker_names_its_settings(make):
     """With the namespace filled in."""
-    spec = broker_spec(make(BROKER, config={**REF, "kind": "ConfigMap"}), parse_duration_s)
+    spec = broker_spec(make(BROKER, config={**REF, "kind": "ConfigMap"}))
     assert spec.config == KReference("v1", "ConfigMap", "sink", "default")
-    assert broker_spec(make(BROKER), parse_duration_s).config is None
+    assert broker_spec(make(BROKER)).config is None
 
 
 def test_a_subscription_has_a_subscriber_a_reply_or_both(make):
     """What is not set is None."""
     obj = make(SUBSCRIPTION, reply={"uri": "http://b"})
-    spec = subscription_spec(obj, parse_duration_s)
+    spec = subscription_spec(obj)
     assert spec.channel == KReference("messaging.knative.dev/v1", "Channel", "orders", "default")
     assert spec.subscriber == Destination(None, "http://sink.example/events")
     assert spec.reply == Destination(None, "http://b")
     obj = make(SUBSCRIPTION, subscriber=..., reply={"uri": "http://b"})
-    assert subscription_spec(obj, parse_duration_s).subscriber is None
+    assert subscription_spec(obj).subscriber is None
