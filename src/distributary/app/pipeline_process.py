@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 
@@ -50,6 +51,16 @@ def spark_environ(spark_conf: Mapping[str, str]) -> dict[str, str]:
     return {_SPARK_CONF: msgspec.json.encode(spark_conf).decode()}
 
 
+def _end(code: int) -> NoReturn:
+    """End the process at once: what it holds is of a JVM that is gone or going.
+
+    PySpark's own way out asks the JVM again, which takes nearly a second where there is none.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 def main(arguments: list[str]) -> int:
     """Entry of the process: one argument, ``PipelineStart`` as JSON, and ``spark_environ``."""
     end_with_parent(int(os.environ["DISTRIBUTARY_PARENT"]))
@@ -60,7 +71,7 @@ def main(arguments: list[str]) -> int:
         target=_follow_level, args=(Places.of(start.session.data_dir).live,), daemon=True
     ).start()
     # Loaded here: this is the process that pays for Spark.
-    from distributary.spark.driver import DriverSettings, run  # noqa: PLC0415
+    from distributary.spark.driver import EXIT_JVM_GONE, DriverSettings, run  # noqa: PLC0415
 
     settings = DriverSettings(
         session=start.session,
@@ -70,7 +81,10 @@ def main(arguments: list[str]) -> int:
         epoch_s=start.epoch_s,
         drain_s=start.drain_s,
     )
-    return starting(lambda: run(settings, Places.of(start.session.data_dir).spark), EXIT_FAILED)
+    code = starting(lambda: run(settings, Places.of(start.session.data_dir).spark), EXIT_FAILED)
+    if code == EXIT_JVM_GONE:
+        _end(code)
+    return code
 
 
 if __name__ == "__main__":
