@@ -27,7 +27,7 @@ from distributary.deliver._lane_state import Admission, LaneState
 from distributary.deliver._resolver import CachingResolver, Resolver, SystemResolver
 from distributary.deliver._session import Flight, Lost, Opener, Session
 from distributary.deliver._shared import Limits, attribute_bytes
-from distributary.deliver._timers import LoopTimers, TimerHandle, Timers
+from distributary.deliver._timers import LoopTimers, Soon, TimerHandle, Timers
 from distributary.deliver._transport import (
     BLOCKED,
     CREDENTIAL_EXPIRED,
@@ -73,6 +73,7 @@ __all__ = [
     "Opener",
     "Resolver",
     "Session",
+    "Soon",
     "SystemResolver",
     "TimerHandle",
     "Timers",

@@ -14,7 +14,7 @@ from distributary.deliver._lane import LOW_WATER_SHARE, Entry, Lane
 from distributary.deliver._lane_state import Admission, LaneState
 from distributary.deliver._pacing import Pace
 from distributary.deliver._shared import TASK_BYTES_OVERHEAD, Shared
-from distributary.deliver._timers import TimerHandle
+from distributary.deliver._timers import Soon, TimerHandle
 from distributary.flow import Task
 
 _TIMER_S_MIN: Final = 0.001
@@ -38,7 +38,7 @@ class PacedLane:
         "_rate_per_s",
         "_refused",
         "_shared",
-        "_telling",
+        "_tell",
         "_timer",
         "_used_s",
         "lane",
@@ -55,7 +55,7 @@ class PacedLane:
         self._rate_per_s = 1.0
         self._listed = False
         self._refused = False
-        self._telling = False
+        self._tell = Soon(shared.timers, self._tell_of_room)
         self._timer: TimerHandle | None = None
         self._used_s = shared.clock.monotonic_s()
         lane.attach(self)
@@ -129,10 +129,9 @@ class PacedLane:
 
     def look_for_room(self) -> None:
         """Where a task was refused: tell the pipeline once one would be taken again."""
-        if self._refused and not self._telling and self._has_room():
-            self._telling = True
+        if self._refused and not self._tell.due and self._has_room():
             # Not from inside: who takes a task out of here is not ready for new ones.
-            self._shared.timers.call_later(0.0, self._tell)
+            self._tell.ask()
 
     def _has_room(self) -> bool:
         limits = self._shared.limits
@@ -142,8 +141,7 @@ class PacedLane:
             and self._queued_bytes <= limits.held_bytes_max * LOW_WATER_SHARE
         )
 
-    def _tell(self) -> None:
-        self._telling = False
+    def _tell_of_room(self) -> None:
         if self._refused and not self._shared.stopped and self._has_room():
             self._refused = False
             self._shared.on_room(self.uri)

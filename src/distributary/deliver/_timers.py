@@ -21,6 +21,33 @@ class Timers(Protocol):
         ...
 
 
+class Soon:
+    """A call that is made once, however often it is asked for until then.
+
+    Args:
+        timers: Make it, never from inside ``ask``.
+        fn: What is called. It may ask again.
+    """
+
+    __slots__ = ("_fn", "_timers", "due")
+
+    def __init__(self, timers: Timers, fn: Callable[[], None]) -> None:
+        self._timers = timers
+        self._fn = fn
+        self.due = False
+        """Whether it is asked for and not made yet."""
+
+    def ask(self, delay_s: float = 0.0) -> None:
+        """Make the call after *delay_s* seconds, unless it is due already."""
+        if not self.due:
+            self.due = True
+            self._timers.call_later(delay_s, self._call)
+
+    def _call(self) -> None:
+        self.due = False
+        self._fn()
+
+
 class LoopTimers:
     """Timers of an event loop. Use them on the loop's own thread alone.
 

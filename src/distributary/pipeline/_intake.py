@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Protocol
 
+from distributary.deliver import Soon
 from distributary.errors import DistributaryError
 from distributary.flow import Logged
 from distributary.log import iter_frames
@@ -54,13 +55,12 @@ class Intake:
 
     def __init__(self, taker: Taker, timers: Timers, pause_s: float, at_offset: int) -> None:
         self._taker = taker
-        self._timers = timers
         self._pause_s = pause_s
+        self._pumping = Soon(timers, self._pump)
+        self._pausing = Soon(timers, self.go_on)
         self._chunks: deque[tuple[int, bytes]] = deque()
         self._frames: Iterator[Logged] = iter(())
         self._chunk_end = at_offset
-        self._pumping = False
-        self._pausing = False
         self._stopped = False
         self.buffered_bytes = 0
         """Bytes of chunks that were fed and not yet taken."""
@@ -69,7 +69,7 @@ class Intake:
         """Take the next *chunk* of whole frames; the record after it is *to_offset*."""
         self._chunks.append((to_offset, chunk))
         self.buffered_bytes += len(chunk)
-        if not self._pumping and not self._pausing and not self._stopped:
+        if not self._pumping.due and not self._pausing.due:
             self._pump()
 
     def stop(self) -> None:
@@ -78,26 +78,16 @@ class Intake:
 
     def go_on(self) -> None:
         """What is held back may find its place now."""
-        if not self._pumping and not self._stopped:
-            self._pumping = True
-            self._timers.call_later(0.0, self._pump_again)
+        if not self._stopped:
+            self._pumping.ask()
 
     def _pause(self) -> None:
-        if not self._pausing:
-            self._pausing = True
-            self._timers.call_later(self._pause_s, self._pause_over)
-
-    def _pause_over(self) -> None:
-        self._pausing = False
-        self.go_on()
-
-    def _pump_again(self) -> None:
-        self._pumping = False
-        if not self._stopped:
-            self._pump()
+        self._pausing.ask(self._pause_s)
 
     def _pump(self) -> None:
         """Take records until there are none, a lane asks for patience, or the slice is over."""
+        if self._stopped:
+            return
         taker = self._taker
         try:
             if not taker.offer_held():

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from distributary.clock import Clock
+from distributary.deliver import Soon
 from distributary.errors import StoreError
 from distributary.journal import DoneKey, Journal, Mark
 from distributary.outcome import (
@@ -113,7 +114,6 @@ class Ledger:
         self._quota = quota
         self._partition = partition
         self._blocking = blocking
-        self._timers = timers
         self._clock = clock
         self._point = point
         self._forgettable = forgettable
@@ -127,7 +127,7 @@ class Ledger:
         self._counted: list[Slot] = []
         self._durable = Point(journal.state.mark, 0, ())
         self._flushing = False
-        self._armed = False
+        self._due = Soon(timers, self.flush)
         self._dead = False
         self._cursor_s = clock.monotonic_s()
         self._idle: list[Callable[[], None]] = []
@@ -204,19 +204,14 @@ class Ledger:
 
     def moved(self) -> None:
         """The cursor may have moved: flush in a while."""
-        if not self._armed and self._clock.monotonic_s() - self._cursor_s >= CURSOR_S:
+        if not self._due.due and self._clock.monotonic_s() - self._cursor_s >= CURSOR_S:
             self._arm()
 
     def _arm(self, *, at_once: bool = False) -> None:
         if at_once:
             self.flush()
-        elif not self._armed and not self._flushing and not self._dead:
-            self._armed = True
-            self._timers.call_later(FLUSH_S, self._on_timer)
-
-    def _on_timer(self) -> None:
-        self._armed = False
-        self.flush()
+        elif not self._flushing and not self._dead:
+            self._due.ask(FLUSH_S)
 
     def flush(self) -> None:
         """Start a flush of everything so far, unless one is under way (then one follows it)."""
