@@ -32,6 +32,8 @@ from distributary.testing.check_transport._rig import (
 
 __all__ = [
     "CHECKS",
+    "CHECKS_OF_CONNECTIONS",
+    "CHECKS_OF_DELIVERIES",
     "Answers",
     "Behaviour",
     "Check",
@@ -54,6 +56,13 @@ CHECKS: Final[tuple[Check, ...]] = (
     *_end.CHECKS,
 )
 """Every check; each raises ``AssertionError`` where a promise is broken."""
+
+CHECKS_OF_DELIVERIES: Final[tuple[Check, ...]] = _delivery.CHECKS
+"""Those of ``CHECKS`` that depend on how an event is written: its format, its protocol's version."""
+
+CHECKS_OF_CONNECTIONS: Final[tuple[Check, ...]] = _connections.CHECKS
+"""Those of ``CHECKS`` that break connections under way: what is in flight depends on the protocol's
+way to acknowledge."""
 
 
 async def check_transport(make: Make) -> None:
