@@ -1,6 +1,6 @@
 """Objects of Knative change while the server is killed.
 
-``make bench ARGS=resource-kills`` makes a thousand changes and kills every part of it.
+``make soak`` makes a thousand changes and kills every part of it.
 """
 
 import os
@@ -15,10 +15,10 @@ pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 SEED = int(os.environ.get("KILLS_SEED", "20"))
 """Decides about the changes; the variable ``KILLS_SEED`` repeats those of a failure."""
 
-CHANGES = 400
+CHANGES = 200
 """By all clients together."""
 
-VICTIMS = (Role.INGEST, None, Role.INGEST, Role.DRIVER)
+VICTIMS = (Role.INGEST, None)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def test_what_was_answered_stands_and_everything_follows_from_it(
 def test_the_run_was_a_run(report: ResourceKillReport) -> None:
     """So many changes and kills, some of them in the middle of a request; some routes stand."""
     assert report.changes == CHANGES
-    assert report.victims == ["ingest", "everything", "ingest", "driver"]
+    assert report.victims == ["ingest", "everything"]
     assert report.broken
     assert report.ready
     assert report.acked

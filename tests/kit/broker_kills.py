@@ -8,7 +8,7 @@ traffic stops, the server settles, and the checker holds what was sent against w
 broker by its own clients: nothing is lost, and nothing came twice but what was in flight at a kill
 or during a silence.
 
-Callers: ``tests/crash`` (three kills of each), the soak run (twenty). Hides: the scenario.
+Callers: ``tests/crash`` (a kill of each), the soak run (twenty). Hides: the scenario.
 """
 
 import itertools

@@ -58,7 +58,7 @@ CHECKS: Final[tuple[Check, ...]] = (
 """Every check; each raises ``AssertionError`` where a promise is broken."""
 
 CHECKS_OF_DELIVERIES: Final[tuple[Check, ...]] = _delivery.CHECKS
-"""Those of ``CHECKS`` that depend on how an event is written: its format, its protocol's version."""
+"""Those of ``CHECKS`` that depend on how an event is written: content mode, protocol's version."""
 
 CHECKS_OF_CONNECTIONS: Final[tuple[Check, ...]] = _connections.CHECKS
 """Those of ``CHECKS`` that break connections under way: what is in flight depends on the protocol's
