@@ -16,9 +16,9 @@ MAPPED_BYTES_MIN = 256 * 1024
 are smaller, and what maps costs a few microseconds."""
 LOOK_S = 5.0
 """How often a process looks at its size."""
-GROWN_BYTES_MIN = 4 * 1024 * 1024
+GROWN_BYTES_MIN = 1024 * 1024
 """Growth that is worth a look for free pages, which costs some milliseconds beside the loop."""
-FREED_BYTES_MIN = 1024 * 1024
+FREED_BYTES_MIN = 256 * 1024
 """While a look finds so much, there is another: bodies that were there meanwhile are gone then."""
 
 _M_MMAP_THRESHOLD = -3
