@@ -1,17 +1,15 @@
 """The one loop that makes changes: store first, then the log, in the same order everywhere.
 
 All changes that arrive while one batch is under way share the next transaction and the next
-append, so a thousand creates cost a handful of fsyncs. A batch that the log refused stays
+append. A batch that the log refused stays
 pending in the store; before anything else is stored it is rolled forward, in the order of its
 numbers, so no partition ever sees changes in another order (DESIGN rule 4). The records carry
 their numbers, and readers pass over one that they have seen: rolling forward twice is harmless.
 """
 
 import asyncio
-import contextlib
-from collections import deque
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol, overload
+from typing import Final, Protocol, TypeAlias, overload
 
 import structlog
 
@@ -27,6 +25,7 @@ from distributary.errors import (
     RequestError,
     StoreError,
 )
+from distributary.write_loop import Waiting, WriteLoop
 
 BATCH_MAX: Final = 256
 """Changes in one transaction; it holds the store for some 20 ms."""
@@ -58,9 +57,7 @@ class RouteAppender(Protocol):
         ...
 
 
-class _Waiting(NamedTuple):
-    change: Change
-    done: asyncio.Future[Applied | AppliedRoute]
+_Waiting: TypeAlias = Waiting[Change, Applied | AppliedRoute]
 
 
 class Leader:
@@ -85,11 +82,10 @@ class Leader:
         self._appender = appender
         self._clock = clock
         self._retry_wait_s = retry_wait_s
-        self._waiting: deque[_Waiting] = deque()
-        self._wake = asyncio.Event()
         self._behind: LogError | StoreError | None = LogUnavailableError("not started yet")
-        self._closing = False
-        self._task: asyncio.Task[None] | None = None
+        self._loop: WriteLoop[Change, Applied | AppliedRoute] = WriteLoop(
+            "control-leader", self._make, batch_max=BATCH_MAX, pause_s=self._pause_s
+        )
 
     @property
     def behind(self) -> str | None:
@@ -102,16 +98,12 @@ class Leader:
         A log that takes nothing yet does not keep it from starting: it is tried again until
         it does, and changes are refused until then.
         """
-        assert self._task is None
         await self._roll_forward()
-        self._task = asyncio.create_task(self._run(), name="control-leader")
+        self._loop.start()
 
     async def close(self) -> None:
         """Finish the batch under way, refuse what waits, stop."""
-        self._closing = True
-        self._wake.set()
-        if self._task is not None:
-            await self._task
+        await self._loop.close(RequestError("unavailable", "the server is stopping"))
 
     async def routes(self) -> dict[str, StandingRoute]:
         """The routes of Triggers and messaging Subscriptions in the store, by uid.
@@ -144,49 +136,31 @@ class Leader:
             StoreError: The store takes nothing now; nothing was stored.
             RequestError: Too many changes wait, or the server stops; nothing was stored.
         """
-        if self._closing or self._task is None or self._task.done():
+        if not self._loop.takes:
             raise RequestError("unavailable", "the server takes no changes now")
-        if len(self._waiting) >= WAITING_MAX:
+        if self._loop.waiting >= WAITING_MAX:
             raise RequestError("unavailable", f"{WAITING_MAX} changes are waiting; try later")
-        done: asyncio.Future[Applied | AppliedRoute] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(change, done))
-        self._wake.set()
-        return await done
+        return await self._loop.submit(change)
 
-    async def _run(self) -> None:
-        while not self._closing:
-            if not self._waiting:
-                await self._wait()
-            batch = self._take()
-            try:
-                if self._behind is not None:
-                    await self._roll_forward()
-                await self._make(batch)
-            # A bug met in one batch goes to its callers (who answer 500). This loop alone makes
-            # changes, so it must not end with them.
-            except Exception as error:  # noqa: BLE001 - see above
-                _log.exception("control-batch-failed", changes=len(batch))
-                self._behind = LogUnavailableError("a batch of changes failed")
-                _refuse(batch, error)
-        _refuse(self._waiting, RequestError("unavailable", "the server is stopping"))
+    def _pause_s(self) -> float | None:
+        return None if self._behind is None else self._retry_wait_s
 
-    async def _wait(self) -> None:
-        self._wake.clear()
-        timeout_s = None if self._behind is None else self._retry_wait_s
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), timeout_s)
+    async def _make(self, batch: Sequence[_Waiting]) -> None:
+        try:
+            if self._behind is not None:
+                await self._roll_forward()
+            if batch:
+                await self._apply(batch)
+        except Exception:
+            _log.exception("control-batch-failed", changes=len(batch))
+            self._behind = LogUnavailableError("a batch of changes failed")
+            raise
 
-    def _take(self) -> list[_Waiting]:
-        count = min(BATCH_MAX, len(self._waiting))
-        return [self._waiting.popleft() for _ in range(count)]
-
-    async def _make(self, batch: list[_Waiting]) -> None:
-        if not batch:
-            return
+    async def _apply(self, batch: Sequence[_Waiting]) -> None:
         if self._behind is not None:
             _refuse(batch, self._behind)
             return
-        changes = [waiting.change for waiting in batch]
+        changes = [waiting.asked for waiting in batch]
         try:
             outcomes = await asyncio.to_thread(self._store.apply, changes, self._clock.wall_ms())
         except StoreError as error:
@@ -254,14 +228,12 @@ def _settle(
     outcome: Applied | AppliedRoute | DistributaryError,
     failed: LogError | None,
 ) -> None:
-    if waiting.done.done():  # its caller went away
-        return
     if isinstance(outcome, DistributaryError):
-        waiting.done.set_exception(outcome)
+        waiting.refuse(outcome)
     elif failed is not None:
-        waiting.done.set_exception(_pending(outcome, failed))
+        waiting.refuse(_pending(outcome, failed))
     else:
-        waiting.done.set_result(outcome)
+        waiting.answer(outcome)
 
 
 def _pending(outcome: Applied | AppliedRoute, failed: LogError) -> LogUnavailableError:
@@ -273,7 +245,6 @@ def _pending(outcome: Applied | AppliedRoute, failed: LogError) -> LogUnavailabl
     return pending
 
 
-def _refuse(batch: Sequence[_Waiting] | deque[_Waiting], error: Exception) -> None:
+def _refuse(batch: Sequence[_Waiting], error: Exception) -> None:
     for waiting in batch:
-        if not waiting.done.done():
-            waiting.done.set_exception(error)
+        waiting.refuse(error)

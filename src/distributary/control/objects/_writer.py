@@ -1,15 +1,13 @@
 """The one loop that writes objects: the store first, then memory, then who watches.
 
-All requests that arrive while one batch is under way share the next transaction, so a thousand
-creates cost a handful of fsyncs. Each is held against what the ones before it left, so a patch
-is always made on the newest state.
+All requests that arrive while one batch is under way share the next transaction. Each is held
+against what the ones before it left, so a patch is always made on the newest state.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import structlog
 
@@ -21,6 +19,7 @@ from distributary.control.objects._shelf import Shelf
 from distributary.control.objects._values import Change
 from distributary.errors import StoreError
 from distributary.resource.kubernetes import StatusError
+from distributary.write_loop import Waiting, WriteLoop
 
 BATCH_MAX: Final = 256
 """Requests in one transaction; it holds the store for some 10 ms."""
@@ -51,9 +50,8 @@ class Committed(NamedTuple):
     shelf: Shelf
 
 
-class _Waiting(NamedTuple):
-    requests: Sequence[Request]
-    done: asyncio.Future[list[Outcome]]
+_Batch: TypeAlias = Sequence[Waiting[Sequence[Request], list[Outcome]]]
+"""Groups of requests, each whole."""
 
 
 class Writer:
@@ -80,18 +78,15 @@ class Writer:
         self._rules = rules
         self._clock = clock
         self._committed = committed
-        self._waiting: deque[_Waiting] = deque()
-        self._waiting_count = 0
-        self._wake = asyncio.Event()
         self._doubtful = False
-        self._closing = False
-        self._task = asyncio.create_task(self._run(), name="objects-writer")
+        self._loop: WriteLoop[Sequence[Request], list[Outcome]] = WriteLoop(
+            "objects-writer", self._make, batch_max=BATCH_MAX, weight=len
+        )
+        self._loop.start()
 
     async def close(self) -> None:
         """Finish the batch under way, refuse what waits, stop."""
-        self._closing = True
-        self._wake.set()
-        await self._task
+        await self._loop.close(StatusError("ServiceUnavailable", "the server is stopping"))
 
     async def submit(
         self, requests: Sequence[Request], *, by_server: bool = False
@@ -110,62 +105,34 @@ class Writer:
             StoreError: The store failed. Nothing was stored; or nobody knows, if it failed at
                 the end of the commit: then a later read tells.
         """
-        if self._closing or self._task.done():
+        if not self._loop.takes:
             raise StatusError(
                 "ServiceUnavailable", "the server is stopping", retry_after_s=RETRY_AFTER_S
             )
-        if not by_server and self._waiting_count + len(requests) > WAITING_MAX:
+        if not by_server and self._loop.waiting + len(requests) > WAITING_MAX:
             raise StatusError(
                 "TooManyRequests",
-                f"{self._waiting_count} writes are waiting; please try again later",
+                f"{self._loop.waiting} writes are waiting; please try again later",
                 retry_after_s=RETRY_AFTER_S,
             )
-        done: asyncio.Future[list[Outcome]] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(requests, done))
-        self._waiting_count += len(requests)
-        self._wake.set()
-        return await done
+        return await self._loop.submit(requests)
 
-    async def _run(self) -> None:
-        while not self._closing:
-            if not self._waiting:
-                self._wake.clear()
-                await self._wake.wait()
-            batch = self._take()
-            try:
-                await self._make(batch)
-            except StoreError as error:
-                self._doubtful = True
-                _log.warning("objects-not-stored", requests=len(batch), reason=str(error))
-                _refuse(batch, error)
-            # A bug met in one batch goes to its callers (who answer 500). This loop alone writes,
-            # so it must not end with them.
-            except Exception as error:  # noqa: BLE001 - see above
-                self._doubtful = True
-                _log.exception("objects-batch-failed", requests=len(batch))
-                _refuse(batch, error)
-            batch = []  # megabytes perhaps, while nothing comes
-        stopping = StatusError("ServiceUnavailable", "the server is stopping")
-        _refuse(self._waiting, stopping)
-
-    def _take(self) -> list[_Waiting]:
-        """Groups of requests, whole, in order; those whose caller went away are let go."""
-        batch: list[_Waiting] = []
-        count = 0
-        while self._waiting:
-            group = self._waiting[0]
-            if batch and count + len(group.requests) > BATCH_MAX:
-                break
-            self._waiting.popleft()
-            self._waiting_count -= len(group.requests)
-            if not group.done.done():
-                batch.append(group)
-                count += len(group.requests)
-        return batch
-
-    async def _make(self, batch: list[_Waiting]) -> None:
+    async def _make(self, waiting: _Batch) -> None:
+        batch = [group for group in waiting if not group.gone]
         if not batch:
             return
+        try:
+            await self._write_all(batch)
+        except StoreError as error:
+            self._doubtful = True
+            _log.warning("objects-not-stored", requests=len(batch), reason=str(error))
+            raise
+        except Exception:
+            self._doubtful = True
+            _log.exception("objects-batch-failed", requests=len(batch))
+            raise
+
+    async def _write_all(self, batch: _Batch) -> None:
         if self._doubtful:
             await self._look_again()
         draft, outcomes = await asyncio.to_thread(self._write, batch)
@@ -173,14 +140,13 @@ class Writer:
             self._shelf.take(draft.changes)
             self._hand_on(draft.changes, again=False)
         for group, outcome in zip(batch, outcomes, strict=True):
-            if not group.done.done():
-                group.done.set_result(outcome)
+            group.answer(outcome)
 
-    def _write(self, batch: list[_Waiting]) -> tuple[Draft, list[list[Outcome]]]:
+    def _write(self, batch: _Batch) -> tuple[Draft, list[list[Outcome]]]:
         """In a thread: draft the batch and store it. The shelf stands still meanwhile."""
         now_ms = self._clock.wall_ms()
         draft = Draft(self._shelf, self._rules, timestamp(now_ms))
-        outcomes = [[draft.apply(request) for request in group.requests] for group in batch]
+        outcomes = [[draft.apply(request) for request in group.asked] for group in batch]
         if draft.changes:
             self._rows.write(draft.changes, self._shelf.version, now_ms)
         return draft, outcomes
@@ -202,9 +168,3 @@ class Writer:
 def timestamp(now_ms: int) -> str:
     """RFC 3339, whole seconds, as metadata and conditions have it."""
     return datetime.fromtimestamp(now_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _refuse(batch: Sequence[_Waiting] | deque[_Waiting], error: Exception) -> None:
-    for group in batch:
-        if not group.done.done():
-            group.done.set_exception(error)
