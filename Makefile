@@ -36,7 +36,8 @@ demo: $(STAMP) ## Real events: publish -> filter -> several sinks, checked at th
 	@$(WITH_JAVA) && $(BIN)/python -m distributary.cli.demo $(ARGS)
 
 test: $(STAMP) ## The whole test suite, in stages (ARGS='-x' goes to pytest)
-	@$(WITH_JAVA) && $(BIN)/python scripts/run_tests.py all $(ARGS)
+	@$(WITH_JAVA) && { $(BIN)/python scripts/class_archive.py || true; } \
+		&& $(BIN)/python scripts/run_tests.py all $(ARGS)
 
 test-fast: $(STAMP) ## The tests that start no Spark and no server, without the slow ones
 	@$(BIN)/python scripts/run_tests.py fast -m 'not slow' $(ARGS)

@@ -1,17 +1,17 @@
-"""Run the test suite in stages, cheapest first, each with its own pytest, and sum up.
+"""Run the test suite in stages, each with its own pytest, and sum up.
 
     python scripts/run_tests.py all [pytest arguments]
     python scripts/run_tests.py fast|laws|spark|brokers|e2e|crash [pytest arguments]
 
-``fast`` is two stages that run side by side, ``fast`` and ``laws``; where all are run, ``spark``
-and ``brokers`` do so too, and then ``e2e`` and ``crash``.
+``fast`` is two stages, ``fast`` and ``laws``. A few stages run at a time; the next begins when one
+has ended. Without the archive of classes that ``class_archive.py`` makes, JVMs start slower.
 
 Every stage runs even when one before it failed; the exit code is 0 only if all passed. Stages
 are processes of their own, so that a Spark session or a killed server of one cannot reach the
 next.
 """
 
-import itertools
+import os
 import subprocess
 import sys
 import tempfile
@@ -24,22 +24,25 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
+import class_archive
+
 ROOT = Path(__file__).resolve().parents[1]
 
 STAGES = {
     "fast": ("test_tidy.py", "test_imports.py", "unit", "simulation", "docs"),
-    "laws": ("property", "contract", "conformance"),
-    "spark": ("spark",),
-    "brokers": ("brokers",),
     "e2e": ("e2e",),
+    "laws": ("property", "contract", "conformance"),
     "crash": ("crash",),
+    "brokers": ("brokers",),
+    "spark": ("spark",),
 }
-"""Stage -> what it runs, under tests/. A path without tests yet is left out."""
+"""Stage -> what it runs, under tests/. They begin in this order: first what says soonest that
+something is wrong, then the longest, so that no long one is left alone at the end."""
 
-TOGETHER = (("fast", "laws"), ("spark", "brokers"), ("e2e", "crash"))
-"""All stages, in groups that run at the same time: on the whole each keeps one core busy at most,
-and none says that something must be quick (some that it must not come too early; those of brokers
-give a deadline a quarter of a second more)."""
+AT_ONCE = 3
+"""Stages that run at the same time. Half of the time of a stage that starts servers is waiting, so
+three keep two cores busy. None says that something must be quick (some that it must not come too
+early; those of brokers give a deadline a quarter of a second more)."""
 
 NO_TESTS_COLLECTED = 5
 """pytest's exit code; with ``-m`` a stage may rightly be empty."""
@@ -66,8 +69,8 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     _refuse_forgotten_folders()
     started_s = time.monotonic()
-    stages = {"all": tuple(STAGES), "fast": TOGETHER[0]}.get(wanted, (wanted,))
-    results = list(_run_all([stage for stage in stages if any(_paths(stage))], arguments[1:]))
+    stages = {"all": tuple(STAGES), "fast": ("fast", "laws")}.get(wanted, (wanted,))
+    results = _run_all(stages, arguments[1:])
     print(f"\n{'stage':<8}{'passed':>8}{'failed':>8}{'skipped':>9}{'seconds':>9}")
     for result in results:
         print(
@@ -82,13 +85,11 @@ def main(arguments: Sequence[str]) -> int:
     return 0 if all(result.exit_code == 0 for result in results) else 1
 
 
-def _run_all(stages: Sequence[str], pytest_arguments: Sequence[str]) -> Iterator[Result]:
-    for group in TOGETHER:
-        now = [stage for stage in group if stage in stages]
-        # Of several that run at once, the output of all but the first comes when they have ended.
-        runs = [partial(_run, stage, pytest_arguments, aside=stage != now[0]) for stage in now]
-        with ThreadPoolExecutor(len(group)) as pool:
-            yield from pool.map(lambda run: run(), runs)
+def _run_all(stages: Sequence[str], pytest_arguments: Sequence[str]) -> list[Result]:
+    # The output of all but the first comes when they have ended.
+    runs = [partial(_run, stage, pytest_arguments, aside=stage != stages[0]) for stage in stages]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(lambda run: run(), runs))
 
 
 def _total(results: Sequence[Result]) -> str:
@@ -104,8 +105,7 @@ def _paths(stage: str) -> Iterator[Path]:
 
 
 def _refuse_forgotten_folders() -> None:
-    """A test outside every stage would never run, and nobody would notice; nor of a stage."""
-    assert sorted(STAGES) == sorted(itertools.chain(*TOGETHER)), "a stage is in no group"
+    """A test outside every stage would never run, and nobody would notice."""
     placed = {name for names in STAGES.values() for name in names}
     for test in (ROOT / "tests").rglob("test_*.py"):
         top = test.relative_to(ROOT / "tests").parts[0]
@@ -123,6 +123,7 @@ def _run(stage: str, pytest_arguments: Sequence[str], *, aside: bool) -> Result:
             [*command, *pytest_arguments],
             check=False,
             cwd=ROOT,
+            env=os.environ | class_archive.options(),
             stdout=subprocess.PIPE if aside else None,
             text=True,
         )
