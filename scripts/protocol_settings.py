@@ -10,30 +10,29 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import clauses
 
-from distributary.resource import SINK_PORTS
-from distributary.resource.api_subscription import PROTOCOL_SETTINGS
+from distributary.resource import Protocol, protocols
 
 
 def draw() -> str:
     """For each protocol its schemes, its content modes and its settings."""
-    return "\n\n".join(_part(protocol) for protocol in PROTOCOL_SETTINGS)
+    return "\n\n".join(_part(protocol) for protocol in protocols().values())
 
 
-def _part(protocol: str) -> str:
-    schemes = ", ".join(f"`{name}` ({port})" for name, port in SINK_PORTS[protocol].items())
-    formats = ", ".join(f"`{each}`" for each in PROTOCOL_SETTINGS[protocol].formats)
-    required = PROTOCOL_SETTINGS[protocol].required
+def _part(protocol: Protocol) -> str:
+    schemes = ", ".join(f"`{name}` ({each.port})" for name, each in protocol.schemes.items())
+    formats = ", ".join(f"`{each}`" for each in protocol.formats)
     rows = (
         (
             f"`{name}`",
             _values(schema),
-            _default(name, schema, required),
+            _default(name, schema, protocol.required),
             clauses.cell(_text(schema)),
         )
-        for name, schema in PROTOCOL_SETTINGS[protocol].settings.items()
+        for name, schema in protocol.settings.items()
     )
-    return f"### {protocol}\n\nSchemes (port): {schemes}. `format`: {formats}.\n\n" + clauses.table(
-        ("Setting", "Values", "Default", "Meaning"), rows
+    return (
+        f"### {protocol.name}\n\nSchemes (port): {schemes}. `format`: {formats}.\n\n"
+        + clauses.table(("Setting", "Values", "Default", "Meaning"), rows)
     )
 
 

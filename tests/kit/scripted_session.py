@@ -13,7 +13,7 @@ from typing import Any
 from distributary.deliver import Answer, BrokerTransport, Destination, Flight, Lost, Session
 from distributary.event import Event
 from distributary.policy import Acknowledgement
-from distributary.resource import NatsSettings
+from distributary.protocols.nats.settings import NatsSettings
 from distributary.testing.virtual_loop import VirtualLoop, run
 
 YES = Acknowledgement("NATS", "accepted")

@@ -6,12 +6,11 @@ from typing import Any, Final
 
 from distributary import __version__
 from distributary import filter as filter_room
-from distributary.control import PAGE_MAX, PROTOCOLS_ABSENT, SUBSCRIPTIONS_MAX
+from distributary.control import PAGE_MAX, SUBSCRIPTIONS_MAX
 from distributary.ingest import SeenNames
-from distributary.resource import CREDENTIAL_TYPES, RESOURCE_BYTES_MAX, SINK_PORTS, published
+from distributary.resource import CREDENTIAL_TYPES, RESOURCE_BYTES_MAX, protocols, published
 from distributary.resource.api_subscription import (
     CONFIG_KEYS,
-    PROTOCOLS,
     SHORT_DEAD_LETTER,
     TYPES_MAX,
     settings_schema,
@@ -19,11 +18,11 @@ from distributary.resource.api_subscription import (
 
 _PROTOCOLS: Final = {
     name: {
-        "sinkschemes": list(SINK_PORTS[name]),
+        "sinkschemes": list(each.schemes),
         "settings": published(settings_schema(name, realized=False, dead_letter=SHORT_DEAD_LETTER)),
     }
-    for name in PROTOCOLS
-    if name not in PROTOCOLS_ABSENT
+    for name, each in protocols().items()
+    if each.absent is None
 }
 
 _LINKS: Final = {

@@ -7,8 +7,7 @@ from distributary.api._openapi_parts import Node, answer, json_content, operatio
 from distributary.event import ATTRIBUTES_MAX
 from distributary.event import json_format as event_json
 from distributary.ingest import SEEN_CHARS_MAX, SEEN_NAMES_MAX
-from distributary.resource import CREDENTIAL_TYPES, Schema, closed, patterns, ref
-from distributary.resource import api_subscription as subscription
+from distributary.resource import CREDENTIAL_TYPES, Schema, closed, patterns, protocols, ref
 
 _TEXT: Final = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"
 _SOME_TEXT: Final = _TEXT.replace("*", "+")
@@ -68,7 +67,7 @@ _DESCRIPTION_PROPERTIES: Final[dict[str, Schema]] = {
     "operations": _STRINGS,
     "protocols": {
         "type": "object",
-        "propertyNames": {"enum": list(subscription.PROTOCOLS)},
+        "propertyNames": {"enum": list(protocols())},
         "additionalProperties": closed(
             {
                 "sinkschemes": _STRINGS

@@ -6,7 +6,7 @@ from typing import Final
 from distributary import filter as filter_room
 from distributary.control._route_settings import RouteSettings
 from distributary.policy import BackoffPolicy, DeliveryPolicy
-from distributary.resource import SINK_PORTS, DeliverySpec, Rules, SinkRule, protocols
+from distributary.resource import DeliverySpec, Rules, SinkRule, protocols
 
 PROTOCOLS_ABSENT: Final[Mapping[str, str]] = {
     name: f"delivery by {name} {each.absent}"
@@ -18,7 +18,7 @@ PROTOCOLS_ABSENT: Final[Mapping[str, str]] = {
 
 def rules(sinks: SinkRule) -> Rules:
     """What proposals are checked against, with this version's filter dialects."""
-    refused = {name: sinks.protocol_refusal(name) for name in SINK_PORTS}
+    refused = {name: sinks.protocol_refusal(name) for name in protocols()}
     absent = {name: reason for name, reason in refused.items() if reason is not None}
     return Rules(sinks, filter_room.check, protocols_absent={**absent, **PROTOCOLS_ABSENT})
 

@@ -19,7 +19,7 @@ from distributary.deliver._endpoint import Endpoint
 from distributary.deliver._resolver import Resolver
 from distributary.deliver._transport import BLOCKED
 from distributary.errors import TransportError
-from distributary.resource import SINK_PORTS
+from distributary.resource import protocols
 
 ADDRESSES_TRIED_MAX: Final = 4
 """Addresses of one name that one attempt dials: a name with a hundred dead ones must not use up
@@ -74,8 +74,8 @@ class Connector:
             TransportError: ``blocked-address``: its URI or ``dial`` cannot be used.
         """
         dial = None if destination.dial is None else _endpoint.parse_dial(destination.dial)
-        ports = SINK_PORTS[destination.protocol]
-        return _endpoint.parse(destination.uri, ports)._replace(
+        schemes = protocols()[destination.protocol].schemes
+        return _endpoint.parse(destination.uri, schemes)._replace(
             dial=dial, own=destination.own, ca_certs=destination.ca_certs
         )
 

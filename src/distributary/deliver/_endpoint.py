@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from distributary.errors import TransportError
-from distributary.resource import SINK_PORTS, TLS_SCHEMES
+from distributary.resource import Scheme, protocols, schemes
 
 _URI_CHARS_MAX: Final = 8_192
 """As the request line of the receiver."""
@@ -19,7 +19,6 @@ _FORBIDDEN: Final = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
 
 _HOST: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?")
 _IPV6: Final = re.compile(r"\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
-HTTP_PORTS: Final = SINK_PORTS["HTTP"]
 
 
 class Endpoint(NamedTuple):
@@ -50,7 +49,7 @@ class Endpoint(NamedTuple):
     @property
     def tls(self) -> bool:
         """Whether the connection begins with a TLS handshake."""
-        return self.scheme in TLS_SCHEMES and not (self.own and self.dial is not None)
+        return schemes()[self.scheme].tls and not (self.own and self.dial is not None)
 
     @property
     def dialled(self) -> tuple[str, int]:
@@ -58,15 +57,15 @@ class Endpoint(NamedTuple):
         return self.dial or (self.host, self.port)
 
 
-def parse(uri: str, ports: Mapping[str, int] = HTTP_PORTS) -> Endpoint:
+def parse(uri: str, known: Mapping[str, Scheme] | None = None) -> Endpoint:
     """The endpoint of a sink URI.
 
     Args:
         uri: The URI.
-        ports: Scheme -> its port where the URI names none; a row of ``resource.SINK_PORTS``.
+        known: The schemes that it may have; None: those of HTTP.
 
     Raises:
-        TransportError: ``blocked-address``, not retryable: a scheme outside *ports*, user
+        TransportError: ``blocked-address``, not retryable: a scheme outside *known*, user
             information, port 0, or a host that is neither a name nor an address.
     """
     if len(uri) > _URI_CHARS_MAX:
@@ -78,8 +77,10 @@ def parse(uri: str, ports: Mapping[str, int] = HTTP_PORTS) -> Endpoint:
         port = parts.port
     except ValueError as error:
         raise _blocked(str(error)) from error
-    if parts.scheme not in ports:
-        raise _blocked(f"its scheme is not {' or '.join(ports)}")
+    if known is None:
+        known = protocols()["HTTP"].schemes
+    if parts.scheme not in known:
+        raise _blocked(f"its scheme is not {' or '.join(known)}")
     if "@" in parts.netloc:
         raise _blocked("it holds user information")
     if port == 0:
@@ -87,7 +88,7 @@ def parse(uri: str, ports: Mapping[str, int] = HTTP_PORTS) -> Endpoint:
     host = _host(parts)
     path = parts.path or "/"
     target = f"{path}?{parts.query}" if parts.query else path
-    default = ports[parts.scheme]
+    default = known[parts.scheme].port
     shown = f"[{host}]" if ":" in host else host
     authority = shown if port in (None, default) else f"{shown}:{port}"
     return Endpoint(parts.scheme, host, port or default, _ascii(target), authority.encode("ascii"))

@@ -24,13 +24,7 @@ from distributary.errors import StoreError
 from distributary.flow import TTL_DEFAULT, Demand, RouteRecord
 from distributary.pipeline._ports import Job, RouteTarget
 from distributary.policy import DeliveryPolicy
-from distributary.resource import (
-    Credential,
-    DeadLetterSpec,
-    HttpSettings,
-    Reach,
-    SubscriptionSpec,
-)
+from distributary.resource import Credential, DeadLetterSpec, HttpSettings, Reach, SubscriptionSpec
 from distributary.sqlite import sqlite_url
 
 ALONE_COUNT_MAX = 64

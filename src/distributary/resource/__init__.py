@@ -8,14 +8,9 @@ and no store: ``Rules`` brings in what is decided elsewhere.
 
 from distributary.resource import api_subscription, patterns
 from distributary.resource._broker_settings import (
-    SINK_PORTS,
-    TLS_SCHEMES,
-    AmqpSettings,
     BrokerSettings,
     HttpSettings,
-    KafkaSettings,
-    MqttSettings,
-    NatsSettings,
+    Scalar,
 )
 from distributary.resource._certificates import certificates_in
 from distributary.resource._credential import (
@@ -24,18 +19,21 @@ from distributary.resource._credential import (
     Credential,
     CredentialType,
 )
-from distributary.resource._faults import FAULTS_MAX, Faults
+from distributary.resource._faults import FAULTS_MAX, Faults, member
 from distributary.resource._json import JSON_DEPTH_MAX, RESOURCE_BYTES_MAX, decode_json
 from distributary.resource._origins import Origin, origin_of
 from distributary.resource._own import NOWHERE, IsLocal, OwnAddresses, takes_events
-from distributary.resource._places import (
-    AMQP_ADDRESS_BYTES_MAX,
-    KAFKA_TOPIC_CHARS_MAX,
-    MQTT_TOPIC_BYTES_MAX,
-    NATS_SUBJECT_BYTES_MAX,
-)
 from distributary.resource._ports import PORTS_DENIED
-from distributary.resource._protocol import Check, Protocol, Reading, load, protocols
+from distributary.resource._protocol import (
+    Check,
+    EventFormat,
+    Protocol,
+    Reading,
+    Scheme,
+    load,
+    protocols,
+    schemes,
+)
 from distributary.resource._reach import ErrorData, Reach, protocols_allowed
 from distributary.resource._rules import FilterCheck, Rules
 from distributary.resource._schema import Schema, closed, published, ref
@@ -50,9 +48,6 @@ from distributary.resource._sinks import (
     SinkRule,
 )
 from distributary.resource._uri import (
-    KAFKA_HOSTS_MAX,
-    PLACE_SCHEMES,
-    REQUEST_SCHEMES,
     URI_CHARS_MAX,
     SinkUri,
     broker_uri,
@@ -63,32 +58,23 @@ from distributary.resource.api_subscription import (
     DeliverySpec,
     SubscriptionSpec,
 )
+from distributary.resource.maps import bounded_map
 
 __all__ = [
-    "AMQP_ADDRESS_BYTES_MAX",
     "CREDENTIAL_TYPES",
     "DENIED_NETWORKS",
     "FAULTS_MAX",
     "JSON_DEPTH_MAX",
-    "KAFKA_HOSTS_MAX",
-    "KAFKA_TOPIC_CHARS_MAX",
     "LOCAL_NETWORKS",
     "METADATA_NETWORKS",
-    "MQTT_TOPIC_BYTES_MAX",
-    "NATS_SUBJECT_BYTES_MAX",
     "NOWHERE",
     "OWN_EVENTS",
     "OWN_LISTENER",
-    "PLACE_SCHEMES",
     "PORTS_DENIED",
     "PORT_DENIED",
-    "REQUEST_SCHEMES",
     "RESOURCE_BYTES_MAX",
     "SECRET_MEMBERS",
-    "SINK_PORTS",
-    "TLS_SCHEMES",
     "URI_CHARS_MAX",
-    "AmqpSettings",
     "BrokerSettings",
     "Check",
     "ConfigSpec",
@@ -97,36 +83,39 @@ __all__ = [
     "DeadLetterSpec",
     "DeliverySpec",
     "ErrorData",
+    "EventFormat",
     "Faults",
     "FilterCheck",
     "HttpSettings",
     "IsLocal",
-    "KafkaSettings",
-    "MqttSettings",
-    "NatsSettings",
     "Origin",
     "OwnAddresses",
     "Protocol",
     "Reach",
     "Reading",
     "Rules",
+    "Scalar",
     "Schema",
+    "Scheme",
     "SinkRule",
     "SinkUri",
     "SubscriptionSpec",
     "api_subscription",
+    "bounded_map",
     "broker_uri",
     "certificates_in",
     "closed",
     "decode_json",
     "is_secret",
     "load",
+    "member",
     "origin_of",
     "patterns",
     "protocols",
     "protocols_allowed",
     "published",
     "ref",
+    "schemes",
     "shown_uri",
     "takes_events",
 ]

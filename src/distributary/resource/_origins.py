@@ -5,22 +5,10 @@ them, and asks before one is kept or used).
 """
 
 import ipaddress
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from distributary.resource._broker_settings import SINK_PORTS
-
-_TLS_ADDED: Final = {
-    "http": "https",
-    "ws": "wss",
-    "mqtt": "mqtts",
-    "amqp": "amqps",
-    "kafka": "kafka+ssl",
-    "nats": "tls",
-}
-"""Scheme -> the one that speaks the same inside TLS."""
-
-_PORTS: Final = {scheme: port for ports in SINK_PORTS.values() for scheme, port in ports.items()}
+from distributary.resource._protocol import schemes
 
 
 class Origin(NamedTuple):
@@ -28,7 +16,7 @@ class Origin(NamedTuple):
 
     Attributes:
         scheme: In lower case.
-        hosts: Each host, in lower case, with its port; several where a Kafka URI names several.
+        hosts: Each host, in lower case, with its port; several where the URI names several.
         user: Account at a broker; None: none, or an HTTP sink, where the credential is the account.
     """
 
@@ -44,7 +32,8 @@ class Origin(NamedTuple):
         """
         if other == self:
             return True
-        if other.user != self.user or _TLS_ADDED.get(self.scheme) != other.scheme:
+        scheme = schemes().get(self.scheme)
+        if other.user != self.user or scheme is None or scheme.with_tls != other.scheme:
             return False
         return len(self.hosts) == len(other.hosts) and all(
             host == other_host and (port == other_port or self._default(port, other, other_port))
@@ -52,7 +41,8 @@ class Origin(NamedTuple):
         )
 
     def _default(self, port: int, other: "Origin", other_port: int) -> bool:
-        return port == _PORTS[self.scheme] and other_port == _PORTS[other.scheme]
+        known = schemes()
+        return port == known[self.scheme].port and other_port == known[other.scheme].port
 
 
 def origin_of(uri: str, user: str | None = None) -> Origin:
@@ -65,7 +55,8 @@ def origin_of(uri: str, user: str | None = None) -> Origin:
     parts = urlsplit(uri)
     scheme = parts.scheme.lower()
     authorities = parts.netloc.rpartition("@")[2].split(",")
-    hosts = sorted(_host(each, _PORTS.get(scheme, 0)) for each in authorities)
+    port = schemes()[scheme].port if scheme in schemes() else 0
+    hosts = sorted(_host(each, port) for each in authorities)
     return Origin(scheme, tuple(hosts), user)
 
 

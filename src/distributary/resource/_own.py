@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
-from distributary.resource._broker_settings import SINK_PORTS
+from distributary.resource._protocol import schemes
 
 EVENTS_PATH: Final = "/events"
 ADDRESS_PREFIXES: Final = ("/brokers/", "/channels/")
@@ -18,8 +18,6 @@ ADDRESS_PREFIXES: Final = ("/brokers/", "/channels/")
 
 IsLocal: TypeAlias = Callable[[str], bool]
 """Whether an address is one of this machine's."""
-
-_PORTS: Final = {scheme: port for row in SINK_PORTS.values() for scheme, port in row.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,4 +101,5 @@ def _place(uri: str) -> tuple[str, str, int | None]:
     """Scheme, host and port (RFC 6454, section 4)."""
     parts = urlsplit(uri)
     host = (parts.hostname or "").rstrip(".")
-    return parts.scheme, host, parts.port or _PORTS.get(parts.scheme)
+    scheme = schemes().get(parts.scheme)
+    return parts.scheme, host, parts.port or (None if scheme is None else scheme.port)

@@ -12,10 +12,13 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 ENTRY_POINTS: Final = "distributary.protocols"
 """Group of the entry points; and the package whose folders are this project's own protocols."""
+
+EventFormat: TypeAlias = Literal["binary", "structured"]
+"""A content mode; structured means JSON."""
 
 Check: TypeAlias = Callable[[Any], str | None]
 """Says what was expected instead of a value; None: it can be used."""
@@ -42,25 +45,72 @@ class Reading:
     options: Mapping[str, Check] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """A scheme of sink URIs.
+
+    Attributes:
+        port: Where the URI names none.
+        tls: Connections begin with a TLS handshake.
+        with_tls: The scheme that speaks the same inside TLS; None: there is none.
+        upgraded: Connections begin without TLS, and go on with it where the far side demands it.
+        path: What a path means: something to ask for at the far side, with a query; a place (an
+            address, a topic) there; nothing.
+    """
+
+    port: int
+    tls: bool = False
+    with_tls: str | None = None
+    upgraded: bool = False
+    path: Literal["request", "place", "nothing"] = "nothing"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """A delivery protocol.
+    """A delivery protocol: all that others know of it.
 
     Attributes:
         name: In capitals: ``protocol`` of a subscription and of a source.
         title: As people write it.
+        schemes: Schemes of its sink URIs; the first is shown first.
+        hosts_max: Most hosts that such a URI names; 0: it names none.
+        place_path: Pattern of a path that names a place, with its slash; None: any path.
+        place_encoded: Such a path is percent-encoded, and a place may begin with the slash that
+            every path has.
+        dials_itself: Its client dials what the far side names before that can be checked.
         sink: Function ``(Connector, Clock, loop, Reach) -> deliver.Transport``. Protocols that name
             the same one share a transport; the destination says which of them it is.
         answers: Tuple of ``policy.AcknowledgementRule``: what each answer means, with a row
             ``other`` for the rest; None: its transport gives replies with a status.
+        settings: Member of ``protocolsettings`` that is its own -> its JSON Schema, with the
+            default where there is one, in the order of realized objects.
+        restore: Makes the typed settings of realized ones: a frozen dataclass, for HTTP
+            ``HttpSettings``, else one with the property ``place`` (``BrokerSettings``).
+        required: Settings that it cannot do without.
+        placed: Setting that the path of a sink URI can stand for; the typed settings have an
+            attribute of this name, and realized objects have it in any case.
+        masked: Setting that is a map whose entries may be secret; the typed settings have an
+            attribute of this name.
+        formats: Content modes of its CloudEvents binding; the first is the default.
         reading: How events are read; None: they are not.
         absent: Why this installation cannot speak it, for people; None: it can.
     """
 
     name: str
     title: str
+    schemes: Mapping[str, Scheme]
+    hosts_max: int = 1
+    place_path: str | None = None
+    place_encoded: bool = False
+    dials_itself: bool = False
     sink: Reference
     answers: Reference | None = None
+    settings: Mapping[str, dict[str, Any]]
+    restore: Callable[[Mapping[str, Any]], Any]
+    required: tuple[str, ...] = ()
+    placed: str | None = None
+    masked: str | None = None
+    formats: tuple[EventFormat, ...] = ("binary", "structured")
     reading: Reading | None = None
     absent: str | None = None
 
@@ -90,6 +140,21 @@ def protocols() -> Mapping[str, Protocol]:
                 raise ValueError(f"{value}: there is a delivery protocol {protocol.name} already")
             found[protocol.name] = protocol
     return MappingProxyType(dict(sorted(found.items())))
+
+
+@functools.cache
+def schemes() -> Mapping[str, Scheme]:
+    """Every scheme of sink URIs; it means the same in each protocol that has it.
+
+    Raises:
+        ValueError: It does not.
+    """
+    found: dict[str, Scheme] = {}
+    for protocol in protocols().values():
+        for name, scheme in protocol.schemes.items():
+            if found.setdefault(name, scheme) != scheme:
+                raise ValueError(f"{protocol.name}: the scheme {name} means something else already")
+    return MappingProxyType(found)
 
 
 def load(reference: Reference) -> Any:

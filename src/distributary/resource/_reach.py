@@ -6,16 +6,15 @@ Made by ``app``; read by whatever checks, resolves or dials sinks. Plain: it tra
 import ipaddress
 import math
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 from distributary.resource._own import NOWHERE, OwnAddresses
+from distributary.resource._protocol import protocols
 from distributary.resource._sinks import SinkRule
 
 ErrorData = Literal["none", "private-off", "all"]
 """Of which sinks' answers a dead letter carries the beginning: of none, of those on public
 addresses, of all."""
-
-_WITHOUT_KAFKA: Final = ("AMQP", "HTTP", "MQTT3", "MQTT5", "NATS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +63,11 @@ def protocols_allowed(chosen: tuple[str, ...], *, private_denied: bool) -> tuple
 
     Args:
         chosen: What the operator named; empty: nothing.
-        private_denied: Private addresses are refused by the operator's word. A client of Kafka
-            dials what its cluster names before that can be checked, so it is left out then.
+        private_denied: Private addresses are refused by the operator's word. A protocol whose
+            client dials what the far side names, before that can be checked, is left out then.
     """
     if chosen:
         return chosen
-    return _WITHOUT_KAFKA if private_denied else None
+    if not private_denied:
+        return None
+    return tuple(name for name, each in protocols().items() if not each.dials_itself)

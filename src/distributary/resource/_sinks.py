@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
-from distributary.resource._broker_settings import SINK_PORTS
 from distributary.resource._own import NOWHERE, OwnAddresses
 from distributary.resource._ports import PORTS_DENIED
+from distributary.resource._protocol import protocols
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -145,12 +145,13 @@ class SinkRule:
             takes_events: It is where the receiver takes events.
         """
         refusal = self.protocol_refusal(protocol)
-        if refusal is not None or protocol == "KAFKA":  # several hosts, each checked when dialled
+        row = protocols()[protocol]
+        if refusal is not None or row.hosts_max != 1:  # of several each is checked when dialled
             return refusal
         parts = urlsplit(uri)
-        port = parts.port or SINK_PORTS[protocol].get(parts.scheme)
-        if parts.hostname is None or port is None:
+        if parts.hostname is None or parts.scheme not in row.schemes:
             return None  # it says itself that it cannot be dialled
+        port = parts.port or row.schemes[parts.scheme].port
         return self.own_refusal(parts.hostname, port, takes_events=takes_events)
 
     def port_refusal(self, host: str, port: int) -> str | None:

@@ -5,27 +5,13 @@ import re
 from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from distributary.resource._broker_settings import SINK_PORTS, TLS_SCHEMES
 from distributary.resource._faults import Faults
+from distributary.resource._protocol import Protocol, protocols, schemes
 from distributary.resource._sinks import SinkRule
 
 URI_CHARS_MAX: Final = 4096
 """Longest URI. Signed callback URLs come to about 2,000 characters; common servers refuse a
 request line beyond 8 KiB."""
-
-KAFKA_HOSTS_MAX: Final = 16
-"""Hosts of one Kafka URI: each is looked up before every connection. One that answers is enough,
-since it names the others of its cluster; three are usual."""
-
-PLACE_SCHEMES: Final = frozenset({"amqp", "amqps", "kafka", "kafka+ssl"})
-"""Schemes whose path names a place at the broker: an AMQP address, a Kafka topic."""
-
-REQUEST_SCHEMES: Final = frozenset({"http", "https", "ws", "wss"})
-"""Schemes whose path and query are asked for at the far side. Those that stand in neither set have
-no path and no query."""
-
-_UPGRADED_SCHEMES: Final = frozenset({"nats"})
-"""Schemes that begin without TLS, and go on with it where the far side demands it."""
 
 _URI_CHARS = r"A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%"
 _OUTSIDE_URI = re.compile(rf"[^{_URI_CHARS}]")
@@ -51,24 +37,27 @@ class SinkUri(NamedTuple):
         text: The URI as it stands.
         scheme: In lower case.
         place: What its path names at the broker; None: nothing.
+        protocol: The delivery protocol that it is for.
     """
 
     text: str
     scheme: str
     place: str | None
+    protocol: Protocol
 
     def agrees_with(self, place: str) -> bool:
         """Whether its path names *place*, or nothing.
 
         Addresses of some AMQP brokers begin with a slash, which the path of a URI has anyway.
         """
-        slashed = place.removeprefix("/") if self.scheme in {"amqp", "amqps"} else place
+        slashed = place.removeprefix("/") if self.protocol.place_encoded else place
         return self.place is None or self.place in {place, slashed}
 
     @property
     def tls_possible(self) -> bool:
         """Whether a connection to it may speak TLS."""
-        return self.scheme in TLS_SCHEMES or self.scheme in _UPGRADED_SCHEMES
+        scheme = self.protocol.schemes[self.scheme]
+        return scheme.tls or scheme.upgraded
 
 
 def check_reference(faults: Faults, path: str, value: object) -> str | None:
@@ -96,8 +85,8 @@ def check_sink(
 ) -> SinkUri | None:
     """*value* where events can be sent to it by *protocol* and *rule* allows it.
 
-    Absolute, a scheme of the protocol (``SINK_PORTS``), a host (Kafka: several), a port from 1 to
-    65535 if any; no user information (a secret in a URI ends up in logs), no fragment (it is never
+    Absolute, a scheme of the protocol, as many hosts as it takes, a port from 1 to 65535
+    if any; no user information (a secret in a URI ends up in logs), no fragment (it is never
     sent); a path and a query only where the scheme has a use for them. What the path names is
     not judged here.
 
@@ -113,24 +102,20 @@ def check_sink(
         return None
     parts = _SINK.fullmatch(text)
     scheme = "" if parts is None else parts["scheme"].lower()
-    if parts is None or scheme not in SINK_PORTS[protocol]:
-        schemes = " or ".join(SINK_PORTS[protocol])
-        faults.add(path, "uri", f"expected an absolute URI with the scheme {schemes}")
+    row = protocols()[protocol]
+    if parts is None or scheme not in row.schemes:
+        known = " or ".join(row.schemes)
+        faults.add(path, "uri", f"expected an absolute URI with the scheme {known}")
         return None
     count_before = len(faults.found)
     if parts["fragment"] is not None:
         faults.add(path, "uri", "the URI of a sink has no fragment: it is never sent")
-    _check_hosts(
-        faults,
-        path,
-        parts["authority"],
-        _Judge(rule, SINK_PORTS[protocol][scheme], _takes_events(protocol, text, rule)),
-        several=protocol == "KAFKA",
-    )
+    judge = _Judge(rule, row.schemes[scheme].port, _takes_events(text, rule))
+    _check_hosts(faults, path, parts["authority"], judge, row.hosts_max)
     _check_rest(faults, path, scheme, parts["path"], parts["query"])
     if len(faults.found) != count_before:
         return None
-    return SinkUri(text, scheme, place_in(protocol, text))
+    return SinkUri(text, scheme, place_in(protocol, text), row)
 
 
 def broker_uri(text: str, protocol: str) -> SinkUri:
@@ -151,14 +136,15 @@ def broker_uri(text: str, protocol: str) -> SinkUri:
 def place_in(protocol: str, uri: str) -> str | None:
     """What the path of the sink *uri* names at the broker; None: nothing.
 
-    The path without its first slash. AMQP addresses are percent-encoded; names of Kafka topics
-    need no such thing, so that a percent sign in one is a fault.
+    The path without its first slash, decoded where the protocol has it percent-encoded.
     """
     parts = _SINK.fullmatch(uri)
-    if parts is None or parts["scheme"].lower() not in PLACE_SCHEMES:
+    row = protocols()[protocol]
+    scheme = None if parts is None else row.schemes.get(parts["scheme"].lower())
+    if parts is None or scheme is None or scheme.path != "place":
         return None
     name = parts["path"][1:]
-    if protocol == "AMQP":
+    if row.place_encoded:
         # Bytes that are no UTF-8 become lone surrogates, which no place can have.
         name = unquote_to_bytes(name).decode(errors="surrogateescape")
     return name or None
@@ -180,11 +166,12 @@ def _malformed(text: str, outside: re.Pattern[str]) -> str:
 
 
 def _check_rest(faults: Faults, path: str, scheme: str, rest: str, query: str | None) -> None:
-    if scheme in REQUEST_SCHEMES:
+    meaning = schemes()[scheme].path
+    if meaning == "request":
         return
     if query is not None:
         faults.add(path, "uri", f"the URI of a sink with the scheme {scheme} has no query")
-    if scheme not in PLACE_SCHEMES and rest not in {"", "/"}:
+    if meaning == "nothing" and rest not in {"", "/"}:
         message = f"a path means nothing with the scheme {scheme}: the settings name the place"
         faults.add(path, "uri", message)
 
@@ -211,22 +198,24 @@ class _Judge(NamedTuple):
         return self.rule.refusal(host) or self.rule.port_refusal(host, number)
 
 
-def _takes_events(protocol: str, text: str, rule: SinkRule) -> bool:
+def _takes_events(text: str, rule: SinkRule) -> bool:
     try:
-        return protocol == "HTTP" and rule.own.takes_events(text)
+        return rule.own.takes_events(text)
     except ValueError:
         return False  # no port, or no address in the brackets: a fault of its own
 
 
-def _check_hosts(
-    faults: Faults, path: str, authority: str, judge: _Judge, *, several: bool
-) -> None:
+def _check_hosts(faults: Faults, path: str, authority: str, judge: _Judge, hosts_max: int) -> None:
     if "@" in authority:
         faults.add(path, "uri", "user information is not allowed in the URI of a sink")
         authority = authority.rpartition("@")[2]
-    hosts = authority.split(",") if several else [authority]
-    if len(hosts) > KAFKA_HOSTS_MAX:
-        faults.add(path, "uri", f"at most {KAFKA_HOSTS_MAX} hosts")
+    if hosts_max == 0:
+        if authority:
+            faults.add(path, "uri", "the URI of a sink of this protocol names no host")
+        return
+    hosts = authority.split(",") if hosts_max > 1 else [authority]
+    if len(hosts) > hosts_max:
+        faults.add(path, "uri", f"at most {hosts_max} hosts")
         return
     for each in hosts:
         _check_authority(faults, path, each, judge)

@@ -8,9 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from distributary.durations import PLAIN_UNITS
-from distributary.resource._broker_settings import SINK_PORTS
-from distributary.resource._places import KAFKA_TOPIC_CHARS_MAX
-from distributary.resource._uri import KAFKA_HOSTS_MAX, PLACE_SCHEMES, REQUEST_SCHEMES
+from distributary.resource._protocol import protocols
 
 _URI_CHAR: Final = r"[A-Za-z0-9\-._~:/?\[\]@!$&'()*+,;=]"
 _PERCENT: Final = "%[0-9A-Fa-f]{2}"
@@ -54,8 +52,7 @@ _AUTHORITY: Final = rf"(?:{_NAME}|{_IPV4}|\[{_ipv6()}\])(?::{_PORT})?"
 # make test data of it.
 _BROKER: Final = r"(?:[A-Za-z0-9_][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?"
 _REST: Final = rf"(?:[/?](?:{_URI_CHAR}|{_PERCENT})*)?"
-_PATH: Final = rf"(?:/(?:{_URI_CHAR.replace('?', '')}|{_PERCENT})*)?"
-_TOPIC: Final = f"(?:/[A-Za-z0-9._-]{{0,{KAFKA_TOPIC_CHARS_MAX}}})?"
+PATH: Final = rf"(?:/(?:{_URI_CHAR.replace('?', '')}|{_PERCENT})*)?"
 
 
 def _any_case(text: str) -> str:
@@ -68,18 +65,18 @@ def sink_uri(protocol: str) -> str:
     """The pattern of an absolute URI of a sink, without user information and fragment.
 
     Args:
-        protocol: A delivery protocol; its schemes are those of ``resource.SINK_PORTS``.
+        protocol: A delivery protocol.
     """
-    requests = [each for each in SINK_PORTS[protocol] if each in REQUEST_SCHEMES]
-    others = [each for each in SINK_PORTS[protocol] if each not in REQUEST_SCHEMES]
+    row = protocols()[protocol]
+    requests = [name for name, each in row.schemes.items() if each.path == "request"]
+    others = [name for name in row.schemes if name not in requests]
     host = _BROKER if others else _AUTHORITY
     forms = [f"(?:{'|'.join(map(_any_case, requests))})://{host}{_REST}"] if requests else []
     if others:
-        hosts, rest = host, "/?"
-        if protocol == "KAFKA":
-            hosts, rest = f"{host}(?:,{host}){{0,{KAFKA_HOSTS_MAX - 1}}}", _TOPIC
-        elif others[0] in PLACE_SCHEMES:
-            rest = _PATH
+        placed = row.schemes[others[0]].path == "place"
+        rest = (row.place_path or PATH) if placed else "/?"
+        more = f"(?:,{host}){{0,{row.hosts_max - 1}}}" if row.hosts_max > 1 else ""
+        hosts = f"{host}{more}" if row.hosts_max else ""
         forms.append(f"(?:{'|'.join(map(_any_case, others))})://{hosts}{rest}")
     return f"^(?:{'|'.join(forms)})$"
 
@@ -118,32 +115,9 @@ TIME: Final = (
 HTTP_NAME: Final = r"^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$"
 """A header name, and an authentication scheme (RFC 9110, section 5.6.2)."""
 
-_BEYOND_PLANES: Final = "".join(
-    chr(plane + last) for plane in range(0x10000, 0x110000, 0x10000) for last in (0xFFFE, 0xFFFF)
-)
-_NO_MQTT_TEXT: Final = (
-    f"\\u0000-\\u001f\\u007f-\\u009f\\ufdd0-\\ufdef\\ufffe\\uffff{_BEYOND_PLANES}"
-)
-
-MQTT_TEXT: Final = f"^[^{_NO_MQTT_TEXT}]*$"
-"""Text that MQTT takes: no control characters, no non-characters."""
-
-MQTT_TOPIC: Final = f"^[^{_NO_MQTT_TEXT}+#]+$"
-"""A topic to publish to: no wildcards."""
 
 PLAIN_TEXT: Final = "^[^\\u0000-\\u001f\\u007f-\\u009f]+$"
 """Text without control characters."""
-
-KAFKA_TOPIC: Final = "^(?:[A-Za-z0-9_-]|\\.[A-Za-z0-9_-]|\\.\\.[A-Za-z0-9._-])[A-Za-z0-9._-]*$"
-"""The name of a Kafka topic, neither . nor .."""
-
-_NATS_CHAR: Final = "[^\\s\\u0000-\\u001f\\u007f-\\u009f*>.]"
-
-NATS_SUBJECT: Final = f"^{_NATS_CHAR}+(?:\\.{_NATS_CHAR}+)*$"
-"""A subject to publish to: no wildcards, no spaces, no token that is empty."""
-
-FIELD_VALUE: Final = "^(?:[!-~](?:[\\t -~]*[!-~])?)?$"
-"""A header value: printable ASCII that neither begins nor ends with a space."""
 
 
 def any_case_of(names: Iterable[str], *, or_beginning: str) -> str:

@@ -7,8 +7,9 @@ import uuid
 import pytest
 
 from distributary.deliver import Destination
+from distributary.protocols.amqp.settings import AmqpSettings
 from distributary.protocols.amqp.sink import make
-from distributary.resource import AmqpSettings, Credential
+from distributary.resource import Credential
 from distributary.testing.check_transport import an_event
 from kit.servers import PASSWORD, USER
 

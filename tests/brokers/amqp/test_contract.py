@@ -16,8 +16,9 @@ from distributary.deliver import (
     SystemResolver,
 )
 from distributary.protocols.amqp.engine import Outcome, State
+from distributary.protocols.amqp.settings import AmqpSettings
 from distributary.protocols.amqp.sink import make
-from distributary.resource import AmqpSettings, Credential
+from distributary.resource import Credential
 from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour
 from kit import fake_amqp

@@ -13,7 +13,8 @@ from distributary.deliver import AddressRule, Connector, Destination, SystemReso
 from distributary.event import Event
 from distributary.policy import Answer
 from distributary.protocols.kafka import sink as transport
-from distributary.resource import Credential, KafkaSettings
+from distributary.protocols.kafka.settings import KafkaSettings
+from distributary.resource import Credential
 from kit.servers import PASSWORD, USER
 
 CREDENTIAL = Credential("PLAIN", identifier=USER, secret=PASSWORD)

@@ -9,7 +9,8 @@ import pytest
 from distributary.clock import SystemClock
 from distributary.deliver import AddressRule, Connector, Destination, SystemResolver
 from distributary.protocols.kafka import sink as transport
-from distributary.resource import Credential, KafkaSettings
+from distributary.protocols.kafka.settings import KafkaSettings
+from distributary.resource import Credential
 from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour
 from kit.kafka_witness import KafkaWitness

@@ -12,7 +12,7 @@ from distributary.deliver import AddressRule, Connector, Destination, SystemReso
 from distributary.policy import delivered
 from distributary.protocols.kafka import sink as transport
 from distributary.protocols.kafka import source as consumers
-from distributary.resource import KafkaSettings
+from distributary.protocols.kafka.settings import KafkaSettings
 from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour, an_event
 from kit.kafka_witness import KafkaWitness

@@ -7,8 +7,9 @@ import uuid
 import pytest
 
 from distributary.deliver import Destination
+from distributary.protocols.mqtt.settings import MqttSettings
 from distributary.protocols.mqtt.sink import make
-from distributary.resource import Credential, MqttSettings
+from distributary.resource import Credential
 from distributary.testing.check_transport import an_event
 from kit.servers import PASSWORD, USER
 

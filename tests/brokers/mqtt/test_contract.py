@@ -15,8 +15,9 @@ from distributary.deliver import (
     Destination,
     SystemResolver,
 )
+from distributary.protocols.mqtt.settings import MqttSettings
 from distributary.protocols.mqtt.sink import make
-from distributary.resource import Credential, MqttSettings
+from distributary.resource import Credential
 from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour
 from kit import fake_mqtt

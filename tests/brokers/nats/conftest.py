@@ -8,8 +8,9 @@ import pytest
 
 from distributary.deliver import Destination
 from distributary.policy import delivered
+from distributary.protocols.nats.settings import NatsSettings
 from distributary.protocols.nats.sink import make
-from distributary.resource import Credential, NatsSettings
+from distributary.resource import Credential
 from distributary.testing.check_transport import an_event
 from kit.servers import PASSWORD, USER
 

@@ -14,8 +14,9 @@ from distributary.deliver import (
 )
 from distributary.errors import TransportError
 from distributary.policy import delivered
+from distributary.protocols.nats.settings import NatsSettings
 from distributary.protocols.nats.sink import _client, _session, make
-from distributary.resource import Credential, NatsSettings
+from distributary.resource import Credential
 from distributary.testing.check_transport import an_event
 from kit.fake_nats import INFO, FakeNats
 from kit.servers import Authority, Cut

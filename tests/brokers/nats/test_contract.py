@@ -17,7 +17,8 @@ from distributary.deliver import (
 )
 from distributary.protocols.nats import binding as nats
 from distributary.protocols.nats import sink as transport
-from distributary.resource import Credential, NatsSettings
+from distributary.protocols.nats.settings import NatsSettings
+from distributary.resource import Credential
 from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour
 from kit.fake_nats import FakeNats

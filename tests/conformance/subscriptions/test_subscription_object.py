@@ -3,7 +3,7 @@
 import pytest
 
 from distributary.control import PROTOCOLS_ABSENT
-from distributary.resource.api_subscription import PROTOCOLS
+from distributary.resource import protocols
 
 
 @pytest.mark.clause("subscriptions-api.push.complete")
@@ -179,7 +179,7 @@ def test_all_six_protocols_are_taken(sut, name, sink, settings):
 def test_the_service_description_says_what_can_be_used(sut):
     """At the root of the server: protocols with settings, dialects, config keys, credentials."""
     described = sut.ask("GET", "/").json()
-    assert set(described["protocols"]) == set(PROTOCOLS) - set(PROTOCOLS_ABSENT)
+    assert set(described["protocols"]) == set(protocols()) - set(PROTOCOLS_ABSENT)
     for protocol in described["protocols"].values():
         assert protocol["settings"]["properties"]["delivery"]["description"]
         assert protocol["sinkschemes"]

@@ -13,6 +13,7 @@ from distributary.resource import (
     SubscriptionSpec,
     api_subscription,
     decode_json,
+    protocols,
 )
 from distributary.resource._faults import FAULTS_MAX
 
@@ -37,7 +38,7 @@ MEMBERS = [
     "protocolsettings", "sinkCredential",
 ]  # fmt: skip
 SETTINGS = [
-    *sorted({name for row in api_subscription.PROTOCOL_SETTINGS.values() for name in row.settings}),
+    *sorted({name for row in protocols().values() for name in row.settings}),
     *api_subscription.SHARED_SETTINGS,
     "x",
 ]
@@ -49,7 +50,7 @@ words = st.sampled_from(
     [
         *("POST", "linear", "structured", "PT1S", "http://e.com/", "http://127.0.0.1", "exact"),
         *("mqtt://h", "amqp://h/%ff", "kafka://h,g/t", "nats://h", "all"),
-        *api_subscription.PROTOCOLS,
+        *protocols(),
     ]
 )
 

@@ -9,7 +9,8 @@ from distributary.control import PAGE_MAX, PROTOCOLS_ABSENT
 from distributary.errors import CATALOGUE
 from distributary.filter import DIALECTS
 from distributary.ingest import SeenNames
-from distributary.resource.api_subscription import CONFIG_KEYS, PROTOCOLS
+from distributary.resource import protocols
+from distributary.resource.api_subscription import CONFIG_KEYS
 
 PATHS = {
     "/": "GET, HEAD, OPTIONS",
@@ -69,7 +70,7 @@ def test_the_description_says_what_the_server_can_do(api):
     """Protocols and settings, dialects, config keys, credential types, what was seen."""
     api.seen = SeenNames(types=("b", "a"), sources=("/s",), sources_truncated=True)
     body = api.request("GET", "/").json()
-    assert set(body["protocols"]) == set(PROTOCOLS) - set(PROTOCOLS_ABSENT)
+    assert set(body["protocols"]) == set(protocols()) - set(PROTOCOLS_ABSENT)
     settings = body["protocols"]["HTTP"]["settings"]["properties"]
     assert {"headers", "method", "format", "cacerts", "delivery"} == set(settings)
     assert body["protocols"]["KAFKA"]["sinkschemes"] == ["kafka", "kafka+ssl"]

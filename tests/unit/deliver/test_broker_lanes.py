@@ -7,7 +7,7 @@ from distributary.deliver import BreakerState, Destination, Dispatcher, Limits
 from distributary.event import Event
 from distributary.flow import Leg, Origin, Position, Task
 from distributary.policy import Acknowledgement
-from distributary.resource import KafkaSettings
+from distributary.protocols.kafka.settings import KafkaSettings
 from distributary.testing.scripted_transport import ScriptedTransport, Step
 from distributary.testing.virtual import SeededRandom, VirtualClock, VirtualTimers
 

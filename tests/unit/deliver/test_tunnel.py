@@ -9,6 +9,7 @@ from websockets.server import ServerProtocol
 from distributary.deliver._endpoint import parse
 from distributary.deliver.tunnel import UNREAD_BYTES_MAX, _Tunnel
 from distributary.errors import TransportError
+from distributary.resource import schemes
 from kit.amqp_client import join
 
 
@@ -44,7 +45,7 @@ async def _turns(count=20):
 
 def _joined(inside):
     """A tunnel with *inside* in it, a server, and the wire of the tunnel."""
-    endpoint = parse("ws://127.0.0.1:1/", {"ws": 80})
+    endpoint = parse("ws://127.0.0.1:1/", schemes())
     tunnel, server = _Tunnel(endpoint, "amqp", lambda: inside), Server()
     wire, _ = join(tunnel, server)
     return tunnel, server, wire

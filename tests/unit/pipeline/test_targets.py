@@ -20,10 +20,10 @@ from distributary.control._stored import Delete, Put
 from distributary.deliver import Destination
 from distributary.pipeline import _targets
 from distributary.pipeline._targets import DirectoryTargets
+from distributary.protocols.mqtt.settings import MqttSettings
 from distributary.resource import (
     OWN_EVENTS,
     OWN_LISTENER,
-    MqttSettings,
     OwnAddresses,
     Reach,
     SinkRule,

@@ -5,14 +5,11 @@ import dataclasses
 import pytest
 
 from distributary.errors import ResourceError
-from distributary.resource import (
-    AmqpSettings,
-    HttpSettings,
-    KafkaSettings,
-    MqttSettings,
-    NatsSettings,
-    api_subscription,
-)
+from distributary.protocols.amqp.settings import AmqpSettings
+from distributary.protocols.kafka.settings import KafkaSettings
+from distributary.protocols.mqtt.settings import MqttSettings
+from distributary.protocols.nats.settings import NatsSettings
+from distributary.resource import HttpSettings, api_subscription
 from kit.servers import Authority
 
 S = "$.protocolsettings"

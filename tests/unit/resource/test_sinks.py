@@ -4,7 +4,8 @@ import pytest
 
 from distributary.errors import ResourceError
 from distributary.filter import check
-from distributary.resource import KAFKA_HOSTS_MAX, Faults, Rules, SinkRule, api_subscription
+from distributary.protocols.kafka.settings import HOSTS_MAX
+from distributary.resource import Faults, Rules, SinkRule, api_subscription
 from distributary.resource._uri import check_sink
 
 PUBLIC = SinkRule(local_allowed=False)
@@ -108,7 +109,7 @@ GOOD_BROKERS = [
     ("AMQP", "amqp://example.com//exchange/x"),
     ("KAFKA", "kafka://example.com"),
     ("KAFKA", "kafka://a.example.com:1,93.184.216.34,[2606:2800::1]:9092/orders"),
-    ("KAFKA", "kafka+ssl://" + ",".join(["example.com"] * KAFKA_HOSTS_MAX)),
+    ("KAFKA", "kafka+ssl://" + ",".join(["example.com"] * HOSTS_MAX)),
     ("NATS", "tls://example.com/"),
 ]
 

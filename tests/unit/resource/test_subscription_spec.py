@@ -4,13 +4,7 @@ import dataclasses
 
 import pytest
 
-from distributary.resource import (
-    HttpSettings,
-    Rules,
-    SinkRule,
-    SubscriptionSpec,
-    api_subscription,
-)
+from distributary.resource import HttpSettings, Rules, SinkRule, SubscriptionSpec, api_subscription
 
 DEFAULTS = {
     "retry": 10,

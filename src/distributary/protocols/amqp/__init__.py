@@ -1,8 +1,9 @@
 """AMQP 1.0."""
 
+from distributary.protocols.amqp import settings
 from distributary.protocols.amqp.engine import AVAILABLE
 from distributary.protocols.amqp.reading import READING
-from distributary.resource import Protocol
+from distributary.resource import Protocol, Scheme
 
 __all__ = ["PROTOCOLS"]
 
@@ -10,8 +11,19 @@ PROTOCOLS = (
     Protocol(
         name="AMQP",
         title="AMQP 1.0",
+        schemes={
+            "amqp": Scheme(5672, with_tls="amqps", path="place"),
+            "amqps": Scheme(5671, tls=True, path="place"),
+            "ws": Scheme(80, with_tls="wss", path="request"),
+            "wss": Scheme(443, tls=True, path="request"),
+        },
+        place_encoded=True,
         sink="distributary.protocols.amqp.sink:make",
         answers="distributary.protocols.amqp.answers:RULES",
+        settings=settings.SETTINGS,
+        restore=settings.restore,
+        placed="address",
+        masked="linkproperties",
         reading=READING,
         absent=None if AVAILABLE else "needs the extra distributary[amqp], which is not installed",
     ),

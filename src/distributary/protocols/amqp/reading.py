@@ -7,7 +7,8 @@ those that are published to (``settings``) may not.
 import re
 from typing import Any
 
-from distributary.resource import AMQP_ADDRESS_BYTES_MAX, Reading
+from distributary.protocols.amqp.settings import ADDRESS_BYTES_MAX
+from distributary.resource import Reading
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -16,8 +17,8 @@ def address(value: Any) -> str | None:
     """The address of an AMQP node."""
     if not isinstance(value, str) or not value or _CONTROL.search(value):
         return "expected an address such as orders or /queues/orders"
-    if len(value.encode()) > AMQP_ADDRESS_BYTES_MAX:
-        return f"an address has at most {AMQP_ADDRESS_BYTES_MAX} bytes"
+    if len(value.encode()) > ADDRESS_BYTES_MAX:
+        return f"an address has at most {ADDRESS_BYTES_MAX} bytes"
     return None
 
 

@@ -1,6 +1,7 @@
 """HTTP webhooks."""
 
-from distributary.resource import Protocol
+from distributary.protocols.http import settings
+from distributary.resource import Protocol, Scheme
 
 __all__ = ["PROTOCOLS"]
 
@@ -8,6 +9,13 @@ PROTOCOLS = (
     Protocol(
         name="HTTP",
         title="HTTP",
+        schemes={
+            "http": Scheme(80, with_tls="https", path="request"),
+            "https": Scheme(443, tls=True, path="request"),
+        },
         sink="distributary.protocols.http.sink:make",
+        settings=settings.SETTINGS,
+        restore=settings.restore,
+        masked="headers",
     ),
 )

@@ -1,5 +1,6 @@
 """Apache Kafka."""
 
+from distributary.protocols.kafka import settings
 from distributary.protocols.kafka.reading import READING
 from distributary.resource import Protocol
 
@@ -9,8 +10,15 @@ PROTOCOLS = (
     Protocol(
         name="KAFKA",
         title="Kafka",
+        schemes=settings.SCHEMES,
+        hosts_max=settings.HOSTS_MAX,
+        place_path=rf"(?:/[A-Za-z0-9._-]{{0,{settings.TOPIC_CHARS_MAX}}})?",
+        dials_itself=True,
         sink="distributary.protocols.kafka.sink:make",
         answers="distributary.protocols.kafka.answers:RULES",
+        settings=settings.SETTINGS,
+        restore=settings.restore,
+        placed="topicname",
         reading=READING,
     ),
 )

@@ -7,13 +7,14 @@ those that are published to (``settings``) may not.
 import re
 from typing import Any, Final
 
-from distributary.resource import KAFKA_TOPIC_CHARS_MAX, Reading
+from distributary.protocols.kafka.settings import TOPIC_CHARS_MAX
+from distributary.resource import Reading
 
-GROUP_CHARS_MAX: Final = KAFKA_TOPIC_CHARS_MAX
+GROUP_CHARS_MAX: Final = TOPIC_CHARS_MAX
 """Longest name of a consumer group: the broker keeps it as it keeps names of topics."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-_TOPIC = re.compile(rf"[A-Za-z0-9._-]{{1,{KAFKA_TOPIC_CHARS_MAX}}}")
+_TOPIC = re.compile(rf"[A-Za-z0-9._-]{{1,{TOPIC_CHARS_MAX}}}")
 
 
 def topic(value: Any) -> str | None:
@@ -21,7 +22,7 @@ def topic(value: Any) -> str | None:
     if not isinstance(value, str) or not _TOPIC.fullmatch(value) or value in {".", ".."}:
         return (
             "expected the name of a topic: letters, digits, full stops, _ and -,"
-            f" at most {KAFKA_TOPIC_CHARS_MAX}"
+            f" at most {TOPIC_CHARS_MAX}"
         )
     return None
 

@@ -1,23 +1,41 @@
 """MQTT 3.1.1 and MQTT 5."""
 
+from distributary.protocols.mqtt import settings
 from distributary.protocols.mqtt.reading import READING
-from distributary.resource import Protocol
+from distributary.resource import Protocol, Scheme
 
 __all__ = ["PROTOCOLS"]
+
+_SCHEMES = {
+    "mqtt": Scheme(1883, with_tls="mqtts"),
+    "mqtts": Scheme(8883, tls=True),
+    "ws": Scheme(80, with_tls="wss", path="request"),
+    "wss": Scheme(443, tls=True, path="request"),
+}
 
 PROTOCOLS = (
     Protocol(
         name="MQTT3",
         title="MQTT 3.1.1",
+        schemes=_SCHEMES,
         sink="distributary.protocols.mqtt.sink:make",
         answers="distributary.protocols.mqtt.answers:RULES_3",
+        settings=settings.SETTINGS_3,
+        restore=settings.restore,
+        required=("topicname",),
+        formats=("structured",),  # there is no place for attributes beside the data
         reading=READING,
     ),
     Protocol(
         name="MQTT5",
         title="MQTT 5",
+        schemes=_SCHEMES,
         sink="distributary.protocols.mqtt.sink:make",
         answers="distributary.protocols.mqtt.answers:RULES_5",
+        settings=settings.SETTINGS_5,
+        restore=settings.restore,
+        required=("topicname",),
+        masked="userproperties",
         reading=READING,
     ),
 )

@@ -7,7 +7,8 @@ those that are published to (``settings``) may not.
 import re
 from typing import Any
 
-from distributary.resource import MQTT_TOPIC_BYTES_MAX, Reading
+from distributary.protocols.mqtt.settings import TOPIC_BYTES_MAX
+from distributary.resource import Reading
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -16,8 +17,8 @@ def topic_filter(value: Any) -> str | None:
     """A filter of MQTT topics: ``+`` is a whole level, ``#`` the last one."""
     if not isinstance(value, str) or not value or _CONTROL.search(value):
         return "expected a topic filter such as plant/+/events or plant/#"
-    if len(value.encode()) > MQTT_TOPIC_BYTES_MAX:
-        return f"a topic filter has at most {MQTT_TOPIC_BYTES_MAX} bytes"
+    if len(value.encode()) > TOPIC_BYTES_MAX:
+        return f"a topic filter has at most {TOPIC_BYTES_MAX} bytes"
     levels = value.split("/")
     if any("+" in level and level != "+" for level in levels):
         return "a + stands for a whole level: plant/+/events"

@@ -1,7 +1,8 @@
 """NATS, with and without JetStream."""
 
+from distributary.protocols.nats import settings
 from distributary.protocols.nats.reading import READING
-from distributary.resource import Protocol
+from distributary.resource import Protocol, Scheme
 
 __all__ = ["PROTOCOLS"]
 
@@ -9,8 +10,17 @@ PROTOCOLS = (
     Protocol(
         name="NATS",
         title="NATS",
+        schemes={
+            "nats": Scheme(4222, with_tls="tls", upgraded=True),
+            "tls": Scheme(4222, tls=True),
+            "ws": Scheme(80, with_tls="wss", path="request"),
+            "wss": Scheme(443, tls=True, path="request"),
+        },
         sink="distributary.protocols.nats.sink:make",
         answers="distributary.protocols.nats.answers:RULES",
+        settings=settings.SETTINGS,
+        restore=settings.restore,
+        required=("subject",),
         reading=READING,
     ),
 )

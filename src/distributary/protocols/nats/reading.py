@@ -7,7 +7,8 @@ those that are published to (``settings``) may not.
 import re
 from typing import Any, Final
 
-from distributary.resource import NATS_SUBJECT_BYTES_MAX, Check, Reading
+from distributary.protocols.nats.settings import SUBJECT_BYTES_MAX
+from distributary.resource import Check, Reading
 
 NAME_CHARS_MAX: Final = 32
 """Longest name of a stream or durable consumer: the servers advise it, as it names folders."""
@@ -20,8 +21,8 @@ def subject(value: Any) -> str | None:
     """A NATS subject: ``*`` is a whole token, ``>`` the last ones."""
     if not isinstance(value, str) or not value or re.search(r"\s", value) or _CONTROL.search(value):
         return "expected a subject such as orders.*.made or orders.>"
-    if len(value.encode()) > NATS_SUBJECT_BYTES_MAX:
-        return f"a subject has at most {NATS_SUBJECT_BYTES_MAX} bytes"
+    if len(value.encode()) > SUBJECT_BYTES_MAX:
+        return f"a subject has at most {SUBJECT_BYTES_MAX} bytes"
     words = value.split(".")  # NATS calls them tokens
     if not all(words):
         return "a token between the full stops of a subject is empty"

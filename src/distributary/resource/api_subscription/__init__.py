@@ -23,7 +23,6 @@ from distributary.resource.api_subscription._credentials import (
 )
 from distributary.resource.api_subscription._delivery import BACKOFF_POLICIES, RETRY_MAX
 from distributary.resource.api_subscription._parse import parse
-from distributary.resource.api_subscription._protocols import PROTOCOL_SETTINGS, PROTOCOLS
 from distributary.resource.api_subscription._restore import restore
 from distributary.resource.api_subscription._schemas import (
     SHORT_DEAD_LETTER,
@@ -56,8 +55,6 @@ __all__ = [
     "CREDENTIAL_SHAPE",
     "IDENTIFIER_BYTES_MAX",
     "MASK",
-    "PROTOCOLS",
-    "PROTOCOL_SETTINGS",
     "RETRY_MAX",
     "SECRET_BYTES_MAX",
     "SHARED_SETTINGS",

@@ -17,11 +17,11 @@ from distributary.resource._credential import (
     CredentialType,
 )
 from distributary.resource._faults import Faults, one_of
+from distributary.resource._protocol import protocols
 from distributary.resource._rules import Rules
 from distributary.resource._schema import Schema, checked, fits
 from distributary.resource._times import parse_time_ms
 from distributary.resource._uri import check_http_sink
-from distributary.resource.api_subscription._protocols import PROTOCOLS
 
 CREDENTIAL_MEMBERS: Final = ("sinkCredential", "sinkcredential")
 """Names of the member that holds a credential: the reference's, and the later spelling."""
@@ -287,7 +287,7 @@ class _Reader:
 
     def _colon_allowed(self) -> bool:
         """Whether the protocol gives an account name and its password a place of their own each."""
-        return self._protocol in PROTOCOLS and self._protocol != "HTTP"
+        return self._protocol in protocols() and self._protocol != "HTTP"
 
     def _check_expiry(self, credential: Credential) -> None:
         """A new token that has expired, and that nothing renews, would never send anything."""

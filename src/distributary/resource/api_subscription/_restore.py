@@ -9,9 +9,9 @@ import msgspec
 from distributary.durations import parse_duration_s
 from distributary.resource._broker_settings import BrokerSettings, HttpSettings
 from distributary.resource._origins import origin_of
+from distributary.resource._protocol import protocols
 from distributary.resource._times import parse_time_ms
 from distributary.resource._uri import place_in
-from distributary.resource.api_subscription._protocols import PROTOCOL_SETTINGS
 from distributary.resource.api_subscription._shape import (
     EARLIEST,
     LATEST,
@@ -32,7 +32,7 @@ def restore(realized: bytes) -> SubscriptionSpec:
         value = msgspec.json.decode(realized)
         settings = value["protocolsettings"]
         protocol = value["protocol"]
-        sent = PROTOCOL_SETTINGS[protocol].restore(settings)
+        sent = protocols()[protocol].restore(settings)
         return SubscriptionSpec(
             source=value.get("source"),
             types=tuple(value.get("types", ())),
@@ -90,7 +90,7 @@ def _delivery(
     letters = DeadLetterSpec(
         target["sink"],
         target["protocol"],
-        PROTOCOL_SETTINGS[target["protocol"]].restore(own),
+        protocols()[target["protocol"]].restore(own),
         own["format"],
         own.get("cacerts"),
         _delivery_alone(own["delivery"]),
@@ -108,7 +108,7 @@ def _moved(
     Source:
         Decision 21, dead letter sinks.
     """
-    row, changes = PROTOCOL_SETTINGS[protocol], dict[str, Any]()
+    row, changes = protocols()[protocol], dict[str, Any]()
     if row.placed is not None and place is not None:
         changes[row.placed] = place
     if row.masked is not None and not own_party:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from distributary.resource import patterns
-from distributary.resource._broker_settings import SINK_PORTS
 from distributary.resource._credential import SECRET_MEMBERS, CredentialType
+from distributary.resource._protocol import protocols
 from distributary.resource._schema import Schema, closed, ref
 from distributary.resource._uri import URI_CHARS_MAX, why_no_reference
 from distributary.resource.api_subscription._certificates import CERTIFICATES
@@ -22,7 +22,6 @@ from distributary.resource.api_subscription._credentials import (
     CREDENTIAL_SHAPE,
 )
 from distributary.resource.api_subscription._delivery import DELIVERY
-from distributary.resource.api_subscription._protocols import PROTOCOL_SETTINGS, PROTOCOLS
 from distributary.resource.api_subscription._settings import format_of
 
 TYPES_MAX: Final = 1000
@@ -64,8 +63,9 @@ def _prefix_of(protocol: str) -> str:
 
 
 def _sink(protocol: str) -> Schema:
-    schemes = ", ".join(SINK_PORTS[protocol])
-    several = " Several hosts, separated by commas." if protocol == "KAFKA" else ""
+    row = protocols()[protocol]
+    schemes = ", ".join(row.schemes)
+    several = " Several hosts, separated by commas." if row.hosts_max > 1 else ""
     return {
         "type": "string",
         "pattern": patterns.sink_uri(protocol),
@@ -89,7 +89,7 @@ def settings_schema(protocol: str, *, realized: bool, dead_letter: Schema | None
         dead_letter: What ``deadLetterSink`` may be; None inside a dead letter sink, which has none
             of its own.
     """
-    row = PROTOCOL_SETTINGS[protocol]
+    row = protocols()[protocol]
     format_ = format_of(protocol)
     delivery = dict(DELIVERY)
     if dead_letter is not None:
@@ -128,7 +128,7 @@ def _dead_letter_sink(protocol: str, *, realized: bool) -> Schema:
     own = _dead_letter_object(protocol, realized=realized)
     if not realized:
         own["required"].remove("protocol")  # that of the subscription
-    others = [each for each in PROTOCOLS if each != protocol]
+    others = [each for each in protocols() if each != protocol]
     return {
         "description": (
             "Where an event goes that could not be delivered: a URI (same protocol and settings)"
@@ -144,7 +144,7 @@ def _dead_letter_sink(protocol: str, *, realized: bool) -> Schema:
 
 def _dead_letter_object(protocol: str, *, realized: bool) -> Schema:
     required = ["sink", "protocol"]
-    if realized or PROTOCOL_SETTINGS[protocol].required:
+    if realized or protocols()[protocol].required:
         required.append("protocolsettings")
     return closed(
         {
@@ -230,7 +230,7 @@ def _proposal(protocol: str, *, kept: bool) -> Schema:
         kept: Its credential may leave out what is stored already: an update's.
     """
     required = ["sink", "protocol"]
-    if PROTOCOL_SETTINGS[protocol].required:
+    if protocols()[protocol].required:
         required.append("protocolsettings")
     credential = ref("KeptSinkCredential" if kept else "SinkCredential")
     properties = {
@@ -300,7 +300,7 @@ def _schemas_of(protocol: str) -> dict[str, Schema]:
 
 def _of_each(name: str, **more: Any) -> Schema:
     """What differs with the protocol: one of the schemas ``<Prefix><name>``."""
-    names = {each: f"{_prefix_of(each)}{name}" for each in PROTOCOLS}
+    names = {each: f"{_prefix_of(each)}{name}" for each in protocols()}
     mapping = {each: ref(name)["$ref"] for each, name in names.items()}
     return {
         "type": "object",
@@ -329,7 +329,7 @@ _EXAMPLES: Final = [
 def schemas() -> Mapping[str, Schema]:
     """Schemas of subscriptions by name: those of ``components/schemas`` that they refer to."""
     return {
-        **{name: schema for each in PROTOCOLS for name, schema in _schemas_of(each).items()},
+        **{name: schema for each in protocols() for name, schema in _schemas_of(each).items()},
         "Config": CONFIG,
         "SinkCredential": _credential(kept=False),
         "KeptSinkCredential": _credential(kept=True),

@@ -13,8 +13,8 @@ import msgspec
 from distributary.resource._broker_settings import Scalar
 from distributary.resource._faults import Faults, member
 from distributary.resource._origins import Origin, origin_of
+from distributary.resource._protocol import protocols
 from distributary.resource._shown import is_secret
-from distributary.resource.api_subscription._protocols import PROTOCOL_SETTINGS
 
 MASK: Final = "***"
 """Stands in every answer where a secret value stands. Sent back, it keeps the stored value."""
@@ -195,7 +195,7 @@ def _places(subscription: Mapping[str, Any]) -> Iterator[_Place]:
 
 
 def _place(which: str, path: str, holder: Mapping[str, Any], protocol: object) -> Iterator[_Place]:
-    row = PROTOCOL_SETTINGS.get(protocol) if isinstance(protocol, str) else None
+    row = protocols().get(protocol) if isinstance(protocol, str) else None
     name = None if row is None else row.masked
     settings = holder.get("protocolsettings")
     entries = settings.get(name) if name is not None and isinstance(settings, Mapping) else None

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from distributary.resource._faults import Faults, member, one_of
+from distributary.resource._protocol import protocols
 from distributary.resource._rules import Rules
 from distributary.resource._schema import Schema, checked, closed, with_defaults
 from distributary.resource._uri import SinkUri, check_reference, check_sink
@@ -16,7 +17,6 @@ from distributary.resource.api_subscription._credentials import (
     refuse_credentials,
 )
 from distributary.resource.api_subscription._delivery import realize_delivery
-from distributary.resource.api_subscription._protocols import PROTOCOL_SETTINGS, PROTOCOLS
 
 SHARED_SETTINGS: Final = ("format", "cacerts", "delivery")
 """Members of ``protocolsettings`` that every protocol has."""
@@ -26,7 +26,7 @@ _DEAD_LETTER_MEMBERS: Final = ("sink", "protocol", "protocolsettings")
 
 def format_of(protocol: str) -> Schema:
     """The schema of the content mode; ``json`` is Knative's name for structured."""
-    formats = PROTOCOL_SETTINGS[protocol].formats
+    formats = protocols()[protocol].formats
     return {
         "enum": [*formats, "json"],
         "default": formats[0],
@@ -40,7 +40,7 @@ def check_protocol(faults: Faults, path: str, value: object, rules: Rules) -> st
     if isinstance(value, str) and value in rules.protocols_absent:
         faults.add(path, "unsupported", rules.protocols_absent[value])
         return None
-    schema: Schema = {"enum": PROTOCOLS, "x-codes": {"enum": "unknown"}}
+    schema: Schema = {"enum": list(protocols()), "x-codes": {"enum": "unknown"}}
     found: str | None = checked(faults, path, schema, value)
     return found
 
@@ -97,7 +97,7 @@ def _sink(faults: Faults, path: str, value: object, protocol: str, rules: Rules)
     sink = check_sink(faults, path, value, protocol, rules.sinks)
     if sink is None or sink.place is None:
         return sink
-    row = PROTOCOL_SETTINGS[protocol]
+    row = protocols()[protocol]
     assert row.placed is not None
     named = checked(faults, path, row.settings[row.placed], sink.place)
     return None if named is None else sink
@@ -106,7 +106,7 @@ def _sink(faults: Faults, path: str, value: object, protocol: str, rules: Rules)
 def _realize(
     faults: Faults, path: str, written: Mapping[str, Any], protocol: str, sink: SinkUri | None
 ) -> dict[str, Any]:
-    row = PROTOCOL_SETTINGS[protocol]
+    row = protocols()[protocol]
     _check_names(faults, path, written, protocol)
     in_path = {row.placed: sink.place} if row.placed and sink is not None and sink.place else {}
     own = with_defaults(row.settings, in_path | dict(written))
@@ -141,10 +141,10 @@ def _check_placed(faults: Faults, path: str, place: str | None, sink: SinkUri) -
 
 def _check_names(faults: Faults, path: str, written: Mapping[str, Any], protocol: str) -> None:
     """Note members that this protocol does not have; another's are told from misspelt ones."""
-    known = (*PROTOCOL_SETTINGS[protocol].settings, *SHARED_SETTINGS)
+    known = (*protocols()[protocol].settings, *SHARED_SETTINGS)
     unknown = {}
     for name, value in written.items():
-        others = [each for each, row in PROTOCOL_SETTINGS.items() if name in row.settings]
+        others = [each for each, row in protocols().items() if name in row.settings]
         if name in known or not others:
             unknown[name] = value
         else:

@@ -7,7 +7,7 @@ import msgspec
 
 from distributary.resource._broker_settings import BrokerSettings, HttpSettings
 from distributary.resource._credential import Credential
-from distributary.resource.api_subscription._protocols import EventFormat
+from distributary.resource._protocol import EventFormat
 from distributary.resource.api_subscription._secret_settings import SecretSettings
 
 LATEST: Final = "latest"
@@ -44,7 +44,7 @@ class DeadLetterSpec:
 
     Attributes:
         sink: Absolute URI.
-        protocol: One of ``PROTOCOLS``.
+        protocol: Of the delivery.
         settings: How to send: those of the protocol.
         format: Content mode: ``binary`` or ``structured`` (JSON).
         ca_certs: PEM of certificates that it is trusted by, besides the system's; None: none.
@@ -92,7 +92,7 @@ class SubscriptionSpec:
         types: Any-of match on ``type``; empty: any.
         filters: Filter expressions, all of which must hold; empty: every event passes.
         sink: Absolute URI.
-        protocol: One of ``PROTOCOLS``.
+        protocol: Of the delivery.
         settings: How events are sent: those of the protocol.
         format: Content mode: ``binary`` or ``structured`` (JSON).
         ca_certs: PEM of certificates that the sink is trusted by, besides the system's; None: none.

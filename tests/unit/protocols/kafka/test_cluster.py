@@ -7,9 +7,10 @@ import pytest
 
 from distributary.deliver import AddressRule, Connector
 from distributary.errors import TransportError
+from distributary.protocols.kafka.settings import HOSTS_MAX
 from distributary.protocols.kafka.sink import Cluster
 from distributary.protocols.kafka.sink._cluster import check_brokers
-from distributary.resource import KAFKA_HOSTS_MAX, Credential
+from distributary.resource import Credential
 from kit.servers import Authority
 
 NAMES = {
@@ -71,7 +72,7 @@ def test_servers_are_told_by_their_checked_addresses(connector, uri, servers):
 
 def test_as_many_servers_as_a_subscription_may_name(connector):
     """What is taken when it is made is not refused when it delivers."""
-    hosts = ",".join(f"203.0.114.{number}" for number in range(KAFKA_HOSTS_MAX))
+    hosts = ",".join(f"203.0.114.{number}" for number in range(HOSTS_MAX))
     assert settings_of(connector, f"kafka://{hosts}/t")["bootstrap.servers"].count(":9092") == 16
 
     with pytest.raises(TransportError, match="more than 16"):

@@ -16,8 +16,9 @@ from distributary.deliver._session import Flight
 from distributary.errors import EventError, TransportError
 from distributary.event import Event
 from distributary.policy import DeliveryPolicy
+from distributary.protocols.kafka.settings import KafkaSettings
 from distributary.protocols.kafka.sink import _client, _session
-from distributary.resource import Credential, KafkaSettings
+from distributary.resource import Credential
 
 EVENT = Event({"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}, b"x")
 

@@ -9,8 +9,8 @@ import pytest
 from distributary.deliver import Destination
 from distributary.deliver._session import Flight
 from distributary.event import Event
+from distributary.protocols.nats.settings import NatsSettings
 from distributary.protocols.nats.sink._session import NatsSession
-from distributary.resource import NatsSettings
 
 NO_EVENT = Event({"specversion": "1.0", "id": "\ud800", "source": "/s", "type": "t"}, None)
 DENIED = 'Permissions Violation for Publish to "{}"'

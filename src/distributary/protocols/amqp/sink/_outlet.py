@@ -8,7 +8,7 @@ from typing import cast
 
 from distributary.deliver import Flight
 from distributary.protocols.amqp import engine as amqp
-from distributary.resource import AmqpSettings
+from distributary.protocols.amqp.settings import AmqpSettings
 
 
 class Outlet:

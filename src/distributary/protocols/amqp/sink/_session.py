@@ -16,10 +16,10 @@ from distributary.errors import EventError, TransportError
 from distributary.policy import Acknowledgement, Answer
 from distributary.protocols.amqp import binding
 from distributary.protocols.amqp import engine as amqp
+from distributary.protocols.amqp.settings import AmqpSettings
 from distributary.protocols.amqp.sink import _answers
 from distributary.protocols.amqp.sink._connection import Connection
 from distributary.protocols.amqp.sink._outlet import Outlet
-from distributary.resource import AmqpSettings
 
 WINDOW: Final = 4_096
 """Messages of one connection that have no outcome: at 6,000 a second more than half a second's, so

@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 from distributary.clock import Clock
 from distributary.deliver import Connector, Endpoint, _endpoint
 from distributary.errors import TransportError
-from distributary.resource import KAFKA_HOSTS_MAX, SINK_PORTS, Credential
+from distributary.protocols.kafka.settings import HOSTS_MAX, SCHEMES
+from distributary.resource import Credential
 
 TOKEN_S: Final = 3_600.0
 """How long a token that does not say when it expires is taken to last; the client then asks
@@ -53,16 +54,15 @@ class Cluster:
         Raises:
             TransportError: ``blocked-address``: the URI cannot be used.
         """
-        ports = SINK_PORTS["KAFKA"]
         try:
             parts = urlsplit(uri)
         except ValueError as error:
             raise _blocked(str(error)) from error
         hosts = parts.netloc.split(",")
-        if len(hosts) > KAFKA_HOSTS_MAX:
-            raise _blocked(f"it names more than {KAFKA_HOSTS_MAX} servers")
-        _endpoint.parse(uri.replace(parts.netloc, hosts[0], 1), ports)  # the whole of it
-        servers = tuple(_endpoint.parse(f"{parts.scheme}://{host}/", ports) for host in hosts)
+        if len(hosts) > HOSTS_MAX:
+            raise _blocked(f"it names more than {HOSTS_MAX} servers")
+        _endpoint.parse(uri.replace(parts.netloc, hosts[0], 1), SCHEMES)  # the whole of it
+        servers = tuple(_endpoint.parse(f"{parts.scheme}://{host}/", SCHEMES) for host in hosts)
         return cls(servers, credential, ca_certs)
 
     @property

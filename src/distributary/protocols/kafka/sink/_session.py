@@ -17,10 +17,10 @@ from distributary.deliver import Connector, Destination, Flight, Lost, Session
 from distributary.errors import TransportError
 from distributary.policy import Acknowledgement, Answer
 from distributary.protocols.kafka import binding as kafka
+from distributary.protocols.kafka.settings import KafkaSettings
 from distributary.protocols.kafka.sink._answers import ACCEPTED, answer_of
 from distributary.protocols.kafka.sink._client import Client
 from distributary.protocols.kafka.sink._cluster import Cluster, Settings
-from distributary.resource import KafkaSettings
 
 WINDOW: Final = 2_000
 """Records in flight. Reports come some 15 ms after ``produce`` (the linger, a broker, our timer),

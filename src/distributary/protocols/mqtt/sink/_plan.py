@@ -7,7 +7,7 @@ from distributary.policy import Acknowledgement
 from distributary.protocols.mqtt import binding
 from distributary.protocols.mqtt import engine as mqtt
 from distributary.protocols.mqtt.engine import Target, Version
-from distributary.resource import MqttSettings
+from distributary.protocols.mqtt.settings import MqttSettings
 
 
 class Plan:

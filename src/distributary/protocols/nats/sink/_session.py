@@ -23,10 +23,10 @@ from distributary.deliver import Connector, Destination, Flight, Lost
 from distributary.errors import EventError, TransportError
 from distributary.policy import Acknowledgement, Answer
 from distributary.protocols.nats import binding as nats
+from distributary.protocols.nats.settings import NatsSettings
 from distributary.protocols.nats.sink import _answers, _client
 from distributary.protocols.nats.sink._connection import Connection
 from distributary.protocols.nats.sink._holders import Holder, Holders
-from distributary.resource import NatsSettings
 
 WINDOW: Final = 1_024
 """Most messages without an answer: JetStream acknowledges 20,000 a second or more, so that this is

@@ -7,13 +7,24 @@ Source:
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from distributary.resource import patterns
-from distributary.resource._broker_settings import MqttSettings
-from distributary.resource._places import MQTT_TOPIC_BYTES_MAX
-from distributary.resource._schema import Schema
-from distributary.resource.api_subscription._maps import bounded_map
+from distributary.resource import BrokerSettings, Schema, bounded_map
+
+TOPIC_BYTES_MAX: Final = 65_535
+"""Longest MQTT topic in UTF-8: what its two bytes of length can say (MQTT 5, section 1.5.4)."""
+
+_BEYOND_PLANES: Final = "".join(
+    chr(plane + last) for plane in range(0x10000, 0x110000, 0x10000) for last in (0xFFFE, 0xFFFF)
+)
+_NO_TEXT: Final = f"\\u0000-\\u001f\\u007f-\\u009f\\ufdd0-\\ufdef\\ufffe\\uffff{_BEYOND_PLANES}"
+
+TEXT: Final = f"^[^{_NO_TEXT}]*$"
+"""Text that MQTT takes: no control characters, no non-characters."""
+
+TOPIC: Final = f"^[^{_NO_TEXT}+#]+$"
+"""A topic to publish to: no wildcards."""
 
 QOS_MAX: Final = 2
 """Highest quality of service: exactly once, between the broker and us."""
@@ -34,7 +45,7 @@ OWN_PROPERTIES: Final = (
 """User properties that a delivery writes itself: the attributes of CloudEvents 1.0."""
 
 _TEXT: Final[Schema] = {
-    "pattern": patterns.MQTT_TEXT,
+    "pattern": TEXT,
     "x-expected": "control characters and non-characters cannot stand in a text of MQTT",
 }
 
@@ -42,8 +53,8 @@ SETTINGS_3: Final[dict[str, Schema]] = {
     "topicname": {
         "type": "string",
         "minLength": 1,
-        "maxLength": MQTT_TOPIC_BYTES_MAX,
-        "pattern": patterns.MQTT_TOPIC,
+        "maxLength": TOPIC_BYTES_MAX,
+        "pattern": TOPIC,
         "not": {
             "pattern": "^\\$SYS(?:/|$)",
             "x-expected": "the topics under $SYS are the broker's own",
@@ -97,8 +108,33 @@ SETTINGS_5: Final[dict[str, Schema]] = {
 """Setting -> its schema, in the order of realized objects."""
 
 
+@dataclass(frozen=True, slots=True)
+class MqttSettings(BrokerSettings):
+    """MQTT 3.1.1 and MQTT 5.
+
+    Attributes:
+        topicname: Where to publish; no wildcards.
+        qos: 0, 1 or 2. 0 has no acknowledgement and gives up at-least-once (decision 28).
+        retain: Whether the broker keeps the message as the last of its topic.
+        expiry: Seconds after which the broker may drop the message; MQTT 5 alone. None: never.
+        userproperties: Sent as user properties beside the event's own; MQTT 5 alone. May hold
+            secrets, so they are left out of the ``repr``.
+    """
+
+    topicname: str
+    qos: int = 1
+    retain: bool = False
+    expiry: int | None = None
+    userproperties: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    @property
+    def place(self) -> str:
+        """What tells one sink at the broker from another."""
+        return self.topicname
+
+
 def restore(realized: Mapping[str, Any]) -> MqttSettings:
-    """See ``_protocols.ProtocolSettings``."""
+    """See ``resource.ProtocolSettings``."""
     return MqttSettings(
         topicname=realized["topicname"],
         qos=realized["qos"],

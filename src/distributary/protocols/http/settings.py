@@ -7,11 +7,10 @@ Source:
 from collections.abc import Mapping
 from typing import Any, Final
 
-from distributary.resource import patterns
-from distributary.resource._broker_settings import HttpSettings
-from distributary.resource._faults import Faults, member
-from distributary.resource._schema import Schema
-from distributary.resource.api_subscription._maps import bounded_map
+from distributary.resource import Faults, HttpSettings, Schema, bounded_map, member, patterns
+
+FIELD_VALUE: Final = "^(?:[!-~](?:[\\t -~]*[!-~])?)?$"
+"""A header value: printable ASCII that neither begins nor ends with a space."""
 
 HTTP_METHODS: Final = ("POST", "PUT", "PATCH")
 """Methods that carry a body to a resource. GET and DELETE give a body no meaning, and the
@@ -65,7 +64,7 @@ SETTINGS: Final[dict[str, Schema]] = {
         },
         values={
             "type": "string",
-            "pattern": patterns.FIELD_VALUE,
+            "pattern": FIELD_VALUE,
             "x-expected": (
                 "a header value is printable ASCII without line breaks, and neither begins nor"
                 " ends with a space"

@@ -5,19 +5,26 @@ Source:
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from distributary.resource import patterns
-from distributary.resource._broker_settings import NatsSettings
-from distributary.resource._places import NATS_SUBJECT_BYTES_MAX
-from distributary.resource._schema import Schema
+from distributary.resource import BrokerSettings, Schema
+
+SUBJECT_BYTES_MAX: Final = 2048
+"""Longest NATS subject in UTF-8: with a reply subject it fits into the 4 KiB that servers take for
+one line of their protocol."""
+
+_CHAR: Final = "[^\\s\\u0000-\\u001f\\u007f-\\u009f*>.]"
+
+SUBJECT: Final = f"^{_CHAR}+(?:\\.{_CHAR}+)*$"
+"""A subject to publish to: no wildcards, no spaces, no token that is empty."""
 
 SETTINGS: Final[dict[str, Schema]] = {
     "subject": {
         "type": "string",
         "minLength": 1,
-        "maxLength": NATS_SUBJECT_BYTES_MAX,
-        "pattern": patterns.NATS_SUBJECT,
+        "maxLength": SUBJECT_BYTES_MAX,
+        "pattern": SUBJECT,
         "not": {
             "pattern": "^(?:\\$SYS|\\$JS)(?:\\.|$)",
             "x-expected": "the subjects under $SYS and $JS are the server's own: orders to it",
@@ -41,6 +48,26 @@ SETTINGS: Final[dict[str, Schema]] = {
 """Setting -> its schema, in the order of realized objects."""
 
 
+@dataclass(frozen=True, slots=True)
+class NatsSettings(BrokerSettings):
+    """NATS.
+
+    Attributes:
+        subject: Where to publish; no wildcards.
+        jetstream: True: only an acknowledgement of a stream counts; where no stream holds the
+            subject the event is not delivered. None: by JetStream where a stream holds the
+            subject, by core publish where none does (decision 27). False: core publish.
+    """
+
+    subject: str
+    jetstream: bool | None = None
+
+    @property
+    def place(self) -> str:
+        """What tells one sink at the broker from another."""
+        return self.subject
+
+
 def restore(realized: Mapping[str, Any]) -> NatsSettings:
-    """See ``_protocols.ProtocolSettings``."""
+    """See ``resource.ProtocolSettings``."""
     return NatsSettings(subject=realized["subject"], jetstream=realized.get("jetstream"))

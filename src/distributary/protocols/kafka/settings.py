@@ -7,13 +7,26 @@ Source:
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
 from distributary import event
-from distributary.resource import patterns
-from distributary.resource._broker_settings import KafkaSettings
-from distributary.resource._places import KAFKA_TOPIC_CHARS_MAX
-from distributary.resource._schema import Schema
+from distributary.resource import BrokerSettings, Schema, Scheme, patterns
+
+HOSTS_MAX: Final = 16
+"""Hosts of one URI: each is looked up before every connection. One that answers is enough, since it
+names the others of its cluster; three are usual."""
+
+SCHEMES: Final = {
+    "kafka": Scheme(9092, with_tls="kafka+ssl", path="place"),
+    "kafka+ssl": Scheme(9093, tls=True, path="place"),
+}
+
+TOPIC_CHARS_MAX: Final = 249
+"""Longest name of a Kafka topic: Kafka's own limit."""
+
+TOPIC: Final = "^(?:[A-Za-z0-9_-]|\\.[A-Za-z0-9_-]|\\.\\.[A-Za-z0-9._-])[A-Za-z0-9._-]*$"
+"""The name of a Kafka topic, neither . nor .."""
 
 CLIENT_ID_CHARS_MAX: Final = 249
 """Longest ``clientid``: as names of topics, since brokers keep metrics and quotas under it."""
@@ -22,8 +35,8 @@ SETTINGS: Final[dict[str, Schema]] = {
     "topicname": {
         "type": "string",
         "minLength": 1,
-        "maxLength": KAFKA_TOPIC_CHARS_MAX,
-        "pattern": patterns.KAFKA_TOPIC,
+        "maxLength": TOPIC_CHARS_MAX,
+        "pattern": TOPIC,
         "description": (
             "The topic. Required where the path of the sink does not name it; where both do,"
             " they are the same."
@@ -67,8 +80,31 @@ SETTINGS: Final[dict[str, Schema]] = {
 """Setting -> its schema, in the order of realized objects."""
 
 
+@dataclass(frozen=True, slots=True)
+class KafkaSettings(BrokerSettings):
+    """Apache Kafka.
+
+    Attributes:
+        topicname: The topic: the setting, or what the path of the sink URI names (decision 19).
+        partitionkeyextractor: The CloudEvents attribute whose value is the key of a record; None:
+            records have no key (decision 27).
+        clientid: Name of this client at the cluster; None: ``distributary``.
+        acks: ``all``, ``1`` or ``0``. 0 has no acknowledgement and gives up at-least-once.
+    """
+
+    topicname: str
+    partitionkeyextractor: str | None = None
+    clientid: str | None = None
+    acks: Literal["all", "1", "0"] = "all"
+
+    @property
+    def place(self) -> str:
+        """What tells one sink at the broker from another."""
+        return self.topicname
+
+
 def restore(realized: Mapping[str, Any]) -> KafkaSettings:
-    """See ``_protocols.ProtocolSettings``."""
+    """See ``resource.ProtocolSettings``."""
     return KafkaSettings(
         topicname=realized["topicname"],
         partitionkeyextractor=realized.get("partitionkeyextractor"),

@@ -6,14 +6,14 @@ Source:
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from distributary.resource import patterns
-from distributary.resource._broker_settings import AmqpSettings
-from distributary.resource._faults import Faults
-from distributary.resource._places import AMQP_ADDRESS_BYTES_MAX
-from distributary.resource._schema import Schema
-from distributary.resource.api_subscription._maps import bounded_map
+from distributary.resource import BrokerSettings, Faults, Scalar, Schema, bounded_map, patterns
+
+ADDRESS_BYTES_MAX: Final = 1024
+"""Longest AMQP address in UTF-8. Brokers keep names of at most 255 bytes; some address forms have
+two of them and a prefix."""
 
 LINK_NAME_BYTES_MAX: Final = 256
 """Longest ``linkname`` in UTF-8; names that peers make up have some 50."""
@@ -43,7 +43,7 @@ def _name(bytes_max: int, description: str) -> Schema:
 
 SETTINGS: Final[dict[str, Schema]] = {
     "address": _name(
-        AMQP_ADDRESS_BYTES_MAX,
+        ADDRESS_BYTES_MAX,
         "The target node. Required where the path of the sink does not name it; where both do,"
         " they are the same.",
     ),
@@ -65,8 +65,31 @@ SETTINGS: Final[dict[str, Schema]] = {
 """Setting -> its schema, in the order of realized objects."""
 
 
+@dataclass(frozen=True, slots=True)
+class AmqpSettings(BrokerSettings):
+    """AMQP 1.0.
+
+    Attributes:
+        address: Target node of the link: the setting, or what the path of the sink URI names.
+        linkname: Name of the link; None: a random one.
+        settled: ``sendersettlementmode: settled``: sent without acknowledgement, which gives up
+            at-least-once (decision 28). False: ``unsettled``.
+        linkproperties: Properties of the link. May hold secrets, so left out of the ``repr``.
+    """
+
+    address: str
+    linkname: str | None = None
+    settled: bool = False
+    linkproperties: tuple[tuple[str, Scalar], ...] = field(default=(), repr=False)
+
+    @property
+    def place(self) -> str:
+        """What tells one sink at the broker from another."""
+        return self.address
+
+
 def restore(realized: Mapping[str, Any]) -> AmqpSettings:
-    """See ``_protocols.ProtocolSettings``."""
+    """See ``resource.ProtocolSettings``."""
     return AmqpSettings(
         address=realized["address"],
         linkname=realized.get("linkname"),
