@@ -35,7 +35,7 @@ pytestmark = pytest.mark.slow
 REPORT_S_MAX = 90.0
 """Longest wait for the page to say what it did: a browser begins in a few seconds."""
 
-RULES = knative.KnativeRules(filter_room.check)
+RULES = filter_room.check
 
 TRIGGERS = "/apis/eventing.knative.dev/v1/namespaces/default/triggers"
 STOLEN = json.dumps(

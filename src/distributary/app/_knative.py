@@ -12,7 +12,7 @@ from distributary.control.objects import Objects
 from distributary.control.reconcile import Reconciler, Site
 from distributary.datadir import Places
 from distributary.meter import Meter
-from distributary.resource.knative import KINDS, KnativeRules, admit, defaulted
+from distributary.resource.knative import KINDS, admit, defaulted
 from distributary.sqlite import sqlite_url
 
 
@@ -41,11 +41,10 @@ class Knative:
         clock: Clock,
         meter: Meter,
     ) -> None:
-        rules = KnativeRules(filter_room.check)
         self._objects = Objects(
             sqlite_url(places.state_db),
             kinds=KINDS,
-            admit=functools.partial(admit, rules=rules),
+            admit=functools.partial(admit, check=filter_room.check),
             default=defaulted,
             clock=clock,
             new_uid=lambda: str(uuid.uuid4()),

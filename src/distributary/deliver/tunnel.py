@@ -240,42 +240,32 @@ class _Stream(asyncio.Transport):
         self._wire = wire
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """See ``asyncio.WriteTransport``."""
         if data:
             self._tunnel.write(bytes(data))
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
-        """See ``asyncio.WriteTransport``."""
         self.write(b"".join(list_of_data))
 
     def close(self) -> None:
-        """See ``asyncio.BaseTransport``."""
         self._tunnel.close()
 
     def abort(self) -> None:
-        """See ``asyncio.WriteTransport``."""
         self._tunnel.abort()
 
     def is_closing(self) -> bool:
-        """See ``asyncio.BaseTransport``."""
         return self._tunnel.is_closing
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """See ``asyncio.BaseTransport``."""
         return self._wire.get_extra_info(name, default)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """See ``asyncio.WriteTransport``."""
         self._wire.set_write_buffer_limits(high, low)
 
     def get_write_buffer_size(self) -> int:
-        """See ``asyncio.WriteTransport``."""
         return self._wire.get_write_buffer_size()
 
     def pause_reading(self) -> None:
-        """See ``asyncio.ReadTransport``."""
         self._tunnel.pause_reading()
 
     def resume_reading(self) -> None:
-        """See ``asyncio.ReadTransport``."""
         self._tunnel.resume_reading()

@@ -16,9 +16,6 @@ from typing import Protocol
 from distributary.errors import LogLockedError, LogUnavailableError
 from distributary.files import sync_folder
 
-WORD_BYTES = 8
-"""Size of one shared word: a native u64, which the machine loads and stores in one piece."""
-
 MAP_BYTES = 4096
 """Length of a file of shared words: one page, the smallest thing that can be mapped."""
 

@@ -82,10 +82,6 @@ class Prepared:
         """Keep the table of *follower*, which nobody uses any more."""
         self._table = follower.table
 
-    def forget_table(self) -> None:
-        """Keep no table: the next one is made from what is durable."""
-        self._table = None
-
     def close(self) -> None:
         """Close the stores."""
         self._table = None

@@ -88,21 +88,6 @@ class Faults:
             return value
         return None
 
-    def utf8_at(self, path: str, value: object, bytes_max: int) -> str | None:
-        """*value* where it is text of 1 to *bytes_max* bytes in UTF-8; else None and a fault."""
-        text = self.text_at(path, value, bytes_max)
-        if text is None:
-            return None
-        try:
-            size = len(text.encode())
-        except UnicodeEncodeError:
-            self.add(path, "text", "a lone surrogate is no character")
-            return None
-        if size > bytes_max:
-            self.add(path, "too-long", f"at most {bytes_max} bytes of UTF-8")
-            return None
-        return text
-
     def unknown_members(
         self, path: str, value: Mapping[str, Any], known: Collection[str], *, none: str = "none"
     ) -> None:

@@ -43,7 +43,6 @@ class IndexMatcher:
         self._coverless = Crowd((), self._budget)
 
     def put(self, record: RouteRecord) -> None:
-        """See ``Matcher.put``."""
         assert record.op == "put"
         conditions = list(_conditions(record))
         old = self._routes.get(record.uid)
@@ -58,13 +57,11 @@ class IndexMatcher:
         self._routes[record.uid] = arrival.route
 
     def remove(self, uid: str) -> None:
-        """See ``Matcher.remove``."""
         route = self._routes.pop(uid, None)
         if route is not None:
             self._take_out(route)
 
     def match(self, event: Event) -> tuple[str, ...]:
-        """See ``Matcher.match``."""
         attributes = event.attributes
         met: list[Bucket] = []
         shelves = self._shelves
@@ -81,7 +78,6 @@ class IndexMatcher:
         return tuple(hits.values())
 
     def another(self) -> "IndexMatcher":
-        """See ``Matcher.another``."""
         return IndexMatcher(self._budget)
 
     def __len__(self) -> int:

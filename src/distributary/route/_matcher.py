@@ -53,16 +53,13 @@ class WalkMatcher:
         self._tests: dict[str, filters.Test] = {}
 
     def put(self, record: RouteRecord) -> None:
-        """See ``Matcher.put``."""
         assert record.op == "put"
         self._tests[record.uid] = _route_test(record)
 
     def remove(self, uid: str) -> None:
-        """See ``Matcher.remove``."""
         self._tests.pop(uid, None)
 
     def match(self, event: Event) -> tuple[str, ...]:
-        """See ``Matcher.match``."""
         attributes = event.attributes
         return tuple([uid for uid, test in self._tests.items() if test(attributes)])
 
@@ -88,7 +85,6 @@ class BlindMatcher:
         self._uids.add(record.uid)
 
     def remove(self, uid: str) -> None:
-        """See ``Matcher.remove``."""
         self._uids.discard(uid)
 
     def match(self, _event: Event) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from distributary.resource.knative import (
     KINDS,
     SUBSCRIPTION,
     TRIGGER,
-    KnativeRules,
     admit,
     broker_spec,
     channel_spec,
@@ -22,7 +21,7 @@ from distributary.resource.knative import (
 )
 from distributary.resource.kubernetes import CAUSES_MAX, StatusError
 
-RULES = KnativeRules(filters.check)
+RULES = filters.check
 READ = {
     BROKER.resource: broker_spec,
     TRIGGER.resource: trigger_spec,

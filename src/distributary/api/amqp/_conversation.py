@@ -115,29 +115,24 @@ class Conversation:
     # -- what the engine calls ----------------------------------------------------------------
 
     def opened(self, _engine: Engine) -> None:
-        """See ``amqp.Handler``."""
         self._opened = True
 
     def link_opened(self, link: Link) -> None:
-        """See ``amqp.Handler``."""
         if link.sending:
             self._open_answers(link)
         else:
             self._open_requests(link)
 
     def link_closed(self, link: Link) -> None:
-        """See ``amqp.Handler``."""
         self._request_links.discard(link)
         if self._answer_links.get(link.context) is link:
             del self._answer_links[link.context]
         self._changed.set()
 
     def credited(self, _link: Link) -> None:
-        """See ``amqp.Handler``."""
         self._changed.set()
 
     def received(self, _link: Link, incoming: Incoming) -> None:
-        """See ``amqp.Handler``."""
         if self._stopping:
             return
         self.asked_s = self._now_s()
@@ -152,7 +147,6 @@ class Conversation:
         """Answers are sent settled: nothing is to be learned about them."""
 
     def written(self, _link: Link) -> None:
-        """See ``amqp.Handler``."""
         self._writing = False
         self._changed.set()
 

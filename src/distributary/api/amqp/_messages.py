@@ -82,11 +82,9 @@ class AmqpCall:
         return decode_json(body)
 
     def read_precondition(self) -> Precondition:
-        """See ``Call``."""
         return self.precondition
 
     def read_range(self) -> Range:
-        """See ``Call``."""
         return self.range
 
 

@@ -59,7 +59,6 @@ class _AmqpConsumer:
         self._connector = connector
 
     async def run(self, take: Callable[[Message], None], unsettled_max: int) -> None:
-        """See ``source.Consumer``."""
         spec = self._spec
         broker = Destination(spec.uri, protocol=spec.protocol, ca_certs=spec.ca_certs)
         endpoint = self._connector.endpoint_of(broker)
@@ -107,7 +106,6 @@ class _Reading(Connection):
         link.grant(self._unsettled_max)
 
     def link_opened(self, link: amqp.Link) -> None:
-        """See ``amqp.Handler``."""
         if link.ours:
             self.begun.set()
         else:
@@ -141,7 +139,6 @@ class _Reading(Connection):
             self._end(answer_of_link(link.ended))
 
     def closed(self, ended: amqp.Ended) -> None:
-        """See ``amqp.Handler``."""
         super().closed(ended)
         self._end(answer_of_connection(ended))
 

@@ -197,7 +197,6 @@ class _Reader:
         self._spelling: dict[str, str] = {}
 
     def read(self, *, kept: bool) -> ReadCredential | None:
-        """See ``read_credential``."""
         count_before = len(self._faults.found)
         self._find_members()
         type_ = self._type()

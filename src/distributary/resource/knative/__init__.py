@@ -27,7 +27,6 @@ from distributary.resource.knative._kinds import (
     SUBSCRIPTION,
     TRIGGER,
 )
-from distributary.resource.knative._rules import KnativeRules
 from distributary.resource.knative._schemas import SCHEMA_OF, SCHEMAS
 from distributary.resource.knative._schemas_core import SERVICE_ADDRESS
 from distributary.resource.knative._shape_check import unknown_fields
@@ -74,7 +73,6 @@ __all__ = [
     "Delivery",
     "Destination",
     "KReference",
-    "KnativeRules",
     "Severity",
     "SubscriptionSpec",
     "TriggerSpec",

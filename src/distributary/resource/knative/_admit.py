@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from distributary.resource._rules import FilterCheck
 from distributary.resource.knative._annotations import check_annotations
 from distributary.resource.knative._causes import unsupported
 from distributary.resource.knative._core_checks import check_config_map, check_service
@@ -21,7 +22,6 @@ from distributary.resource.knative._kinds import (
     SUBSCRIPTION,
     TRIGGER,
 )
-from distributary.resource.knative._rules import KnativeRules
 from distributary.resource.knative._shape_check import known_part, sound_part
 from distributary.resource.knative._trigger_filters import check_filter, check_filters
 from distributary.resource.kubernetes import CAUSES_MAX, Cause, Kind, Object, invalid
@@ -46,7 +46,7 @@ _IMMUTABLE: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
 }
 
 
-def admit(kind: Kind, new: Object, old: Object | None, rules: KnativeRules) -> None:
+def admit(kind: Kind, new: Object, old: Object | None, check: FilterCheck) -> None:
     """Refuse *new* where anything but its metadata is wrong.
 
     A fault that *old* had already is no fault of this write: what was once taken can still be
@@ -57,7 +57,11 @@ def admit(kind: Kind, new: Object, old: Object | None, rules: KnativeRules) -> N
         kind: Of the object.
         new: The object after ``defaulted``; any JSON in it is taken.
         old: As it stands; None: it is being created.
-        rules: What to check against.
+        check: ``filter.check``.
+
+    Where events may be sent is not asked here: whether an address is one of this server itself,
+    and what a reference leads to, is known when destinations are resolved, and the operator's rule
+    is applied there and at each connection.
 
     Raises:
         StatusError: ``Invalid``, with every cause; ``resource.kubernetes.CAUSES_MAX`` are named.
@@ -65,10 +69,10 @@ def admit(kind: Kind, new: Object, old: Object | None, rules: KnativeRules) -> N
     Source:
         Knative Eventing, "Resource Lifecycle" (what cannot be changed) and "Detailed Resources".
     """
-    causes = _causes(kind, new, rules)
+    causes = _causes(kind, new, check)
     if old is not None:
         if causes:
-            before = set(_causes(kind, old, rules))
+            before = set(_causes(kind, old, check))
             causes = [cause for cause in causes if cause not in before]
         causes += _changed(kind, new, old)
     if causes:
@@ -85,13 +89,15 @@ def _named(causes: list[Cause]) -> list[Cause]:
     return [*causes[:CAUSES_MAX], Cause("", "FieldValueInvalid", f"{more} more faults")]
 
 
-def _causes(kind: Kind, obj: Object, rules: KnativeRules) -> list[Cause]:
+def _causes(kind: Kind, obj: Object, filter_check: FilterCheck) -> list[Cause]:
     causes: list[Cause] = []
     known = known_part(kind, obj)
     sound = sound_part(kind, known, causes)
     check = _CHECKS.get(kind.resource)
     if check is not None:
-        check(causes, sound, rules)
+        check(causes, sound)
+    if kind is TRIGGER:
+        _check_filters(causes, _spec(sound), filter_check)
     return causes
 
 
@@ -147,27 +153,30 @@ def _spec(obj: Object) -> Object:
     return spec or {}
 
 
-def _broker(causes: list[Cause], obj: Object, _rules: KnativeRules) -> None:
+def _broker(causes: list[Cause], obj: Object) -> None:
     spec = _spec(obj)
     if spec.get("config") is not None:
         check_kreference(causes, "spec.config", spec["config"])
     _delivery(causes, spec)
 
 
-def _trigger(causes: list[Cause], obj: Object, rules: KnativeRules) -> None:
+def _trigger(causes: list[Cause], obj: Object) -> None:
     spec = _spec(obj)
     check_annotations(causes, obj)
     if spec.get("broker"):
         check_name(causes, "spec.broker", spec["broker"], subdomain=True)
     if spec.get("brokerRef") is not None:
         _check_broker(causes, spec, obj.get("metadata"))
-    if spec.get("filter") is not None:
-        check_filter(causes, spec["filter"], rules.check_filters)
-    if spec.get("filters") is not None:
-        check_filters(causes, spec["filters"], rules.check_filters)
     if spec.get("subscriber") is not None:
         check_destination(causes, "spec.subscriber", spec["subscriber"])
     _delivery(causes, spec)
+
+
+def _check_filters(causes: list[Cause], spec: Object, check: FilterCheck) -> None:
+    if spec.get("filter") is not None:
+        check_filter(causes, spec["filter"], check)
+    if spec.get("filters") is not None:
+        check_filters(causes, spec["filters"], check)
 
 
 def _check_broker(causes: list[Cause], spec: Object, metadata: Any) -> None:
@@ -181,11 +190,11 @@ def _check_broker(causes: list[Cause], spec: Object, metadata: Any) -> None:
             causes.append(bad_value(f"spec.brokerRef.{member}", ref[member], why))
 
 
-def _channel(causes: list[Cause], obj: Object, _rules: KnativeRules) -> None:
+def _channel(causes: list[Cause], obj: Object) -> None:
     _delivery(causes, _spec(obj))
 
 
-def _subscription(causes: list[Cause], obj: Object, _rules: KnativeRules) -> None:
+def _subscription(causes: list[Cause], obj: Object) -> None:
     spec = obj["spec"]  # there, as it has members that are required
     if spec is None:
         return
@@ -215,7 +224,7 @@ def _delivery(causes: list[Cause], spec: Object) -> None:
         check_delivery(causes, spec["delivery"])
 
 
-_CHECKS: Final[dict[str, Callable[[list[Cause], Object, KnativeRules], None]]] = {
+_CHECKS: Final[dict[str, Callable[[list[Cause], Object], None]]] = {
     BROKER.resource: _broker,
     TRIGGER.resource: _trigger,
     CHANNEL.resource: _channel,

@@ -8,7 +8,6 @@ from distributary.resource._faults import Faults
 from distributary.resource._uri import check_http_sink
 from distributary.resource.knative._causes import of_fault
 from distributary.resource.knative._destinations import ANYWHERE, check_name
-from distributary.resource.knative._rules import KnativeRules
 from distributary.resource.knative._schemas_core import SERVICE_ADDRESS
 from distributary.resource.knative._shape_check import key
 from distributary.resource.kubernetes import Cause, Object
@@ -19,7 +18,7 @@ _KEY: Final = re.compile(r"[-._A-Za-z0-9]{1,253}")
 _ADDRESS: Final = f"metadata.annotations[{SERVICE_ADDRESS}]"
 
 
-def check_service(causes: list[Cause], obj: Object, _rules: KnativeRules) -> None:
+def check_service(causes: list[Cause], obj: Object) -> None:
     """Note what is wrong with a Service: what may be dialled, and its ports."""
     spec = obj.get("spec") or {}
     name = spec.get("externalName")
@@ -34,7 +33,7 @@ def check_service(causes: list[Cause], obj: Object, _rules: KnativeRules) -> Non
         _check_address(causes, annotations[SERVICE_ADDRESS])
 
 
-def check_config_map(causes: list[Cause], obj: Object, _rules: KnativeRules) -> None:
+def check_config_map(causes: list[Cause], obj: Object) -> None:
     """Note what is wrong with the keys of a ConfigMap."""
     members = {name: obj.get(name) or {} for name in ("data", "binaryData")}
     for member, entries in members.items():

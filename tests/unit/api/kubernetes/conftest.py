@@ -16,7 +16,7 @@ from distributary.sqlite import sqlite_url
 from distributary.testing.virtual import VirtualClock
 from kit.asgi_client import Answer, AsgiClient
 
-RULES = knative.KnativeRules(filter_room.check)
+RULES = filter_room.check
 WAIT_S = 10
 """A watch that says nothing for so long has hung."""
 

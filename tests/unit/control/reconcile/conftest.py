@@ -15,7 +15,7 @@ from distributary.control.reconcile import Reconciler, Site
 from distributary.errors import LogUnavailableError
 from distributary.outcome import FailingRoute, write_failing
 from distributary.resource import SinkRule
-from distributary.resource.knative import KINDS, KnativeRules, admit, defaulted
+from distributary.resource.knative import KINDS, admit, defaulted
 from distributary.resource.kubernetes import Key
 from distributary.sqlite import sqlite_url
 from kit.memory_routes import MemoryRouteAppender
@@ -81,13 +81,13 @@ class World:
 
     def start(self):
         """Begin."""
-        rules = KnativeRules(filter_room.check)
+        rules = filter_room.check
         self.store = Store(self.url)
         self.leader = Leader(self.store, self.appender, self.clock, retry_wait_s=0.01)
         self.objects = Objects(
             self.url,
             kinds=KINDS,
-            admit=functools.partial(admit, rules=rules),
+            admit=functools.partial(admit, check=rules),
             default=defaulted,
             clock=self.clock,
             new_uid=lambda: next(self.uids),

@@ -9,7 +9,6 @@ from distributary.resource.knative import (
     SERVICE,
     SUBSCRIPTION,
     TRIGGER,
-    KnativeRules,
     admit,
     defaulted,
 )
@@ -30,8 +29,8 @@ SPECS = {
 
 @pytest.fixture
 def rules():
-    """The filter dialects and durations of this version."""
-    return KnativeRules(check)
+    """The check of the filter dialects of this version."""
+    return check
 
 
 @pytest.fixture

@@ -188,7 +188,6 @@ class Core:
 
     @property
     def has_room(self) -> bool:
-        """See ``Engine.has_room``."""
         return not self.freed and self._sessions.has_room
 
     def open_sender(
@@ -199,7 +198,6 @@ class Core:
         settled: bool = False,
         properties: dict[str, Any] | None = None,
     ) -> Link:
-        """See ``Engine.open_sender``."""
         c = self._c
         encoded = _proton.symbol_map(properties)
         pointer = self._new_link(c.pn_sender, name)
@@ -215,7 +213,6 @@ class Core:
         return self._opened_here(pointer, address, sending=True)
 
     def open_receiver(self, address: str | None, name: str) -> Link:
-        """See ``Engine.open_receiver``."""
         c = self._c
         pointer = self._new_link(c.pn_receiver, name)
         source = c.pn_link_source(pointer)
@@ -234,7 +231,6 @@ class Core:
     def send(
         self, link: Link, pointer: Any, payload: bytes, token: object, *, settled: bool
     ) -> None:
-        """See ``Link.send``."""
         c = self._c
         self._next_tag = tag = self._next_tag + 1
         delivery = c.pn_delivery(pointer, str(tag))
@@ -248,7 +244,6 @@ class Core:
         self.wake()
 
     def accept_link(self, link: Link, pointer: Any, address: str | None) -> None:
-        """See ``Link.accept``."""
         c = self._c
         c.pn_terminus_copy(c.pn_link_source(pointer), c.pn_link_remote_source(pointer))
         c.pn_terminus_copy(c.pn_link_target(pointer), c.pn_link_remote_target(pointer))
@@ -261,7 +256,6 @@ class Core:
         self.wake()
 
     def close_link(self, link: Link, pointer: Any, condition: str, text: str) -> None:
-        """See ``Link.close``."""
         c = self._c
         if condition:
             _proton.say(c.pn_link_condition(pointer), condition, text)

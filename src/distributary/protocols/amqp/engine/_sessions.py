@@ -33,7 +33,6 @@ class Sessions:
 
     @property
     def has_room(self) -> bool:
-        """See ``Engine.has_room``."""
         return self._count < self.most
 
     def begin(self) -> Any:

@@ -27,13 +27,11 @@ class Connection(amqp.Handler):
         self._over = asyncio.Event()
 
     def opened(self, engine: amqp.Engine) -> None:
-        """See ``amqp.Handler``."""
         del engine
         if not self._ready.done():
             self._ready.set_result(None)
 
     def closed(self, ended: amqp.Ended) -> None:
-        """See ``amqp.Handler``."""
         if not self._ready.done():
             self._ready.set_result(ended)
         self._over.set()

@@ -78,7 +78,6 @@ class AmqpSession(Connection):
         self._send(outlet, flight)
 
     async def close(self) -> None:
-        """See ``deliver.Session``."""
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None

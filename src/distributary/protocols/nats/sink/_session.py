@@ -75,7 +75,6 @@ class NatsSession:
     # -- publishing ---------------------------------------------------------------------------
 
     def publish(self, flight: Flight) -> None:
-        """See ``Session``."""
         settings = flight.destination.settings
         assert isinstance(settings, NatsSettings)
         if settings.jetstream is False:
@@ -285,7 +284,6 @@ class NatsSession:
         self._tell_lost(answer)
 
     async def close(self) -> None:
-        """See ``Session``."""
         if self._flusher is not None:
             self._flusher.cancel()
             self._flusher = None

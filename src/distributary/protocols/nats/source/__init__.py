@@ -47,7 +47,6 @@ class _NatsConsumer:
         self._clock = clock
 
     async def run(self, take: Callable[[Message], None], unsettled_max: int) -> None:
-        """See ``Consumer``."""
         spec = self._spec
         destination = Destination(
             spec.uri, protocol=spec.protocol, credential=spec.credential, ca_certs=spec.ca_certs

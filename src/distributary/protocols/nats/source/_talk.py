@@ -137,17 +137,14 @@ class Talk:
     # -- what comes ---------------------------------------------------------------------------
 
     def taken(self, sid: int, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
-        """See ``Listener``."""
         take = self._takers.get(sid)
         if take is not None and self._connection is not None:
             take(subject.decode("utf-8", "replace"), reply.decode("latin-1"), headers, payload)
 
     def denied(self, text: str) -> None:
-        """See ``Listener``."""
         self.fail(TransportError("refused", text[:TEXT_CHARS_MAX]))
 
     def lost(self, answer: Answer) -> None:
-        """See ``Listener``."""
         if isinstance(answer, Acknowledgement):
             answer = TransportError("reset", f"The server ended the connection: {answer.text}")
         assert isinstance(answer, TransportError)
