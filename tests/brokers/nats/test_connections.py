@@ -15,7 +15,7 @@ from distributary.deliver import (
 from distributary.errors import TransportError
 from distributary.policy import delivered
 from distributary.protocols.nats.settings import NatsSettings
-from distributary.protocols.nats.sink import _client, _session, make
+from distributary.protocols.nats.sink import _connection, _session, make
 from distributary.resource import Credential
 from distributary.testing.check_transport import an_event
 from kit.fake_nats import INFO, FakeNats
@@ -335,7 +335,7 @@ def test_the_address_rule_holds(run, nats_server):
 
 def test_a_wire_that_is_half_open_is_found_by_pings(way, run, until, monkeypatch):
     """One PING that is not answered when the next is due ends the connection."""
-    monkeypatch.setattr(_client, "PING_S", 0.3)
+    monkeypatch.setattr(_connection, "PING_S", 0.3)
 
     async def scenario():
         async with FakeNats(pongs_max=1) as server, way() as here:

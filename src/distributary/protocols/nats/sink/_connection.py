@@ -1,15 +1,47 @@
-"""An open connection to a NATS server, and who listens to it.
+"""A connection to a NATS server: logging in, sending, and who listens to it.
 
-Called by ``_session`` and by the NATS consumer; made by ``_client``. Hides how commands look.
+Called by ``_client``, ``_session`` and the NATS consumer. Hides how commands look, TLS that begins
+behind INFO, and the keepalive. Sending costs no task and no future for a message: frames of one turn
+of the loop leave together, and messages are handed over as they come off the wire.
 """
 
+import asyncio
+import json
+import secrets
+import ssl
+from collections import deque
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, cast
 
-from distributary.policy import Answer
+from distributary.deliver import Endpoint
+from distributary.deliver.tunnel import TUNNEL_SCHEMES
+from distributary.errors import TransportError
+from distributary.policy import Acknowledgement, Answer, Decision, acknowledgement_rule
+from distributary.protocols.nats.sink import _answers
+from distributary.protocols.nats.sink._parser import (
+    PING,
+    PONG,
+    Info,
+    Message,
+    Parser,
+    Refusal,
+    Said,
+)
+from distributary.resource import Credential
 
-FIRST_SID: Final = 1_000_000
-"""Our own subscriptions count from here; nats-py's count from 1."""
+PING_S: Final = 10
+"""Seconds between PINGs; one that is not answered when the next is due ends the connection, so
+that a half-open wire is found within two."""
+
+HANDSHAKE_S_MAX: Final = 10
+"""Longest handshake, TLS included, seconds; who waits for it gives up sooner."""
+
+UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""What may wait for a server that reads nothing, bytes; then the connection is ended. Several times
+what a session has in flight: only a server that asks (PING) and does not read gets there."""
+
+_MAX_PAYLOAD: Final = 1024 * 1024
+"""Largest message of a server that does not say (nats-server's default)."""
 
 
 class Listener(Protocol):
@@ -32,49 +64,193 @@ class Listener(Protocol):
         ...
 
 
-class Client(Protocol):
-    """What is used of nats-py's client behind a connection."""
-
-    def new_inbox(self) -> str:
-        """A subject that nobody else uses."""
-        ...
-
-    async def flushed(self, timeout_s: int) -> bool:
-        """Whether the server has read everything that was sent so far."""
-        ...
-
-    async def close(self) -> None:
-        """Close the connection."""
-        ...
-
-
-class Connection:
-    """An open connection, logged in.
+class Connection(asyncio.Protocol):
+    """A connection, which ``log_in`` opens.
 
     Args:
-        client: Of nats-py.
-        send: Writes a frame at the end of this turn of the loop, with all others of the turn.
+        listener: Takes what arrives once it is open.
+        received_bytes_max: Largest message that is taken, headers included; a larger one ends the
+            connection.
+
+    Attributes:
         message_bytes_max: Bytes of the largest message that the server takes, headers included.
         headers: Whether it takes headers.
     """
 
-    def __init__(
+    def __init__(self, listener: Listener, received_bytes_max: int) -> None:
+        self.message_bytes_max = _MAX_PAYLOAD
+        self.headers = False
+        self._listener = listener
+        self._parser = Parser(received_bytes_max)
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._frames: list[bytes] = []
+        self._info: asyncio.Future[dict[str, Any]] = self._loop.create_future()
+        self._held = False  # what is behind INFO is read when it is clear whether TLS begins there
+        self._open = False
+        self._over: Answer | None = None  # why it has ended
+        self._pongs: deque[asyncio.Future[bool]] = deque()  # of each PING on its way
+        self._kept_alive: asyncio.Future[bool] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._sid = 0
+
+    # -- logging in ---------------------------------------------------------------------------
+
+    async def log_in(
         self,
-        client: Client,
-        send: Callable[[bytes], None],
-        message_bytes_max: int,
-        *,
-        headers: bool,
+        endpoint: Endpoint,
+        context: Callable[[], ssl.SSLContext],
+        credential: Credential | None,
+    ) -> Acknowledgement | None:
+        """Shake hands once it is dialled.
+
+        Args:
+            endpoint: The server.
+            context: Makes the context for TLS.
+            credential: Of type ``PLAIN``, or with an access token; None: none.
+
+        Returns:
+            None, or what the server answered to the login.
+
+        Raises:
+            TransportError: ``tls``, ``timeout``, ``protocol``, ``reset``: it is not open.
+        """
+        try:
+            async with asyncio.timeout(HANDSHAKE_S_MAX):
+                await asyncio.wait([self._info])
+                if self._over is None:
+                    await self._greet(self._info.result(), endpoint, context, credential)
+        except TimeoutError as error:
+            raise TransportError("timeout", "The server did not finish the handshake") from error
+        if isinstance(self._over, TransportError):
+            raise self._over
+        if isinstance(self._over, Acknowledgement):
+            return self._over
+        self._open = True
+        self._timer = self._loop.call_later(PING_S, self._keep_alive)
+        return None
+
+    async def _greet(
+        self,
+        info: dict[str, Any],
+        endpoint: Endpoint,
+        context: Callable[[], ssl.SSLContext],
+        credential: Credential | None,
     ) -> None:
-        self._client = client
-        self._sid = FIRST_SID
-        self.send = send
-        self.message_bytes_max = message_bytes_max
-        self.headers = headers
+        required = info.get("tls_required") is True
+        if endpoint.scheme not in TUNNEL_SCHEMES:  # there TLS is outside, or nowhere
+            if endpoint.tls and not (required or info.get("tls_available") is True):
+                raise TransportError("tls", "The server offers no TLS")
+            if endpoint.tls or required:
+                await self._begin_tls(endpoint.host.rstrip("."), context())
+        self.headers = info.get("headers") is True
+        bytes_max = info.get("max_payload")
+        if type(bytes_max) is int:
+            self.message_bytes_max = bytes_max
+        options = {
+            "verbose": False,
+            "pedantic": False,
+            "lang": "python",
+            "version": "1",
+            "protocol": 1,
+            "name": "distributary",  # what the server's monitoring calls the connection
+            "headers": self.headers,
+            "no_responders": self.headers,
+            **_login_of(credential),
+        }
+        self.send(b"CONNECT %b\r\n" % json.dumps(options).encode())
+        answered = self._ping()
+        self._held = False
+        self._read()
+        await answered
+
+    async def _begin_tls(self, host: str, context: ssl.SSLContext) -> None:
+        assert self._transport is not None
+        self._parser.clear()  # what comes before TLS is not to be trusted
+        try:
+            upgraded = await self._loop.start_tls(
+                self._transport, self, context, server_hostname=host
+            )
+        except OSError as error:  # ssl.SSLError and its certificate errors are among them
+            raise TransportError("tls", f"No TLS with {host}: {error}") from error
+        self._transport = cast("asyncio.Transport", upgraded)
+
+    # -- what arrives -------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connector has dialled."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's does not say so
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have arrived."""
+        if self._over is None:
+            self._parser.feed(data)
+            self._read()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Nothing more arrives."""
+        text = f"The connection ended: {error or 'closed by the server'}"
+        self._end(TransportError("reset", text))
+
+    def _read(self) -> None:
+        try:
+            while not self._held and self._over is None:
+                said = self._parser.next_said()
+                if said is None:
+                    return
+                self._take(said)
+        except TransportError as error:
+            self._end(error)
+
+    def _take(self, said: Said) -> None:
+        if isinstance(said, Message) and self._open:
+            self._listener.taken(*said)
+        elif isinstance(said, Refusal):
+            self._refused(said.text)
+        elif isinstance(said, Info):
+            # Other servers that a later one names are not dialled, and need not be remembered.
+            if not self._info.done():
+                self._held = True
+                self._info.set_result(said.values)
+        elif not self._info.done():
+            raise TransportError("protocol", "The server does not begin with INFO")
+        elif said is PING:
+            self.send(b"PONG\r\n")
+        elif said is PONG:
+            if not self._pongs:
+                raise TransportError("protocol", "The server answers a PING that never was")
+            _settle(self._pongs.popleft(), well=True)
+
+    def _refused(self, text: str) -> None:
+        said = _answers.of_error(text)
+        if not self._open:
+            self._end(said)
+        elif "permissions violation" in text.lower():
+            self._listener.denied(text)
+        elif acknowledgement_rule(said).decision is Decision.DEAD_LETTER:
+            # It is about one message; the others must not go down with it.
+            self._end(TransportError("reset", f"The server ended the connection: {said.text}"))
+        else:
+            self._end(said)
+
+    # -- what leaves --------------------------------------------------------------------------
+
+    def send(self, frame: bytes) -> None:
+        """Write *frame* at the end of this turn of the loop, with all others of the turn."""
+        if not self._frames:
+            self._loop.call_soon(self._send_frames)
+        self._frames.append(frame)
+
+    def _send_frames(self) -> None:
+        frames, self._frames = self._frames, []
+        if frames and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(b"".join(frames))
+            if self._transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
+                self._transport.abort()
 
     def new_inbox(self) -> str:
         """A subject that nobody else uses."""
-        return self._client.new_inbox()
+        return f"_INBOX.{secrets.token_hex(11)}"
 
     def publish(self, subject: str, payload: bytes, reply: str = "") -> None:
         """Send a message without headers."""
@@ -100,10 +276,72 @@ class Connection:
         """Have no more messages of a subscription; what is on its way still comes."""
         self.send(b"UNSUB %d\r\n" % sid)
 
-    async def flush(self, timeout_s: int) -> bool:
+    async def flush(self, timeout_s: float) -> bool:
         """Whether the server has read everything that was sent so far."""
-        return await self._client.flushed(timeout_s)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._ping()
+        except TimeoutError:
+            return False
+
+    def _ping(self) -> asyncio.Future[bool]:
+        """Send a PING; what comes of it: True: it was answered, False: the connection ended."""
+        pong: asyncio.Future[bool] = self._loop.create_future()
+        if self._over is None:
+            self._pongs.append(pong)
+            self.send(b"PING\r\n")
+        else:
+            pong.set_result(False)
+        return pong
+
+    def _keep_alive(self) -> None:
+        if self._kept_alive is not None and not self._kept_alive.done():
+            self._end(TransportError("reset", "The connection ended: a PING was not answered"))
+            return
+        self._kept_alive = self._ping()
+        self._timer = self._loop.call_later(PING_S, self._keep_alive)
+
+    # -- the end ------------------------------------------------------------------------------
+
+    def _end(self, answer: Answer) -> None:
+        """End at once, because of *answer*; the first one counts."""
+        if self._over is not None:
+            return
+        self._over = answer
+        self.abort()
+        if self._open:
+            self._listener.lost(answer)
+        elif not self._info.done():
+            self._info.cancel()
+        for pong in self._pongs:
+            _settle(pong, well=False)
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._transport is not None:
+            self._transport.abort()
 
     async def close(self) -> None:
-        """Close it. ``Listener.lost`` may be called."""
-        await self._client.close()
+        """Write what waits and close; what the other end does not take at once is let go."""
+        self._send_frames()
+        self._open = False  # the listener is told no more
+        transport = self._transport
+        if transport is not None and not transport.get_write_buffer_size():
+            transport.close()  # else nobody reads there: it would never be closed
+        else:
+            self._end(TransportError("closed", "The connection was closed"))
+
+
+def _settle(pong: "asyncio.Future[bool]", *, well: bool) -> None:
+    if not pong.done():  # nobody waits any longer
+        pong.set_result(well)
+
+
+def _login_of(credential: Credential | None) -> dict[str, Any]:
+    if credential is None:
+        return {}
+    if credential.type == "PLAIN":
+        return {"user": credential.identifier or "", "pass": credential.secret or ""}
+    return {"auth_token": credential.access_token}

@@ -1,26 +1,16 @@
-"""What is used of nats-py beyond its documentation: a new version that changes it fails here."""
-
-import inspect
-
-import nats.aio.client
-import pytest
-from nats.protocol.parser import Parser
+"""The client of NATS and a real server."""
 
 from distributary.protocols.nats import sink as transport
-from distributary.protocols.nats.sink import _client, _wire
 
 
-def test_the_transport_that_is_set_is_the_one_that_is_used(run, nats_server, connector, way):
-    """nats-py dials by itself only where it has none: here it never does."""
+def test_a_message_comes_back(run, nats_server, connector, way):
+    """As it was published, with where an answer goes."""
 
     async def scenario():
         listener = _Listener()
         async with way() as here:
             destination = here.to(nats_server.port, "x")
             connection = await transport.connect(connector(), destination, listener, 1024)
-            client = connection._client
-            assert isinstance(client._transport, _wire.Wire)
-            assert isinstance(client._ps, _client._Parser)
             connection.subscribe("library.>")
             assert await connection.flush(5)
             connection.publish("library.x", b"payload", reply="somewhere")
@@ -32,7 +22,7 @@ def test_the_transport_that_is_set_is_the_one_that_is_used(run, nats_server, con
 
 
 def test_the_words_of_an_error_are_there_as_the_server_wrote_them(run, nats_server, connector, way):
-    """While it is handled its line still stands in the parser's buffer, behind whatever came."""
+    """Case and quotes too: they are matched and told."""
 
     async def scenario():
         listener = _Listener()
@@ -50,30 +40,6 @@ def test_the_words_of_an_error_are_there_as_the_server_wrote_them(run, nats_serv
             await connection.close()
 
     run(scenario())
-
-
-@pytest.mark.parametrize(
-    ("method", "parameters", "call"),
-    [
-        (
-            "_process_msg",
-            ["self", "sid", "subject", "reply", "data", "headers"],
-            "await self.nc._process_msg(sid, subject, reply, payload, hdr)",
-        ),
-        ("_process_err", ["self", "err_msg"], "await self.nc._process_err(emsg)"),
-        (
-            "_process_info",
-            ["self", "info", "initial_connection"],
-            "await self.nc._process_info(srv_info)",
-        ),
-    ],
-)
-def test_the_parser_hands_over_by_the_methods_that_are_replaced(method, parameters, call):
-    """Same name, same arguments in the same order, awaited."""
-    replaced = getattr(nats.aio.client.Client, method)
-    assert inspect.iscoroutinefunction(replaced)
-    assert list(inspect.signature(replaced).parameters) == parameters
-    assert call in inspect.getsource(Parser)
 
 
 class _Listener:
