@@ -123,8 +123,10 @@ class BrokerServer(abc.ABC):
         self._end(signal.SIGTERM)
 
     def pause(self) -> None:
-        """Have it fall silent with its connections open (SIGSTOP)."""
+        """Have it fall silent with its connections open (SIGSTOP), before this returns."""
         self._signal(signal.SIGSTOP)
+        if self._process is not None:  # else its threads go on for a moment
+            os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Undo ``pause``."""

@@ -6,6 +6,7 @@ Source:
     docs.nats.io, "Client Protocol".
 """
 
+import re
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -15,8 +16,11 @@ from distributary.errors import TransportError
 LINE_BYTES_MAX: Final = 64 * 1024
 """Of a line of the protocol: INFO has some 500 bytes, and more in a cluster of many servers."""
 
-_SIZE_DIGITS_MAX: Final = 10
-"""Of a size or a subscription's number: more exist only to overflow."""
+_MESSAGE: Final = re.compile(
+    rb"(H?)MSG[ \t]+(\S+)[ \t]+(\d{1,10})[ \t]+(?:(\S+)[ \t]+)??(?:(\d{1,10})[ \t]+)?(\d{1,10})\r\n"
+)
+"""HMSG or MSG: subject, number of the subscription, perhaps where to answer, bytes of the headers
+(HMSG), bytes of all. More digits exist only to overflow."""
 
 
 class Message(NamedTuple):
@@ -94,49 +98,48 @@ class Parser:
         Raises:
             TransportError: ``protocol``: it is not NATS, or too much.
         """
-        buffer, pos = self._buffer, self._pos
-        end = buffer.find(b"\r\n", pos, pos + LINE_BYTES_MAX)
+        line = _MESSAGE.match(self._buffer, self._pos)
+        if line is not None:
+            return self._message(line)
+        pos = self._pos
+        end = self._buffer.find(b"\r\n", pos, pos + LINE_BYTES_MAX)
         if end < 0:
-            if len(buffer) - pos >= LINE_BYTES_MAX:
+            if len(self._buffer) - pos >= LINE_BYTES_MAX:
                 raise _fault()
             return None
-        line = bytes(buffer[pos:end])
-        operation, _, rest = line.partition(b" ")
-        if operation in {b"MSG", b"HMSG"}:
-            return self._message(rest.split(), end + 2, headed=operation == b"HMSG")
         self._pos = end + 2
+        said = bytes(self._buffer[pos:end])
+        operation, _, rest = said.partition(b" ")
         if operation == b"-ERR" and rest.strip():
             return Refusal(rest.strip().decode("utf-8", "replace"))
         if operation == b"INFO":
             return _info(rest)
-        signal = _SIGNALS.get(line)
+        signal = _SIGNALS.get(said)
         if signal is None:
             raise _fault()
         return signal
 
-    def _message(self, words: list[bytes], start: int, *, headed: bool) -> Message | None:
-        """The message whose line has *words*, and whose header block begins at *start*."""
-        sizes = words[-2 if headed else -1 :]
-        where = words[: -len(sizes)]
-        if len(where) not in {2, 3} or not all(map(_is_number, (where[1], *sizes))):
+    def _message(self, line: re.Match[bytes]) -> Message | None:
+        """The message behind *line*, once all of it is here."""
+        headed, subject, sid, reply, headers_size, size = line.groups()
+        buffer, start = self._buffer, line.end()
+        end = start + int(size)
+        split = start
+        if headed:
+            split += int(headers_size or self._bytes_max + 1)
+        elif headers_size:  # one number alone: this is a subject
+            if reply:
+                raise _fault()
+            reply = headers_size
+        if not split <= end <= start + self._bytes_max:
             raise _fault()
-        size, headers_size = int(sizes[-1]), int(sizes[0]) if headed else 0
-        if not headers_size <= size <= self._bytes_max:
-            raise _fault()
-        buffer = self._buffer
-        split, end = start + headers_size, start + size
         if len(buffer) < end + 2:
             return None
-        if buffer[end : end + 2] != b"\r\n":
+        if not buffer.startswith(b"\r\n", end):
             raise _fault()
         self._pos = end + 2
-        reply = where[2] if len(where) == 3 else b""
-        headers, payload = bytes(buffer[start:split]), bytes(buffer[split:end])
-        return Message(int(where[1]), where[0], reply, headers, payload)
-
-
-def _is_number(word: bytes) -> bool:
-    return word.isdigit() and len(word) <= _SIZE_DIGITS_MAX
+        headers = bytes(buffer[start:split]) if headed else b""
+        return Message(int(sid), subject, reply or b"", headers, bytes(buffer[split:end]))
 
 
 def _info(text: bytes) -> Info:
