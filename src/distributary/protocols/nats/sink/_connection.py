@@ -1,8 +1,8 @@
 """A connection to a NATS server: logging in, sending, and who listens to it.
 
 Called by ``_client``, ``_session`` and the NATS consumer. Hides how commands look, TLS that begins
-behind INFO, and the keepalive. Sending costs no task and no future for a message: frames of one turn
-of the loop leave together, and messages are handed over as they come off the wire.
+behind INFO, and the keepalive. A message costs no task and no future: frames of one turn of the
+loop leave together, and messages are handed over as they come off the wire.
 """
 
 import asyncio

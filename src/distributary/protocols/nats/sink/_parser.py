@@ -1,6 +1,7 @@
 """Bytes from a NATS server -> what it says, without I/O.
 
-Called by ``_connection``. Hides the lines of the protocol, and bounds what a server can make us keep.
+Called by ``_connection``. Hides the lines of the protocol, and bounds what a server can make us
+keep.
 
 Source:
     docs.nats.io, "Client Protocol".
@@ -17,7 +18,8 @@ LINE_BYTES_MAX: Final = 64 * 1024
 """Of a line of the protocol: INFO has some 500 bytes, and more in a cluster of many servers."""
 
 _MESSAGE: Final = re.compile(
-    rb"(H?)MSG[ \t]+(\S+)[ \t]+(\d{1,10})[ \t]+(?:(\S+)[ \t]+)??(?:(\d{1,10})[ \t]+)?(\d{1,10})\r\n"
+    rb"(H?)MSG[ \t]+(\S+)[ \t]+(\d{1,10})[ \t]+"
+    rb"(?:(\S+)[ \t]+)??(?:(\d{1,10})[ \t]+)?(\d{1,10})\r\n"
 )
 """HMSG or MSG: subject, number of the subscription, perhaps where to answer, bytes of the headers
 (HMSG), bytes of all. More digits exist only to overflow."""
