@@ -3,7 +3,10 @@
 Callers: ``_commands``.
 """
 
-from typing import Annotated, Literal
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -22,16 +25,55 @@ from distributary.cli._options import (
     seconds,
 )
 from distributary.errors import SettingsError
+from distributary.resource import Flag, one_of, protocols
 
 __all__ = ["subscribe", "subscriptions"]
-
-Protocol = Literal["HTTP", "MQTT3", "MQTT5", "AMQP", "KAFKA", "NATS"]
 
 subscriptions = typer.Typer(
     no_args_is_help=True, help="List, show, resume and delete subscriptions."
 )
 
 
+def _protocol_option() -> Any:
+    text = f"The delivery protocol: {one_of(protocols())}."
+    names = Literal[tuple(protocols())]  # type: ignore[valid-type]
+    return Annotated[names, typer.Option(metavar="NAME", help=text)]
+
+
+def _with_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """*command* with the protocols that there are, and their flags in place of ``places``."""
+    flags: dict[str, tuple[Flag, list[str]]] = {}
+    for name, protocol in protocols().items():
+        for flag, each in protocol.flags.items():
+            flags.setdefault(flag, (each, []))[1].append(name)
+    settings: dict[str, str] = {}
+    options: list[inspect.Parameter] = []
+    for flag, (each, names) in flags.items():
+        text = f"{each.help} ({', '.join(names)}): the setting {each.setting}."
+        option = Annotated[Text, typer.Option(flag, metavar="TEXT", help=text)]
+        key = flag.removeprefix("--").replace("-", "_")
+        settings[key] = each.setting
+        kind = inspect.Parameter.KEYWORD_ONLY
+        options.append(inspect.Parameter(key, kind, default=None, annotation=option))
+
+    @functools.wraps(command)
+    def with_flags(**said: Any) -> None:
+        texts = {setting: said.pop(key) for key, setting in settings.items()}
+        places = {setting: text for setting, text in texts.items() if text is not None}
+        command(**said, places=places)
+
+    signature = inspect.signature(command)
+    shown: list[inspect.Parameter] = []
+    for parameter in signature.parameters.values():
+        shown += options if parameter.name == "places" else [parameter]
+        if parameter.name == "protocol":
+            shown[-1] = parameter.replace(annotation=_protocol_option())
+    with_flags.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+    with_flags.__annotations__ = {each.name: each.annotation for each in shown}
+    return with_flags
+
+
+@_with_flags
 def subscribe(
     *,
     sink: Annotated[
@@ -47,25 +89,8 @@ def subscribe(
         ),
     ] = None,
     url: Url = DEFAULT_URL,
-    protocol: Annotated[
-        Protocol,
-        typer.Option(
-            metavar="NAME", help="The delivery protocol: HTTP, MQTT3, MQTT5, AMQP, KAFKA or NATS."
-        ),
-    ] = "HTTP",
-    topic: Annotated[
-        Text,
-        typer.Option(
-            metavar="TEXT", help="Topic to publish to (MQTT, KAFKA): the setting topicname."
-        ),
-    ] = None,
-    address: Annotated[
-        Text, typer.Option(metavar="TEXT", help="Node to send to (AMQP): the setting address.")
-    ] = None,
-    nats_subject: Annotated[
-        Text,
-        typer.Option(metavar="TEXT", help="Subject to publish to (NATS): the setting subject."),
-    ] = None,
+    protocol: str = "HTTP",
+    places: Mapping[str, str],
     setting: Annotated[
         list[str] | None,
         typer.Option(
@@ -223,9 +248,7 @@ def subscribe(
     wish = _subscribe.Wish(
         sink=sink or "",
         protocol=protocol,
-        topic=topic,
-        address=address,
-        nats_subject=nats_subject,
+        places=places,
         settings=tuple(setting or ()),
         cacerts=cacerts,
         types=tuple(type_ or ()),

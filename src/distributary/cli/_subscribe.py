@@ -6,6 +6,7 @@ with it the server alone decides; its faults are shown as they come.
 
 import asyncio
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from rich.markup import escape
 from distributary.cli import _console
 from distributary.cli._http import Address, Client, Headers, Response
 from distributary.errors import TransportError
+from distributary.resource import protocols
 
 __all__ = [
     "Wish",
@@ -32,27 +34,13 @@ __all__ = [
     "path_of",
     "print_json",
     "subscribe",
+    "text_settings",
 ]
 
 CREATED = 201
 PRECONDITION_FAILED = 412
 
 DIALECTS_OF_PAIRS = ("exact", "prefix", "suffix")
-
-TEXT_SETTINGS = frozenset(
-    {
-        "method",
-        "topicname",
-        "address",
-        "linkname",
-        "sendersettlementmode",
-        "partitionkeyextractor",
-        "clientid",
-        "acks",
-        "subject",
-    }
-)
-"""Settings that ``--setting`` takes as they stand: ``acks=1`` and ``topicname=1`` are texts."""
 
 _FLAGS = {
     "headers": "--header",
@@ -65,13 +53,15 @@ _FLAGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What the flags of ``subscribe`` said; empty and None: not said."""
+    """What the flags of ``subscribe`` said; empty and None: not said.
+
+    Attributes:
+        places: Setting -> what a flag of the protocol said.
+    """
 
     sink: str
     protocol: str = "HTTP"
-    topic: str | None = None
-    address: str | None = None
-    nats_subject: str | None = None
+    places: Mapping[str, str] = field(default_factory=dict)
     settings: tuple[str, ...] = field(default=(), repr=False)
     cacerts: str | None = None
     types: tuple[str, ...] = ()
@@ -108,6 +98,14 @@ def parse_pair(text: str, separator: str = "=") -> tuple[str, str]:
     if not found or not name.strip():
         raise ValueError(f"expected name{separator}text; got {text!r}")
     return name.strip(), rest.strip() if separator == ":" else rest
+
+
+def text_settings(protocol: str) -> frozenset[str]:
+    """Settings that ``--setting`` takes as they stand: ``acks=1`` and ``topicname=1`` are texts."""
+    known = protocols()[protocol].settings.items()
+    return frozenset(
+        name for name, schema in known if "enum" in schema or schema["type"] == "string"
+    )
 
 
 def body_of(wish: Wish) -> dict[str, Any]:
@@ -211,20 +209,17 @@ def _settings_of(wish: Wish) -> dict[str, Any]:
 
 def _own_settings_of(wish: Wish) -> dict[str, Any]:
     """The settings that the protocol has alone, from their own flags and from ``--setting``."""
-    said = {
-        "topicname": wish.topic,
-        "address": wish.address,
-        "subject": wish.nats_subject,
-        "cacerts": None if wish.cacerts is None else _read_text("--cacerts", wish.cacerts),
-    }
-    settings: dict[str, Any] = {name: text for name, text in said.items() if text is not None}
+    settings: dict[str, Any] = dict(wish.places)
+    if wish.cacerts is not None:
+        settings["cacerts"] = _read_text("--cacerts", wish.cacerts)
+    texts = text_settings(wish.protocol)
     for pair in wish.settings:
         name, text = parse_pair(pair)
         if name in settings:
             raise ValueError(f"--setting {name}: it is said twice")
         if name in _FLAGS:
             raise ValueError(f"--setting {name}: say it with {_FLAGS[name]}")
-        settings[name] = text if name in TEXT_SETTINGS else _json_or_text(text)
+        settings[name] = text if name in texts else _json_or_text(text)
     return settings
 
 

@@ -19,7 +19,7 @@ from distributary.resource._credential import (
     Credential,
     CredentialType,
 )
-from distributary.resource._faults import FAULTS_MAX, Faults, member
+from distributary.resource._faults import FAULTS_MAX, Faults, member, one_of
 from distributary.resource._json import JSON_DEPTH_MAX, RESOURCE_BYTES_MAX, decode_json
 from distributary.resource._origins import Origin, origin_of
 from distributary.resource._own import NOWHERE, IsLocal, OwnAddresses, takes_events
@@ -27,6 +27,7 @@ from distributary.resource._ports import PORTS_DENIED
 from distributary.resource._protocol import (
     Check,
     EventFormat,
+    Flag,
     Protocol,
     Reading,
     Scheme,
@@ -86,6 +87,7 @@ __all__ = [
     "EventFormat",
     "Faults",
     "FilterCheck",
+    "Flag",
     "HttpSettings",
     "IsLocal",
     "Origin",
@@ -109,6 +111,7 @@ __all__ = [
     "is_secret",
     "load",
     "member",
+    "one_of",
     "origin_of",
     "patterns",
     "protocols",

@@ -46,6 +46,19 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class Flag:
+    """A flag of ``distributary subscribe`` that says a setting; all settings can be said otherwise.
+
+    Attributes:
+        setting: A text among ``Protocol.settings``. Protocols that share a flag share the setting.
+        help: What it says, for people.
+    """
+
+    setting: str
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
 class Scheme:
     """A scheme of sink URIs.
 
@@ -92,6 +105,7 @@ class Protocol:
         masked: Setting that is a map whose entries may be secret; the typed settings have an
             attribute of this name.
         formats: Content modes of its CloudEvents binding; the first is the default.
+        flags: Flag of ``subscribe`` -> the setting that it says.
         reading: How events are read; None: they are not.
         absent: Why this installation cannot speak it, for people; None: it can.
     """
@@ -111,6 +125,7 @@ class Protocol:
     placed: str | None = None
     masked: str | None = None
     formats: tuple[EventFormat, ...] = ("binary", "structured")
+    flags: Mapping[str, Flag] = field(default_factory=dict)
     reading: Reading | None = None
     absent: str | None = None
 

@@ -81,7 +81,7 @@ def test_settings_of_each_protocol_have_flags(tmp_path) -> None:
     wish = Wish(
         sink="mqtts://e.com",
         protocol="MQTT5",
-        topic="1",
+        places={"topicname": "1"},
         settings=("qos=2", "retain=true", 'userproperties={"a": "b"}', "expiry=x"),
         cacerts=str(certificates),
         dead_letter_sink='{"sink": "nats://e.com", "protocol": "NATS"}',
@@ -99,9 +99,6 @@ def test_settings_of_each_protocol_have_flags(tmp_path) -> None:
             "delivery": {"deadLetterSink": {"sink": "nats://e.com", "protocol": "NATS"}},
         },
     }
-    for flag, setting in (("address", "address"), ("nats_subject", "subject")):
-        body = _subscribe.body_of(Wish(sink=SINK, **{flag: "x"}))
-        assert body["protocolsettings"] == {setting: "x"}
 
 
 def test_a_setting_that_is_text_is_not_read_as_json() -> None:
@@ -112,14 +109,13 @@ def test_a_setting_that_is_text_is_not_read_as_json() -> None:
 
 def test_the_settings_that_are_text_are_those_of_the_service_description() -> None:
     """A new one must not be read as JSON by chance."""
-    described = {
-        name
-        for row in describe(Description())["protocols"].values()
-        for name, schema in row["settings"]["properties"].items()
-        if isinstance(schema.get("enum", [schema.get("type")])[0], str)
-        and schema.get("type", "string") == "string"
-    }
-    assert described - {"format", "cacerts"} == _subscribe.TEXT_SETTINGS
+    for protocol, row in describe(Description())["protocols"].items():
+        described = {
+            name
+            for name, schema in row["settings"]["properties"].items()
+            if schema.get("type", "string") == "string"
+        }
+        assert described - {"format", "cacerts"} == _subscribe.text_settings(protocol)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +123,10 @@ def test_the_settings_that_are_text_are_those_of_the_service_description() -> No
     [
         (Wish(sink=SINK, settings=("qos",)), "'qos'"),
         (Wish(sink=SINK, settings=("qos=1", "qos=2")), "qos: it is said twice"),
-        (Wish(sink=SINK, topic="a", settings=("topicname=a",)), "topicname: it is said twice"),
+        (
+            Wish(sink=SINK, places={"topicname": "a"}, settings=("topicname=a",)),
+            "topicname: it is said twice",
+        ),
         (Wish(sink=SINK, settings=("format=binary",)), "say it with --format"),
         (Wish(sink=SINK, settings=("delivery={}",)), "say it with --retry"),
         (Wish(sink=SINK, cacerts="/nowhere/ca.pem"), "--cacerts: cannot read /nowhere/ca.pem"),

@@ -1,9 +1,10 @@
 """AMQP 1.0."""
 
+import importlib.util
+
 from distributary.protocols.amqp import settings
-from distributary.protocols.amqp.engine import AVAILABLE
 from distributary.protocols.amqp.reading import READING
-from distributary.resource import Protocol, Scheme
+from distributary.resource import Flag, Protocol, Scheme
 
 __all__ = ["PROTOCOLS"]
 
@@ -24,7 +25,10 @@ PROTOCOLS = (
         restore=settings.restore,
         placed="address",
         masked="linkproperties",
+        flags={"--address": Flag("address", "Node to send to")},
         reading=READING,
-        absent=None if AVAILABLE else "needs the extra distributary[amqp], which is not installed",
+        absent=None
+        if importlib.util.find_spec("cproton") is not None
+        else "needs the extra distributary[amqp], which is not installed",
     ),
 )

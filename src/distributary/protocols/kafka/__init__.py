@@ -2,7 +2,7 @@
 
 from distributary.protocols.kafka import settings
 from distributary.protocols.kafka.reading import READING
-from distributary.resource import Protocol
+from distributary.resource import Flag, Protocol
 
 __all__ = ["PROTOCOLS"]
 
@@ -19,6 +19,7 @@ PROTOCOLS = (
         settings=settings.SETTINGS,
         restore=settings.restore,
         placed="topicname",
+        flags={"--topic": Flag("topicname", "Topic to publish to")},
         reading=READING,
     ),
 )

@@ -2,7 +2,7 @@
 
 from distributary.protocols.mqtt import settings
 from distributary.protocols.mqtt.reading import READING
-from distributary.resource import Protocol, Scheme
+from distributary.resource import Flag, Protocol, Scheme
 
 __all__ = ["PROTOCOLS"]
 
@@ -12,6 +12,8 @@ _SCHEMES = {
     "ws": Scheme(80, with_tls="wss", path="request"),
     "wss": Scheme(443, tls=True, path="request"),
 }
+
+_FLAGS = {"--topic": Flag("topicname", "Topic to publish to")}
 
 PROTOCOLS = (
     Protocol(
@@ -23,6 +25,7 @@ PROTOCOLS = (
         settings=settings.SETTINGS_3,
         restore=settings.restore,
         required=("topicname",),
+        flags=_FLAGS,
         formats=("structured",),  # there is no place for attributes beside the data
         reading=READING,
     ),
@@ -35,6 +38,7 @@ PROTOCOLS = (
         settings=settings.SETTINGS_5,
         restore=settings.restore,
         required=("topicname",),
+        flags=_FLAGS,
         masked="userproperties",
         reading=READING,
     ),

@@ -2,7 +2,7 @@
 
 from distributary.protocols.nats import settings
 from distributary.protocols.nats.reading import READING
-from distributary.resource import Protocol, Scheme
+from distributary.resource import Flag, Protocol, Scheme
 
 __all__ = ["PROTOCOLS"]
 
@@ -21,6 +21,7 @@ PROTOCOLS = (
         settings=settings.SETTINGS,
         restore=settings.restore,
         required=("subject",),
+        flags={"--nats-subject": Flag("subject", "Subject to publish to")},
         reading=READING,
     ),
 )
