@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from distributary.pipeline import SessionSettings
+from distributary.partitions import SessionSettings
 from distributary.spark import _delivery_task
 
 WARM_UP = 3

@@ -2,9 +2,9 @@
 
 import random
 
-from distributary import filter as filters
-from distributary.event import Event
-from distributary.flow import RouteRecord
+from distributary.core import filter as filters
+from distributary.core.event import Event
+from distributary.core.flow import RouteRecord
 
 SEED = 3
 MATCHES = 3

@@ -14,9 +14,12 @@ import psutil
 import _api_load
 import _kit  # noqa: F401 - for the imports of kit
 from _rig import Rig
-from distributary.control import Store, rules, store_url
-from distributary.control._stored import Put
-from distributary.resource import SinkRule, api_subscription
+from distributary.resource import SinkRule
+from distributary.routes import store_url
+from distributary.subscriptions import resource as api_subscription
+from distributary.subscriptions.service import rules
+from distributary.subscriptions.store.store import Store
+from distributary.subscriptions.store.stored import Put
 from kit.running_server import Role
 
 HERE = Path(__file__).parent

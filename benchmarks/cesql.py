@@ -14,7 +14,7 @@ import statistics
 import sys
 import timeit
 
-from distributary.filter import cesql
+from distributary import cesql
 
 SIMPLE = "type = 'com.example.reading'"
 JOINED = "type = 'com.example.reading' AND source LIKE '/sensors/%' AND EXISTS subject"

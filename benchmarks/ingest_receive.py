@@ -16,10 +16,10 @@ import time
 
 import uvloop
 
-from distributary.clock import SystemClock
-from distributary.ingest import IngestSettings, serve
-from distributary.ingest._desk import Desk
-from distributary.ingest._protocol import Connection
+from distributary.core.clock import SystemClock
+from distributary.server.ingest import IngestSettings, serve
+from distributary.server.ingest._desk import Desk
+from distributary.server.ingest._protocol import Connection
 
 BODY = b'{"temperature": 21.5, "unit": "C", "padding": "' + b"x" * 950 + b'"}'
 REQUEST = (

@@ -28,9 +28,9 @@ from pathlib import Path
 import psutil
 
 import _routes
-from distributary.event import record as event_record
-from distributary.flow import RouteRecord, encode_route
-from distributary.route import SNAPSHOT_FORMAT, RouteTable
+from distributary.core.event import record as event_record
+from distributary.core.flow import RouteRecord, encode_route
+from distributary.core.route import SNAPSHOT_FORMAT, RouteTable
 
 SIZES = {"10": 10, "1k": 1_000, "100k": 100_000}
 EVENTS = 61_440

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import _kit  # noqa: F401 - for the imports of kit
 from _rig import HERE, Rig
-from distributary.log import Reader
+from distributary.core.log import Reader
 from kit.broker_trials import TRIALS
 from kit.running_server import wait_until
 from kit.servers import Authority, ServerNotHadError

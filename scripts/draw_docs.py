@@ -24,10 +24,11 @@ import clauses
 import knative_schemas
 import protocol_settings
 
-from distributary import errors, policy, settings
-from distributary.app._health import HELPS
-from distributary.deliver import TRANSITIONS, BreakerState
-from distributary.resource import protocols
+from distributary.core import errors, policy
+from distributary.core.deliver import TRANSITIONS, BreakerState
+from distributary.core.protocol import protocols
+from distributary.server import settings
+from distributary.server.processes._health import HELPS
 
 ROOT = Path(__file__).resolve().parents[1]
 SRC = ROOT / "src" / "distributary"

@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from distributary.errors import SettingsError
+from distributary.core.errors import SettingsError
 from distributary.spark import find_java, java_environment
 
 

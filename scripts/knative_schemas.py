@@ -6,7 +6,7 @@ from typing import Any
 
 import clauses
 
-from distributary.resource.knative import SCHEMAS
+from distributary.knative.kinds import SCHEMAS
 
 _PARTS = {
     "Broker": ("Spec", "Status"),

@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import clauses
 
-from distributary.resource import Protocol, protocols
+from distributary.core.protocol import Protocol, protocols
 
 
 def draw() -> str:

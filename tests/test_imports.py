@@ -46,8 +46,8 @@ def test_every_contract_is_kept(copy: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "planted", "contract"),
     [
-        pytest.param("route/_x.py", "import distributary.deliver", "rooms are", id="siblings"),
-        pytest.param("event/_x.py", "import distributary.flow", "rooms are", id="upwards"),
+        pytest.param("route/_x.py", "import distributary.core.deliver", "rooms are", id="siblings"),
+        pytest.param("event/_x.py", "import distributary.core.flow", "rooms are", id="upwards"),
         pytest.param("newroom.py", "", "rooms are", id="unplaced-room"),
         pytest.param("log/_x.py", "import pyspark", "only the spark room", id="pyspark"),
         pytest.param("app/_x.py", "from py4j import version", "only the spark room", id="py4j"),

@@ -9,8 +9,8 @@ import contextlib
 import pytest
 import uvloop
 
-from distributary.clock import SystemClock
-from distributary.deliver import AddressRule, CachingResolver, Connector, SystemResolver
+from distributary.core.clock import SystemClock
+from distributary.net import AddressRule, CachingResolver, Connector, SystemResolver
 from kit.servers.fixtures import (
     artemis,
     authority,

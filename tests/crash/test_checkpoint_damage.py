@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from distributary.cli._behaviour import Behaviour
-from distributary.event import Event
+from distributary.core.event import Event
 from distributary.spark import checkpoint as checkpoints
 from kit.running_server import RunningServer, wait_until
 from kit.traffic import Traffic

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from distributary.log import lock
+from distributary.core.log import lock
 from kit.running_server import (
     Role,
     RunningServer,

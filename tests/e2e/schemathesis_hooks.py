@@ -2,7 +2,7 @@
 
 import schemathesis
 
-from distributary.api import BEYOND_SCHEMAS
+from distributary.subscriptions.http import BEYOND_SCHEMAS
 
 OF_STATE = {404, 412}
 """Answers to a good request that does not fit the state: no such subscription, another revision."""

@@ -20,13 +20,13 @@ from queue import Queue
 import pytest
 import uvicorn
 
-from distributary import filter as filter_room
-from distributary.api.kubernetes import KubernetesApi
-from distributary.clock import SystemClock, SystemRandom
-from distributary.control.objects import Objects
-from distributary.ingest import IngestSettings, serve
-from distributary.resource import knative
-from distributary.sqlite import sqlite_url
+from distributary.core import filter as filter_room
+from distributary.core.clock import SystemClock, SystemRandom
+from distributary.core.sqlite import sqlite_url
+from distributary.knative import kinds as knative
+from distributary.knative.apiserver.http import KubernetesApi
+from distributary.knative.apiserver.objects import Objects
+from distributary.server.ingest import IngestSettings, serve
 from kit.running_server import free_port
 from kit.servers.fixtures import not_run
 

@@ -17,7 +17,7 @@ from typing import NamedTuple, Self
 
 import pytest
 
-from distributary.resource.knative import SUBSCRIPTION, TRIGGER
+from distributary.knative.kinds import SUBSCRIPTION, TRIGGER
 from kit.knative_client import KnativeClient
 from kit.running_server import RunningServer, wait_until
 

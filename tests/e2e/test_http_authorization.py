@@ -5,12 +5,12 @@ import base64
 
 import uvloop
 
-from distributary.clock import SystemClock
-from distributary.deliver import AddressRule, CachingResolver, Connector
-from distributary.errors import TransportError
+from distributary.core.clock import SystemClock
+from distributary.core.deliver.credential import Credential
+from distributary.core.errors import TransportError
+from distributary.net import AddressRule, CachingResolver, Connector
 from distributary.protocols.http.sink import HttpTransport
 from distributary.protocols.http.sink._transport import STALE_LOOK_S
-from distributary.resource import Credential
 from kit.fake_sink import FakeSink, answer
 from kit.http_attempts import TableResolver, opened, send
 

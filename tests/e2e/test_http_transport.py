@@ -6,10 +6,10 @@ import socket
 import pytest
 import uvloop
 
-from distributary.deliver import AddressRule
-from distributary.errors import TransportError
-from distributary.event import Event, json_format
-from distributary.policy import Reply
+from distributary.core.errors import TransportError
+from distributary.core.event import Event, json_format
+from distributary.core.policy import Reply
+from distributary.net import AddressRule
 from kit import fake_sink
 from kit.fake_sink import FakeSink, answer, answer_and_close
 from kit.http_attempts import EVENT, TableResolver, opened, send

@@ -6,7 +6,7 @@ import socket
 import pytest
 import uvloop
 
-from distributary.deliver import AddressRule, _connector, parse_networks
+from distributary.net import AddressRule, _connector, parse_networks
 from distributary.resource import OwnAddresses
 from kit.fake_sink import FakeSink, answer_and_close
 from kit.http_attempts import TableResolver, opened, send

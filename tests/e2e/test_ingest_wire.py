@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from distributary.clock import SystemClock
-from distributary.errors import LogError
-from distributary.flow import Kind, Received, decode_addressed
-from distributary.ingest import IngestSettings, Server, serve
+from distributary.core.clock import SystemClock
+from distributary.core.errors import LogError
+from distributary.core.flow import Kind, Received, decode_addressed
+from distributary.server.ingest import IngestSettings, Server, serve
 
 pytestmark = pytest.mark.slow
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import pytest
 
-from distributary.app import _probe
-from distributary.app._probe import Probe, listen_for_health
-from distributary.clock import SystemClock
+from distributary.core.clock import SystemClock
+from distributary.server.processes import _probe
+from distributary.server.processes._probe import Probe, listen_for_health
 
 pytestmark = pytest.mark.slow
 

@@ -106,7 +106,7 @@ class World:
 
 def _is_of_sources(process: psutil.Process) -> bool:
     try:
-        return "distributary.app.source_process" in process.cmdline()
+        return "distributary.server.processes.source_process" in process.cmdline()
     except psutil.Error:  # it has ended while we looked
         return False
 

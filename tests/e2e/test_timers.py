@@ -8,8 +8,8 @@ import pytest
 
 from distributary.cli._behaviour import Behaviour
 from distributary.cli._listen_server import Request
-from distributary.flow import Kind, Tick, decode_tick
-from distributary.log import Reader
+from distributary.core.flow import Kind, Tick, decode_tick
+from distributary.core.log import Reader
 from kit.running_server import RunningServer, wait_until
 from kit.traffic import Traffic
 

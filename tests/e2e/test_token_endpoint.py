@@ -7,10 +7,11 @@ from urllib.parse import parse_qs
 import pytest
 import uvloop
 
-from distributary.clock import SystemClock
-from distributary.control import HttpTokenEndpoint, TokenReply, _refresh_endpoint
-from distributary.deliver import AddressRule, CachingResolver, Connector
-from distributary.errors import TransportError
+from distributary.core.clock import SystemClock
+from distributary.core.errors import TransportError
+from distributary.net import AddressRule, CachingResolver, Connector
+from distributary.subscriptions.refresh import HttpTokenEndpoint, TokenReply
+from distributary.subscriptions.refresh import _endpoint as _refresh_endpoint
 from kit import fake_sink
 from kit.fake_sink import FakeSink, answer, answer_and_close
 from kit.http_attempts import TableResolver

@@ -7,7 +7,7 @@ import asyncio
 from types import TracebackType
 from typing import Self
 
-from distributary.event import Event
+from distributary.core.event import Event
 from distributary.protocols.amqp import binding
 from distributary.protocols.amqp.engine import (
     ACCEPTED,

@@ -11,8 +11,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
-from distributary.event import Event
-from distributary.event import http as event_http
+from distributary.core.event import Event
+from distributary.protocols.http import binding as event_http
 from kit.fake_sink import FakeSink, Request
 from kit.running_server import wait_until
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, ClassVar, Final, Literal, Self
 
-from distributary.event import Event, json_format
+from distributary.core.event import Event, json_format
 from distributary.protocols.amqp.engine import AVAILABLE
 from kit.mqtt_witness import MqttWitness
 from kit.running_server import wait_until

@@ -16,15 +16,15 @@ import msgspec
 
 from distributary.cli._outgoing import canonical_attributes
 from distributary.cli.ledger import Sent
-from distributary.control import Store
-from distributary.datadir import Places
-from distributary.event import Event
-from distributary.event import record as event_record
-from distributary.flow import Kind, decode_addressed, decode_tick
-from distributary.journal import DoneKey, JournalState, read_journal
-from distributary.log import Reader, read_folder
-from distributary.outcome import DeliveryStore
-from distributary.sqlite import sqlite_url
+from distributary.core.datadir import Places
+from distributary.core.event import Event
+from distributary.core.event import record as event_record
+from distributary.core.flow import Kind, decode_addressed, decode_tick
+from distributary.core.journal import DoneKey, JournalState, read_journal
+from distributary.core.log import Reader, read_folder
+from distributary.core.outcome import DeliveryStore
+from distributary.core.sqlite import sqlite_url
+from distributary.subscriptions.store.store import Store
 from distributary.testing.check_ledgers import Kept, State
 from distributary.testing.ledger import Key
 

@@ -7,14 +7,16 @@ Hides: that a change stands in the store first, then in every partition.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from distributary.clock import SystemClock
-from distributary.control import Store, rules
-from distributary.control._stored import Put
-from distributary.datadir import Places
-from distributary.flow import Kind
-from distributary.log import Appender, open_folder
-from distributary.resource import SinkRule, api_subscription
-from distributary.sqlite import sqlite_url
+from distributary.core.clock import SystemClock
+from distributary.core.datadir import Places
+from distributary.core.flow import Kind
+from distributary.core.log import Appender, open_folder
+from distributary.core.sqlite import sqlite_url
+from distributary.resource import SinkRule
+from distributary.subscriptions import resource as api_subscription
+from distributary.subscriptions.service import rules
+from distributary.subscriptions.store.store import Store
+from distributary.subscriptions.store.stored import Put
 
 __all__ = ["fill"]
 

@@ -6,10 +6,11 @@ import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
-from distributary.clock import SystemClock
-from distributary.deliver import AddressRule, Answer, CachingResolver, Connector, Destination
-from distributary.errors import TransportError
-from distributary.event import Event
+from distributary.core.clock import SystemClock
+from distributary.core.deliver import Answer, Destination
+from distributary.core.errors import TransportError
+from distributary.core.event import Event
+from distributary.net import AddressRule, CachingResolver, Connector
 from distributary.protocols.http.sink import HttpTransport
 from distributary.resource import ErrorData
 

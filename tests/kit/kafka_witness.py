@@ -7,7 +7,7 @@ import importlib
 import threading
 from typing import Any, Final, Self
 
-from distributary.event import Event
+from distributary.core.event import Event
 from distributary.protocols.kafka import binding
 
 _LEAVE_S_MAX: Final = 10.0

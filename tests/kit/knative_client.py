@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from distributary.errors import DistributaryError
-from distributary.event import Event, json_format
-from distributary.event import http as event_http
-from distributary.resource.knative import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER
-from distributary.resource.kubernetes import Kind, Object
+from distributary.core.errors import DistributaryError
+from distributary.core.event import Event, json_format
+from distributary.knative.apiserver.machinery import Kind, Object
+from distributary.knative.kinds import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER
+from distributary.protocols.http import binding as event_http
 from kit.running_server import Answer, RunningServer, ServerError, wait_until
 
 __all__ = ["KnativeClient", "condition", "event_attributes", "reference"]

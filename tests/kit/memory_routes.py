@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from distributary.errors import LogUnavailableError
-from distributary.flow import RouteRecord, Tick, decode_route, decode_tick
+from distributary.core.errors import LogUnavailableError
+from distributary.core.flow import RouteRecord, Tick, decode_route, decode_tick
 
 __all__ = ["MemoryRouteAppender", "MemoryTickAppender"]
 

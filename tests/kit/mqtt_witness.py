@@ -10,7 +10,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from distributary.event import Event
+from distributary.core.event import Event
 from distributary.protocols.mqtt import binding
 from kit.servers import PASSWORD, USER
 

@@ -14,7 +14,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from distributary.resource.knative import (
+from distributary.knative.apiserver.machinery import Key, Kind, Object
+from distributary.knative.kinds import (
     BROKER,
     CHANNEL,
     KINDS,
@@ -23,7 +24,6 @@ from distributary.resource.knative import (
     SUBSCRIPTION,
     TRIGGER,
 )
-from distributary.resource.kubernetes import Key, Kind, Object
 from kit.answering_sinks import AnsweringSink, AnsweringSinks
 from kit.knative_client import KnativeClient, condition, event_attributes
 from kit.running_server import Answer, RunningServer, ServerError, wait_until

@@ -26,9 +26,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from distributary.event import Event
-from distributary.resource.knative import TRIGGER
-from distributary.resource.kubernetes import Key, Object
+from distributary.core.event import Event
+from distributary.knative.apiserver.machinery import Key, Object
+from distributary.knative.kinds import TRIGGER
 from kit.answering_sinks import AnsweringSinks, Arrival, respond_event
 from kit.knative_client import KnativeClient, event_attributes
 from kit.resource_changes import BACK_S_MAX, ChangingClient

@@ -17,12 +17,12 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from distributary.control import RouteSettings
-from distributary.datadir import Places
-from distributary.flow import Kind, Logged, RouteRecord, decode_route
-from distributary.resource.knative import BROKER, CHANNEL, KINDS, SUBSCRIPTION, TRIGGER
-from distributary.resource.kubernetes import Key, Object
-from distributary.route import RouteTable
+from distributary.core.datadir import Places
+from distributary.core.flow import Kind, Logged, RouteRecord, decode_route
+from distributary.core.route import RouteTable
+from distributary.knative.apiserver.machinery import Key, Object
+from distributary.knative.kinds import BROKER, CHANNEL, KINDS, SUBSCRIPTION, TRIGGER
+from distributary.routes import RouteSettings
 from kit.check_routes import read_logs
 from kit.knative_client import condition
 

@@ -33,8 +33,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from distributary.cli.ledger import Arrival
-from distributary.event import AttributeValue, Event, canonical
-from distributary.flow import Kind, Logged, Position, RouteRecord, decode_route, encode_route
+from distributary.core.event import AttributeValue, Event, canonical
+from distributary.core.flow import Kind, Logged, Position, RouteRecord, decode_route, encode_route
 from distributary.testing.ledger import Key
 from distributary.testing.naive_routes import matches, published
 

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple, Self
 import msgspec
 import psutil
 
-from distributary.datadir import Board, Places, Word
-from distributary.errors import DistributaryError
+from distributary.core.datadir import Board, Places, Word
+from distributary.core.errors import DistributaryError
 
 __all__ = [
     "Answer",
@@ -237,7 +237,7 @@ class RunningServer:
                 return bool(words) and words[0].endswith("java")
             if role in {Role.INGEST, Role.DRIVER}:
                 name = "ingest" if role is Role.INGEST else "pipeline"
-                return f"distributary.app.{name}_process" in words
+                return f"distributary.server.processes.{name}_process" in words
             if role is Role.DAEMON:
                 return _forks(words) and not _forks(psutil.Process(process.ppid()).cmdline())
             owner = process.pid in self.owner_pids()

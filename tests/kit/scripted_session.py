@@ -10,9 +10,10 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from distributary.deliver import Answer, BrokerTransport, Destination, Flight, Lost, Session
-from distributary.event import Event
-from distributary.policy import Acknowledgement
+from distributary.core.deliver import Answer, Destination
+from distributary.core.event import Event
+from distributary.core.policy import Acknowledgement
+from distributary.net.link import BrokerTransport, Flight, Lost, Session
 from distributary.protocols.nats.settings import NatsSettings
 from distributary.testing.virtual_loop import VirtualLoop, run
 

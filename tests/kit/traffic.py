@@ -27,10 +27,10 @@ from distributary.cli._publish import (
     publish_all,
 )
 from distributary.cli.ledger import LedgerWriter
-from distributary.clock import SystemClock, SystemRandom
-from distributary.errors import EventError
-from distributary.event import Event
-from distributary.event import http as event_http
+from distributary.core.clock import SystemClock, SystemRandom
+from distributary.core.errors import EventError
+from distributary.core.event import Event
+from distributary.protocols.http import binding as event_http
 
 __all__ = ["Sink", "Traffic"]
 

@@ -1,6 +1,6 @@
 """Brokers and Channels: who sees what was published where, live, late, moved and after crashes."""
 
-from distributary.policy import DeliveryPolicy
+from distributary.core.policy import DeliveryPolicy
 from distributary.testing.simulation import answers, hangs
 
 A, B, C = "http://a.example/", "http://b.example/", "http://c.example/"

@@ -5,11 +5,11 @@ import random
 import pytest
 import sqlalchemy as sa
 
-from distributary import errors
-from distributary.datadir import Word
-from distributary.errors import StoreError
-from distributary.pipeline import _waiting as waiting_module
-from distributary.policy import DeliveryPolicy
+from distributary.core import errors
+from distributary.core.datadir import Word
+from distributary.core.engine import _waiting as waiting_module
+from distributary.core.errors import StoreError
+from distributary.core.policy import DeliveryPolicy
 from distributary.testing import simulated_ports, simulated_runs, simulation
 from distributary.testing.simulation import answers
 from distributary.testing.virtual import VirtualTimers

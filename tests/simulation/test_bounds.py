@@ -2,12 +2,13 @@
 
 import pytest
 
-from distributary import journal
-from distributary.datadir import Word
-from distributary.deliver import Limits, _lane
-from distributary.flow import Task
-from distributary.pipeline import _catch_up, _intake, _matching, _owner
-from distributary.policy import DeliveryPolicy
+from distributary.core import journal
+from distributary.core.datadir import Word
+from distributary.core.deliver import Limits, _lane
+from distributary.core.engine import _catch_up, _intake, _matching
+from distributary.core.engine import owner as _owner
+from distributary.core.flow import Task
+from distributary.core.policy import DeliveryPolicy
 from distributary.testing.scripted_transport import Step
 from distributary.testing.simulation import answers, hangs
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from distributary.outcome import read_failing
-from distributary.policy import BackoffPolicy, DeliveryPolicy
+from distributary.core.outcome import read_failing
+from distributary.core.policy import BackoffPolicy, DeliveryPolicy
 from distributary.testing.simulation import answers, replies
 
 SINK, BACK = "http://sink.example/", "http://back.example/"

@@ -1,7 +1,7 @@
 """Letters nobody takes: what is given up is told, deletion frees them, whatever crashes."""
 
-from distributary import outcome
-from distributary.policy import DeliveryPolicy
+from distributary.core import outcome
+from distributary.core.policy import DeliveryPolicy
 from distributary.testing.simulation import answers
 
 A, B = "http://a.example/", "http://b.example/"

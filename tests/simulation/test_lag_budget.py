@@ -1,7 +1,7 @@
 """A route that lags too far gives its oldest matches up: counted and told, whatever crashes."""
 
-from distributary import pipeline
-from distributary.policy import DeliveryPolicy
+from distributary.core import engine as pipeline
+from distributary.core.policy import DeliveryPolicy
 from distributary.testing.simulation import answers, hangs
 
 A, B = "http://a.example/", "http://b.example/"

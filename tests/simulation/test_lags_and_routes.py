@@ -2,11 +2,11 @@
 
 import pytest
 
-from distributary.datadir import Word
-from distributary.deliver import Limits
-from distributary.flow import Leg
-from distributary.pipeline import _waiting
-from distributary.policy import BackoffPolicy, DeliveryPolicy
+from distributary.core.datadir import Word
+from distributary.core.deliver import Limits
+from distributary.core.engine import _waiting
+from distributary.core.flow import Leg
+from distributary.core.policy import BackoffPolicy, DeliveryPolicy
 from distributary.testing.simulation import answers, hangs
 
 A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"

@@ -2,10 +2,10 @@
 
 import pytest
 
-from distributary.journal import DoneKey
-from distributary.outcome import Grant, Slot, SlotWish
-from distributary.pipeline import _waiting
-from distributary.policy import BackoffPolicy, DeliveryPolicy
+from distributary.core.engine import _waiting
+from distributary.core.journal import DoneKey
+from distributary.core.outcome import Grant, Slot, SlotWish
+from distributary.core.policy import BackoffPolicy, DeliveryPolicy
 from distributary.testing.simulation import answers, hangs
 
 A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"

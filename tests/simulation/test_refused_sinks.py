@@ -1,6 +1,6 @@
 """Sinks that the operator's settings refuse: their events wait, and become no dead letters."""
 
-from distributary.errors import TransportError
+from distributary.core.errors import TransportError
 from distributary.testing.scripted_transport import Step
 
 A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"

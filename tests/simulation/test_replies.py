@@ -2,11 +2,11 @@
 
 import pytest
 
-from distributary.event import Event, record
-from distributary.flow import Leg
-from distributary.outcome import IN_STORE
-from distributary.pipeline import _replies
-from distributary.policy import BackoffPolicy, DeliveryPolicy
+from distributary.core.engine import _replies
+from distributary.core.event import Event, record
+from distributary.core.flow import Leg
+from distributary.core.outcome import IN_STORE
+from distributary.core.policy import BackoffPolicy, DeliveryPolicy
 from distributary.testing import simulated_sinks
 from distributary.testing.simulation import answers, hangs, replies
 
@@ -124,7 +124,7 @@ def test_a_reply_that_could_be_taken_later_is_brought_again(subscription):
 @pytest.mark.parametrize("held_bytes_max", [0, 1 << 20], ids=["read-again", "at-hand"])
 def test_the_dead_letter_of_a_reply_survives_a_crash(subscription, monkeypatch, held_bytes_max):
     """It never stood in the log: its bytes are in the row until it has its outcome."""
-    monkeypatch.setattr("distributary.pipeline._waiting.HELD_BYTES_MAX", held_bytes_max)
+    monkeypatch.setattr("distributary.core.engine._waiting.HELD_BYTES_MAX", held_bytes_max)
     subscription.sinks[BACK] = answers(400)
     subscription.sinks[DEAD] = answers(503)
     (event,) = subscription.publish("t")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from distributary.errors import StoreError
-from distributary.flow import Leg
-from distributary.policy import BackoffPolicy, DeliveryPolicy
+from distributary.core.errors import StoreError
+from distributary.core.flow import Leg
+from distributary.core.policy import BackoffPolicy, DeliveryPolicy
 from distributary.testing.simulation import answers, hangs
 
 A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"

@@ -2,13 +2,14 @@
 
 import pytest
 
-from distributary.datadir import Word
-from distributary.deliver import Limits
-from distributary.errors import LogLockedError, StoreError
-from distributary.flow import Kind
-from distributary.journal import read_journal
-from distributary.pipeline import OwnerLock, _owner
-from distributary.policy import BackoffPolicy, DeliveryPolicy
+from distributary.core.datadir import Word
+from distributary.core.deliver import Limits
+from distributary.core.engine import owner as _owner
+from distributary.core.errors import LogLockedError, StoreError
+from distributary.core.flow import Kind
+from distributary.core.journal import read_journal
+from distributary.core.policy import BackoffPolicy, DeliveryPolicy
+from distributary.partitions import OwnerLock
 from distributary.testing.simulation import answers, hangs
 from distributary.testing.virtual import VirtualClock
 

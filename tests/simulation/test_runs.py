@@ -2,10 +2,10 @@
 
 import pytest
 
-from distributary.flow import Leg
-from distributary.outcome import Changes, DeliveryStore
-from distributary.pipeline import _runs, _waiting
-from distributary.policy import DeliveryPolicy
+from distributary.core.engine import _runs, _waiting
+from distributary.core.flow import Leg
+from distributary.core.outcome import Changes, DeliveryStore
+from distributary.core.policy import DeliveryPolicy
 from distributary.testing.simulation import answers, hangs
 
 A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"

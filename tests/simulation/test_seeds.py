@@ -10,12 +10,11 @@ import os
 
 import pytest
 
-from distributary.pipeline import (
+from distributary.core.engine import (
     _catch_up,
     _due,
     _intake,
     _matching,
-    _owner,
     _reload,
     _replies,
     _settle,
@@ -23,6 +22,7 @@ from distributary.pipeline import (
     _standing,
     _waiting,
 )
+from distributary.core.engine import owner as _owner
 from distributary.testing import simulated_runs
 
 SEED_COUNT = int(os.environ.get("DISTRIBUTARY_SEEDS", "30"))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from distributary.event import Event, record
-from distributary.flow import Kind, Tick, encode_addressed, encode_carried, encode_tick
-from distributary.log import Appender, open_folder
+from distributary.core.event import Event, record
+from distributary.core.flow import Kind, Tick, encode_addressed, encode_carried, encode_tick
+from distributary.core.log import Appender, open_folder
 from distributary.spark import find_java, java_environment, register
 
 if TYPE_CHECKING:

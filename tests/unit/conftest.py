@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from distributary.errors import Fault
-from distributary.event import AttributeValue, Event
+from distributary.core.errors import Fault
+from distributary.core.event import AttributeValue, Event
 
 REQUIRED: dict[str, AttributeValue] = {
     "specversion": "1.0",

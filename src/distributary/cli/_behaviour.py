@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from distributary.errors import Fault, ResourceError
+from distributary.core.errors import Fault, ResourceError
 
 __all__ = ["Behaviour", "StatusChance", "check", "choose_status", "decode", "parse_status"]
 

@@ -6,7 +6,7 @@ import typer
 
 from distributary.cli import _dead_letters, _http
 from distributary.cli._options import DEFAULT_URL, Url, add_command
-from distributary.errors import SettingsError
+from distributary.core.errors import SettingsError
 
 __all__ = ["dead_letters"]
 

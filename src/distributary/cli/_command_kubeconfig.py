@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import typer
 
 from distributary.cli._options import DEFAULT_URL
-from distributary.errors import SettingsError
+from distributary.core.errors import SettingsError
 
 __all__ = ["kubeconfig"]
 

@@ -10,7 +10,7 @@ import typer
 
 from distributary.cli import _behaviour, _listen
 from distributary.cli._options import Text, seconds
-from distributary.errors import SettingsError
+from distributary.core.errors import SettingsError
 
 __all__ = ["listen"]
 

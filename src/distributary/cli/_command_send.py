@@ -11,7 +11,7 @@ import typer
 
 from distributary.cli import _http, _outgoing, _send
 from distributary.cli._options import DEFAULT_URL, Text, Url, seconds
-from distributary.errors import SettingsError
+from distributary.core.errors import SettingsError
 
 __all__ = ["send"]
 

@@ -24,8 +24,9 @@ from distributary.cli._options import (
     add_command,
     seconds,
 )
-from distributary.errors import SettingsError
-from distributary.resource import Flag, one_of, protocols
+from distributary.core.errors import SettingsError
+from distributary.core.protocol import Flag, protocols
+from distributary.resource import one_of
 
 __all__ = ["subscribe", "subscriptions"]
 

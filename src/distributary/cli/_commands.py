@@ -18,7 +18,7 @@ from distributary.cli._command_listen import listen
 from distributary.cli._command_send import send
 from distributary.cli._command_subscribe import subscribe, subscriptions
 from distributary.cli._options import add_command
-from distributary.errors import DistributaryError, EventError
+from distributary.core.errors import DistributaryError, EventError
 
 __all__ = ["app", "main"]
 

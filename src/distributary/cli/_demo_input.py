@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from distributary.event import Event
+from distributary.core.event import Event
 
 __all__ = [
     "EVENTS_MAX",

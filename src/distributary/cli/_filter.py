@@ -14,7 +14,7 @@ from typing import Literal, cast
 from distributary.cli import _console, _filter_entries, _filter_screen, _filter_wish
 from distributary.cli._filter_wish import Selection, Wish
 from distributary.cli._outgoing import Unreadable
-from distributary.event import Event
+from distributary.core.event import Event
 
 __all__ = ["Expect", "Show", "Trial", "run"]
 

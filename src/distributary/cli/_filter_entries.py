@@ -11,8 +11,8 @@ from io import BufferedReader
 from typing import Final
 
 from distributary.cli._outgoing import CHUNK_BYTES, Unreadable, read_events
-from distributary.errors import EventError, Fault
-from distributary.event import Event, json_format
+from distributary.core.errors import EventError, Fault
+from distributary.core.event import Event, json_format
 
 __all__ = ["ELEMENT_CHARS_MAX", "entries"]
 

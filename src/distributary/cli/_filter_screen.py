@@ -14,12 +14,13 @@ from rich.markup import escape
 from rich.table import Table
 from rich.tree import Tree
 
+from distributary import cesql
+from distributary.cesql import CesqlSyntaxError
 from distributary.cli import _console
 from distributary.cli._filter_wish import Misfit
 from distributary.cli._outgoing import Unreadable
-from distributary.event import Event
-from distributary.filter import Explanation, cesql
-from distributary.filter.cesql import CesqlSyntaxError
+from distributary.core.event import Event
+from distributary.core.filter import Explanation
 
 __all__ = ["Summary", "show_event", "show_misfits", "show_summary", "show_unreadable"]
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from distributary import filter as filters
 from distributary.cli import _console
 from distributary.cli._subscribe import DIALECTS_OF_PAIRS, parse_pair
-from distributary.errors import Fault, ResourceError, SettingsError
-from distributary.event import AttributeValue
-from distributary.filter import Explanation
-from distributary.resource import RESOURCE_BYTES_MAX, Rules, SinkRule, api_subscription, decode_json
+from distributary.core import filter as filters
+from distributary.core.errors import Fault, ResourceError, SettingsError
+from distributary.core.event import AttributeValue
+from distributary.core.filter import Explanation
+from distributary.resource import RESOURCE_BYTES_MAX, Rules, SinkRule, decode_json
+from distributary.subscriptions import resource as api_subscription
 
 __all__ = ["Misfit", "Selection", "Wish", "read"]
 

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from distributary.errors import SettingsError, TransportError
-from distributary.http1 import ClientConnection
+from distributary.core.errors import SettingsError, TransportError
+from distributary.net.http1 import ClientConnection
 
 __all__ = ["Address", "Client", "Response", "parse_address"]
 

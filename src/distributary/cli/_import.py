@@ -20,8 +20,8 @@ from rich.progress import track
 
 from distributary.cli import _console
 from distributary.cli._http import Address, Client, Response
-from distributary.errors import SettingsError, TransportError
-from distributary.resource.knative import BROKER, Converted, converted
+from distributary.core.errors import SettingsError, TransportError
+from distributary.knative.kinds import BROKER, Converted, converted
 
 __all__ = ["run"]
 

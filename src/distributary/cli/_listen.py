@@ -21,10 +21,10 @@ from distributary.cli._behaviour import Behaviour
 from distributary.cli._listen_server import ListenServer, Request
 from distributary.cli._outgoing import canonical_attributes
 from distributary.cli.ledger import Arrival, LedgerWriter, attributes_sha256, data_sha256
-from distributary.clock import Clock, SystemClock
-from distributary.errors import EventError
-from distributary.event import Event
-from distributary.event import http as event_http
+from distributary.core.clock import Clock, SystemClock
+from distributary.core.errors import EventError
+from distributary.core.event import Event
+from distributary.protocols.http import binding as event_http
 
 __all__ = ["LedgerSink", "Watch", "arrivals_of", "line_of", "run"]
 

@@ -16,7 +16,7 @@ import msgspec
 
 from distributary.cli import _behaviour
 from distributary.cli._behaviour import Behaviour
-from distributary.errors import ResourceError
+from distributary.core.errors import ResourceError
 
 __all__ = ["Connection", "KeepingConnection", "Request", "Sink", "Timers"]
 

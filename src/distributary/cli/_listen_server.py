@@ -17,7 +17,7 @@ import msgspec
 from distributary.cli import _behaviour
 from distributary.cli._behaviour import Behaviour
 from distributary.cli._listen_connection import Connection, KeepingConnection, Request, Timers
-from distributary.clock import Random, SystemRandom
+from distributary.core.clock import Random, SystemRandom
 
 __all__ = ["ListenServer", "Request", "Stats"]
 

@@ -10,9 +10,9 @@ from typing import BinaryIO, Literal, NamedTuple
 
 import msgspec
 
-from distributary.errors import EventError, Fault
-from distributary.event import AttributeValue, Event, canonical, json_format
-from distributary.event import http as event_http
+from distributary.core.errors import EventError, Fault
+from distributary.core.event import AttributeValue, Event, canonical, json_format
+from distributary.protocols.http import binding as event_http
 
 __all__ = [
     "Envelope",

@@ -16,8 +16,8 @@ import msgspec
 from distributary.cli._http import Response
 from distributary.cli._outgoing import Envelope, canonical_attributes
 from distributary.cli.ledger import Sent, State, data_sha256
-from distributary.clock import Clock, Random
-from distributary.errors import TransportError
+from distributary.core.clock import Clock, Random
+from distributary.core.errors import TransportError
 
 __all__ = [
     "Patience",

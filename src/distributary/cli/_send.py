@@ -18,8 +18,8 @@ from distributary.cli import _console, _outgoing, _publish
 from distributary.cli._http import Address, Client
 from distributary.cli._outgoing import Envelope, Mode, Unreadable
 from distributary.cli.ledger import LedgerWriter
-from distributary.clock import Clock, SystemClock, SystemRandom
-from distributary.event import Event
+from distributary.core.clock import Clock, SystemClock, SystemRandom
+from distributary.core.event import Event
 
 __all__ = ["Plan", "Tally", "run"]
 

@@ -15,8 +15,8 @@ from typing import Annotated, Any
 
 import typer
 
-from distributary import settings
-from distributary.errors import SettingsError
+from distributary.core.errors import SettingsError
+from distributary.server import settings
 
 __all__ = ["command", "load_settings"]
 
@@ -41,7 +41,7 @@ def _source_faults(tables: settings.Tables) -> list[str]:
     if not tables:
         return []
     # What sources hang on loads in a quarter of a second; most servers have none.
-    from distributary import source  # noqa: PLC0415 - see above
+    from distributary import sources as source  # noqa: PLC0415 - see above
 
     return source.read_tables(tables, os.environ)[1]
 
@@ -52,7 +52,7 @@ def command() -> Callable[..., None]:
     def serve(*, config: str | None = None, **flags: str | bool | None) -> None:
         chosen = load_settings(flags, config)
         # Spark and what hangs on it load in seconds; no other command needs them.
-        from distributary import app  # noqa: PLC0415 - see above
+        from distributary.server import processes as app  # noqa: PLC0415 - see above
 
         app.end_when_asked(chosen.log_format)
         raise typer.Exit(app.serve(chosen, lambda: load_settings(flags, config)))

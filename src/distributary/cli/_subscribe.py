@@ -18,8 +18,8 @@ from rich.markup import escape
 
 from distributary.cli import _console
 from distributary.cli._http import Address, Client, Headers, Response
-from distributary.errors import TransportError
-from distributary.resource import protocols
+from distributary.core.errors import TransportError
+from distributary.core.protocol import protocols
 
 __all__ = [
     "Wish",

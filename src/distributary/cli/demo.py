@@ -35,11 +35,11 @@ from distributary.cli._demo_screen import Lane, Screen
 from distributary.cli._http import Client, parse_address
 from distributary.cli._listen_server import ListenServer, Request
 from distributary.cli.ledger import LedgerWriter
-from distributary.clock import SystemClock, SystemRandom
-from distributary.errors import DistributaryError, EventError, TransportError
-from distributary.event import Event
-from distributary.event import http as event_http
-from distributary.filter import naive_matches
+from distributary.core.clock import SystemClock, SystemRandom
+from distributary.core.errors import DistributaryError, EventError, TransportError
+from distributary.core.event import Event
+from distributary.core.filter import naive_matches
+from distributary.protocols.http import binding as event_http
 
 __all__ = ["DemoError", "run"]
 

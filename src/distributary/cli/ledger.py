@@ -16,7 +16,7 @@ from typing import Literal, Self, TypeVar
 
 import msgspec
 
-from distributary.errors import DistributaryError
+from distributary.core.errors import DistributaryError
 
 __all__ = [
     "Arrival",

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from distributary.errors import Fault, ResourceError
+from distributary.core.errors import Fault, ResourceError
 
 RESOURCE_BYTES_MAX: Final = 256 * 1024
 """Largest body of a resource. 1,000 filter nodes (their limit) of 200 bytes fit; a store of

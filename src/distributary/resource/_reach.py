@@ -8,9 +8,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from distributary.core.protocol import protocols
 from distributary.resource._own import NOWHERE, OwnAddresses
-from distributary.resource._protocol import protocols
-from distributary.resource._sinks import SinkRule
+from distributary.resource.sinks import SinkRule
 
 ErrorData = Literal["none", "private-off", "all"]
 """Of which sinks' answers a dead letter carries the beginning: of none, of those on public

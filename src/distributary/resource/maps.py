@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from distributary.resource._schema import Schema
+from distributary.resource.schema import Schema
 
 ENTRIES_MAX: Final = 100
 """Custom header fields, user properties or link properties of one subscription. Common HTTP

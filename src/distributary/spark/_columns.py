@@ -8,8 +8,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from distributary.event import AttributeValue, canonical
-from distributary.flow import Addressed, Kind, Logged, events_of
+from distributary.core.event import AttributeValue, canonical
+from distributary.core.flow import Addressed, Kind, Logged, events_of
 
 __all__ = ["ARROW_SCHEMA", "SPARK_SCHEMA", "batches"]
 

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 import msgspec
 import pyarrow as pa
 
-from distributary.clock import SystemClock
-from distributary.datadir import Board, LiveFile, Places, Sickness, Word
-from distributary.errors import DistributaryError
-from distributary.pipeline import Session, SessionSettings, owner_log, prepare_next
+from distributary.core.clock import SystemClock
+from distributary.core.datadir import Board, LiveFile, Places, Sickness, Word
+from distributary.core.errors import DistributaryError
+from distributary.partitions import Session, SessionSettings, owner_log, prepare_next
 
 
 def run(batches: Iterator[pa.RecordBatch], settings_json: str) -> None:

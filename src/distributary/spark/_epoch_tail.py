@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from distributary.datadir import Board, Places, Word
-from distributary.log import Reader
-from distributary.pipeline import prepare_next
+from distributary.core.datadir import Board, Places, Word
+from distributary.core.log import Reader
+from distributary.partitions import prepare_next
 
 CHUNK_BYTES = 512 * 1024
 """Most bytes of one row: 500 events of 1 KB; half a millisecond to copy through the JVM."""

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
-from distributary.errors import SettingsError
+from distributary.core.errors import SettingsError
 
 __all__ = ["EARLIEST", "LATEST", "Bound", "FormatOptions", "parse_options"]
 

@@ -6,8 +6,8 @@ Callers: ``format``. Hides: defaults, admission and the check for deleted record
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol, TypeAlias
 
-from distributary.errors import LogUnavailableError
-from distributary.flow import Logged
+from distributary.core.errors import LogUnavailableError
+from distributary.core.flow import Logged
 from distributary.spark._options import EARLIEST, LATEST, Bound
 
 __all__ = ["Extent", "Offsets", "Range", "admit", "deleted", "resolve", "split", "without_loss"]

@@ -36,9 +36,9 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from distributary.errors import LogDamagedError, LogUnavailableError, SettingsError
-from distributary.flow import Kind
-from distributary.log import Damage, Reader, read_folder
+from distributary.core.errors import LogDamagedError, LogUnavailableError, SettingsError
+from distributary.core.flow import Kind
+from distributary.core.log import Damage, Reader, read_folder
 from distributary.spark import _columns, _ranges
 from distributary.spark._options import EARLIEST, LATEST, FormatOptions, parse_options
 from distributary.spark._ranges import Offsets, Range

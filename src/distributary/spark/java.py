@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from distributary.errors import SettingsError
-from distributary.files import write_atomically
+from distributary.core.errors import SettingsError
+from distributary.core.files import write_atomically
 
 __all__ = ["VERSION_MIN", "JavaHome", "find_java", "java_environment"]
 

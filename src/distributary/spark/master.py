@@ -13,7 +13,7 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from distributary.errors import SettingsError
+from distributary.core.errors import SettingsError
 
 AUTO: Final = "auto"
 """Stands for a master on this machine with a slot for each partition."""

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from distributary.files import write_atomically
+from distributary.core.files import write_atomically
 
 _SHIM: Final = """\
 #!/bin/sh

@@ -10,7 +10,7 @@ import gc
 import importlib
 import sys
 
-_PRELOADED = ("distributary.pipeline", "pyspark.worker", "distributary.spark.epoch_source")
+_PRELOADED = ("distributary.core.engine", "pyspark.worker", "distributary.spark.epoch_source")
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ from rich.table import Table
 from rich.text import Text
 
 from distributary.cli.ledger import Arrival, LedgerError, Sent, read_arrivals, read_sent
-from distributary.filter import naive_matches
+from distributary.core.filter import naive_matches
 from distributary.testing.ledger import Key, Report, RouteEvidence, check, expects_keys
 
 __all__ = ["RouteSpec", "State", "main", "matches_of"]

@@ -10,8 +10,8 @@ Callers: tests/contract/log, and whoever writes another log.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from distributary.flow import Kind, Logged
-from distributary.log import iter_frames
+from distributary.core.flow import Kind, Logged
+from distributary.core.log import iter_frames
 from distributary.testing.virtual import VirtualClock
 
 CHUNK_BYTES = 4096

@@ -6,10 +6,10 @@ Callers: unit tests and simulations of the rooms above the log.
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from distributary.clock import Clock
-from distributary.errors import LogUnavailableError
-from distributary.flow import Logged
-from distributary.log import Damage, encode_frame, iter_frames
+from distributary.core.clock import Clock
+from distributary.core.errors import LogUnavailableError
+from distributary.core.flow import Logged
+from distributary.core.log import Damage, encode_frame, iter_frames
 
 
 class MemoryLog:

@@ -6,10 +6,10 @@ Callers: witnesses and simulations, which hold the compiled matcher and the read
 from collections.abc import Mapping
 from typing import Any
 
-from distributary.event import Event
-from distributary.event import record as event_record
-from distributary.filter import naive_matches
-from distributary.flow import Kind, Logged, RouteRecord, decode_addressed
+from distributary.core.event import Event
+from distributary.core.event import record as event_record
+from distributary.core.filter import naive_matches
+from distributary.core.flow import Kind, Logged, RouteRecord, decode_addressed
 
 __all__ = ["matches", "published"]
 

@@ -8,14 +8,14 @@ account, by naive means, and fails at the first thing that breaks a promise of D
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
-from distributary.deliver import BLOCKED
-from distributary.errors import TransportError
-from distributary.event import Event
-from distributary.event import record as event_record
-from distributary.flow import TTL_ATTRIBUTE, Attempt, Leg, Position
-from distributary.journal import DoneKey
-from distributary.outcome import DeadLetter, LagRow, RetryRow
-from distributary.policy import Reply
+from distributary.core.deliver import BLOCKED
+from distributary.core.errors import TransportError
+from distributary.core.event import Event
+from distributary.core.event import record as event_record
+from distributary.core.flow import TTL_ATTRIBUTE, Attempt, Leg, Position
+from distributary.core.journal import DoneKey
+from distributary.core.outcome import DeadLetter, LagRow, RetryRow
+from distributary.core.policy import Reply
 from distributary.testing.simulated_sinks import origin_id, reply_to
 
 __all__ = ["Fate", "Witness"]

@@ -7,10 +7,10 @@ import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple
 
-from distributary.deliver import Answer, Destination, Done, TimerHandle, Timers
-from distributary.errors import TransportError
-from distributary.event import Event
-from distributary.policy import Reply
+from distributary.core.deliver import Answer, Destination, Done, TimerHandle, Timers
+from distributary.core.errors import TransportError
+from distributary.core.event import Event
+from distributary.core.policy import Reply
 
 OK = Reply(status=204, retry_after=None, content_type=None, body=b"")
 """A plain acknowledgement."""

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from distributary.errors import LogLockedError
-from distributary.log import Lock, Words
+from distributary.core.errors import LogLockedError
+from distributary.core.log import Lock, Words
 
 SECTOR_BYTES = 512
 """What a medium writes whole or not at all."""

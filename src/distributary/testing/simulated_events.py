@@ -3,10 +3,10 @@
 import random
 from collections.abc import Sequence
 
-from distributary.event import Event
-from distributary.event import carried as event_carried
-from distributary.event import record as event_record
-from distributary.flow import (
+from distributary.core.event import Event
+from distributary.core.event import carried as event_carried
+from distributary.core.event import record as event_record
+from distributary.core.flow import (
     TTL_DEFAULT,
     Kind,
     Leg,

@@ -8,10 +8,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from distributary.errors import StoreError
-from distributary.flow import Demand, DemandKind, Kind, Logged, RouteRecord, decode_route
-from distributary.journal import DoneKey
-from distributary.outcome import (
+from distributary.core.engine import RouteTarget
+from distributary.core.errors import StoreError
+from distributary.core.flow import Demand, DemandKind, Kind, Logged, RouteRecord, decode_route
+from distributary.core.journal import DoneKey
+from distributary.core.outcome import (
     Budgets,
     Changes,
     DeadLetter,
@@ -24,9 +25,8 @@ from distributary.outcome import (
     Slot,
     SlotWish,
 )
-from distributary.pipeline import RouteTarget
-from distributary.route import RouteTable
-from distributary.sqlite import memory_url
+from distributary.core.route import RouteTable
+from distributary.core.sqlite import memory_url
 from distributary.testing.memory_log import MemoryLog
 from distributary.testing.virtual import VirtualTimer, VirtualTimers
 

@@ -8,10 +8,10 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-from distributary.deliver import Answer
-from distributary.errors import TransportError
-from distributary.flow import TTL_DEFAULT
-from distributary.policy import DeliveryPolicy, Reply
+from distributary.core.deliver import Answer
+from distributary.core.errors import TransportError
+from distributary.core.flow import TTL_DEFAULT
+from distributary.core.policy import DeliveryPolicy, Reply
 from distributary.testing.scripted_transport import Step
 from distributary.testing.simulation import Behaviour, Partition, answers, hangs, replies
 

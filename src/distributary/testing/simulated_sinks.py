@@ -7,10 +7,10 @@ import dataclasses
 import random
 from collections.abc import Callable
 
-from distributary.deliver import Destination
-from distributary.event import Event
-from distributary.flow import Leg
-from distributary.policy import DeliveryPolicy, Reply
+from distributary.core.deliver import Destination
+from distributary.core.event import Event
+from distributary.core.flow import Leg
+from distributary.core.policy import DeliveryPolicy, Reply
 from distributary.testing.scripted_transport import Step
 
 __all__ = [

@@ -15,11 +15,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
 
-from distributary.datadir import Board, Word
-from distributary.deliver import Destination, Dispatcher, Limits
-from distributary.errors import DistributaryError
-from distributary.event import Event
-from distributary.flow import (
+from distributary.core.datadir import Board, Word
+from distributary.core.deliver import Destination, Dispatcher, Limits
+from distributary.core.engine import (
+    AttemptLog,
+    LagBudget,
+    Owner,
+    RouteTarget,
+    Surroundings,
+    follow_from,
+)
+from distributary.core.errors import DistributaryError
+from distributary.core.event import Event
+from distributary.core.flow import (
     TTL_DEFAULT,
     Attempt,
     Kind,
@@ -28,20 +36,12 @@ from distributary.flow import (
     RouteRecord,
     encode_route,
 )
-from distributary.journal import Journal, fit
-from distributary.log import Reader
-from distributary.meter import Meter
-from distributary.outcome import Budgets, DeadLetter
-from distributary.pipeline import (
-    AttemptLog,
-    LagBudget,
-    Owner,
-    RouteTarget,
-    Surroundings,
-    follow_from,
-    stands_in,
-)
-from distributary.policy import DeliveryPolicy
+from distributary.core.journal import Journal, fit
+from distributary.core.log import Reader
+from distributary.core.meter import Meter
+from distributary.core.outcome import Budgets, DeadLetter
+from distributary.core.policy import DeliveryPolicy
+from distributary.partitions import stands_in
 from distributary.testing.naive_routes import matches, published
 from distributary.testing.outcome_witness import Witness
 from distributary.testing.scripted_transport import ScriptedTransport, Step

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from distributary.flow import Kind, Logged
-from distributary.log import Appender, Reader, open_folder, partition_dir
+from distributary.core.flow import Kind, Logged
+from distributary.core.log import Appender, Reader, open_folder, partition_dir
 from distributary.testing.simulated_disk import SimulatedDisk
 from distributary.testing.virtual import VirtualClock
 

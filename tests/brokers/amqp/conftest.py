@@ -6,10 +6,10 @@ import uuid
 
 import pytest
 
-from distributary.deliver import Destination
+from distributary.core.deliver import Destination
+from distributary.core.deliver.credential import Credential
 from distributary.protocols.amqp.settings import AmqpSettings
 from distributary.protocols.amqp.sink import make
-from distributary.resource import Credential
 from distributary.testing.check_transport import an_event
 from kit.servers import PASSWORD, USER
 

@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from distributary.errors import TransportError
-from distributary.policy import (
+from distributary.core.deliver.credential import Credential
+from distributary.core.errors import TransportError
+from distributary.core.policy import (
     Acknowledgement,
     Decision,
     acknowledgement_rule,
     acknowledgement_rules,
 )
 from distributary.protocols.amqp.engine import Outcome, State, decode_message
-from distributary.resource import Credential
 from distributary.testing.check_transport import an_event
 from kit import fake_amqp
 from kit.fake_amqp import FakeAmqp, FakeLogin
@@ -312,7 +312,7 @@ def test_a_message_that_the_link_does_not_take_is_not_sent(run, way):
 
 def test_what_has_no_credit_waits_and_delays_no_other(run, way, monkeypatch):
     """A link without credit: attempts end in time, others go through, order is kept."""
-    monkeypatch.setattr("distributary.deliver._link.SILENT_S_MIN", 0.0)
+    monkeypatch.setattr("distributary.net.link._link.SILENT_S_MIN", 0.0)
 
     def grudging(link):
         link.accept()

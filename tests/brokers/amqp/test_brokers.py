@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from distributary.errors import TransportError
-from distributary.resource import Credential
+from distributary.core.deliver.credential import Credential
+from distributary.core.errors import TransportError
 from distributary.testing.check_transport import an_event
 from kit.amqp_witness import AmqpWitness
 from kit.servers import PASSWORD, USER, Authority, Cut

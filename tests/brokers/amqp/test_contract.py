@@ -7,18 +7,13 @@ import uuid
 import pytest
 import uvloop
 
-from distributary.clock import SystemClock
-from distributary.deliver import (
-    AddressRule,
-    CachingResolver,
-    Connector,
-    Destination,
-    SystemResolver,
-)
+from distributary.core.clock import SystemClock
+from distributary.core.deliver import Destination
+from distributary.core.deliver.credential import Credential
+from distributary.net import AddressRule, CachingResolver, Connector, SystemResolver
 from distributary.protocols.amqp.engine import Outcome, State
 from distributary.protocols.amqp.settings import AmqpSettings
 from distributary.protocols.amqp.sink import make
-from distributary.resource import Credential
 from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour
 from kit import fake_amqp

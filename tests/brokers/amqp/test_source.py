@@ -5,9 +5,10 @@ import contextlib
 
 import pytest
 
-from distributary.clock import SystemClock
-from distributary.consumer import Settlement, SourceSpec
-from distributary.errors import TransportError
+from distributary.core.clock import SystemClock
+from distributary.core.deliver.credential import Credential
+from distributary.core.errors import TransportError
+from distributary.core.source import Settlement, SourceSpec
 from distributary.protocols.amqp import binding
 from distributary.protocols.amqp.engine import (
     MESSAGE_BYTES_MAX,
@@ -17,7 +18,6 @@ from distributary.protocols.amqp.engine import (
     encode_message,
 )
 from distributary.protocols.amqp.source import make
-from distributary.resource import Credential
 from distributary.testing.check_transport import an_event
 from kit.fake_amqp import FakeAmqp, FakeLogin
 from kit.servers import PASSWORD, USER

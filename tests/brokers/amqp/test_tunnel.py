@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from websockets.asyncio.server import serve
 
-from distributary.deliver import Destination
-from distributary.deliver.tunnel import MESSAGE_BYTES_MAX, open_tunnel
-from distributary.errors import TransportError
+from distributary.core.deliver import Destination
+from distributary.core.errors import TransportError
+from distributary.net.tunnel import MESSAGE_BYTES_MAX, open_tunnel
 
 
 class Inside(asyncio.Protocol):

@@ -8,13 +8,14 @@ from typing import NamedTuple
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from distributary.clock import SystemClock
-from distributary.deliver import AddressRule, Connector, Destination, SystemResolver
-from distributary.event import Event
-from distributary.policy import Answer
+from distributary.core.clock import SystemClock
+from distributary.core.deliver import Destination
+from distributary.core.deliver.credential import Credential
+from distributary.core.event import Event
+from distributary.core.policy import Answer
+from distributary.net import AddressRule, Connector, SystemResolver
 from distributary.protocols.kafka import sink as transport
 from distributary.protocols.kafka.settings import KafkaSettings
-from distributary.resource import Credential
 from kit.servers import PASSWORD, USER
 
 CREDENTIAL = Credential("PLAIN", identifier=USER, secret=PASSWORD)

@@ -6,11 +6,12 @@ import itertools
 
 import pytest
 
-from distributary.clock import SystemClock
-from distributary.deliver import AddressRule, Connector, Destination, SystemResolver
+from distributary.core.clock import SystemClock
+from distributary.core.deliver import Destination
+from distributary.core.deliver.credential import Credential
+from distributary.net import AddressRule, Connector, SystemResolver
 from distributary.protocols.kafka import sink as transport
 from distributary.protocols.kafka.settings import KafkaSettings
-from distributary.resource import Credential
 from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour
 from kit.kafka_witness import KafkaWitness

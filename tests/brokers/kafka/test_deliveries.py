@@ -8,12 +8,12 @@ from base64 import urlsafe_b64encode
 import pytest
 from confluent_kafka import KafkaError
 
-from distributary.errors import TransportError
-from distributary.policy import Acknowledgement, delivered
-from distributary.policy.acknowledgements import acknowledgement_rule
+from distributary.core.deliver.credential import Credential
+from distributary.core.errors import TransportError
+from distributary.core.policy import Acknowledgement, delivered
+from distributary.core.policy.acknowledgements import acknowledgement_rule
 from distributary.protocols.kafka import answers as table
 from distributary.protocols.kafka.sink import _session
-from distributary.resource import Credential
 from kit.servers import USER, Cut, free_port
 from kit.servers.kafka import FORBIDDEN
 from kit.servers.kafka_relay import KafkaRelay

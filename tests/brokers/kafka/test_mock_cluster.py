@@ -6,10 +6,11 @@ import itertools
 
 import pytest
 
-from distributary.clock import SystemClock
-from distributary.consumer import Settlement, SourceSpec
-from distributary.deliver import AddressRule, Connector, Destination, SystemResolver
-from distributary.policy import delivered
+from distributary.core.clock import SystemClock
+from distributary.core.deliver import Destination
+from distributary.core.policy import delivered
+from distributary.core.source import Settlement, SourceSpec
+from distributary.net import AddressRule, Connector, SystemResolver
 from distributary.protocols.kafka import sink as transport
 from distributary.protocols.kafka import source as consumers
 from distributary.protocols.kafka.settings import KafkaSettings

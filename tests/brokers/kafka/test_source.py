@@ -6,11 +6,11 @@ import contextlib
 import pytest
 from confluent_kafka import Producer
 
-from distributary.clock import SystemClock
-from distributary.consumer import Settlement, SourceSpec
-from distributary.errors import TransportError
+from distributary.core.clock import SystemClock
+from distributary.core.deliver.credential import Credential
+from distributary.core.errors import TransportError
+from distributary.core.source import Settlement, SourceSpec
 from distributary.protocols.kafka import source as consumers
-from distributary.resource import Credential
 from kit.servers import PASSWORD, USER
 
 pytestmark = pytest.mark.slow

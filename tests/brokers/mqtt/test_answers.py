@@ -5,9 +5,9 @@ import asyncio
 import pytest
 import uvloop
 
-from distributary.errors import TransportError
-from distributary.policy import Decision, DeliveryPolicy, classify, delivered
-from distributary.policy.acknowledgements import (
+from distributary.core.errors import TransportError
+from distributary.core.policy import Decision, DeliveryPolicy, classify, delivered
+from distributary.core.policy.acknowledgements import (
     Acknowledgement,
     acknowledgement_rule,
     acknowledgement_rules,

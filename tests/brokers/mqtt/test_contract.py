@@ -7,17 +7,12 @@ import uuid
 import pytest
 import uvloop
 
-from distributary.clock import SystemClock
-from distributary.deliver import (
-    AddressRule,
-    CachingResolver,
-    Connector,
-    Destination,
-    SystemResolver,
-)
+from distributary.core.clock import SystemClock
+from distributary.core.deliver import Destination
+from distributary.core.deliver.credential import Credential
+from distributary.net import AddressRule, CachingResolver, Connector, SystemResolver
 from distributary.protocols.mqtt.settings import MqttSettings
 from distributary.protocols.mqtt.sink import make
-from distributary.resource import Credential
 from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour
 from kit import fake_mqtt

@@ -3,9 +3,9 @@
 import pytest
 import uvloop
 
-from distributary.errors import TransportError
-from distributary.policy import delivered
-from distributary.resource import Credential
+from distributary.core.deliver.credential import Credential
+from distributary.core.errors import TransportError
+from distributary.core.policy import delivered
 from kit import fake_mqtt
 from kit.fake_mqtt import FakeMqtt, packet
 from kit.mqtt_witness import MqttWitness

@@ -4,8 +4,8 @@ import asyncio
 
 import uvloop
 
-from distributary.errors import TransportError
-from distributary.policy import delivered
+from distributary.core.errors import TransportError
+from distributary.core.policy import delivered
 from distributary.testing.check_transport import an_event
 from kit.mqtt_witness import MqttWitness
 from kit.servers import Cut

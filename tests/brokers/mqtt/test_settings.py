@@ -3,8 +3,8 @@
 import pytest
 import uvloop
 
-from distributary.event import Event
-from distributary.policy import delivered
+from distributary.core.event import Event
+from distributary.core.policy import delivered
 from distributary.testing.check_transport import an_event
 from kit import fake_mqtt
 from kit.fake_mqtt import FakeMqtt, packet

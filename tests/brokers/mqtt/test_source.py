@@ -10,12 +10,12 @@ import uvloop
 from paho.mqtt import publish
 from paho.mqtt.client import MQTTv5, MQTTv311
 
-from distributary.clock import SystemClock
-from distributary.consumer import Settlement, SourceSpec
-from distributary.errors import TransportError
+from distributary.core.clock import SystemClock
+from distributary.core.deliver.credential import Credential
+from distributary.core.errors import TransportError
+from distributary.core.source import Settlement, SourceSpec
 from distributary.protocols.mqtt import binding
 from distributary.protocols.mqtt import source as consumers
-from distributary.resource import Credential
 from distributary.testing.check_transport import an_event
 from kit import fake_mqtt
 from kit.fake_mqtt import FakeMqtt, packet

@@ -6,11 +6,11 @@ import uuid
 
 import pytest
 
-from distributary.deliver import Destination
-from distributary.policy import delivered
+from distributary.core.deliver import Destination
+from distributary.core.deliver.credential import Credential
+from distributary.core.policy import delivered
 from distributary.protocols.nats.settings import NatsSettings
 from distributary.protocols.nats.sink import make
-from distributary.resource import Credential
 from distributary.testing.check_transport import an_event
 from kit.servers import PASSWORD, USER
 

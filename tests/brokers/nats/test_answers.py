@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from distributary.event import Event
-from distributary.policy import Acknowledgement, acknowledgement_rule, acknowledgement_rules
-from distributary.resource import Credential
+from distributary.core.deliver.credential import Credential
+from distributary.core.event import Event
+from distributary.core.policy import Acknowledgement, acknowledgement_rule, acknowledgement_rules
 from distributary.testing.check_transport import an_event
 from kit import fake_nats
 from kit.fake_nats import INFO, FakeNats

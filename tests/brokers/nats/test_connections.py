@@ -4,19 +4,14 @@ import asyncio
 
 import pytest
 
-from distributary.clock import SystemClock
-from distributary.deliver import (
-    AddressRule,
-    CachingResolver,
-    Connector,
-    Destination,
-    SystemResolver,
-)
-from distributary.errors import TransportError
-from distributary.policy import delivered
+from distributary.core.clock import SystemClock
+from distributary.core.deliver import Destination
+from distributary.core.deliver.credential import Credential
+from distributary.core.errors import TransportError
+from distributary.core.policy import delivered
+from distributary.net import AddressRule, CachingResolver, Connector, SystemResolver
 from distributary.protocols.nats.settings import NatsSettings
 from distributary.protocols.nats.sink import _connection, _session, make
-from distributary.resource import Credential
 from distributary.testing.check_transport import an_event
 from kit.fake_nats import INFO, FakeNats
 from kit.servers import Authority, Cut

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from distributary.clock import SystemClock
-from distributary.consumer import Settlement, SourceSpec
-from distributary.errors import TransportError
+from distributary.core.clock import SystemClock
+from distributary.core.deliver.credential import Credential
+from distributary.core.errors import TransportError
+from distributary.core.source import Settlement, SourceSpec
 from distributary.protocols.nats import source as nats
-from distributary.resource import Credential
 from distributary.testing.check_transport import an_event
 from kit.servers import PASSWORD, USER, Cut
 from kit.servers.nats import NARROW_USER, NatsServer

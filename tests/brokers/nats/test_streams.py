@@ -5,7 +5,7 @@ import dataclasses
 
 import pytest
 
-from distributary.policy import delivered
+from distributary.core.policy import delivered
 from distributary.protocols.nats import binding as nats
 from distributary.protocols.nats.sink import _holders, _session
 from distributary.testing.check_transport import an_event

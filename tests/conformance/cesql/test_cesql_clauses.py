@@ -2,7 +2,7 @@
 
 import pytest
 
-from distributary.filter import cesql
+from distributary import cesql
 
 EVENT = {
     "specversion": "1.0",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from distributary.filter import cesql
+from distributary import cesql
 
 FOLDER = Path(__file__).parents[3] / ".." / "shared" / "conformance" / "cesql_tck"
 ANY_EVENT = {"specversion": "1.0", "id": "myId", "source": "/source", "type": "myType"}

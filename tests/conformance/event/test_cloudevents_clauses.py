@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from distributary.errors import EventError
-from distributary.event import (
+from distributary.core.errors import EventError
+from distributary.core.event import (
     ATTRIBUTE_CHARS_MAX,
     Event,
     UnsupportedFormatError,
-    http,
     json_format,
     validate,
 )
+from distributary.protocols.http import binding as http
 
 REQUIRED = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
 FIELDS = [(b"ce-" + name.encode(), value.encode()) for name, value in REQUIRED.items()]

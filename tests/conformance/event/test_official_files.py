@@ -10,8 +10,9 @@ import jsonschema
 import pytest
 import yaml
 
-from distributary.errors import EventError
-from distributary.event import Event, http, json_format
+from distributary.core.errors import EventError
+from distributary.core.event import Event, json_format
+from distributary.protocols.http import binding as http
 
 YAML_FILES = [
     "yaml/v1.0/v1_minimum.yaml",

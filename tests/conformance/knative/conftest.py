@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from distributary.event import record as event_record
-from distributary.resource.knative import NAMESPACE
+from distributary.core.event import record as event_record
+from distributary.knative.kinds import NAMESPACE
 from kit.answering_sinks import (
     Answering,
     AnsweringSink,

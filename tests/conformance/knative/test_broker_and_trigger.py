@@ -2,7 +2,7 @@
 
 import pytest
 
-from distributary.resource.knative import BROKER, SERVICE, TRIGGER
+from distributary.knative.kinds import BROKER, SERVICE, TRIGGER
 from kit.knative_client import condition, event_attributes, reference
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from distributary.resource.knative import BROKER, TRIGGER
+from distributary.knative.kinds import BROKER, TRIGGER
 from kit.answering_sinks import (
     answered,
     once_released,

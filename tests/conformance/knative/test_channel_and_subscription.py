@@ -2,7 +2,7 @@
 
 import pytest
 
-from distributary.resource.knative import BROKER, CHANNEL, SERVICE, SUBSCRIPTION
+from distributary.knative.kinds import BROKER, CHANNEL, SERVICE, SUBSCRIPTION
 from kit.answering_sinks import answered, respond_event
 from kit.knative_client import condition, event_attributes, reference
 

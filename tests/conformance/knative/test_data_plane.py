@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from distributary.event import Event
-from distributary.event import http as event_http
-from distributary.resource.knative import BROKER, CHANNEL
+from distributary.core.event import Event
+from distributary.knative.kinds import BROKER, CHANNEL
+from distributary.protocols.http import binding as event_http
 from kit.knative_client import event_attributes
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

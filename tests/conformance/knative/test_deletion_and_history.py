@@ -5,7 +5,7 @@ No acknowledged event vanishes silently: it is delivered, or its end is counted 
 
 import pytest
 
-from distributary.resource.knative import BROKER, CHANNEL, NAMESPACE, SUBSCRIPTION, TRIGGER
+from distributary.knative.kinds import BROKER, CHANNEL, NAMESPACE, SUBSCRIPTION, TRIGGER
 from kit.answering_sinks import answered, by_turns, respond
 from kit.knative_client import KnativeClient, condition, reference
 from kit.running_server import wait_until

@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from distributary.resource.knative import TRIGGER
+from distributary.knative.kinds import TRIGGER
 from kit.answering_sinks import (
     answered,
     by_turns,

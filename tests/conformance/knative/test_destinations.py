@@ -2,7 +2,7 @@
 
 import pytest
 
-from distributary.resource.knative import BROKER, CHANNEL, SERVICE, SUBSCRIPTION, TRIGGER
+from distributary.knative.kinds import BROKER, CHANNEL, SERVICE, SUBSCRIPTION, TRIGGER
 from kit.answering_sinks import AnsweringSinks
 from kit.knative_client import condition, reference
 from kit.running_server import wait_until

@@ -2,7 +2,7 @@
 
 import pytest
 
-from distributary.resource.knative import BROKER
+from distributary.knative.kinds import BROKER
 from kit.answering_sinks import (
     by_turns,
     once_released,

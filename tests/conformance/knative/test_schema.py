@@ -2,7 +2,7 @@
 
 import pytest
 
-from distributary.resource.knative import BROKER, CHANNEL, SERVICE, SUBSCRIPTION, TRIGGER
+from distributary.knative.kinds import BROKER, CHANNEL, SERVICE, SUBSCRIPTION, TRIGGER
 from kit.knative_client import condition, reference
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from distributary.resource.knative import TRIGGER
+from distributary.knative.kinds import TRIGGER
 from kit.knative_client import event_attributes
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -10,19 +10,20 @@ from urllib.parse import parse_qsl, unquote
 
 import pytest
 
-from distributary.api import Description, create_app
-from distributary.api.amqp import AmqpServer
-from distributary.clock import SystemClock
-from distributary.control import Deliveries as StandingDeliveries
-from distributary.control import Store, Subscriptions, rules
-from distributary.deliver import Destination
-from distributary.event import Event
-from distributary.event import record as event_record
-from distributary.flow import Kind, Position, RouteRecord
-from distributary.pipeline import RouteTarget
-from distributary.policy import DeliveryPolicy
+from distributary.core.clock import SystemClock
+from distributary.core.deliver import Destination
+from distributary.core.engine import RouteTarget
+from distributary.core.event import Event
+from distributary.core.event import record as event_record
+from distributary.core.flow import Kind, Position, RouteRecord
+from distributary.core.policy import DeliveryPolicy
+from distributary.core.sqlite import sqlite_url
 from distributary.resource import SinkRule
-from distributary.sqlite import sqlite_url
+from distributary.subscriptions.amqp import AmqpServer
+from distributary.subscriptions.http import Description, create_app
+from distributary.subscriptions.service import Deliveries as StandingDeliveries
+from distributary.subscriptions.service import Subscriptions, rules
+from distributary.subscriptions.store.store import Store
 from distributary.testing.simulation import Partition
 from kit.amqp_client import AmqpClient, join
 from kit.asgi_client import Answer, AsgiClient

@@ -4,11 +4,12 @@ import asyncio
 
 import pytest
 
-from distributary.deliver import Destination, _endpoint
-from distributary.errors import TransportError
-from distributary.event import Event
+from distributary.core.deliver import Destination
+from distributary.core.deliver import endpoint as _endpoint
+from distributary.core.deliver.credential import Credential
+from distributary.core.errors import TransportError
+from distributary.core.event import Event
 from distributary.protocols.http.sink import HttpTransport
-from distributary.resource import Credential
 from distributary.testing.virtual import VirtualClock
 
 CREDENTIALS = {

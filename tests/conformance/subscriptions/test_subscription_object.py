@@ -2,8 +2,8 @@
 
 import pytest
 
-from distributary.control import PROTOCOLS_ABSENT
-from distributary.resource import protocols
+from distributary.core.protocol import protocols
+from distributary.subscriptions.service import PROTOCOLS_ABSENT
 
 
 @pytest.mark.clause("subscriptions-api.push.complete")

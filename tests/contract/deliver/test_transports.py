@@ -6,18 +6,12 @@ import contextlib
 import pytest
 import uvloop
 
-from distributary.clock import SystemClock
-from distributary.deliver import (
-    AddressRule,
-    CachingResolver,
-    Connector,
-    Destination,
-    LoopTimers,
-    SystemResolver,
-)
-from distributary.errors import TransportError
-from distributary.event import http
-from distributary.policy import Reply
+from distributary.core.clock import SystemClock
+from distributary.core.deliver import Destination, LoopTimers
+from distributary.core.errors import TransportError
+from distributary.core.policy import Reply
+from distributary.net import AddressRule, CachingResolver, Connector, SystemResolver
+from distributary.protocols.http import binding as http
 from distributary.protocols.http.sink import HttpTransport
 from distributary.testing import check_transport, scripted_transport
 from distributary.testing.check_transport import Behaviour

@@ -2,7 +2,7 @@
 
 import pytest
 
-from distributary.log import Appender, Reader, SystemDisk, open_folder
+from distributary.core.log import Appender, Reader, SystemDisk, open_folder
 from distributary.testing import check_log
 from distributary.testing.memory_log import MemoryLog
 from distributary.testing.simulated_disk import SimulatedDisk

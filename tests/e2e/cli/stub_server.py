@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 
 from distributary.cli._http import Client, parse_address
-from distributary.errors import TransportError
-from distributary.event import Event
-from distributary.event import http as event_http
-from distributary.filter import naive_matches
+from distributary.core.errors import TransportError
+from distributary.core.event import Event
+from distributary.core.filter import naive_matches
+from distributary.protocols.http import binding as event_http
 
 FAULT = sys.argv[2] if len(sys.argv) > 2 else ""
 subscriptions: list[dict[str, Any]] = []

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from distributary.resource.knative import NAMESPACE
+from distributary.knative.kinds import NAMESPACE
 from kit.answering_sinks import AnsweringSinks
 from kit.knative_client import KnativeClient
 from kit.running_server import RunningServer, clean_environ

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from distributary.resource.knative import BROKER, CHANNEL, SERVICE, SUBSCRIPTION, TRIGGER
+from distributary.knative.kinds import BROKER, CHANNEL, SERVICE, SUBSCRIPTION, TRIGGER
 from kit.knative_client import KnativeClient
 from kit.running_server import clean_environ, free_port, wait_until
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from distributary.resource.knative import BROKER, CHANNEL, NAMESPACE, SUBSCRIPTION, TRIGGER
+from distributary.knative.kinds import BROKER, CHANNEL, NAMESPACE, SUBSCRIPTION, TRIGGER
 from kit.running_server import clean_environ
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

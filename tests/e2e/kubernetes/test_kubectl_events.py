@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from distributary.resource.knative import TRIGGER as TRIGGERS
+from distributary.knative.kinds import TRIGGER as TRIGGERS
 from kit.answering_sinks import answered, respond
 from kit.running_server import wait_until
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from distributary.resource.knative import DEFINITION, KINDS
+from distributary.knative.kinds import DEFINITION, KINDS
 from kit.running_server import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

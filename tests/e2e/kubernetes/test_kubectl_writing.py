@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from distributary.resource.knative import TRIGGER
+from distributary.knative.kinds import TRIGGER
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -10,7 +10,7 @@ import pytest
 from kubernetes import client, config, dynamic, watch
 from kubernetes.client import ApiException
 
-from distributary.resource.knative import TRIGGER as TRIGGERS
+from distributary.knative.kinds import TRIGGER as TRIGGERS
 from kit.running_server import clean_environ
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from distributary.errors import SettingsError
+from distributary.core.errors import SettingsError
 from distributary.spark import find_java
 from kit.servers import _maven
 from kit.servers._base import (

@@ -4,9 +4,9 @@ import pytest
 from typer.testing import CliRunner
 
 import distributary
-from distributary import settings
 from distributary.cli import _commands
 from distributary.cli._commands import app
+from distributary.server import settings
 
 COMMANDS = (
     *("serve", "send", "subscribe", "subscriptions", "listen", "filter", "kubeconfig", "demo"),

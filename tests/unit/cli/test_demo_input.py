@@ -2,8 +2,8 @@ import itertools
 from pathlib import Path
 
 from distributary.cli import _demo_input
-from distributary.event import validate
-from distributary.filter import check, naive_matches
+from distributary.core.event import validate
+from distributary.core.filter import check, naive_matches
 
 LOG = """2024-05-01 10:00:00 startup archives unpack
 2024-05-01 10:00:01 install libfoo:amd64 <none> 1.0-1

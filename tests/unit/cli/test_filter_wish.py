@@ -8,7 +8,7 @@ import pytest
 
 from distributary.cli import _filter_wish
 from distributary.cli._filter_wish import Selection, Wish
-from distributary.errors import SettingsError
+from distributary.core.errors import SettingsError
 from distributary.resource import RESOURCE_BYTES_MAX
 
 TYPE_A = {"exact": {"type": "a"}}

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from distributary.cli import _http
-from distributary.errors import SettingsError, TransportError
-from distributary.http1 import ClientConnection
+from distributary.core.errors import SettingsError, TransportError
+from distributary.net.http1 import ClientConnection
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from distributary.cli import _http, _import
-from distributary.errors import SettingsError, TransportError
+from distributary.core.errors import SettingsError, TransportError
 
 ADDRESS = _http.Address(secure=False, host="127.0.0.1", port=1, prefix="", authority="127.0.0.1:1")
 MAP = """

@@ -3,7 +3,7 @@ import pytest
 from distributary.cli import _console, _listen
 from distributary.cli._listen_server import Request
 from distributary.cli.ledger import attributes_sha256, data_sha256
-from distributary.event import Event
+from distributary.core.event import Event
 
 EVENT = Event(
     {"specversion": "1.0", "id": "7", "source": "/s", "type": "t.x", "subject": "sub"}, b"data"

@@ -5,9 +5,9 @@ import pytest
 
 from distributary.cli import _outgoing
 from distributary.cli._outgoing import Unreadable
-from distributary.errors import EventError
-from distributary.event import Event
-from distributary.event import http as event_http
+from distributary.core.errors import EventError
+from distributary.core.event import Event
+from distributary.protocols.http import binding as event_http
 
 BASE = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
 

@@ -7,8 +7,8 @@ from distributary.cli import _publish
 from distributary.cli._http import Response
 from distributary.cli._outgoing import Envelope, wrap
 from distributary.cli._publish import Patience, Published, Publisher
-from distributary.errors import TransportError
-from distributary.event import Event
+from distributary.core.errors import TransportError
+from distributary.core.event import Event
 
 EVENT = Event({"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}, b"x")
 

@@ -1,9 +1,9 @@
 import pytest
 
-from distributary.api import Description
-from distributary.api._description import describe
 from distributary.cli import _subscribe
 from distributary.cli._subscribe import Wish
+from distributary.subscriptions.http import Description
+from distributary.subscriptions.http._description import describe
 
 SINK = "http://127.0.0.1:9000"
 

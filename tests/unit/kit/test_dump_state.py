@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from distributary.datadir import Places
-from distributary.event import Event, record
-from distributary.flow import (
+from distributary.core.datadir import Places
+from distributary.core.event import Event, record
+from distributary.core.flow import (
     Kind,
     Leg,
     RouteRecord,
@@ -17,9 +17,9 @@ from distributary.flow import (
     encode_route,
     encode_tick,
 )
-from distributary.journal import DoneKey, Journal, Mark
-from distributary.log import Appender, open_folder
-from distributary.outcome import (
+from distributary.core.journal import DoneKey, Journal, Mark
+from distributary.core.log import Appender, open_folder
+from distributary.core.outcome import (
     Changes,
     DeadLetter,
     DeliveryStore,
@@ -27,7 +27,7 @@ from distributary.outcome import (
     LagRow,
     RetryRow,
 )
-from distributary.sqlite import sqlite_url
+from distributary.core.sqlite import sqlite_url
 from distributary.testing.check_ledgers import RouteSpec, State, matches_of
 from kit.dump_state import dump_state
 

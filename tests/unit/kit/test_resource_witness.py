@@ -8,20 +8,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from distributary.control import RouteEndpoint, RouteSettings, Store
-from distributary.datadir import Places
-from distributary.flow import Kind, RouteRecord, encode_route
-from distributary.log import Appender, open_folder
-from distributary.resource.knative import (
+from distributary.core.datadir import Places
+from distributary.core.flow import Kind, RouteRecord, encode_route
+from distributary.core.log import Appender, open_folder
+from distributary.core.sqlite import sqlite_url
+from distributary.knative.apiserver.machinery import Key, Object
+from distributary.knative.apiserver.machinery import Kind as ObjectKind
+from distributary.knative.kinds import (
     BROKER,
     CHANNEL,
     SERVICE,
     SUBSCRIPTION,
     TRIGGER,
 )
-from distributary.resource.kubernetes import Key, Object
-from distributary.resource.kubernetes import Kind as ObjectKind
-from distributary.sqlite import sqlite_url
+from distributary.routes import RouteEndpoint, RouteSettings
+from distributary.subscriptions.store.store import Store
 from distributary.testing.virtual import VirtualClock
 from kit.resource_witness import status_faults, stored_faults
 

@@ -7,9 +7,16 @@ from typing import Any
 import pytest
 
 from distributary.cli.ledger import Arrival
-from distributary.event import Event, record
-from distributary.filter import naive_matches
-from distributary.flow import Addressed, Kind, Logged, RouteRecord, encode_addressed, encode_route
+from distributary.core.event import Event, record
+from distributary.core.filter import naive_matches
+from distributary.core.flow import (
+    Addressed,
+    Kind,
+    Logged,
+    RouteRecord,
+    encode_addressed,
+    encode_route,
+)
 from kit.route_witness import (
     Drop,
     Evidence,

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from distributary.policy import Decision, acknowledgement_rules
-from distributary.resource import _protocol, load, protocols
+from distributary.core import protocol as _protocol
+from distributary.core.policy import Decision, acknowledgement_rules
+from distributary.core.protocol import load, protocols
 
 ROOT = Path(__file__).parents[3]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from distributary.errors import ResourceError
+from distributary.core.errors import ResourceError
 from distributary.resource import JSON_DEPTH_MAX, RESOURCE_BYTES_MAX, decode_json
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from distributary.resource._times import parse_time_ms
+from distributary.resource.times import parse_time_ms
 
 
 @pytest.mark.parametrize(

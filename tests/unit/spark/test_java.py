@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from distributary.errors import SettingsError
+from distributary.core.errors import SettingsError
 from distributary.spark import java
 
 VECTOR = "jdk.incubator.vector"

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from distributary.errors import SettingsError
+from distributary.core.errors import SettingsError
 from distributary.spark import check_master
 from distributary.spark.master import TASK_FAILURES_MAX, is_local, resolve, slots
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from distributary.errors import SettingsError
+from distributary.core.errors import SettingsError
 from distributary.spark._options import EARLIEST, LATEST, Bound, parse_options
 
 

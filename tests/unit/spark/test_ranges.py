@@ -2,8 +2,8 @@
 
 import pytest
 
-from distributary.errors import LogUnavailableError
-from distributary.flow import Kind, Logged
+from distributary.core.errors import LogUnavailableError
+from distributary.core.flow import Kind, Logged
 from distributary.spark._options import EARLIEST, LATEST, Bound
 from distributary.spark._ranges import Range, admit, deleted, resolve, split, without_loss
 

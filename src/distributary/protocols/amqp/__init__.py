@@ -2,9 +2,9 @@
 
 import importlib.util
 
+from distributary.core.protocol import Flag, Protocol, Scheme
 from distributary.protocols.amqp import settings
 from distributary.protocols.amqp.reading import READING
-from distributary.resource import Flag, Protocol, Scheme
 
 __all__ = ["PROTOCOLS"]
 

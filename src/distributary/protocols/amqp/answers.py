@@ -10,7 +10,7 @@ Source:
 
 from typing import Final
 
-from distributary.policy.acknowledgements import dead_lettered, delivered, retried
+from distributary.core.policy.acknowledgements import dead_lettered, delivered, retried
 
 RULES: Final = (
     delivered("accepted", "The broker has taken the message"),

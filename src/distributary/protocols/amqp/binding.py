@@ -14,8 +14,8 @@ import datetime as dt
 from functools import lru_cache
 from typing import Final
 
-from distributary.errors import Fault
-from distributary.event import (
+from distributary.core.errors import Fault
+from distributary.core.event import (
     AttributeValue,
     Event,
     UnsupportedFormatError,

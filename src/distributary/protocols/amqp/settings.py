@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from distributary.resource import BrokerSettings, Faults, Scalar, Schema, bounded_map, patterns
+from distributary.core.deliver.broker_settings import BrokerSettings, Scalar
+from distributary.resource import Faults, Schema, bounded_map, patterns
 
 ADDRESS_BYTES_MAX: Final = 1024
 """Longest AMQP address in UTF-8. Brokers keep names of at most 255 bytes; some address forms have

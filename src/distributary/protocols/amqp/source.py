@@ -8,12 +8,13 @@ import contextlib
 from collections.abc import Callable
 from typing import Final
 
-from distributary.clock import Clock
-from distributary.consumer import Consumer, Message, Settlement, SourceSpec
-from distributary.deliver import Answer, Connector, Destination
-from distributary.errors import EventError, Fault, TransportError
-from distributary.event import Event
-from distributary.policy import Acknowledgement
+from distributary.core.clock import Clock
+from distributary.core.deliver import Answer, Destination
+from distributary.core.errors import EventError, Fault, TransportError
+from distributary.core.event import Event
+from distributary.core.policy import Acknowledgement
+from distributary.core.source import Consumer, Message, Settlement, SourceSpec
+from distributary.net import Connector
 from distributary.protocols.amqp import binding
 from distributary.protocols.amqp import engine as amqp
 from distributary.protocols.amqp.sink import (

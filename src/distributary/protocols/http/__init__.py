@@ -1,7 +1,7 @@
 """HTTP webhooks."""
 
+from distributary.core.protocol import Protocol, Scheme
 from distributary.protocols.http import settings
-from distributary.resource import Protocol, Scheme
 
 __all__ = ["PROTOCOLS"]
 

@@ -7,7 +7,8 @@ Source:
 from collections.abc import Mapping
 from typing import Any, Final
 
-from distributary.resource import Faults, HttpSettings, Schema, bounded_map, member, patterns
+from distributary.core.deliver.broker_settings import HttpSettings
+from distributary.resource import Faults, Schema, bounded_map, member, patterns
 
 FIELD_VALUE: Final = "^(?:[!-~](?:[\\t -~]*[!-~])?)?$"
 """A header value: printable ASCII that neither begins nor ends with a space."""

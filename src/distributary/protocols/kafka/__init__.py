@@ -1,8 +1,8 @@
 """Apache Kafka."""
 
+from distributary.core.protocol import Flag, Protocol
 from distributary.protocols.kafka import settings
 from distributary.protocols.kafka.reading import READING
-from distributary.resource import Flag, Protocol
 
 __all__ = ["PROTOCOLS"]
 

@@ -6,7 +6,7 @@ about a record, or about who may write it, stays; all else is about brokers, and
 
 from typing import Final
 
-from distributary.policy.acknowledgements import dead_lettered, delivered, retried
+from distributary.core.policy.acknowledgements import dead_lettered, delivered, retried
 
 RULES: Final = (
     delivered("NO_ERROR", "The brokers have the record, as many of them as `acks` asks for"),

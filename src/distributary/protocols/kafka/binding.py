@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from distributary.errors import Fault
-from distributary.event import (
+from distributary.core.errors import Fault
+from distributary.core.event import (
     AttributeValue,
     Event,
     UnsupportedFormatError,

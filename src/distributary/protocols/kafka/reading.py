@@ -7,8 +7,8 @@ those that are published to (``settings``) may not.
 import re
 from typing import Any, Final
 
+from distributary.core.protocol import Reading
 from distributary.protocols.kafka.settings import TOPIC_CHARS_MAX
-from distributary.resource import Reading
 
 GROUP_CHARS_MAX: Final = TOPIC_CHARS_MAX
 """Longest name of a consumer group: the broker keeps it as it keeps names of topics."""

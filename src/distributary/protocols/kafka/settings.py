@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from distributary import event
-from distributary.resource import BrokerSettings, Schema, Scheme, patterns
+from distributary.core import event
+from distributary.core.deliver.broker_settings import BrokerSettings
+from distributary.core.protocol import Scheme
+from distributary.resource import Schema, patterns
 
 HOSTS_MAX: Final = 16
 """Hosts of one URI: each is looked up before every connection. One that answers is enough, since it

@@ -12,11 +12,11 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from distributary.clock import Clock
-from distributary.consumer import Consumer, Message, Settlement, SourceSpec
-from distributary.deliver import Connector
-from distributary.errors import EventError, Fault, TransportError
-from distributary.policy import Answer, Reply
+from distributary.core.clock import Clock
+from distributary.core.errors import EventError, Fault, TransportError
+from distributary.core.policy import Answer, Reply
+from distributary.core.source import Consumer, Message, Settlement, SourceSpec
+from distributary.net import Connector
 from distributary.protocols.kafka import binding as kafka
 from distributary.protocols.kafka._partition import Partition
 from distributary.protocols.kafka.sink import Client, Cluster, answer_of

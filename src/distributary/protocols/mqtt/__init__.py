@@ -1,8 +1,8 @@
 """MQTT 3.1.1 and MQTT 5."""
 
+from distributary.core.protocol import Flag, Protocol, Scheme
 from distributary.protocols.mqtt import settings
 from distributary.protocols.mqtt.reading import READING
-from distributary.resource import Flag, Protocol, Scheme
 
 __all__ = ["PROTOCOLS"]
 

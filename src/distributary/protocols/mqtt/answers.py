@@ -8,7 +8,7 @@ the only one in flight, and the code can mean nothing else, it is the message's 
 
 from typing import Final
 
-from distributary.policy.acknowledgements import dead_lettered, delivered, retried
+from distributary.core.policy.acknowledgements import dead_lettered, delivered, retried
 
 _LOGIN: Final = {
     0x01: "unacceptable protocol version (a broker of MQTT 3)",

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from distributary.errors import Fault
-from distributary.event import (
+from distributary.core.errors import Fault
+from distributary.core.event import (
     RESERVED_NAMES,
     AttributeValue,
     Event,

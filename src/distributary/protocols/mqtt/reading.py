@@ -7,8 +7,8 @@ those that are published to (``settings``) may not.
 import re
 from typing import Any
 
+from distributary.core.protocol import Reading
 from distributary.protocols.mqtt.settings import TOPIC_BYTES_MAX
-from distributary.resource import Reading
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from distributary.resource import BrokerSettings, Schema, bounded_map
+from distributary.core.deliver.broker_settings import BrokerSettings
+from distributary.resource import Schema, bounded_map
 
 TOPIC_BYTES_MAX: Final = 65_535
 """Longest MQTT topic in UTF-8: what its two bytes of length can say (MQTT 5, section 1.5.4)."""

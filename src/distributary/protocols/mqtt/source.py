@@ -16,11 +16,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from distributary.clock import Clock
-from distributary.consumer import Consumer, Message, Settlement, SourceSpec
-from distributary.deliver import Connector, Destination
-from distributary.errors import EventError, TransportError
-from distributary.event import Event
+from distributary.core.clock import Clock
+from distributary.core.deliver import Destination
+from distributary.core.errors import EventError, TransportError
+from distributary.core.event import Event
+from distributary.core.source import Consumer, Message, Settlement, SourceSpec
+from distributary.net import Connector
 from distributary.protocols.mqtt import binding
 from distributary.protocols.mqtt import engine as mqtt
 from distributary.protocols.mqtt.engine import Connection, End, Granted, Login, Publication

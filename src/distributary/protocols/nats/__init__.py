@@ -1,8 +1,8 @@
 """NATS, with and without JetStream."""
 
+from distributary.core.protocol import Flag, Protocol, Scheme
 from distributary.protocols.nats import settings
 from distributary.protocols.nats.reading import READING
-from distributary.resource import Flag, Protocol, Scheme
 
 __all__ = ["PROTOCOLS"]
 

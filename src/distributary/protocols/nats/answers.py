@@ -7,7 +7,7 @@ what has no name of its own there (``stored``, ``flushed``, ``no-stream``).
 
 from typing import Final
 
-from distributary.policy.acknowledgements import dead_lettered, delivered, retried
+from distributary.core.policy.acknowledgements import dead_lettered, delivered, retried
 
 RULES: Final = (
     # What a message is answered with.

@@ -12,8 +12,8 @@ Source:
 from functools import lru_cache
 from typing import Final
 
-from distributary.errors import Fault
-from distributary.event import (
+from distributary.core.errors import Fault
+from distributary.core.event import (
     HEADER_PREFIX,
     AttributeValue,
     Event,

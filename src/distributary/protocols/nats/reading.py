@@ -7,8 +7,8 @@ those that are published to (``settings``) may not.
 import re
 from typing import Any, Final
 
+from distributary.core.protocol import Check, Reading
 from distributary.protocols.nats.settings import SUBJECT_BYTES_MAX
-from distributary.resource import Check, Reading
 
 NAME_CHARS_MAX: Final = 32
 """Longest name of a stream or durable consumer: the servers advise it, as it names folders."""

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from distributary.resource import BrokerSettings, Schema
+from distributary.core.deliver.broker_settings import BrokerSettings
+from distributary.resource import Schema
 
 SUBJECT_BYTES_MAX: Final = 2048
 """Longest NATS subject in UTF-8: with a reply subject it fits into the 4 KiB that servers take for

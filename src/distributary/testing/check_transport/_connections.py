@@ -4,8 +4,8 @@ import asyncio
 from collections import Counter
 from typing import Final
 
-from distributary.errors import TransportError
-from distributary.policy import Answer, delivered
+from distributary.core.errors import TransportError
+from distributary.core.policy import Answer, delivered
 from distributary.testing.check_transport._rig import (
     MANY,
     TIMEOUT_S,

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from distributary.event import Event, canonical
-from distributary.policy import delivered
+from distributary.core.event import Event, canonical
+from distributary.core.policy import delivered
 from distributary.testing.check_transport._rig import (
     MANY,
     TIMEOUT_S,

@@ -3,9 +3,9 @@
 import asyncio
 from typing import Final
 
-from distributary.deliver import Destination
-from distributary.errors import TransportError
-from distributary.policy import delivered
+from distributary.core.deliver import Destination
+from distributary.core.errors import TransportError
+from distributary.core.policy import delivered
 from distributary.testing.check_transport._rig import (
     TIMEOUT_S,
     Answers,

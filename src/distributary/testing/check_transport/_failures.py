@@ -3,8 +3,8 @@
 import asyncio
 from typing import Final
 
-from distributary.errors import TransportError
-from distributary.policy import delivered
+from distributary.core.errors import TransportError
+from distributary.core.policy import delivered
 from distributary.testing.check_transport._rig import (
     DEADLINE_S,
     TIMEOUT_S,

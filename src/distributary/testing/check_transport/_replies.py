@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Final
 
-from distributary.policy import Reply
+from distributary.core.policy import Reply
 from distributary.testing.check_transport._rig import (
     TIMEOUT_S,
     Answers,

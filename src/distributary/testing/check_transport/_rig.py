@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final, Literal, Protocol, TypeAlias
 
-from distributary.deliver import Answer, Destination, Transport
-from distributary.event import Event
+from distributary.core.deliver import Answer, Destination, Transport
+from distributary.core.event import Event
 
 TIMEOUT_S: Final = 5.0
 """Timeout of attempts that are expected to be answered."""

@@ -5,8 +5,8 @@ import contextlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.errors import EventError
-from distributary.event import Event
+from distributary.core.errors import EventError
+from distributary.core.event import Event
 from distributary.protocols.amqp import binding as amqp
 from distributary.protocols.amqp.engine import AmqpError, AmqpMessage, decode_message
 

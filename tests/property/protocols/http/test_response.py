@@ -5,9 +5,9 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distributary.deliver._wheel import Wheel
-from distributary.errors import TransportError
-from distributary.policy import Reply
+from distributary.core.errors import TransportError
+from distributary.core.policy import Reply
+from distributary.net._wheel import Wheel
 from distributary.protocols.http.sink._connection import Connection
 from distributary.testing.virtual import VirtualClock, VirtualTimers
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distributary.errors import EventError
-from distributary.event import Event, canonical, validate
+from distributary.core.errors import EventError
+from distributary.core.event import Event, canonical, validate
 from distributary.protocols.kafka import binding as kafka
 
 no_deadline = settings(deadline=None)

@@ -5,8 +5,8 @@ import contextlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.errors import EventError
-from distributary.event import Event, canonical
+from distributary.core.errors import EventError
+from distributary.core.event import Event, canonical
 from distributary.protocols.mqtt import binding as mqtt
 from distributary.protocols.mqtt.engine import PacketError, Version
 from distributary.protocols.mqtt.engine._packets import read_publication

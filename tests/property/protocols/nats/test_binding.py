@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from distributary.errors import EventError
-from distributary.event import Event, canonical, validate
+from distributary.core.errors import EventError
+from distributary.core.event import Event, canonical, validate
 from distributary.protocols.nats import binding as nats
 
 no_deadline = settings(deadline=None)

@@ -8,8 +8,8 @@ from cloudevents.core.bindings.amqp import AMQPMessage as SdkMessage
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent as SdkEvent
 
-from distributary.errors import EventError
-from distributary.event import Event, UnsupportedFormatError
+from distributary.core.errors import EventError
+from distributary.core.event import Event, UnsupportedFormatError
 from distributary.protocols.amqp import binding as amqp
 from distributary.protocols.amqp.engine import AmqpMessage, decode_message
 

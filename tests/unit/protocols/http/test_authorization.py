@@ -4,10 +4,10 @@ import base64
 
 import pytest
 
-from distributary.deliver import Destination
-from distributary.errors import TransportError
+from distributary.core.deliver import Destination
+from distributary.core.deliver.credential import Credential
+from distributary.core.errors import TransportError
 from distributary.protocols.http.sink._authorization import authorization, masked, secrets_of
-from distributary.resource import Credential
 
 URI = "http://sink.example/"
 TOKEN = Credential("ACCESSTOKEN", access_token="abc.def", access_token_type="bearer")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from distributary.deliver import is_private
-from distributary.deliver._wheel import TICK_S, Wheel
-from distributary.errors import TransportError
-from distributary.http1 import limits
+from distributary.core.errors import TransportError
+from distributary.net import is_private
+from distributary.net._wheel import TICK_S, Wheel
+from distributary.net.http1 import limits
 from distributary.protocols.http.sink._connection import (
     AGE_S_MAX,
     IDLE_S_MAX,

@@ -4,11 +4,13 @@ import tracemalloc
 
 import pytest
 
-from distributary.deliver import CROWDED, is_private
-from distributary.deliver._wheel import Wheel
-from distributary.errors import TransportError
-from distributary.event import Event, http
-from distributary.policy import Reply
+from distributary.core.deliver import CROWDED
+from distributary.core.errors import TransportError
+from distributary.core.event import Event
+from distributary.core.policy import Reply
+from distributary.net import is_private
+from distributary.net._wheel import Wheel
+from distributary.protocols.http import binding as http
 from distributary.protocols.http.sink import _connection, _incoming
 from distributary.protocols.http.sink._connection import Connection
 from distributary.protocols.http.sink._incoming import REPLY_BYTES_MAX, Room, Share

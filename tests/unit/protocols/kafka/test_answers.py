@@ -3,9 +3,9 @@
 import pytest
 from confluent_kafka import KafkaError
 
-from distributary.errors import TransportError
-from distributary.policy import Acknowledgement
-from distributary.policy.acknowledgements import acknowledgement_rule
+from distributary.core.errors import TransportError
+from distributary.core.policy import Acknowledgement
+from distributary.core.policy.acknowledgements import acknowledgement_rule
 from distributary.protocols.kafka import answers as kafka
 from distributary.protocols.kafka.sink import answer_of
 

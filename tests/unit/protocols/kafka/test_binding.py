@@ -8,8 +8,8 @@ from cloudevents.core.bindings.kafka import KafkaMessage
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent as SdkEvent
 
-from distributary.errors import EventError
-from distributary.event import Event, UnsupportedFormatError, json_format
+from distributary.core.errors import EventError
+from distributary.core.event import Event, UnsupportedFormatError, json_format
 from distributary.protocols.kafka import binding as kafka
 
 ATTRIBUTES = {

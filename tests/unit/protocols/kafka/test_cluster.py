@@ -5,12 +5,12 @@ import ssl
 
 import pytest
 
-from distributary.deliver import AddressRule, Connector
-from distributary.errors import TransportError
+from distributary.core.deliver.credential import Credential
+from distributary.core.errors import TransportError
+from distributary.net import AddressRule, Connector
 from distributary.protocols.kafka.settings import HOSTS_MAX
 from distributary.protocols.kafka.sink import Cluster
 from distributary.protocols.kafka.sink._cluster import check_brokers
-from distributary.resource import Credential
 from kit.servers import Authority
 
 NAMES = {

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from distributary.errors import EventError
+from distributary.core.errors import EventError
 from distributary.protocols.kafka import source as kafka
 from distributary.protocols.kafka._partition import Partition
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from distributary.errors import TransportError
+from distributary.core.errors import TransportError
 from distributary.protocols.kafka import source as kafka
 
 

@@ -11,14 +11,14 @@ import confluent_kafka
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from distributary.deliver import Destination
-from distributary.deliver._session import Flight
-from distributary.errors import EventError, TransportError
-from distributary.event import Event
-from distributary.policy import DeliveryPolicy
+from distributary.core.deliver import Destination
+from distributary.core.deliver.credential import Credential
+from distributary.core.errors import EventError, TransportError
+from distributary.core.event import Event
+from distributary.core.policy import DeliveryPolicy
+from distributary.net.link._session import Flight
 from distributary.protocols.kafka.settings import KafkaSettings
 from distributary.protocols.kafka.sink import _client, _session
-from distributary.resource import Credential
 
 EVENT = Event({"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}, b"x")
 

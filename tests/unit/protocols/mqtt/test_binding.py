@@ -2,8 +2,8 @@
 
 import pytest
 
-from distributary.errors import EventError
-from distributary.event import Event, UnsupportedFormatError
+from distributary.core.errors import EventError
+from distributary.core.event import Event, UnsupportedFormatError
 from distributary.protocols.mqtt import binding as mqtt
 
 MINIMAL = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from distributary.errors import TransportError
+from distributary.core.errors import TransportError
 from distributary.protocols.mqtt.engine import (
     PACKET_BYTES_MAX,
     WRITTEN,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from distributary.policy import Acknowledgement
-from distributary.policy.acknowledgements import TEXT_CHARS_MAX
+from distributary.core.policy import Acknowledgement
+from distributary.core.policy.acknowledgements import TEXT_CHARS_MAX
 from distributary.protocols.nats.sink import _answers
 
 REPLIES = {

@@ -2,8 +2,8 @@
 
 import pytest
 
-from distributary.errors import EventError
-from distributary.event import Event
+from distributary.core.errors import EventError
+from distributary.core.event import Event
 from distributary.protocols.nats import binding as nats
 
 JSON = b'{"specversion":"1.0","id":"1","source":"/s","type":"t","data":{"n":1}}'

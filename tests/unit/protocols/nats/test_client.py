@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.errors import TransportError
+from distributary.core.errors import TransportError
 from distributary.protocols.nats.sink import _connection
 from distributary.protocols.nats.sink._connection import Connection
 from distributary.protocols.nats.sink._parser import (

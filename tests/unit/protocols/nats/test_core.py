@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from distributary.consumer import Settlement, SourceSpec
-from distributary.errors import TransportError
+from distributary.core.errors import TransportError
+from distributary.core.source import Settlement, SourceSpec
 from distributary.protocols.nats.source import _core
 from distributary.protocols.nats.source._core import CoreReading
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from distributary.deliver import Destination
-from distributary.deliver._session import Flight
-from distributary.event import Event
+from distributary.core.deliver import Destination
+from distributary.core.event import Event
+from distributary.net.link._session import Flight
 from distributary.protocols.nats.settings import NatsSettings
 from distributary.protocols.nats.sink._session import NatsSession
 

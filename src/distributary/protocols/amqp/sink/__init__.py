@@ -7,8 +7,10 @@ proton when the first connection is opened.
 
 import asyncio
 
-from distributary.clock import Clock
-from distributary.deliver import BrokerTransport, Connector, Transport
+from distributary.core.clock import Clock
+from distributary.core.deliver import Transport
+from distributary.net import Connector
+from distributary.net.link import BrokerTransport
 from distributary.protocols.amqp.sink._answers import answer_of_connection, answer_of_link
 from distributary.protocols.amqp.sink._connection import Connection, connect
 from distributary.protocols.amqp.sink._opener import Opener

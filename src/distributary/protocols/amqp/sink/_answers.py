@@ -5,14 +5,14 @@ Called by ``_session`` and, through this package, by the AMQP consumer. Pure.
 
 from typing import Final
 
-from distributary.errors import TransportError
-from distributary.policy import (
+from distributary.core.errors import TransportError
+from distributary.core.policy import (
     Acknowledgement,
     Answer,
     Decision,
     acknowledgement_rule,
 )
-from distributary.policy.acknowledgements import TEXT_CHARS_MAX
+from distributary.core.policy.acknowledgements import TEXT_CHARS_MAX
 from distributary.protocols.amqp.answers import RULES
 from distributary.protocols.amqp.engine import Ended, Outcome, State
 

@@ -8,10 +8,11 @@ import asyncio
 import uuid
 from typing import Final
 
-from distributary.deliver import Connector, Endpoint
-from distributary.errors import TransportError
+from distributary.core.deliver import Endpoint
+from distributary.core.deliver.credential import Credential
+from distributary.core.errors import TransportError
+from distributary.net import Connector
 from distributary.protocols.amqp import engine as amqp
-from distributary.resource import Credential
 
 SUBPROTOCOL: Final = "amqp"
 """OASIS AMQP WebSocket Binding 1.0, section 2.1."""
@@ -84,7 +85,7 @@ async def connect(
     try:
         if endpoint.scheme in {"ws", "wss"}:
             # Few brokers are behind a tunnel: the others do without its library.
-            from distributary.deliver.tunnel import open_tunnel  # noqa: PLC0415 - as said above
+            from distributary.net.tunnel import open_tunnel  # noqa: PLC0415 - as said above
 
             await open_tunnel(connector, endpoint, SUBPROTOCOL, lambda: engine)
         else:

@@ -6,9 +6,11 @@ Called by ``deliver._broker``, through ``BrokerTransport``.
 import functools
 from collections.abc import Hashable
 
-from distributary.clock import Clock
-from distributary.deliver import Care, Connector, Destination, Lost, Session
-from distributary.policy import Answer
+from distributary.core.clock import Clock
+from distributary.core.deliver import Destination
+from distributary.core.policy import Answer
+from distributary.net import Connector
+from distributary.net.link import Care, Lost, Session
 from distributary.protocols.amqp.sink._answers import answer_of_connection
 from distributary.protocols.amqp.sink._connection import connect
 from distributary.protocols.amqp.sink._session import AmqpSession

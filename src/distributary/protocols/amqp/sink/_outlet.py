@@ -6,7 +6,7 @@ Called by ``_session``. Plain state; decides nothing.
 from collections import deque
 from typing import cast
 
-from distributary.deliver import Flight
+from distributary.net.link import Flight
 from distributary.protocols.amqp import engine as amqp
 from distributary.protocols.amqp.settings import AmqpSettings
 

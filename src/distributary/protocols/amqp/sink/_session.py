@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
-from distributary.clock import Clock
-from distributary.deliver import CAREFUL_S, Flight, Lost
-from distributary.errors import EventError, TransportError
-from distributary.policy import Acknowledgement, Answer
+from distributary.core.clock import Clock
+from distributary.core.errors import EventError, TransportError
+from distributary.core.policy import Acknowledgement, Answer
+from distributary.net.link import CAREFUL_S, Flight, Lost
 from distributary.protocols.amqp import binding
 from distributary.protocols.amqp import engine as amqp
 from distributary.protocols.amqp.settings import AmqpSettings

@@ -5,8 +5,9 @@ Hides connections, keep-alive, request and response framing, deadlines.
 
 import asyncio
 
-from distributary.clock import Clock
-from distributary.deliver import Connector, Transport
+from distributary.core.clock import Clock
+from distributary.core.deliver import Transport
+from distributary.net import Connector
 from distributary.protocols.http.sink._transport import HttpTransport
 from distributary.resource import Reach
 

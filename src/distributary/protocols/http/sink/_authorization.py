@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import quote, unquote_plus, urlsplit
 
-from distributary.deliver import Destination
-from distributary.errors import TransportError
-from distributary.resource import Credential, is_secret
+from distributary.core.deliver import Destination
+from distributary.core.deliver.credential import Credential
+from distributary.core.errors import TransportError
+from distributary.core.shown import is_secret
 
 MASK: Final = b"***"
 """What stands in a kept answer where a secret stood."""

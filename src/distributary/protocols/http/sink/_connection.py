@@ -28,10 +28,11 @@ import asyncio
 import ssl
 from typing import Final, Protocol, cast
 
-from distributary.deliver import CROWDED, TICK_S, Done, Wheel
-from distributary.errors import TransportError
-from distributary.http1 import ResponseReader
-from distributary.policy import Reply
+from distributary.core.deliver import CROWDED, Done
+from distributary.core.errors import TransportError
+from distributary.core.policy import Reply
+from distributary.net import TICK_S, Wheel
+from distributary.net.http1 import ResponseReader
 from distributary.protocols.http.sink._incoming import REPLY_BYTES_MAX, Incoming, Share, says_event
 
 RESPONSE_BYTES_MAX: Final = 256 * 1024

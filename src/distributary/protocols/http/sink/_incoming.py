@@ -7,8 +7,9 @@ and the two limits: of one reply, and of all that are half received.
 from collections.abc import Sequence
 from typing import Final
 
-from distributary.errors import EventError
-from distributary.event import Event, carried, http
+from distributary.core.errors import EventError
+from distributary.core.event import Event, carried
+from distributary.protocols.http import binding as http
 
 REPLY_BYTES_MAX: Final = 1024 * 1024
 """Body of one reply: as the receiver allows an event by default. A longer one is no reply."""

@@ -7,19 +7,14 @@ import weakref
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from distributary.clock import Clock
-from distributary.deliver import (
-    CREDENTIAL_EXPIRED,
-    Connector,
-    Destination,
-    Done,
-    Endpoint,
-    Wheel,
-    is_private,
-)
-from distributary.errors import EventError, TransportError
-from distributary.event import Event, http
-from distributary.policy import Answer, Reply
+from distributary.core.clock import Clock
+from distributary.core.deliver import CREDENTIAL_EXPIRED, Destination, Done, Endpoint
+from distributary.core.deliver.credential import Credential
+from distributary.core.errors import EventError, TransportError
+from distributary.core.event import Event
+from distributary.core.policy import Answer, Reply
+from distributary.net import Connector, Wheel, is_private
+from distributary.protocols.http import binding as http
 from distributary.protocols.http.sink._authorization import (
     authorization,
     masked,
@@ -27,7 +22,7 @@ from distributary.protocols.http.sink._authorization import (
 )
 from distributary.protocols.http.sink._connection import Connection
 from distributary.protocols.http.sink._incoming import Room, Share
-from distributary.resource import Credential, ErrorData
+from distributary.resource import ErrorData
 
 IDLE_MAX: Final = 256
 """Unused connections kept for one scheme, host and port: four lanes at full width."""

@@ -6,8 +6,10 @@ its threads, its errors. It is imported when the first connection is opened, not
 
 import asyncio
 
-from distributary.clock import Clock
-from distributary.deliver import BrokerTransport, Connector, Transport
+from distributary.core.clock import Clock
+from distributary.core.deliver import Transport
+from distributary.net import Connector
+from distributary.net.link import BrokerTransport
 from distributary.protocols.kafka.sink import _session
 from distributary.protocols.kafka.sink._answers import answer_of
 from distributary.protocols.kafka.sink._client import Client

@@ -2,9 +2,9 @@
 
 from typing import Any, Final
 
-from distributary.errors import TransportError
-from distributary.policy import Acknowledgement, Answer
-from distributary.policy.acknowledgements import TEXT_CHARS_MAX
+from distributary.core.errors import TransportError
+from distributary.core.policy import Acknowledgement, Answer
+from distributary.core.policy.acknowledgements import TEXT_CHARS_MAX
 
 ACCEPTED: Final = Acknowledgement("KAFKA", "NO_ERROR")
 

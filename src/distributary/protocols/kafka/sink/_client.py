@@ -8,9 +8,9 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from distributary.deliver import Connector
-from distributary.errors import TransportError
-from distributary.policy import Answer
+from distributary.core.errors import TransportError
+from distributary.core.policy import Answer
+from distributary.net import Connector
 from distributary.protocols.kafka.sink._answers import answer_of
 from distributary.protocols.kafka.sink._cluster import Settings, check_brokers
 

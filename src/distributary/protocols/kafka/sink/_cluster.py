@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
-from distributary.clock import Clock
-from distributary.deliver import Connector, Endpoint, _endpoint
-from distributary.errors import TransportError
+from distributary.core.clock import Clock
+from distributary.core.deliver import Endpoint
+from distributary.core.deliver import endpoint as _endpoint
+from distributary.core.deliver.credential import Credential
+from distributary.core.errors import TransportError
+from distributary.net import Connector
 from distributary.protocols.kafka.settings import HOSTS_MAX, SCHEMES
-from distributary.resource import Credential
 
 TOKEN_S: Final = 3_600.0
 """How long a token that does not say when it expires is taken to last; the client then asks

@@ -12,10 +12,12 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Any, Final
 
-from distributary.clock import Clock
-from distributary.deliver import Connector, Destination, Flight, Lost, Session
-from distributary.errors import TransportError
-from distributary.policy import Acknowledgement, Answer
+from distributary.core.clock import Clock
+from distributary.core.deliver import Destination
+from distributary.core.errors import TransportError
+from distributary.core.policy import Acknowledgement, Answer
+from distributary.net import Connector
+from distributary.net.link import Flight, Lost, Session
 from distributary.protocols.kafka import binding as kafka
 from distributary.protocols.kafka.settings import KafkaSettings
 from distributary.protocols.kafka.sink._answers import ACCEPTED, answer_of

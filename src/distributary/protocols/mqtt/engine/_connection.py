@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar, cast
 
-from distributary.errors import TransportError
+from distributary.core.errors import TransportError
 from distributary.protocols.mqtt.engine import _packets, _properties
 from distributary.protocols.mqtt.engine._in_flight import InFlight, Token
 from distributary.protocols.mqtt.engine._listener import (

@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from distributary.errors import TransportError
+from distributary.core.errors import TransportError
 from distributary.protocols.mqtt.engine._packets import Publication
 
 WRITTEN: Final = -1

@@ -4,7 +4,7 @@ import enum
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from distributary.errors import Fault
+from distributary.core.errors import Fault
 from distributary.protocols.mqtt.engine import _properties
 from distributary.protocols.mqtt.engine._properties import (
     PacketError,

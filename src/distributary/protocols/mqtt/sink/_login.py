@@ -2,11 +2,12 @@
 
 from typing import Final, TypeVar
 
-from distributary.deliver import Connector, Endpoint
-from distributary.errors import TransportError
+from distributary.core.deliver import Endpoint
+from distributary.core.deliver.credential import Credential
+from distributary.core.errors import TransportError
+from distributary.net import Connector
 from distributary.protocols.mqtt import engine as mqtt
 from distributary.protocols.mqtt.engine import Connack, Connection, Version
-from distributary.resource import Credential
 
 VERSIONS: Final = {"MQTT3": Version.V3, "MQTT5": Version.V5}
 """Delivery protocol -> what is spoken."""
@@ -48,7 +49,7 @@ async def open_connection(
     try:
         if endpoint.scheme in _TUNNELLED:
             # Here, since it costs 3 MB that few brokers need.
-            from distributary.deliver.tunnel import open_tunnel  # noqa: PLC0415
+            from distributary.net.tunnel import open_tunnel  # noqa: PLC0415
 
             await open_tunnel(connector, endpoint, _SUBPROTOCOL, lambda: connection)
         else:

@@ -1,9 +1,9 @@
 """What is the same in every message to one destination, made once."""
 
-from distributary.deliver import Destination
-from distributary.errors import TransportError
-from distributary.event import Event
-from distributary.policy import Acknowledgement
+from distributary.core.deliver import Destination
+from distributary.core.errors import TransportError
+from distributary.core.event import Event
+from distributary.core.policy import Acknowledgement
 from distributary.protocols.mqtt import binding
 from distributary.protocols.mqtt import engine as mqtt
 from distributary.protocols.mqtt.engine import Target, Version

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from distributary.deliver import CAREFUL_S, Destination, Flight, Lost
-from distributary.policy import Acknowledgement, Answer
-from distributary.policy.acknowledgements import TEXT_CHARS_MAX
+from distributary.core.deliver import Destination
+from distributary.core.policy import Acknowledgement, Answer
+from distributary.core.policy.acknowledgements import TEXT_CHARS_MAX
+from distributary.net.link import CAREFUL_S, Flight, Lost
 from distributary.protocols.mqtt import engine as mqtt
 from distributary.protocols.mqtt.engine import Connack, Connection, End, Publication, Version
 from distributary.protocols.mqtt.sink._plan import Plan

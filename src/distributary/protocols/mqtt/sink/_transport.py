@@ -6,17 +6,11 @@ import secrets
 from collections.abc import Hashable
 from typing import Final
 
-from distributary.clock import Clock
-from distributary.deliver import (
-    BrokerTransport,
-    Care,
-    Connector,
-    Destination,
-    Lost,
-    Session,
-    Transport,
-)
-from distributary.policy import Acknowledgement, Answer
+from distributary.core.clock import Clock
+from distributary.core.deliver import Destination, Transport
+from distributary.core.policy import Acknowledgement, Answer
+from distributary.net import Connector
+from distributary.net.link import BrokerTransport, Care, Lost, Session
 from distributary.protocols.mqtt.engine import Connack, Login, Version
 from distributary.protocols.mqtt.sink._login import (
     VERSIONS,

@@ -7,9 +7,11 @@ our own (decision 41, NATS).
 import asyncio
 from collections.abc import Hashable
 
-from distributary.clock import Clock
-from distributary.deliver import BrokerTransport, Connector, Destination, Lost, Session, Transport
-from distributary.policy import Answer
+from distributary.core.clock import Clock
+from distributary.core.deliver import Destination, Transport
+from distributary.core.policy import Answer
+from distributary.net import Connector
+from distributary.net.link import BrokerTransport, Lost, Session
 from distributary.protocols.nats.sink import _session
 from distributary.protocols.nats.sink._answers import JETSTREAM_NOT_ENABLED
 from distributary.protocols.nats.sink._client import connect

@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from distributary.policy import Acknowledgement
-from distributary.policy.acknowledgements import TEXT_CHARS_MAX
+from distributary.core.policy import Acknowledgement
+from distributary.core.policy.acknowledgements import TEXT_CHARS_MAX
 
 PROTOCOL: Final = "NATS"
 

@@ -6,9 +6,10 @@ Called by ``_session`` and, through this package, by the NATS consumer.
 import asyncio
 from typing import Final
 
-from distributary.deliver import Connector, Destination
-from distributary.deliver.tunnel import TUNNEL_SCHEMES, open_tunnel
-from distributary.policy import Acknowledgement
+from distributary.core.deliver import Destination
+from distributary.core.policy import Acknowledgement
+from distributary.net import Connector
+from distributary.net.tunnel import TUNNEL_SCHEMES, open_tunnel
 from distributary.protocols.nats.sink._connection import Connection, Listener
 
 ANSWER_BYTES_MAX: Final = 1024 * 1024

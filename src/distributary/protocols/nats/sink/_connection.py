@@ -13,10 +13,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Protocol, cast
 
-from distributary.deliver import Endpoint
-from distributary.deliver.tunnel import TUNNEL_SCHEMES
-from distributary.errors import TransportError
-from distributary.policy import Acknowledgement, Answer, Decision, acknowledgement_rule
+from distributary.core.deliver import Endpoint
+from distributary.core.deliver.credential import Credential
+from distributary.core.errors import TransportError
+from distributary.core.policy import Acknowledgement, Answer, Decision, acknowledgement_rule
+from distributary.net.tunnel import TUNNEL_SCHEMES
 from distributary.protocols.nats.sink import _answers
 from distributary.protocols.nats.sink._parser import (
     PING,
@@ -27,7 +28,6 @@ from distributary.protocols.nats.sink._parser import (
     Refusal,
     Said,
 )
-from distributary.resource import Credential
 
 PING_S: Final = 10
 """Seconds between PINGs; one that is not answered when the next is due ends the connection, so

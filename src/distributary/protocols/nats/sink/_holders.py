@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from distributary.deliver import Flight
+from distributary.net.link import Flight
 
 LOOK_AGAIN_S: Final = 5.0
 """How long the answer stands which stream holds a subject: streams are made and deleted while we

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from distributary.errors import TransportError
+from distributary.core.errors import TransportError
 
 LINE_BYTES_MAX: Final = 64 * 1024
 """Of a line of the protocol: INFO has some 500 bytes, and more in a cluster of many servers."""

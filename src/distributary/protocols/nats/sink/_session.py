@@ -19,9 +19,11 @@ import operator
 import re
 from typing import Final, TypeAlias
 
-from distributary.deliver import Connector, Destination, Flight, Lost
-from distributary.errors import EventError, TransportError
-from distributary.policy import Acknowledgement, Answer
+from distributary.core.deliver import Destination
+from distributary.core.errors import EventError, TransportError
+from distributary.core.policy import Acknowledgement, Answer
+from distributary.net import Connector
+from distributary.net.link import Flight, Lost
 from distributary.protocols.nats import binding as nats
 from distributary.protocols.nats.settings import NatsSettings
 from distributary.protocols.nats.sink import _answers, _client

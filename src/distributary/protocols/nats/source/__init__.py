@@ -9,11 +9,12 @@ the process ends, is gone (at most once).
 from collections.abc import Callable
 from typing import Final
 
-from distributary.clock import Clock
-from distributary.consumer import Consumer, Message, SourceSpec
-from distributary.deliver import Connector, Destination
-from distributary.errors import TransportError
-from distributary.policy import Acknowledgement
+from distributary.core.clock import Clock
+from distributary.core.deliver import Destination
+from distributary.core.errors import TransportError
+from distributary.core.policy import Acknowledgement
+from distributary.core.source import Consumer, Message, SourceSpec
+from distributary.net import Connector
 from distributary.protocols.nats import sink as transport
 from distributary.protocols.nats.source._core import CoreReading
 from distributary.protocols.nats.source._stream import StreamReading

@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from distributary.consumer import Message, Settlement, SourceSpec
-from distributary.errors import TransportError
+from distributary.core.errors import TransportError
+from distributary.core.source import Message, Settlement, SourceSpec
 from distributary.protocols.nats.source._talk import Talk, message_of
 
 LATER_BYTES_MAX: Final = 64 * 1024 * 1024

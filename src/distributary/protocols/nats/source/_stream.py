@@ -10,10 +10,10 @@ import json
 from collections.abc import Callable
 from typing import Final
 
-from distributary.clock import Clock
-from distributary.consumer import Message, Settlement, SourceSpec
-from distributary.errors import TransportError
-from distributary.policy.acknowledgements import TEXT_CHARS_MAX
+from distributary.core.clock import Clock
+from distributary.core.errors import TransportError
+from distributary.core.policy.acknowledgements import TEXT_CHARS_MAX
+from distributary.core.source import Message, Settlement, SourceSpec
 from distributary.protocols.nats.source._talk import Talk, error_code, error_text, message_of
 
 ACK_WAIT_S: Final = 10

@@ -8,11 +8,11 @@ import json
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from distributary.consumer import Message, Settlement
-from distributary.deliver import Answer
-from distributary.errors import EventError, TransportError
-from distributary.policy import Acknowledgement
-from distributary.policy.acknowledgements import TEXT_CHARS_MAX
+from distributary.core.deliver import Answer
+from distributary.core.errors import EventError, TransportError
+from distributary.core.policy import Acknowledgement
+from distributary.core.policy.acknowledgements import TEXT_CHARS_MAX
+from distributary.core.source import Message, Settlement
 from distributary.protocols.nats import binding as nats
 from distributary.protocols.nats.sink import JETSTREAM_NOT_ENABLED, Connection
 

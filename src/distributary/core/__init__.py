@@ -1,0 +1,1 @@
+"""What becomes of an event, from the bytes that came in to the outcome written down."""

@@ -1,0 +1,52 @@
+"""Deliver: one attempt at a time, to one sink at a time, without one sink delaying another.
+
+Called by ``pipeline``, which offers tasks and classifies what comes of them, and by ``app``,
+which builds the transports. Hides lanes, breakers, connections to brokers, and
+the rule about which addresses may be dialled. Protocols bring the rest (``protocols``).
+
+Everything runs on one event loop and by callbacks: a task or future for each delivery would
+cost as much as the delivery.
+"""
+
+from distributary.core.deliver._breaker import TRANSITIONS, BreakerEvent, BreakerState
+from distributary.core.deliver._dispatcher import Dispatcher
+from distributary.core.deliver._lane_state import Admission, LaneState
+from distributary.core.deliver._shared import Limits, attribute_bytes
+from distributary.core.deliver._timers import LoopTimers, Soon, TimerHandle, Timers
+from distributary.core.deliver.destination import Destination
+from distributary.core.deliver.endpoint import Endpoint
+from distributary.core.deliver.transport import (
+    BLOCKED,
+    CREDENTIAL_EXPIRED,
+    CROWDED,
+    HOP_LIMIT,
+    UNREADABLE,
+    Done,
+    Transport,
+)
+from distributary.core.policy import Answer
+
+__all__ = [
+    "BLOCKED",
+    "CREDENTIAL_EXPIRED",
+    "CROWDED",
+    "HOP_LIMIT",
+    "TRANSITIONS",
+    "UNREADABLE",
+    "Admission",
+    "Answer",
+    "BreakerEvent",
+    "BreakerState",
+    "Destination",
+    "Dispatcher",
+    "Done",
+    "Endpoint",
+    "LaneState",
+    "Limits",
+    "LoopTimers",
+    "Soon",
+    "TimerHandle",
+    "Timers",
+    "Transport",
+    "attribute_bytes",
+]

@@ -1,0 +1,207 @@
+"""The queue of one subscription with a rate limit, in front of the lane of its sink.
+
+Called by ``dispatcher`` and ``lane`` alone. The pace is the subscription's, so what waits for it
+waits here, behind nobody and before nobody; concurrency, breaker and ``Retry-After`` are the
+lane's (decision 12).
+"""
+
+from collections import deque
+from typing import Final
+
+from distributary.core.deliver._breaker import BreakerState
+from distributary.core.deliver._lane import LOW_WATER_SHARE, Entry, Lane
+from distributary.core.deliver._lane_state import Admission, LaneState
+from distributary.core.deliver._pacing import Pace
+from distributary.core.deliver._shared import TASK_BYTES_OVERHEAD, Shared
+from distributary.core.deliver._timers import Soon, TimerHandle
+from distributary.core.deliver.destination import Destination
+from distributary.core.flow import Task
+
+_TIMER_S_MIN: Final = 0.001
+"""Timers of event loops are that coarse."""
+
+
+class PacedLane:
+    """What waits for the pace of one subscription.
+
+    Args:
+        uri: Its name: ``Destination.lane``.
+        lane: Of its sink.
+        shared: Ports, callbacks and budgets of the dispatcher.
+    """
+
+    __slots__ = (
+        "_listed",
+        "_pace",
+        "_queue",
+        "_queued_bytes",
+        "_rate_per_s",
+        "_refused",
+        "_shared",
+        "_tell",
+        "_timer",
+        "_used_s",
+        "lane",
+        "uri",
+    )
+
+    def __init__(self, uri: str, lane: Lane, shared: Shared) -> None:
+        self.uri = uri
+        self.lane = lane
+        self._shared = shared
+        self._queue: deque[Entry] = deque()
+        self._queued_bytes = 0
+        self._pace = Pace()
+        self._rate_per_s = 1.0
+        self._listed = False
+        self._refused = False
+        self._tell = Soon(shared.timers, self._tell_of_room)
+        self._timer: TimerHandle | None = None
+        self._used_s = shared.clock.monotonic_s()
+        lane.attach(self)
+
+    def offer(
+        self, task: Task, destination: Destination, *, reserve: int, more_bytes: int = 0
+    ) -> Admission:
+        """As ``Lane.offer``; the attempt starts when the pace and the lane allow."""
+        shared = self._shared
+        queue = self._queue
+        if shared.stopped:
+            return Admission.FULL
+        if not self.lane.takes(nothing_waits=not queue):
+            self._refused = True
+            return Admission.OPEN
+        size = TASK_BYTES_OVERHEAD + more_bytes + len(task.event.data or b"")
+        if queue and not self._fits(size, reserve):
+            self._refused = True
+            return Admission.FULL
+        rate_per_s = destination.policy.rate_limit_per_s
+        assert rate_per_s is not None
+        self._rate_per_s = rate_per_s
+        queue.append(Entry(self.lane, task, destination, size))
+        shared.queued += 1
+        self._queued_bytes += size
+        shared.held_bytes += size
+        self._used_s = shared.clock.monotonic_s()
+        self.pump()
+        return Admission.ADMITTED
+
+    def _fits(self, size: int, reserve: int) -> bool:
+        limits = self._shared.limits
+        free = limits.held_bytes_total_max - self._shared.held_bytes
+        share = min(limits.held_bytes_max, free) + reserve * TASK_BYTES_OVERHEAD
+        return len(self._queue) < limits.queued_max + reserve and self._queued_bytes + size <= share
+
+    def pump(self) -> None:
+        """Start what the pace lets start now; set the timer for what comes later."""
+        self._list()
+        if self._listed:
+            self.lane.pump()
+
+    def _list(self) -> None:
+        """Join the lane's turns where the pace allows it, else set the timer."""
+        if self._listed or not self._queue or self._shared.stopped:
+            return
+        now_s = self._shared.clock.monotonic_s()
+        wait_s = self._pace.wait_s(self._rate_per_s, now_s)
+        if wait_s <= 0.0:
+            self._listed = True
+            self.lane.due(self)
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._shared.timers.call_later(max(wait_s, _TIMER_S_MIN), self._woken)
+
+    def _woken(self) -> None:
+        self._timer = None
+        self.pump()
+
+    def take(self, now_s: float) -> Entry:
+        """The task whose turn it is; it starts now."""
+        self._listed = False
+        self._pace.take(self._rate_per_s, now_s)
+        entry = self._queue.popleft()
+        self._queued_bytes -= entry.bytes
+        self._used_s = now_s
+        self._list()
+        self.look_for_room()
+        return entry
+
+    def look_for_room(self) -> None:
+        """Where a task was refused: tell the pipeline once one would be taken again."""
+        if self._refused and not self._tell.due and self._has_room():
+            # Not from inside: who takes a task out of here is not ready for new ones.
+            self._tell.ask()
+
+    def _has_room(self) -> bool:
+        limits = self._shared.limits
+        return (
+            self.lane.takes(nothing_waits=not self._queue)
+            and len(self._queue) <= limits.queued_max * LOW_WATER_SHARE
+            and self._queued_bytes <= limits.held_bytes_max * LOW_WATER_SHARE
+        )
+
+    def _tell_of_room(self) -> None:
+        if self._refused and not self._shared.stopped and self._has_room():
+            self._refused = False
+            self._shared.on_room(self.uri)
+
+    def take_queued(self) -> list[Task]:
+        """Hand back everything that waits, oldest first."""
+        tasks = [entry.task for entry in self._queue]
+        self._queue.clear()
+        self._shared.queued -= len(tasks)
+        self._shared.held_bytes -= self._queued_bytes
+        self._queued_bytes = 0
+        if self._listed:
+            self._listed = False
+            self.lane.not_due(self)
+        if tasks and not self._shared.stopped:
+            self._refused = True  # As in ``Lane``: their owner wants to know when to come back.
+            self.look_for_room()
+        return tasks
+
+    def stop(self) -> None:
+        """Call off the timer: the dispatcher is closing or drops the queue."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def drop(self) -> None:
+        """Nobody uses it any more."""
+        self.stop()
+        self.lane.detach(self)
+
+    @property
+    def queued(self) -> int:
+        """Tasks that wait."""
+        return len(self._queue)
+
+    @property
+    def breaker(self) -> BreakerState:
+        """Of its sink."""
+        return self.lane.breaker
+
+    def unused(self, now_s: float) -> bool:
+        """Whether it can be dropped: nobody used it for long, and its pace holds nothing back."""
+        if self._queue or self._pace.due_s > now_s:
+            return False
+        return now_s - self._used_s >= self._shared.limits.idle_s
+
+    def state(self) -> LaneState:
+        """A snapshot: the lane's, with what waits here and the pace at which it goes."""
+        now_s = self._shared.clock.monotonic_s()
+        lane = self.lane.state()
+        queued = len(self._queue)
+        drain_s = 0.0
+        if queued:
+            wait_s = self._pace.wait_s(self._rate_per_s, now_s)
+            drain_s = lane.held_s + wait_s + queued / self._rate_per_s
+        return lane._replace(
+            uri=self.uri,
+            queued=queued,
+            queued_bytes=self._queued_bytes,
+            completions_per_s=self._rate_per_s,
+            drain_s=drain_s,
+            paced=True,
+        )

@@ -1,0 +1,141 @@
+"""A sink URI taken apart, strictly: what two parsers could read differently is refused."""
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+from urllib.parse import SplitResult, urlsplit
+
+from distributary.core.errors import TransportError
+from distributary.core.protocol import Scheme, protocols, schemes
+
+_URI_CHARS_MAX: Final = 8_192
+"""As the request line of the receiver."""
+
+_HOST_CHARS_MAX: Final = 253
+"""A DNS name is no longer."""
+
+_FORBIDDEN: Final = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
+"""Parsers disagree about blanks, control characters and backslashes; none belongs in a URI."""
+
+_HOST: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?")
+_IPV6: Final = re.compile(r"\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
+
+
+class Endpoint(NamedTuple):
+    """Where to dial, and what to ask for.
+
+    Attributes:
+        scheme: Such as ``https`` or ``amqp``.
+        host: Name or address, ASCII, lower case, without brackets.
+        port: 1 to 65,535.
+        target: Request target: path and query, ASCII.
+        authority: Value of the ``Host`` header.
+        dial: Host and port to connect to instead of *host* and *port*, which stay in ``Host`` and
+            in the TLS server name; None: those.
+        own: It is our own listener: the rule for addresses is not asked, and what *dial* names
+            speaks no TLS, whoever ends it before the URI.
+        ca_certs: PEM of certificates that are trusted besides the system's; None: none.
+    """
+
+    scheme: str
+    host: str
+    port: int
+    target: bytes
+    authority: bytes
+    dial: tuple[str, int] | None = None
+    own: bool = False
+    ca_certs: str | None = None
+
+    @property
+    def tls(self) -> bool:
+        """Whether the connection begins with a TLS handshake."""
+        return schemes()[self.scheme].tls and not (self.own and self.dial is not None)
+
+    @property
+    def dialled(self) -> tuple[str, int]:
+        """Host and port to connect to."""
+        return self.dial or (self.host, self.port)
+
+
+def parse(uri: str, known: Mapping[str, Scheme] | None = None) -> Endpoint:
+    """The endpoint of a sink URI.
+
+    Args:
+        uri: The URI.
+        known: The schemes that it may have; None: those of HTTP.
+
+    Raises:
+        TransportError: ``blocked-address``, not retryable: a scheme outside *known*, user
+            information, port 0, or a host that is neither a name nor an address.
+    """
+    if len(uri) > _URI_CHARS_MAX:
+        raise _blocked(f"it is longer than {_URI_CHARS_MAX} characters")
+    if _FORBIDDEN.search(uri):
+        raise _blocked("it holds blanks, control characters or backslashes")
+    try:
+        parts = urlsplit(uri)
+        port = parts.port
+    except ValueError as error:
+        raise _blocked(str(error)) from error
+    if known is None:
+        known = protocols()["HTTP"].schemes
+    if parts.scheme not in known:
+        raise _blocked(f"its scheme is not {' or '.join(known)}")
+    if "@" in parts.netloc:
+        raise _blocked("it holds user information")
+    if port == 0:
+        raise _blocked("port 0 cannot be dialled")
+    host = _host(parts)
+    path = parts.path or "/"
+    target = f"{path}?{parts.query}" if parts.query else path
+    default = known[parts.scheme].port
+    shown = f"[{host}]" if ":" in host else host
+    authority = shown if port in (None, default) else f"{shown}:{port}"
+    return Endpoint(parts.scheme, host, port or default, _ascii(target), authority.encode("ascii"))
+
+
+def parse_dial(text: str) -> tuple[str, int]:
+    """Host and port of a ``host:port`` (an IPv6 address in brackets).
+
+    Raises:
+        TransportError: ``blocked-address``, not retryable: it is no such text.
+    """
+    if _FORBIDDEN.search(text):
+        raise _blocked("the address to dial holds blanks, control characters or backslashes")
+    try:
+        parts = urlsplit(f"//{text}")
+        port = parts.port
+    except ValueError as error:
+        raise _blocked(f"the address to dial: {error}") from error
+    if not port or parts.netloc != text or "@" in text:
+        raise _blocked("the address to dial must be host:port")
+    return _host(parts), port
+
+
+def _host(parts: SplitResult) -> str:
+    host = parts.hostname or ""
+    if parts.netloc.startswith("["):
+        if not _IPV6.fullmatch(parts.netloc):
+            raise _blocked("its host is not an IPv6 address without a zone")
+        return host
+    if not host.isascii():
+        try:
+            host = host.encode("idna").decode("ascii").lower()
+        except UnicodeError as error:
+            raise _blocked("its host is not a valid international name") from error
+    if len(host) > _HOST_CHARS_MAX or not _HOST.fullmatch(host):
+        raise _blocked("its host is neither a name nor an address")
+    return host
+
+
+def _ascii(target: str) -> bytes:
+    """The target as bytes; what is not ASCII is percent-encoded UTF-8, as browsers do."""
+    try:
+        raw = target.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise _blocked("it holds lone surrogates") from error
+    return b"".join(bytes([byte]) if byte < 0x80 else b"%%%02X" % byte for byte in raw)
+
+
+def _blocked(why: str) -> TransportError:
+    return TransportError("blocked-address", f"The sink URI cannot be used: {why}", retryable=False)

@@ -1,0 +1,70 @@
+"""Whom a secret is for: the origin of the URI that it was given with (decision 10).
+
+Called by ``api_subscription`` (which binds secrets) and by ``control`` (which seals the origin with
+them, and asks before one is kept or used).
+"""
+
+import ipaddress
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from distributary.core.protocol import schemes
+
+
+class Origin(NamedTuple):
+    """The party behind a URI.
+
+    Attributes:
+        scheme: In lower case.
+        hosts: Each host, in lower case, with its port; several where the URI names several.
+        user: Account at a broker; None: none, or an HTTP sink, where the credential is the account.
+    """
+
+    scheme: str
+    hosts: tuple[tuple[str, int], ...]
+    user: str | None = None
+
+    def covers(self, other: "Origin") -> bool:
+        """Whether a secret that was given for this origin may go to *other*.
+
+        It is the same one, or the same one with TLS added, on the same port or on the default
+        ports of both schemes. TLS is never taken away.
+        """
+        if other == self:
+            return True
+        scheme = schemes().get(self.scheme)
+        if other.user != self.user or scheme is None or scheme.with_tls != other.scheme:
+            return False
+        return len(self.hosts) == len(other.hosts) and all(
+            host == other_host and (port == other_port or self._default(port, other, other_port))
+            for (host, port), (other_host, other_port) in zip(self.hosts, other.hosts, strict=True)
+        )
+
+    def _default(self, port: int, other: "Origin", other_port: int) -> bool:
+        known = schemes()
+        return port == known[self.scheme].port and other_port == known[other.scheme].port
+
+
+def origin_of(uri: str, user: str | None = None) -> Origin:
+    """The origin of *uri*, a URI that was checked before (``check_sink``).
+
+    Args:
+        uri: Of a sink or of a token endpoint.
+        user: See ``Origin.user``.
+    """
+    parts = urlsplit(uri)
+    scheme = parts.scheme.lower()
+    authorities = parts.netloc.rpartition("@")[2].split(",")
+    port = schemes()[scheme].port if scheme in schemes() else 0
+    hosts = sorted(_host(each, port) for each in authorities)
+    return Origin(scheme, tuple(hosts), user)
+
+
+def _host(authority: str, default_port: int) -> tuple[str, int]:
+    name, colon, port = authority.rpartition(":")
+    if not colon or port.endswith("]"):  # no port, or an IPv6 address without one
+        name, port = authority, ""
+    name = name.lower().rstrip(".")
+    if name.startswith("["):
+        name = str(ipaddress.IPv6Address(name[1:-1]))
+    return name, int(port) if port else default_port

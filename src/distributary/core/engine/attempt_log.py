@@ -1,0 +1,137 @@
+"""One structured line an attempt, in a file of its own with a bounded size."""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from distributary.core.flow import Attempt, Leg
+from distributary.core.policy import Reply, Verdict
+
+FILE_BYTES_MAX = 64 * 1024 * 1024
+"""The file is turned over at this size; one old one is kept: some 400,000 attempts."""
+BUFFER_BYTES_MAX = 64 * 1024
+"""Lines are written together: a system call for each would cost as much as the attempt."""
+
+
+_LEGS = {Leg.EVENT: "event", Leg.DEAD_LETTER: "dead-letter", Leg.REPLY: "reply"}
+
+
+class _Line(msgspec.Struct, omit_defaults=True):
+    t: int
+    """Wall clock, milliseconds."""
+    event: str
+    partition: int
+    offset: int
+    index: int
+    route: str
+    leg: str
+    attempt: int
+    verdict: str
+    duration_s: float
+    status: int | None = None
+    reason: str | None = None
+    wait_s: float | None = None
+    id: str | None = None
+    source: str | None = None
+    type: str | None = None
+
+
+VALUE_CHARS_MAX = 1024
+"""Longer attribute values are cut in the log (RELIABILITY H17): a line stays a line."""
+
+
+class AttemptLog:
+    """Writes attempts to a file.
+
+    Args:
+        path: The file; its folder is made. None: nothing is written.
+        failures_only: Leave out what was delivered at the first attempt.
+    """
+
+    def __init__(self, path: Path | None, *, failures_only: bool = False) -> None:
+        self._path = path
+        self._failures_only = failures_only
+        self._encode = msgspec.json.Encoder().encode
+        self._lines: list[bytes] = []
+        self._bytes = 0
+        self._fd = -1
+        if path is not None:
+            self._open(path)
+
+    def _open(self, path: Path) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(path, flags, 0o600)
+            self._size = os.fstat(self._fd).st_size
+        except OSError:
+            # As in ``flush``: a log that cannot be written stops nothing. The next owner tries.
+            return
+
+    def line(self, attempt: Attempt, verdict: Verdict, now_ms: int) -> None:
+        """Note *attempt* and what it means."""
+        if self._fd < 0:
+            return
+        task = attempt.task
+        answer = attempt.answer
+        status = answer.status if type(answer) is Reply else None
+        delivered = verdict.reason == "delivered"
+        if self._failures_only and delivered and task.attempt == 1:
+            return
+        attributes = task.event.attributes
+        position = task.position
+        line = self._encode(
+            _Line(
+                now_ms,
+                "attempt",
+                position[0],
+                position[1],
+                position[2],
+                task.route,
+                _LEGS[task.leg],
+                task.attempt,
+                verdict.decision.value,
+                round(attempt.duration_s, 6),
+                status,
+                None if delivered else verdict.reason,
+                verdict.wait_s or None,
+                str(attributes["id"])[:VALUE_CHARS_MAX],
+                str(attributes["source"])[:VALUE_CHARS_MAX],
+                str(attributes["type"])[:VALUE_CHARS_MAX],
+            )
+        )
+        self._lines.append(line)
+        self._bytes += len(line) + 1
+        if self._bytes > BUFFER_BYTES_MAX:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand what is noted to the system. A log that cannot be written stops nothing."""
+        if self._fd < 0 or not self._lines:
+            return
+        self._lines.append(b"")
+        content = b"\n".join(self._lines)
+        self._lines = []
+        self._bytes = 0
+        try:
+            self._size += os.write(self._fd, content)
+            if self._size > FILE_BYTES_MAX:
+                self._turn()
+        except OSError:
+            # A full disk: attempts matter more than their log. Counters still tell of them.
+            return
+
+    def _turn(self) -> None:
+        assert self._path is not None
+        os.close(self._fd)
+        self._fd = -1
+        self._path.rename(self._path.with_suffix(".old"))
+        self._open(self._path)
+
+    def close(self) -> None:
+        """Write what is left and close the file."""
+        self.flush()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1

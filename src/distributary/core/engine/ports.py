@@ -1,0 +1,166 @@
+"""What the owner of a partition needs from its surroundings; ``app`` and tests provide it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from distributary.core.deliver import Destination, TimerHandle, Timers
+from distributary.core.errors import StoreError
+from distributary.core.flow import Demand, Logged
+
+__all__ = [
+    "Blocking",
+    "Job",
+    "LagBudget",
+    "Records",
+    "RouteTarget",
+    "Targets",
+    "TimerHandle",
+    "Timers",
+]
+
+
+Job: TypeAlias = Callable[[], None]
+"""Something to be done later, elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTarget:
+    """Where a route delivers now: the newest revision of its resource.
+
+    Attributes:
+        revision: Of the resource.
+        sink: The subscriber's sink.
+        dead_letter: Its dead letter sink; None: what fails for good is kept in the store.
+        events_max: How many deliveries it may make in all; None: any number.
+        reply: Where an event goes that the sink answers with; None: it is dropped.
+        reply_kept: The reply goes back to the Broker: where that cannot store it, the dead letter
+            is the original event. Else it goes to a Subscription's ``reply``: where that does not
+            take it, the dead letter is the reply (decision 15).
+        parks: An answer 410 parks it: nothing is sent until somebody resumes (decision 13).
+    """
+
+    revision: int
+    sink: Destination
+    dead_letter: Destination | None
+    events_max: int | None = None
+    reply: Destination | None = None
+    reply_kept: bool = False
+    parks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LagBudget:
+    """What lagging routes and waiting rows may keep of the log of one partition.
+
+    Attributes:
+        bytes_max: Bytes of segments, the newest included; 0: any number.
+        age_max_s: Age of a record, seconds; 0.0: any.
+    """
+
+    bytes_max: int = 0
+    age_max_s: float = 0.0
+
+    def __bool__(self) -> bool:
+        """True where anything is limited."""
+        return bool(self.bytes_max or self.age_max_s)
+
+
+class Targets(Protocol):
+    """The newest revision of every route's resource (DESIGN rule 5).
+
+    All but ``refresh`` and ``read`` belong to the loop and wait for nothing.
+    """
+
+    def refresh(self) -> bool:
+        """Look for changes, and take them in; blocks: before there is a loop."""
+        ...
+
+    def read(self) -> Job | None:
+        """Look for changes, in a thread beside the loop; blocks.
+
+        Returns:
+            What takes them in, to be called on the loop; None: there are none.
+
+        Raises:
+            StoreError: They cannot be read now.
+        """
+        ...
+
+    def end(self, route: str) -> None:
+        """The record was met that deletes *route*: it has no target any more."""
+        ...
+
+    def sees(self, seq: int) -> bool:
+        """True where change *seq* was taken in: a route of it without a target is deleted."""
+        ...
+
+    def all_go_to(self, uri: str) -> bool:
+        """True where no resource is known to have another sink than *uri*.
+
+        Resources count whose route record still lies ahead in the log: their sinks wait too.
+        """
+        ...
+
+    def changed_uris(self) -> list[str]:
+        """Sinks whose waiting tasks may belong elsewhere since the last call.
+
+        These are the URIs that changed or deleted routes had before.
+        """
+        ...
+
+    def demands(self, after_seq: int) -> list[Demand]:
+        """What owners were asked to do, those with a number above *after_seq*, in order."""
+        ...
+
+    def get(self, route: str) -> RouteTarget | None:
+        """The target of the route with this uid; None: its resource is deleted, or not read yet."""
+        ...
+
+
+class Records(Protocol):
+    """Reads one partition of the log; never past the durable end."""
+
+    def start(self) -> int:
+        """Oldest record that is kept."""
+        ...
+
+    def durable_end(self) -> int:
+        """The record after the last durable one."""
+        ...
+
+    def read_chunk(self, from_offset: int, bytes_max: int) -> tuple[bytes, int]:
+        """Whole frames from *from_offset* on, and the offset after what was looked at."""
+        ...
+
+    def read(self, from_offset: int, to_offset: int) -> Iterator[Logged]:
+        """Records of ``from_offset <= offset < to_offset``; gaps are passed over."""
+        ...
+
+    def kinds(self, from_offset: int, to_offset: int, kind: int) -> Iterator[Logged]:
+        """Records of one kind in a range, without reading the bodies of the others."""
+        ...
+
+    def offset_at(self, time_ms: int) -> int:
+        """The first record that was appended at *time_ms* or later; the end where none was."""
+        ...
+
+    def offset_within(self, bytes_max: int) -> int:
+        """Where the newest segments begin that have at most *bytes_max* bytes; one at least."""
+        ...
+
+    def route_snapshot(self) -> tuple[int, bytes] | None:
+        """The routes that stood where retention last cut, and that offset."""
+        ...
+
+    def close(self) -> None:
+        """Let the files go."""
+        ...
+
+
+class Blocking(Protocol):
+    """Runs what blocks (fsync, SQL) beside the loop."""
+
+    def run(self, work: Callable[[], None], done: Callable[[StoreError | None], None]) -> None:
+        """Run *work* elsewhere; call *done* on the loop with its error, never from inside."""
+        ...

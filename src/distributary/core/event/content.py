@@ -1,0 +1,119 @@
+"""What attributes say about data: JSON, text, in which charset, Base64 of something else.
+
+Called by ``json_format`` and by the bindings. Hides the spelling of media types. Answers are
+memoised: a system sees few content types, and asks for each event.
+"""
+
+import binascii
+from collections.abc import Mapping
+from functools import lru_cache
+
+from distributary.core.event.value import AttributeValue, Event
+
+_MEMO_MAX = 256
+"""Content types remembered: senders may make up as many as they like."""
+
+_UTF8_CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
+"""Charsets whose text is UTF-8 as it stands."""
+
+_CHARSETS = frozenset(
+    {"iso-8859-1", "iso-8859-15", "windows-1252", "utf-16", "utf-16be", "utf-16le"}
+)
+"""Other charsets in which text can be written here: those still met in old documents."""
+
+_TEXT_TYPES = frozenset(
+    {
+        "application/ecmascript",
+        "application/graphql",
+        "application/javascript",
+        "application/sql",
+        "application/toml",
+        "application/x-www-form-urlencoded",
+        "application/x-yaml",
+        "application/xml",
+        "application/xml-dtd",
+        "application/yaml",
+    }
+)
+"""Media types outside ``text/`` whose data people can read."""
+
+_TEXT_SUFFIXES = ("+xml", "+yaml")
+
+
+@lru_cache(_MEMO_MAX)
+def essence(content_type: str) -> str:
+    """The media type in lower case, without parameters (``text/plain``)."""
+    return content_type.partition(";")[0].strip(" \t").lower()
+
+
+@lru_cache(_MEMO_MAX)
+def is_json(content_type: str) -> bool:
+    """Whether the subtype is ``json`` or ends with ``+json`` (JSON Event Format, 3.1.1)."""
+    subtype = essence(content_type).rpartition("/")[2]
+    return subtype == "json" or subtype.endswith("+json")
+
+
+@lru_cache(_MEMO_MAX)
+def charset(content_type: str) -> str | None:
+    """Name of the codec for text of this type: the declared charset, or UTF-8; None: unknown."""
+    declared = declared_charset(content_type)
+    if declared is None or declared in _UTF8_CHARSETS:
+        return "utf-8"
+    return declared if declared in _CHARSETS else None
+
+
+@lru_cache(_MEMO_MAX)
+def is_utf8_text(content_type: str) -> bool:
+    """Whether data of this type may stand as a JSON string and come back the same."""
+    media_type = essence(content_type)
+    return charset(content_type) == "utf-8" and (
+        media_type.startswith("text/")
+        or media_type in _TEXT_TYPES
+        or media_type.endswith(_TEXT_SUFFIXES)
+    )
+
+
+@lru_cache(_MEMO_MAX)
+def declared_charset(content_type: str) -> str | None:
+    """The value of the ``charset`` parameter in lower case, without quotes; None if absent."""
+    for parameter in content_type.split(";")[1:]:
+        name, _, value = parameter.partition("=")
+        if name.strip(" \t").lower() == "charset":
+            return value.strip(' \t"').lower()
+    return None
+
+
+def is_base64_text(attributes: Mapping[str, AttributeValue]) -> bool:
+    """Whether the data are Base64 text by declaration (CloudEvents 0.3 ``datacontentencoding``)."""
+    if "datacontentencoding" not in attributes or attributes.get("specversion") != "0.3":
+        return False
+    return str(attributes["datacontentencoding"]).lower() == "base64"
+
+
+def base64_bytes(text: bytes) -> bytes:
+    """The bytes that *text* stands for; line breaks of RFC 2045 are passed over.
+
+    Raises:
+        ValueError: It is not Base64.
+    """
+    return binascii.a2b_base64(b"".join(text.split()), strict_mode=True)
+
+
+def in_binary_mode(event: Event) -> Event:
+    """*event* as binary mode carries it: the data themselves where they stand as Base64 text.
+
+    Source:
+        CloudEvents 0.3, ``datacontentencoding``: it must not be set where the data are no string;
+        HTTP binding 0.3, 3.1.2: the body is the byte sequence of the data.
+    """
+    attributes = event.attributes
+    if "datacontentencoding" not in attributes or event.data is None:
+        return event
+    if not is_base64_text(attributes):
+        return event
+    try:
+        data = base64_bytes(event.data)
+    except ValueError:  # an older version has taken it: it goes on as it came
+        return event
+    kept = {name: value for name, value in attributes.items() if name != "datacontentencoding"}
+    return Event(kept, data)

@@ -1,0 +1,53 @@
+"""The body of a log record of kind ``EVENTS``: one event, or one batch, in MessagePack.
+
+Called by ``ingest`` (writing) and by whoever reads the log. Hides the layout: a format byte, then
+``[[{name: value, ...}, data or nil], ...]``. The format byte changes when the layout does; a
+reader keeps knowing the old ones.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from distributary.core.errors import EventError, Fault
+from distributary.core.event.value import Event
+
+__all__ = ["FORMAT", "decode", "encode"]
+
+FORMAT = 0x01
+"""Format byte of what ``encode`` writes. No MessagePack array begins with it, so a body without
+its format byte is recognised."""
+
+_FORMAT_BYTE = bytes([FORMAT])
+
+_decoder = msgspec.msgpack.Decoder(list[Event])
+_encoder = msgspec.msgpack.Encoder()
+
+
+def encode(events: Sequence[Event]) -> bytes:
+    """The record body that holds *events* in their order.
+
+    Raises:
+        EventError: An event was built by hand and holds what no event may.
+    """
+    try:
+        return _FORMAT_BYTE + _encoder.encode(events)
+    except (UnicodeEncodeError, OverflowError, TypeError) as error:
+        raise EventError([Fault("$", "record", str(error))]) from error
+
+
+def decode(body: bytes) -> list[Event]:
+    """The events of a record body, as ``encode`` got them.
+
+    Checks the layout, not the rules of CloudEvents: those were checked before the append, and a
+    rule made stricter since must not make old records unreadable.
+
+    Raises:
+        EventError: *body* is no such record, or of a newer format.
+    """
+    if body[:1] != _FORMAT_BYTE:
+        raise EventError([Fault("$", "record", f"not a record of format {FORMAT}")])
+    try:
+        return _decoder.decode(memoryview(body)[1:])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise EventError([Fault("$", "record", str(error))]) from error

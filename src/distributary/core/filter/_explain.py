@@ -1,0 +1,33 @@
+"""The plain walk over a filter's JSON once more, now with the reason of every verdict."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from distributary.core.filter._dialect import Attributes
+from distributary.core.filter._explanation import Explanation, Place
+from distributary.core.filter._paths import member
+from distributary.core.filter._registry import REGISTRY
+
+
+def explain(
+    filters: Sequence[Mapping[str, Any]], attributes: Attributes, path: str = "$.filters"
+) -> Explanation:
+    """What *filters* say of an event with *attributes*, and which parts decided.
+
+    The verdict is that of ``naive_matches``. Every expression is evaluated, those that cannot
+    change the verdict included, so that all of them can be shown. For people; slow.
+
+    Args:
+        filters: A ``filters`` array in which ``check`` found no fault.
+        attributes: The event's context attributes.
+        path: Where *filters* stand: the root of the paths in the explanation.
+    """
+    if not filters:
+        return Explanation("all", path, verdict=True, reason="no filters: every event passes")
+    return REGISTRY["all"].explain(filters, attributes, Place("all", path), _expression)
+
+
+def _expression(expression: Mapping[str, Any], attributes: Attributes, path: str) -> Explanation:
+    ((name, value),) = expression.items()
+    place = Place(name, member(path, name))
+    return REGISTRY[name].explain(value, attributes, place, _expression)

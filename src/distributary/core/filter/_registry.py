@@ -1,0 +1,24 @@
+"""The dialects that exist. To add one: a file with the four functions, and a row here."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from distributary.core.filter import _all, _any, _exact, _not, _prefix, _sql, _suffix
+from distributary.core.filter._dialect import Dialect
+
+REGISTRY: Final[Mapping[str, Dialect]] = MappingProxyType(
+    {
+        "exact": _exact,
+        "prefix": _prefix,
+        "suffix": _suffix,
+        "all": _all,
+        "any": _any,
+        "not": _not,
+        "sql": _sql,
+    }
+)
+"""Name in JSON -> dialect, in the order in which the specification lists them."""
+
+DIALECTS: Final = tuple(REGISTRY)
+"""Names of the dialects, as service descriptions and messages list them."""

@@ -1,0 +1,68 @@
+"""The embedded durable log: append-only, partitioned, one file per segment.
+
+Callers: ``app`` opens folder, appenders and committers; the pipeline and the Spark sources read;
+control appends route records. Hides: files, recovery, damage and the sharing of a sync.
+
+What is promised: a record whose offset was returned (or told to a ``Done``) is on the medium. A
+reader sees what is on the medium and nothing else. Bytes that are not what was written are found,
+confined to the records they belong to, reported as ``Damage``, and never delivered.
+"""
+
+from distributary.core.log.appender import SEGMENT_BYTES, Appender, fresh_stamp
+from distributary.core.log.committer import (
+    COMMIT_BYTES_MAX,
+    COMMIT_COUNT_MAX,
+    QUEUE_BYTES_MAX,
+    QUEUE_COUNT_MAX,
+    Appends,
+    CommitStats,
+    Done,
+    GroupCommitter,
+)
+from distributary.core.log.damage import Damage
+from distributary.core.log.disk import SYSTEM_DISK, Disk, Lock, SystemDisk, Words, lock
+from distributary.core.log.folder import (
+    FORMAT_VERSION,
+    PARTITIONS_MAX,
+    Folder,
+    open_folder,
+    partition_dir,
+    read_folder,
+)
+from distributary.core.log.frame import BODY_BYTES_MAX, HEADER_BYTES, encode_frame, iter_frames
+from distributary.core.log.reader import Reader
+from distributary.core.log.retention import Retained, retain
+
+__all__ = [
+    "BODY_BYTES_MAX",
+    "COMMIT_BYTES_MAX",
+    "COMMIT_COUNT_MAX",
+    "FORMAT_VERSION",
+    "HEADER_BYTES",
+    "PARTITIONS_MAX",
+    "QUEUE_BYTES_MAX",
+    "QUEUE_COUNT_MAX",
+    "SEGMENT_BYTES",
+    "SYSTEM_DISK",
+    "Appender",
+    "Appends",
+    "CommitStats",
+    "Damage",
+    "Disk",
+    "Done",
+    "Folder",
+    "GroupCommitter",
+    "Lock",
+    "Reader",
+    "Retained",
+    "SystemDisk",
+    "Words",
+    "encode_frame",
+    "fresh_stamp",
+    "iter_frames",
+    "lock",
+    "open_folder",
+    "partition_dir",
+    "read_folder",
+    "retain",
+]

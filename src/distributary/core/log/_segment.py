@@ -1,0 +1,204 @@
+"""One segment file as a reader sees it: stretches of good records, and the way past bad ones.
+
+Callers: ``_cursor``, ``_recovery``, ``reader`` and ``retention``. Hides: file names, block sizes,
+unreadable sectors, and the search for a header in the middle of a file.
+
+A segment holds records with offsets that follow one another from the number in its name; the next
+segment's number ends it, whatever bytes may stand behind. There is no index: headers are found
+from any byte by their stamp, so the log is its own index and nothing else can go stale.
+"""
+
+import errno
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from distributary.core.log.disk import Disk
+from distributary.core.log.frame import (
+    HEADER_BYTES,
+    MAGIC,
+    OFFSET_MAX,
+    STAMP_AT,
+    VERSION,
+    Header,
+    Run,
+    Stop,
+    parse_header,
+    walk,
+)
+
+SEGMENT_SUFFIX = ".seg"
+SNAPSHOT_SUFFIX = ".routes"
+NO_LIMIT = OFFSET_MAX
+"""A limit that no offset reaches."""
+
+SEARCH_BYTES = 64 * 1024
+"""Block of a search for a header: some dozens of records of 1 KB."""
+
+PROBE_BYTES_MAX = 1024 * 1024
+"""How far one probe of a binary search looks for a header. Only a larger record can hide from it;
+then the search begins earlier, and stepping over large records is cheap."""
+
+SECTOR_BYTES = 4096
+"""Around an unreadable place a block is read in pieces of this size (a page, or a disk sector)."""
+
+STAMP_SEGMENTS_MAX = 8
+"""How many segments are asked for the partition's stamp before records vote on it."""
+
+VOTE_BYTES_MAX = 4 * 1024 * 1024
+"""How much of a segment votes: hundreds of records, against a header or two that are damaged."""
+
+
+def offset_name(offset: int, suffix: str) -> str:
+    """A file name that sorts as *offset* does."""
+    return f"{offset:020d}{suffix}"
+
+
+def list_offsets(disk: Disk, folder: Path, suffix: str = SEGMENT_SUFFIX) -> list[int]:
+    """The offsets in the names of the files with *suffix*, ascending; other names are ignored."""
+    stems = (name.removesuffix(suffix) for name in disk.listdir(folder) if name.endswith(suffix))
+    return sorted(int(stem) for stem in stems if stem.isdecimal())
+
+
+class Segment:
+    """A segment open for reading; close it."""
+
+    __slots__ = ("_disk", "_handle", "_stamp", "first", "folder", "name")
+
+    def __init__(self, disk: Disk, folder: Path, first: int) -> None:
+        self.first = first
+        self.folder = folder
+        self.name = offset_name(first, SEGMENT_SUFFIX)
+        self._disk = disk
+        self._stamp: int | None = None
+        self._handle = disk.open(folder / self.name)
+
+    def close(self) -> None:
+        """Let the file go. Closing twice is harmless."""
+        if self._handle >= 0:
+            self._disk.close(self._handle)
+            self._handle = -1
+
+    def size(self) -> int:
+        """Length of the file, bytes."""
+        return self._disk.size(self._handle)
+
+    def read(self, position: int, length: int) -> bytes:
+        """Bytes from *position*; sectors that cannot be read come as zeros, which never pass."""
+        try:
+            return self._disk.pread(self._handle, length, position)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+        stop = min(position + length, self.size())
+        pieces: list[bytes] = []
+        while position < stop:
+            piece = min(SECTOR_BYTES - position % SECTOR_BYTES, stop - position)
+            try:
+                pieces.append(self._disk.pread(self._handle, piece, position))
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                pieces.append(bytes(piece))
+            position += piece
+        return b"".join(pieces)
+
+    def take(
+        self, position: int, offset: int, limit: int, bytes_max: int, *, bodies: bool = True
+    ) -> tuple[bytes, Run]:
+        """A block from *position* and the run of good records at its start.
+
+        The block is about *bytes_max* long, or as long as one record where that is longer.
+        """
+        block = self.read(position, max(bytes_max, HEADER_BYTES))
+        run = walk(block, offset, limit, bodies=bodies)
+        if run.why == Stop.SHORT and not run.stop and run.need:
+            block = self.read(position, run.need)
+            run = walk(block, offset, limit, bodies=bodies)
+        return block, run
+
+    def headers(self, position: int, until: int) -> Iterator[tuple[int, Header]]:
+        """Intact headers that begin from *position* to about *until*, with their positions."""
+        needle = self.stamp().to_bytes(4, "little")
+        while position < until:
+            block = self.read(position, SEARCH_BYTES + HEADER_BYTES)
+            at = block.find(needle, STAMP_AT)
+            while at >= 0:
+                start = at - STAMP_AT
+                header = parse_header(block, start) if start < SEARCH_BYTES else None
+                if header is not None:
+                    yield position + start, header
+                at = block.find(needle, at + 1)
+            position += SEARCH_BYTES
+
+    def resync(self, position: int, run: Run, limit: int) -> tuple[int, Header] | None:
+        """The next record that can be read, with an offset below *limit*.
+
+        Args:
+            position: Where *run* stopped without a single good record.
+            run: Tells the offset that was expected, and whether its header is intact: then the
+                file ends in its body, and the search begins behind that header.
+            limit: The offset at which the segment ends.
+        """
+        for place, header in self.headers(position + (run.need > 0), self.size()):
+            if run.offset <= header.offset < limit:
+                return place, header
+        return None
+
+    def seek(self, before: Callable[[Header], bool]) -> tuple[int, int]:
+        """Position and offset of a record for which *before* holds, close to the last such one.
+
+        *before* must hold for a first part of the records and for none after it. The segment's
+        beginning is returned where it holds for none that was probed.
+        """
+        low, offset, high = 0, self.first, self.size()
+        while high - low > SEARCH_BYTES:
+            middle = (low + high) // 2
+            found = next(self.headers(middle, min(high, middle + PROBE_BYTES_MAX)), None)
+            if found is not None and before(found[1]):
+                low, offset = found[0], found[1].offset
+            else:
+                high = middle
+        return low, offset
+
+    def first_header(self) -> Header | None:
+        """The header at the beginning, or None where it is damaged or not written yet."""
+        return parse_header(self.read(0, HEADER_BYTES))
+
+    def stamp(self) -> int:
+        """The partition's stamp: from this segment's beginning, another's, or by a vote."""
+        if self._stamp is None:
+            self._stamp = self._learn_stamp()
+        return self._stamp
+
+    def _learn_stamp(self) -> int:
+        own = self.first_header()
+        if own is not None:
+            return own.stamp
+        firsts = [first for first in list_offsets(self._disk, self.folder) if first != self.first]
+        firsts.sort(key=lambda first: abs(first - self.first))
+        for first in firsts[:STAMP_SEGMENTS_MAX]:
+            try:
+                other = Segment(self._disk, self.folder, first)
+            except FileNotFoundError:  # retention was quicker
+                continue
+            try:
+                header = other.first_header()
+            finally:
+                other.close()
+            if header is not None:
+                return header.stamp
+        return self._vote()
+
+    def _vote(self) -> int:
+        """The stamp that most headers of this segment carry; 0 where there is none."""
+        block = self.read(0, VOTE_BYTES_MAX)
+        votes: Counter[int] = Counter()
+        needle = bytes((MAGIC, VERSION))
+        at = block.find(needle)
+        while at >= 0:
+            header = parse_header(block, at)
+            if header is not None:
+                votes[header.stamp] += 1
+            at = block.find(needle, at + 1)
+        return votes.most_common(1)[0][0] if votes else 0

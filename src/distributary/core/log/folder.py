@@ -1,0 +1,179 @@
+"""The folder of the log: which format it has, how many partitions, and where each one lives.
+
+::
+
+    {data}/log/FORMAT                        {"format": 2, "partitions": 2}
+    {data}/log/p0000/00000000000000000000.seg    records from offset 0
+    {data}/log/p0000/00000000000000081920.seg    records from offset 81,920
+    {data}/log/p0000/00000000000000081920.routes routes that stand before that offset (retention)
+    {data}/log/p0000/end                         the durable end, shared memory
+    {data}/log/p0000/lock                        held by the appending process
+    {data}/log/p0000/spare.tmp                   the next segment, allocated ahead
+
+Callers: ``app`` at start, Spark sources (to count partitions). Hides: the FORMAT file.
+"""
+
+import contextlib
+import errno
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from distributary.core.errors import LogDamagedError, LogFormatError
+from distributary.core.log.disk import SYSTEM_DISK, Disk, unavailable, write_all
+
+FORMAT_VERSION = 2
+"""Of the layout above, and of the kinds of records. A folder with a larger number is refused, never
+guessed at; one with a smaller number gets this one when it is opened, before anything is written
+that an older version would pass over.
+
+==  ==========================================================================================
+1   the first
+2   records of kind 6 (``flow.Kind.CARRIED``): an older version would lose their events
+==  ==========================================================================================
+"""
+
+FORMAT_NAME = "FORMAT"
+FORMAT_BYTES_MAX = 4096
+"""Far more than the file ever holds."""
+
+PARTITIONS_MAX = 10_000
+"""The names have four digits; each partition costs a task slot, so nobody comes near."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A log folder that was opened.
+
+    Attributes:
+        log_dir: Where it is (``{data}/log``).
+        partitions: How many partitions it has.
+        note: None, or a sentence for the operator: another number was asked for and is not used,
+            because events with one key would move to another partition.
+    """
+
+    log_dir: Path
+    partitions: int
+    note: str | None = None
+
+
+def partition_dir(log_dir: Path, partition: int) -> Path:
+    """The folder of *partition*, from 0, in *log_dir*."""
+    assert 0 <= partition < PARTITIONS_MAX
+    return log_dir / f"p{partition:04d}"
+
+
+def open_folder(log_dir: Path, partitions: int, *, disk: Disk = SYSTEM_DISK) -> Folder:
+    """Open the log folder, or make one with *partitions* partitions.
+
+    Args:
+        log_dir: ``{data}/log``; made where it is missing.
+        partitions: How many partitions a new log gets, from 1.
+        disk: The disk.
+
+    Raises:
+        LogFormatError: A newer version wrote it: upgrade, or choose another directory.
+        LogDamagedError: The FORMAT file holds something else.
+        LogUnavailableError: It cannot be read or made; names the path and says what to do.
+    """
+    assert 1 <= partitions <= PARTITIONS_MAX
+    try:
+        disk.mkdir(log_dir)
+        found = _read(log_dir, disk)
+        there = partitions if found is None else found.partitions
+        if found is None or found.version < FORMAT_VERSION:
+            _write(log_dir, there, disk)
+        for partition in range(there):
+            disk.mkdir(partition_dir(log_dir, partition))
+        # A process that was killed may have made these names without making them durable.
+        disk.fsync_dir(log_dir)
+        disk.fsync_dir(log_dir.parent)
+        with contextlib.suppress(PermissionError):  # then nobody made the data folder there
+            disk.fsync_dir(log_dir.parent.parent)
+    except OSError as error:
+        raise unavailable(error, log_dir, "open the log folder") from error
+    if there == partitions:
+        return Folder(log_dir, there)
+    note = f"{log_dir} has {there} partitions and keeps them; {partitions} were asked for"
+    return Folder(log_dir, there, note)
+
+
+def read_folder(log_dir: Path, *, disk: Disk = SYSTEM_DISK) -> Folder:
+    """Look at a log folder without changing anything.
+
+    Raises:
+        LogFormatError: A newer version wrote it.
+        LogDamagedError: The FORMAT file holds something else.
+        LogUnavailableError: There is no log, or it cannot be read.
+    """
+    try:
+        found = _read(log_dir, disk)
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, "there is no log here", str(log_dir))
+    except OSError as error:
+        raise unavailable(error, log_dir, "read the log folder") from error
+    return Folder(log_dir, found.partitions)
+
+
+class _Format(NamedTuple):
+    """What a FORMAT file says."""
+
+    version: int
+    partitions: int
+
+
+def _read(log_dir: Path, disk: Disk) -> _Format | None:
+    path = log_dir / FORMAT_NAME
+    try:
+        handle = disk.open(path)
+    except FileNotFoundError:
+        return None
+    try:
+        text = disk.pread(handle, FORMAT_BYTES_MAX, 0)
+    finally:
+        disk.close(handle)
+    try:
+        content = json.loads(text)
+        version, partitions = content["format"], content["partitions"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise _not_format(path) from error
+    if not isinstance(version, int) or version < 1:
+        raise _not_format(path)
+    if version > FORMAT_VERSION:
+        raise LogFormatError(
+            f"{path} has format {version}, this program knows up to {FORMAT_VERSION}: "
+            "upgrade it, or choose another data directory"
+        )
+    if not isinstance(partitions, int) or not 1 <= partitions <= PARTITIONS_MAX:
+        raise _not_format(path)
+    return _Format(version, partitions)
+
+
+def _not_format(path: Path) -> LogDamagedError:
+    return LogDamagedError(
+        f'{path} is damaged: it should read {{"format": {FORMAT_VERSION}, "partitions": N}} '
+        "with N the number of p0000, p0001... folders beside it"
+    )
+
+
+def _write(log_dir: Path, partitions: int, disk: Disk) -> None:
+    text = json.dumps({"format": FORMAT_VERSION, "partitions": partitions}) + "\n"
+    write_file(disk, log_dir / FORMAT_NAME, text.encode())
+
+
+def write_file(disk: Disk, path: Path, *parts: bytes) -> None:
+    """Make *path* hold *parts*, durably: either all of them or what was there before."""
+    draft = path.with_name(path.name + ".tmp")
+    handle = disk.open(draft, write=True, create=True)
+    try:
+        disk.truncate(handle, 0)
+        position = 0
+        for part in parts:
+            write_all(disk, handle, part, position)
+            position += len(part)
+        disk.fdatasync(handle)
+    finally:
+        disk.close(handle)
+    disk.rename(draft, path)
+    disk.fsync_dir(path.parent)

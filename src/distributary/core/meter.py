@@ -1,0 +1,219 @@
+"""Counting on the hot path, and bringing the counts of several processes together.
+
+A process counts in plain Python numbers (no locks, no labels looked up per event) and writes
+a snapshot of them to a file once a second. Each *role* has one file and one writer (the role
+is held by a lock), and a new process of the role begins with the numbers of the old one, so
+counters go on rising when a process is killed. ``render`` reads the files of all roles and
+gives the Prometheus text.
+
+Callers: ``pipeline`` and ``app`` count; ``app`` renders for ``GET /metrics``.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+)
+
+from distributary.core.files import write_atomically
+
+__all__ = ["LATENCY_BOUNDS_S", "Histogram", "Meter", "render"]
+
+LATENCY_BOUNDS_S = (
+    0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0,
+)  # fmt: skip
+"""Upper bounds of latency buckets, seconds: from one fsync to the longest attempt."""
+
+
+class Histogram:
+    """Counts of observations by bucket; one bisect for an observation."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...] = LATENCY_BOUNDS_S) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def observe(self, value: float, count: int = 1) -> None:
+        """Count *value*, *count* times."""
+        self.counts[bisect_left(self.bounds, value)] += count
+        self.total += value * count
+
+
+class _Saved(msgspec.Struct):
+    counters: dict[str, float] = {}
+    gauges: dict[str, float] = {}
+    histograms: dict[str, tuple[list[float], list[int], float]] = {}
+
+
+class Meter:
+    """The numbers of one role.
+
+    Names may carry labels behind them as Prometheus writes them: ``attempts{verdict="retry"}``.
+
+    Attributes:
+        counters: Name -> a number that only rises.
+        gauges: Name -> a number of now; gone when the process is.
+        histograms: Name -> buckets.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self.counters: dict[str, float] = {}
+        self.gauges: dict[str, float] = {}
+        self.histograms: dict[str, Histogram] = {}
+        if path is not None:
+            self._resume(_load(path))
+
+    def _resume(self, saved: _Saved) -> None:
+        self.counters.update(saved.counters)
+        for name, (bounds, counts, total) in saved.histograms.items():
+            histogram = Histogram(tuple(bounds))
+            if len(counts) == len(histogram.counts):
+                histogram.counts = list(counts)
+                histogram.total = total
+                self.histograms[name] = histogram
+
+    def add(self, name: str, count: float = 1) -> None:
+        """Let the counter *name* rise by *count*."""
+        self.counters[name] = self.counters.get(name, 0) + count
+
+    def histogram(self, name: str, bounds: tuple[float, ...] = LATENCY_BOUNDS_S) -> Histogram:
+        """The histogram *name*; keep it and observe on it."""
+        found = self.histograms.get(name)
+        if found is None or found.bounds != bounds:
+            found = self.histograms[name] = Histogram(bounds)
+        return found
+
+    def save(self) -> None:
+        """Write the snapshot. Lost at a power cut, by intent.
+
+        A snapshot that cannot be written (a full disk) is left out, and counted: the next one
+        says all of it, and no caller may stop working for want of its numbers.
+        """
+        if self._path is None:
+            return
+        saved = _Saved(
+            counters=self.counters,
+            gauges=self.gauges,
+            histograms={
+                name: (list(h.bounds), h.counts, h.total) for name, h in self.histograms.items()
+            },
+        )
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(self._path, msgspec.json.encode(saved))
+        except OSError:
+            self.add("snapshots_left_out_total")
+
+
+def _load(path: Path) -> _Saved:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Saved)
+    except (OSError, msgspec.MsgspecError):
+        return _Saved()  # No file yet, or one cut off by a power cut: counting starts again.
+
+
+def _split(name: str) -> tuple[str, list[str], list[str]]:
+    base, brace, rest = name.partition("{")
+    if not brace:
+        return base, [], []
+    pairs = [pair.partition("=") for pair in rest.rstrip("}").split(",")]
+    return base, [key for key, _, _ in pairs], [value.strip('"') for _, _, value in pairs]
+
+
+class _Files:
+    """A Prometheus collector over the snapshot files of a folder."""
+
+    def __init__(self, saved: Iterable[_Saved], helps: dict[str, str], prefix: str) -> None:
+        self._saved = list(saved)
+        self._helps = helps
+        self._prefix = prefix
+
+    def collect(
+        self,
+    ) -> Iterable[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily]:
+        """Sums over all roles."""
+        yield from self._counters()
+        yield from self._gauges()
+        yield from self._histograms()
+
+    def _help(self, base: str) -> str:
+        return self._helps.get(base, base.replace("_", " "))
+
+    def _counters(self) -> Iterable[CounterMetricFamily]:
+        sums: dict[str, float] = {}
+        for saved in self._saved:
+            for name, value in saved.counters.items():
+                sums[name] = sums.get(name, 0) + value
+        families: dict[str, CounterMetricFamily] = {}
+        for name, value in sorted(sums.items()):
+            base, keys, values = _split(name)
+            family = families.get(base)
+            if family is None:
+                family = CounterMetricFamily(self._prefix + base, self._help(base), labels=keys)
+                families[base] = family
+            family.add_metric(values, value)
+        return families.values()
+
+    def _gauges(self) -> Iterable[GaugeMetricFamily]:
+        families: dict[str, GaugeMetricFamily] = {}
+        for saved in self._saved:
+            for name, value in sorted(saved.gauges.items()):
+                base, keys, values = _split(name)
+                family = families.get(base)
+                if family is None:
+                    family = GaugeMetricFamily(self._prefix + base, self._help(base), labels=keys)
+                    families[base] = family
+                family.add_metric(values, value)
+        return families.values()
+
+    def _histograms(self) -> Iterable[HistogramMetricFamily]:
+        sums: dict[str, Histogram] = {}
+        for saved in self._saved:
+            for name, (bounds, counts, total) in saved.histograms.items():
+                merged = sums.setdefault(name, Histogram(tuple(bounds)))
+                if merged.bounds == tuple(bounds):
+                    merged.counts = [a + b for a, b in zip(merged.counts, counts, strict=True)]
+                    merged.total += total
+        for name, histogram in sorted(sums.items()):
+            base, keys, values = _split(name)
+            family = HistogramMetricFamily(self._prefix + base, self._help(base), labels=keys)
+            buckets: list[tuple[str, float]] = []
+            running = 0
+            for bound, count in zip(histogram.bounds, histogram.counts, strict=False):
+                running += count
+                buckets.append((str(bound), running))
+            buckets.append(("+Inf", sum(histogram.counts)))
+            family.add_metric(values, buckets, histogram.total)
+            yield family
+
+
+def render(paths: Iterable[Path], now: Meter, helps: dict[str, str]) -> bytes:
+    """Prometheus text of the snapshots at *paths* and of the numbers in *now*.
+
+    Args:
+        paths: Snapshot files, one a role.
+        now: Numbers of the calling process.
+        helps: Name (without prefix) -> its help line.
+    """
+    saved = [_load(path) for path in paths]
+    saved.append(
+        _Saved(
+            counters=now.counters,
+            gauges=now.gauges,
+            histograms={
+                name: (list(h.bounds), h.counts, h.total) for name, h in now.histograms.items()
+            },
+        )
+    )
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Files(saved, helps, "distributary_"))
+    return generate_latest(registry)

@@ -1,0 +1,375 @@
+"""How many deliveries of a counted subscription were made, and which may still be (``maxevents``).
+
+A match of a counted subscription is sent only while it holds a *slot*. A slot is taken before
+the first attempt, kept over the retries, counted when the delivery's outcome is on the medium,
+and free again when the match fails for good. What is counted and what is taken never exceed the
+limit together, so more deliveries than that cannot be made, whatever crashes in between.
+
+A slot *rests* while its match waits for a retry. One that does not rest after a crash is in
+doubt: an attempt was perhaps answered, and nobody has written it down. It stays with its match,
+and counts in the end, whatever the next attempts come to.
+
+All partitions share one file (or one database): every owner writes it, each call in one
+transaction, and control asks ``used_up``.
+"""
+
+import enum
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+
+from distributary.core import sqlite
+from distributary.core.clock import Clock, SystemClock
+from distributary.core.errors import StoreError
+from distributary.core.journal import DoneKey
+from distributary.core.outcome._store import upsert
+
+STORE = "count store"
+"""What messages call it."""
+SCHEMA_VERSION = 1
+CLOSED_KEPT_MS = 24 * 3_600_000
+"""A deleted subscription is remembered for a day: a partition that is behind may still ask for
+it, and a count that began anew would let it deliver more."""
+_meta = sa.MetaData()
+
+_version = sa.Table(
+    "quota_schema",
+    _meta,
+    sa.Column("one", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("version", sa.Integer, nullable=False),
+)
+_quota = sa.Table(
+    "quota",
+    _meta,
+    sa.Column("uid", sa.String(64), primary_key=True),
+    sa.Column("events_max", sa.BigInteger, nullable=False),
+    sa.Column("delivered", sa.BigInteger, nullable=False, default=0),
+    sa.Column("taken", sa.BigInteger, nullable=False, default=0),
+    sa.Column("closed_ms", sa.BigInteger),
+)
+_slot = sa.Table(
+    "slot",
+    _meta,
+    sa.Column("uid", sa.String(64), primary_key=True),
+    sa.Column("partition", sa.Integer, primary_key=True),
+    sa.Column("offset", sa.BigInteger, primary_key=True),
+    sa.Column("index", sa.Integer, primary_key=True),
+    sa.Column("checksum", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("resting", sa.Boolean, nullable=False),
+)
+_THIS_SLOT = sa.and_(*(column == sa.bindparam(f"b_{column.name}") for column in _slot.primary_key))
+
+
+class Slot(NamedTuple):
+    """The right to deliver one match.
+
+    Attributes:
+        key: The match.
+        checksum: Of its record: where the log holds another one, it is another match.
+    """
+
+    key: DoneKey
+    checksum: int
+
+
+class SlotWish(NamedTuple):
+    """A match that asks for its slot.
+
+    Attributes:
+        slot: What it asks for.
+        events_max: How many deliveries its subscription may make, as its newest revision says.
+    """
+
+    slot: Slot
+    events_max: int
+
+
+class Grant(enum.Enum):
+    """What came of a wish."""
+
+    HELD = "held"
+    """The match holds its slot."""
+    WAIT = "wait"
+    """All slots are taken; one of them may be free again."""
+    USED_UP = "used-up"
+    """All deliveries were made, or the subscription is deleted."""
+
+
+class QuotaStore:
+    """The counts of all subscriptions with a ``maxevents``; blocking. For any thread.
+
+    The file is made when it is first written: most systems never need it.
+
+    Args:
+        path: The SQLite file.
+        clock: Says when a subscription was forgotten.
+    """
+
+    def __init__(self, path: Path, clock: Clock | None = None) -> None:
+        self._path = path
+        self._clock = clock or SystemClock()
+        self._engines: tuple[Engine, Engine] | None = None
+        self._opening = threading.Lock()
+
+    @property
+    def exists(self) -> bool:
+        """False where nothing was ever counted."""
+        return self._path.exists()
+
+    def take(
+        self,
+        partition: int,
+        wishes: Sequence[SlotWish],
+        *,
+        free: Iterable[Slot] = (),
+        resting: Iterable[Slot] = (),
+    ) -> list[Grant]:
+        """Take slots for matches; before that give some up, and lay some to rest.
+
+        Idempotent: who holds a slot already gets the same one, and it does not rest any more.
+
+        Args:
+            partition: Where the matches stand.
+            wishes: Who asks, first come first served.
+            free: Slots with which no attempt was made.
+            resting: Slots of matches whose attempts have all been answered.
+
+        Returns:
+            What each wish got.
+
+        Raises:
+            StoreError: Nothing was changed.
+        """
+        with self._begin() as connection:
+            self._give_up(connection, partition, free)
+            self._set_resting(connection, partition, resting, resting=True)
+            held: set[Slot] = set()
+            used_up: set[str] = set()
+            for uid, asking in _by_uid(wishes).items():
+                mine, all_made = self._take_for(connection, partition, uid, asking)
+                held |= mine
+                if all_made:
+                    used_up.add(uid)
+        return [_grant(wish.slot, held, used_up) for wish in wishes]
+
+    def _take_for(
+        self, connection: Connection, partition: int, uid: str, asking: list[SlotWish]
+    ) -> tuple[set[Slot], bool]:
+        events_max = asking[-1].events_max
+        row = {"uid": uid, "events_max": events_max, "delivered": 0, "taken": 0}
+        upsert(connection, _quota, [row], only=("events_max",))
+        quota = connection.execute(sa.select(_quota).where(_quota.c.uid == uid)).one()
+        offsets = [wish.slot.key.offset for wish in asking]
+        found = connection.execute(
+            sa.select(_slot).where(
+                _slot.c.uid == uid,
+                _slot.c.partition == partition,
+                _slot.c.offset.between(min(offsets), max(offsets)),
+            )
+        )
+        there = {_slot_of(row) for row in found.mappings()}
+        used_up = quota.closed_ms is not None or quota.delivered >= events_max
+        left = 0 if used_up else max(0, events_max - quota.delivered - quota.taken)
+        wanted = dict.fromkeys(wish.slot for wish in asking)
+        again = [slot for slot in wanted if slot in there]
+        self._set_resting(connection, partition, again, resting=False)
+        new = [slot for slot in wanted if slot not in there][:left]
+        if new:
+            connection.execute(
+                _slot.insert(), [_values(partition, slot) | {"resting": False} for slot in new]
+            )
+            _move(connection, uid, taken=len(new))
+        return there | set(new), used_up
+
+    def free(self, partition: int, slots: Iterable[Slot]) -> None:
+        """These matches failed for good: their slots are others'. Idempotent.
+
+        Call it before that is made durable: a match that is still open after a crash then
+        asks again.
+
+        Raises:
+            StoreError: Nothing was changed.
+        """
+        with self._begin() as connection:
+            self._give_up(connection, partition, slots)
+
+    def count(self, partition: int, slots: Iterable[Slot]) -> None:
+        """These matches were delivered. Idempotent: a slot is counted once.
+
+        Call it once that is durable: until then a crash leaves the slot with its match.
+
+        Raises:
+            StoreError: Nothing was changed.
+        """
+        with self._begin() as connection:
+            for uid, count in self._remove(connection, partition, slots).items():
+                _move(connection, uid, taken=-count, delivered=count)
+
+    def _give_up(self, connection: Connection, partition: int, slots: Iterable[Slot]) -> None:
+        for uid, count in self._remove(connection, partition, slots).items():
+            _move(connection, uid, taken=-count)
+
+    def _set_resting(
+        self, connection: Connection, partition: int, slots: Iterable[Slot], *, resting: bool
+    ) -> None:
+        values = [_bound(partition, slot) for slot in slots]
+        if values:
+            statement = _slot.update().where(_THIS_SLOT).values(resting=resting)
+            connection.execute(statement, values)
+
+    def _remove(
+        self, connection: Connection, partition: int, slots: Iterable[Slot]
+    ) -> dict[str, int]:
+        """How many of *slots* were there, by subscription."""
+        by_uid: dict[str, list[Slot]] = defaultdict(list)
+        for slot in slots:
+            by_uid[slot.key.route].append(slot)
+        removed: dict[str, int] = {}
+        for uid, mine in by_uid.items():
+            values = [_bound(partition, slot) for slot in mine]
+            removed[uid] = connection.execute(_slot.delete().where(_THIS_SLOT), values).rowcount
+        return removed
+
+    def slots(self, partition: int) -> dict[Slot, bool]:
+        """The slots that matches of *partition* hold; True for those that rest.
+
+        Raises:
+            StoreError: They cannot be read.
+        """
+        if not self.exists:
+            return {}
+        query = sa.select(_slot).where(_slot.c.partition == partition)
+        query = query.order_by(_slot.c.offset, _slot.c.index, _slot.c.uid)
+        with self._connect() as connection:
+            found = connection.execute(query).mappings()
+            return {_slot_of(row): row["resting"] for row in found}
+
+    def used_up(self) -> list[str]:
+        """Uids of the subscriptions that have made all the deliveries that they may.
+
+        The limit is the one that the last match asked under: compare with the newest revision
+        (``delivered``) before ending one whose ``maxevents`` was raised.
+
+        Raises:
+            StoreError: The counts cannot be read.
+        """
+        query = (
+            sa.select(_quota.c.uid)
+            .where(_quota.c.closed_ms.is_(None), _quota.c.delivered >= _quota.c.events_max)
+            .order_by(_quota.c.uid)
+        )
+        if not self.exists:
+            return []
+        with self._connect() as connection:
+            return list(connection.execute(query).scalars())
+
+    def delivered(self, uid: str) -> int:
+        """How many deliveries of the subscription *uid* were counted, from 0.
+
+        Raises:
+            StoreError: The counts cannot be read.
+        """
+        if not self.exists:
+            return 0
+        query = sa.select(_quota.c.delivered).where(_quota.c.uid == uid)
+        with self._connect() as connection:
+            return connection.execute(query).scalar() or 0
+
+    def forget(self, *uids: str) -> None:
+        """These subscriptions are deleted: no slot of theirs is given out any more.
+
+        Raises:
+            StoreError: Nothing was changed.
+        """
+        if not self.exists or not uids:
+            return
+        now_ms = self._clock.wall_ms()
+        with self._begin() as connection:
+            for uid in uids:
+                connection.execute(
+                    _quota.update()
+                    .where(_quota.c.uid == uid, _quota.c.closed_ms.is_(None))
+                    .values(closed_ms=now_ms, taken=0)
+                )
+                connection.execute(_slot.delete().where(_slot.c.uid == uid))
+            old = _quota.c.closed_ms < now_ms - CLOSED_KEPT_MS
+            connection.execute(_quota.delete().where(old))
+
+    def close(self) -> None:
+        """Close the connections."""
+        for engine in self._engines or ():
+            engine.dispose()
+
+    def _opened(self) -> tuple[Engine, Engine]:
+        """Who writes and who reads."""
+        with self._opening:
+            if self._engines is None:
+                self._engines = self._open()
+            return self._engines
+
+    def _open(self) -> tuple[Engine, Engine]:
+        url = sqlite.sqlite_url(self._path)
+        writer = sqlite.open_writer(url, STORE)
+        with sqlite.writing(writer) as connection:
+            _meta.create_all(connection)
+            found = connection.execute(sa.select(_version.c.version)).scalar()
+            if found is None:
+                upsert(connection, _version, [{"one": 1, "version": SCHEMA_VERSION}])
+        if found is not None and found > SCHEMA_VERSION:
+            raise StoreError(
+                f"the count store has schema {found}, this version knows {SCHEMA_VERSION}:"
+                " upgrade distributary, or use another data directory"
+            )
+        return writer, sqlite.open_reader(url, STORE)
+
+    def _begin(self) -> AbstractContextManager[Connection]:
+        return sqlite.writing(self._opened()[0])
+
+    def _connect(self) -> AbstractContextManager[Connection]:
+        return sqlite.reading(self._opened()[1])
+
+
+def _grant(slot: Slot, held: set[Slot], used_up: set[str]) -> Grant:
+    if slot in held:
+        return Grant.HELD
+    return Grant.USED_UP if slot.key.route in used_up else Grant.WAIT
+
+
+def _by_uid(wishes: Sequence[SlotWish]) -> dict[str, list[SlotWish]]:
+    found: dict[str, list[SlotWish]] = defaultdict(list)
+    for wish in wishes:
+        found[wish.slot.key.route].append(wish)
+    return found
+
+
+def _slot_of(row: sa.RowMapping) -> Slot:
+    return Slot(DoneKey(row["offset"], row["index"], row["uid"]), row["checksum"])
+
+
+def _bound(partition: int, slot: Slot) -> dict[str, int | str]:
+    return {f"b_{name}": value for name, value in _values(partition, slot).items()}
+
+
+def _values(partition: int, slot: Slot) -> dict[str, int | str]:
+    offset, index, uid = slot.key
+    return {
+        "uid": uid,
+        "partition": partition,
+        "offset": offset,
+        "index": index,
+        "checksum": slot.checksum,
+    }
+
+
+def _move(connection: Connection, uid: str, *, taken: int = 0, delivered: int = 0) -> None:
+    connection.execute(
+        _quota.update()
+        .where(_quota.c.uid == uid)
+        .values(taken=_quota.c.taken + taken, delivered=_quota.c.delivered + delivered)
+    )

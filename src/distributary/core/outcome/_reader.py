@@ -1,0 +1,123 @@
+"""Reads the delivery store of a partition while its owner writes it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from distributary.core.outcome import _letter_tables as t
+from distributary.core.outcome._letter import Budgets
+from distributary.core.outcome._letters import KeptLetter, Letters
+from distributary.core.outcome._rows import ParkedRow, RunRow
+from distributary.core.outcome._store import LAG, PARKED, RETRY, RUN, SCHEMA_VERSION, STORE, VERSION
+from distributary.core.sqlite import looking
+
+
+class Standing(NamedTuple):
+    """How a route stands in one partition.
+
+    Attributes:
+        waiting: Matches that wait as rows: for a retry, for room, or for their owner to resume.
+        lagging: True where it reads the log behind the live reader.
+        kept: Letters.
+        kept_bytes: Of their events.
+        parked: Where it is parked: since when, and why.
+    """
+
+    waiting: int
+    lagging: bool
+    kept: int
+    kept_bytes: int
+    parked: ParkedRow | None
+
+
+NOTHING = Standing(0, lagging=False, kept=0, kept_bytes=0, parked=None)
+
+
+class DeliveryReader:
+    """The delivery store of one partition, to look at; opened for each look.
+
+    A store that is not made yet, or that its owner has not brought up to date, holds nothing.
+
+    Args:
+        path: The SQLite file.
+        partition: Partition number.
+    """
+
+    def __init__(self, path: Path, partition: int) -> None:
+        self._path = path
+        self._partition = partition
+
+    @contextmanager
+    def _look(self) -> Iterator[Connection | None]:
+        if not self._path.exists():
+            yield None
+            return
+        with looking(self._path, STORE) as connection:
+            made = sa.inspect(connection).has_table(VERSION.name)
+            version = connection.execute(sa.select(VERSION.c.version)).scalar() if made else 0
+            yield connection if version == SCHEMA_VERSION else None
+
+    def standing(self, route: str) -> Standing:
+        """How *route* stands here.
+
+        Raises:
+            StoreError: It cannot be read now.
+        """
+        with self._look() as connection:
+            return NOTHING if connection is None else self._standing(connection, route)
+
+    def _standing(self, connection: Connection, route: str) -> Standing:
+        mine = self._partition
+        waiting = sa.select(sa.func.count()).where(
+            RETRY.c.partition == mine, RETRY.c.route == route, RETRY.c.done.is_(False)
+        )
+        lagging = sa.select(sa.func.count()).where(
+            LAG.c.partition == mine, LAG.c.route == route, LAG.c.to_offset.is_(None)
+        )
+        kept = (
+            sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(t.body.c.size), 0))
+            .select_from(t.letter)
+            .join(t.body, t.body.c.id == t.letter.c.body)
+            .join(t.route, t.route.c.id == t.letter.c.route)
+            .where(t.letter.c.partition == mine, t.route.c.route == route)
+        )
+        columns: list[Any] = [PARKED.c[name] for name in ParkedRow._fields]
+        parked = sa.select(*columns).where(PARKED.c.partition == mine, PARKED.c.route == route)
+        found = connection.execute(parked).one_or_none()
+        count, size = connection.execute(kept).one()
+        return Standing(
+            int(connection.execute(waiting).scalar_one()),
+            bool(connection.execute(lagging).scalar_one()),
+            int(count),
+            int(size),
+            None if found is None else ParkedRow._make(found),
+        )
+
+    def run(self, seq: int) -> RunRow | None:
+        """How far the run of demand *seq* is here; None: it has not begun.
+
+        Raises:
+            StoreError: It cannot be read now.
+        """
+        columns: list[Any] = [RUN.c[name] for name in RunRow._fields]
+        mine = sa.and_(RUN.c.partition == self._partition, RUN.c.seq == seq)
+        with self._look() as connection:
+            if connection is None:
+                return None
+            found = connection.execute(sa.select(*columns).where(mine)).one_or_none()
+        return None if found is None else RunRow._make(found)
+
+    def letters(self, limit: int, after: int = 0, route: str | None = None) -> list[KeptLetter]:
+        """The oldest letters behind the one with the number *after*, at most *limit*.
+
+        Raises:
+            StoreError: They cannot be read now.
+        """
+        with self._look() as connection:
+            if connection is None:
+                return []
+            return list(Letters(self._partition, Budgets()).read(connection, limit, after, route))

@@ -1,0 +1,134 @@
+"""What the delivery store holds of matches, lags and parked routes, and what one flush changes."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from distributary.core.flow import Leg
+from distributary.core.journal import DoneKey
+from distributary.core.outcome._letter import DeadLetter, Failure
+
+IN_STORE = b""
+"""``RetryRow.event`` where the bytes stand in the store and are not at hand: up to 1 MiB each, so
+they are read when the row is due."""
+
+
+class RetryRow(NamedTuple):
+    """A match that waits for its next attempt, durable.
+
+    Attributes:
+        key: The match.
+        checksum: Of its record; the row is void where the log holds another record.
+        leg: Destination of the next attempt.
+        attempt: Number of the next attempt on that leg, from 1.
+        not_before_ms: Wall clock of the next attempt, milliseconds.
+        failure: What failed last; None for a match that was only moved out of the cursor's way.
+        done: True for a finished row that stays until the cursor has passed it.
+        event: What is sent instead of the event in the log (a reply that became a dead letter),
+            ``event.record.encode`` of it; ``IN_STORE``: what the store holds stays. None: the
+            event in the log.
+    """
+
+    key: DoneKey
+    checksum: int
+    leg: Leg
+    attempt: int
+    not_before_ms: int
+    failure: Failure | None
+    done: bool
+    event: bytes | None = None
+
+
+class LagRow(NamedTuple):
+    """A route that lags: from here on the catch-up reader delivers, not the live one.
+
+    Attributes:
+        route: Uid of the route.
+        start: The record where this lag began; with the route its name (a route can have an old
+            lag that is being finished and a new one).
+        start_index: In that record, the first event that is this lag's; those before are the
+            live reader's.
+        from_offset: The first record that may hold an undelivered match.
+        to_offset: The live reader has the route again from here on; None while it lags.
+        record: ``flow.encode_route`` of the route as it stood at ``from_offset``.
+    """
+
+    route: str
+    start: int
+    start_index: int
+    from_offset: int
+    to_offset: int | None
+    record: bytes
+
+    def covers(self, offset: int, index: int) -> bool:
+        """True where a match of the route at this place is, or was, its own to deliver."""
+        if (offset, index) < (self.start, self.start_index):
+            return False
+        return self.to_offset is None or offset < self.to_offset
+
+    def holds(self, offset: int, index: int) -> bool:
+        """True where a match of the route at this place may still have to be delivered by it."""
+        return offset >= self.from_offset and self.covers(offset, index)
+
+    @property
+    def name(self) -> tuple[str, int]:
+        """What names this lag within its partition."""
+        return self.route, self.start
+
+
+class ParkedRow(NamedTuple):
+    """A route to which nothing is sent: its sink said that it is gone.
+
+    Attributes:
+        route: Uid of the route.
+        revision: Of its resource then: a newer one goes on.
+        demand_seq: The newest demand then: one to resume that is newer goes on.
+        since_ms: Wall clock when it was parked, milliseconds.
+        reason: Why, for people.
+        dest: URI of the sink, without its query.
+    """
+
+    route: str
+    revision: int
+    demand_seq: int
+    since_ms: int
+    reason: str
+    dest: str
+
+
+class RunRow(NamedTuple):
+    """How far a run of kept letters is.
+
+    Attributes:
+        seq: Number of the demand that asked for it.
+        at: The last letter that was looked at.
+        through: The last that is this run's.
+        handled: Letters that were sent again, or deleted.
+        passed: Those that were left as they are: the newest filters do not match them.
+        done: It is over.
+    """
+
+    seq: int
+    at: int
+    through: int
+    handled: int
+    passed: int
+    done: bool
+
+
+@dataclass(slots=True)
+class Changes:
+    """What one flush changes; later entries for the same match replace earlier ones."""
+
+    rows: dict[DoneKey, RetryRow] = field(default_factory=dict)
+    forget: list[DoneKey] = field(default_factory=list)
+    lags: dict[tuple[str, int], LagRow | None] = field(default_factory=dict)
+    dead_letters: list[DeadLetter] = field(default_factory=list)
+    parked: dict[str, ParkedRow | None] = field(default_factory=dict)
+    taken: list[DoneKey] = field(default_factory=list)
+    runs: dict[int, RunRow] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        """True where there is something to write."""
+        return bool(
+            self.rows or self.forget or self.lags or self.dead_letters or self.parked or self.runs
+        )

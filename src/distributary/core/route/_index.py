@@ -1,0 +1,201 @@
+"""The matcher that finds the routes of an event without looking at the others."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from distributary.core import filter as filters
+from distributary.core.event import Event, canonical
+from distributary.core.flow import RouteRecord
+from distributary.core.route._banks import Budget
+from distributary.core.route._buckets import Bucket, Crowd, count, with_route, without_route
+from distributary.core.route._route import Arrival, Hits, Route
+from distributary.core.route._shelf import Shelf
+
+_ALWAYS_PRESENT: Final = frozenset(("specversion", "id", "source", "type"))
+"""Every event has them: to ask for them asks nothing."""
+_PRESENT_BREADTH: Final = 128
+"""What it counts as a cover that an attribute is there: more than a prefix of one
+character, and fewer than what nearly all events share."""
+
+
+class IndexMatcher:
+    """A matcher whose cost follows the matches, not the number of routes.
+
+    A route stands behind one *cover*: predicates of which every event that it matches satisfies
+    at least one, taken from its ``types``, its ``source`` or its filters. An event meets what
+    stands behind the predicates that it satisfies: exact ones are found by hash, prefixes and
+    suffixes by the hash of each length. What it meets is tested for what the cover left open, if
+    anything. Routes without a cover are met by every event; they, like many routes behind one
+    predicate, are tested all at once, with what was found out about the same values before.
+
+    It says the same as ``WalkMatcher``, which the property tests hold. ``docs/design/matching.md``
+    draws it.
+
+    Args:
+        budget: Of what is remembered of values, with other matchers; None: one of its own.
+    """
+
+    def __init__(self, budget: Budget | None = None) -> None:
+        self._routes: dict[str, Route] = {}
+        self._created = 0
+        self._budget = Budget() if budget is None else budget
+        self._shelves: dict[str, Shelf] = {}
+        self._coverless = Crowd((), self._budget)
+
+    def put(self, record: RouteRecord) -> None:
+        assert record.op == "put"
+        conditions = list(_conditions(record))
+        old = self._routes.get(record.uid)
+        if old is None:
+            order = self._created
+            self._created += 1
+        else:
+            order = old.order
+            self._take_out(old)
+        arrival = _arrival(order, record.uid, conditions, self._narrowest(conditions))
+        self._put_in(arrival)
+        self._routes[record.uid] = arrival.route
+
+    def remove(self, uid: str) -> None:
+        route = self._routes.pop(uid, None)
+        if route is not None:
+            self._take_out(route)
+
+    def match(self, event: Event) -> tuple[str, ...]:
+        attributes = event.attributes
+        met: list[Bucket] = []
+        shelves = self._shelves
+        for name, value in attributes.items():
+            shelf = shelves.get(name)
+            if shelf is not None:
+                shelf.find(value if isinstance(value, str) else canonical(value), met)
+        hits: Hits = {}
+        _collect(met, attributes, hits)
+        if self._coverless:
+            self._coverless.collect(attributes, hits)
+        if len(hits) > 1:
+            return tuple([hits[order] for order in sorted(hits)])
+        return tuple(hits.values())
+
+    def another(self) -> "IndexMatcher":
+        return IndexMatcher(self._budget)
+
+    def __len__(self) -> int:
+        return len(self._routes)
+
+    def _put_in(self, arrival: Arrival) -> None:
+        if not arrival.route.cover:
+            self._coverless.put(arrival)
+        for predicate in arrival.route.cover:
+            shelf = self._shelves.get(predicate.attribute)
+            if shelf is None:
+                shelf = self._shelves[predicate.attribute] = Shelf()
+            shelf.put(predicate, with_route(shelf.get(predicate), arrival, self._budget))
+
+    def _take_out(self, route: Route) -> None:
+        if not route.cover:
+            self._coverless.remove(route)
+        for predicate in route.cover:
+            shelf = self._shelves[predicate.attribute]
+            bucket = shelf.get(predicate)
+            assert bucket is not None
+            left = without_route(bucket, route)
+            if left is not None:
+                shelf.put(predicate, left)
+                continue
+            shelf.remove(predicate)
+            if not shelf:
+                # or attributes that nobody asks for any more would stay for ever
+                del self._shelves[predicate.attribute]
+
+    def _narrowest(self, conditions: Sequence["_Condition"]) -> filters.Cover:
+        """The cover behind which a route is met least; of equal ones the first; none: empty."""
+        covers = (cover for condition in conditions for cover in condition.covers)
+        return min(covers, key=lambda cover: sum(map(self._price, cover)), default=())
+
+    def _price(self, predicate: filters.Predicate) -> int:
+        """What it costs to stand behind *predicate*, in no particular unit.
+
+        What many routes ask for, many events have: so those that stand there already tell it
+        better than any guess, and of several conditions the one that sets a route apart is taken.
+        """
+        shelf = self._shelves.get(predicate.attribute)
+        bucket = None if shelf is None else shelf.get(predicate)
+        standing = count(bucket)
+        breadth = filters.breadth((predicate,)) if predicate.text else _PRESENT_BREADTH
+        return breadth * (1 + standing)
+
+
+def _collect(met: list[Bucket], attributes: filters.Attributes, hits: Hits) -> None:
+    """Add to *hits* the routes in *met* that match an event with *attributes*."""
+    for bucket in met:
+        if isinstance(bucket, Route):
+            test = bucket.test
+            if test is None or test(attributes):
+                hits[bucket.order] = bucket.uid
+        elif isinstance(bucket, tuple):
+            for route in bucket:
+                test = route.test
+                if test is None or test(attributes):
+                    hits[route.order] = route.uid
+        else:
+            bucket.collect(attributes, hits)
+
+
+class _Condition(NamedTuple):
+    """One of the conditions of a route, all of which must hold.
+
+    Attributes:
+        comparisons_max: How many comparisons it costs at most.
+        covers: What an index may go by.
+        conjuncts: Its parts, which must all hold.
+    """
+
+    comparisons_max: int
+    covers: tuple[filters.Cover, ...]
+    conjuncts: tuple[filters.Part, ...]
+
+
+def _conditions(record: RouteRecord) -> Iterator[_Condition]:
+    if record.types:
+        yield _one_of("type", record.types)
+    if record.source is not None:
+        yield _one_of("source", (record.source,))
+    for name in record.present:
+        if name not in _ALWAYS_PRESENT:
+            yield _present(name)
+    if record.filters:
+        found = filters.compile(record.filters)
+        yield _Condition(found.comparisons_max, found.covers, found.conjuncts)
+
+
+def _one_of(name: str, texts: tuple[str, ...]) -> _Condition:
+    each = frozenset(texts)
+    cover = tuple(filters.Predicate("exact", name, text) for text in dict.fromkeys(texts))
+
+    def test(attributes: filters.Attributes) -> bool:
+        return attributes.get(name) in each
+
+    return _Condition(1, (cover,), (filters.Part(test, frozenset((name,)), cover),))
+
+
+def _present(name: str) -> _Condition:
+    cover = (filters.Predicate("prefix", name, ""),)
+
+    def test(attributes: filters.Attributes) -> bool:
+        return name in attributes
+
+    return _Condition(1, (cover,), (filters.Part(test, frozenset((name,)), cover),))
+
+
+def _arrival(
+    order: int, uid: str, conditions: Sequence[_Condition], cover: filters.Cover
+) -> Arrival:
+    """The route as it stands behind *cover*, with the tests of what that does not decide."""
+    comparisons_max, parts = 0, []
+    for condition in conditions:
+        left = [part for part in condition.conjuncts if not cover or part.decided_by != cover]
+        comparisons_max += condition.comparisons_max if left else 0
+        parts += left
+    test = filters.all_of([part.test for part in parts]) if parts else None
+    return Arrival(Route(order, uid, cover, test), comparisons_max, parts)

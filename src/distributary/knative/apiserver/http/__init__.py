@@ -1,0 +1,11 @@
+"""The Kubernetes-shaped API over HTTP: discovery, objects, watches. Parse, call, render.
+
+Mounted by ``api``; called by kubectl and other clients of Kubernetes. Hides paths, parameters,
+forms of answers, and how watches share what they write. What objects are, ``resource.knative``
+and ``resource.kubernetes`` know; where they stand and who changes them, ``control.objects``.
+"""
+
+from distributary.knative.apiserver.http._api import PATHS, KubernetesApi
+from distributary.knative.apiserver.http._deletes import Settled
+
+__all__ = ["PATHS", "KubernetesApi", "Settled"]

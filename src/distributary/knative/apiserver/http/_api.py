@@ -1,0 +1,184 @@
+"""The Kubernetes-shaped API as one ASGI application: which handler answers what, and errors."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from distributary.core.clock import Clock, Random
+from distributary.core.errors import DistributaryError
+from distributary.knative.apiserver.http._access import REVIEWS_PATH, review_access
+from distributary.knative.apiserver.http._answers import (
+    as_status,
+    json_answer,
+    log_bug,
+    not_allowed,
+    status_answer,
+    streamed,
+)
+from distributary.knative.apiserver.http._deletes import Deletes, Settled
+from distributary.knative.apiserver.http._documents import find_document
+from distributary.knative.apiserver.http._lists import Lists
+from distributary.knative.apiserver.http._negotiation import choose_form
+from distributary.knative.apiserver.http._options import ListOptions, read_list_options
+from distributary.knative.apiserver.http._target import Target, read_target
+from distributary.knative.apiserver.http._view import PIECE_BYTES, View
+from distributary.knative.apiserver.http._watches import Watches
+from distributary.knative.apiserver.http._writes import Writes
+from distributary.knative.apiserver.machinery import Include, StatusError
+from distributary.knative.apiserver.objects import Objects
+
+Handler = Callable[[Request, Target], Awaitable[Response]]
+
+PATHS: Final = ("/api", "/apis", "/openapi/v2", "/openapi/v3", "/version")
+"""Everything at and below these is for ``KubernetesApi``."""
+
+_NOWHERE: Final = "the server could not find the requested resource"
+_INCLUDES: Final[dict[str, Include]] = {
+    "None": "None",
+    "Metadata": "Metadata",
+    "Object": "Object",
+    "": "Metadata",
+}
+
+
+class KubernetesApi:
+    """An ASGI application for every path in ``PATHS``. Starts nothing.
+
+    Args:
+        objects: What it shows and changes; started before the first request.
+        settled: Awaited after a delete, before it is answered.
+        clock: For ages, and for when watches end.
+        random: Spreads the ends of watches.
+    """
+
+    def __init__(self, objects: Objects, settled: Settled, clock: Clock, random: Random) -> None:
+        self._objects = objects
+        self._clock = clock
+        self._lists = Lists(objects)
+        self._watches = Watches(objects, clock, random)
+        writes = Writes(objects, clock)
+        deletes = Deletes(objects, self._lists, settled)
+        member = {"GET": self._get, "PUT": writes.replace, "PATCH": writes.patch}
+        self._of_status: Mapping[str, Handler] = member
+        self._of_member: Mapping[str, Handler] = {**member, "DELETE": deletes.delete}
+        self._of_collection: Mapping[str, Handler] = {
+            "GET": self._list,
+            "POST": writes.create,
+            "DELETE": deletes.delete_all,
+        }
+        self._of_everywhere: Mapping[str, Handler] = {"GET": self._list}
+        # As in the API server: nobody deletes all namespaces at once.
+        self._of_namespaces: Mapping[str, Handler] = {"GET": self._list, "POST": writes.create}
+
+    async def close(self) -> None:
+        """Ends every watch, so that the server can stop without waiting for their clients."""
+        self._watches.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers, as ASGI has it."""
+        request = Request(scope, receive)
+        target = read_target(_path(request))
+        try:
+            answer = await self._answer(request, target)
+        except (DistributaryError, ClientDisconnect) as error:
+            answer = status_answer(as_status(error), target)
+            # The places that it came through hold the object, and one of them holds it: a circle
+            # that would keep megabytes until somebody looks for circles.
+            error.__traceback__ = None
+        # The answer to a bug must be a Status too: clients of this API read nothing else.
+        except Exception as error:  # noqa: BLE001 - see above
+            log_bug(request, error)
+            answer = status_answer(as_status(error), target)
+        if request.method == "HEAD":
+            bare = Response(status_code=answer.status_code)
+            bare.raw_headers = answer.raw_headers
+            answer = bare
+        await answer(scope, receive, send)
+
+    async def _answer(self, request: Request, target: Target | None) -> Response:
+        if target is not None:
+            handlers = self._handlers(target)
+            handler = handlers.get("GET" if request.method == "HEAD" else request.method)
+            if handler is None:
+                return _other_method(request, handlers)
+            return await handler(request, target)
+        path = _path(request)
+        if path == REVIEWS_PATH:
+            if request.method != "POST":
+                return _other_method(request, ("POST",))
+            return await review_access(request)
+        document = find_document(path)
+        if document is None:
+            raise StatusError("NotFound", _NOWHERE)
+        if request.method not in ("GET", "HEAD"):
+            return _other_method(request, ("GET",))
+        return document(request)
+
+    def _handlers(self, target: Target) -> Mapping[str, Handler]:
+        if target.watched:
+            return self._of_everywhere
+        if target.subresource:
+            return self._of_status
+        if target.name:
+            return self._of_member
+        if target.kind.namespaced and not target.namespace:
+            return self._of_everywhere
+        return self._of_collection if target.kind.namespaced else self._of_namespaces
+
+    async def _get(self, request: Request, target: Target) -> Response:
+        options = read_list_options(request.query_params, watched=False)
+        if options.watch:  # as the API server does for old clients
+            return self._watch(request, target, options)
+        self._lists.check_version(options.version)
+        view = self._view(request, target, options)
+        return json_answer(view.show(self._objects.find(target.key), self._clock.wall_ms()))
+
+    async def _list(self, request: Request, target: Target) -> Response:
+        options = read_list_options(request.query_params, watched=target.watched)
+        if options.watch:
+            return self._watch(request, target, options)
+        view = self._view(request, target, options)
+        page = await self._lists.page(view, options)
+        pieces = view.page_pieces(page, self._clock.wall_ms())
+        if sum(len(stored.json) for stored in page.items) > PIECE_BYTES:
+            return streamed(pieces)
+        return json_answer(b"".join(pieces))
+
+    def _watch(self, request: Request, target: Target, options: ListOptions) -> Response:
+        view = self._view(request, target, options)
+        if request.method == "HEAD":
+            return json_answer(b"")
+        return self._watches.begin(view, options)
+
+    def _view(self, request: Request, target: Target, options: ListOptions) -> View:
+        form = choose_form(request.headers.get("accept", ""))
+        text = request.query_params.get("includeObject", "")
+        if text not in _INCLUDES:
+            raise StatusError("BadRequest", "includeObject must be None, Metadata or Object")
+        fields = options.fields
+        if target.name and options.watch:
+            fields = f"metadata.name={target.name}" + (f",{fields}" if fields else "")
+        return View(
+            target.kind,
+            target.namespace or None,
+            labels=options.labels,
+            fields=fields,
+            form=form,
+            include=_INCLUDES[text],
+        )
+
+
+def _path(request: Request) -> str:
+    """The path; that of ``request.url`` is another one where the host makes no sense."""
+    path: str = request.scope["path"]
+    return path
+
+
+def _other_method(request: Request, known: "Mapping[str, Handler] | tuple[str, ...]") -> Response:
+    allow = [*known, *(["HEAD"] if "GET" in known else []), "OPTIONS"]
+    if request.method == "OPTIONS":
+        return Response(headers={"allow": ", ".join(allow)})
+    return not_allowed(allow)

@@ -1,0 +1,160 @@
+"""Deleting one object, or all that a selector picks."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from distributary.knative.apiserver.http._answers import json_answer
+from distributary.knative.apiserver.http._lists import Lists
+from distributary.knative.apiserver.http._negotiation import Form
+from distributary.knative.apiserver.http._options import invalid_options, read_list_options
+from distributary.knative.apiserver.http._requests import parse_object, read_body
+from distributary.knative.apiserver.http._target import Target
+from distributary.knative.apiserver.http._view import Page, View
+from distributary.knative.apiserver.machinery import Key, StatusError, success_status
+from distributary.knative.apiserver.objects import Objects, Stored, Write
+
+Settled = Callable[[Key, float], Awaitable[object]]
+"""Waits until what a deleted object did has ended, at most so many seconds."""
+
+SETTLE_S: Final = 10.0
+"""Longest wait for that before a delete is answered. It takes milliseconds; while the log takes
+nothing the answer comes without it, well before clients and proxies give up (30 s)."""
+
+AT_ONCE: Final = 200
+"""Objects of one request that are deleted at a time: they share a transaction, and leave room in
+the store's queue for others."""
+
+_POLICIES: Final = ("Orphan", "Background", "Foreground")
+_OPTIONS: Final = "DeleteOptions"
+
+
+class _DeleteOptions(NamedTuple):
+    """What ``DeleteOptions`` say that means something here."""
+
+    uid: str | None
+    version: int | None
+    dry_run: bool
+    orphan: bool
+
+
+class Deletes:
+    """Deletes of clients.
+
+    Args:
+        objects: Where.
+        lists: What a collection holds.
+        settled: See there.
+    """
+
+    def __init__(self, objects: Objects, lists: Lists, settled: Settled) -> None:
+        self._objects = objects
+        self._lists = lists
+        self._settled = settled
+
+    async def delete(self, request: Request, target: Target) -> Response:
+        """``DELETE`` of an object: a ``Status``, or the object that waits for its finalizers."""
+        options = await _read_options(request)
+        write = Write(
+            uid=options.uid,
+            version=options.version,
+            dry_run=options.dry_run,
+            orphan=options.orphan,
+        )
+        stored = await self._objects.delete(target.key, write)
+        if _stays(stored):
+            return json_answer(stored.json)
+        if not options.dry_run:
+            await self._settled(target.key, SETTLE_S)
+        return json_answer(success_status(target.kind, target.name, stored.uid))
+
+    async def delete_all(self, request: Request, target: Target) -> Response:
+        """``DELETE`` of a collection: the list of what was deleted."""
+        options = await _read_options(request)
+        listed = read_list_options(request.query_params, watched=False)
+        view = View(
+            target.kind,
+            target.namespace or None,
+            labels=listed.labels,
+            fields=listed.fields,
+            form=Form(),
+        )
+        page = await self._lists.page(view, listed)
+        gone: list[Stored] = []
+        for at in range(0, len(page.items), AT_ONCE):
+            gone += await self._delete_some(page.items[at : at + AT_ONCE], options)
+        return json_answer(view.show_page(Page(gone, self._objects.version), 0))
+
+    async def _delete_some(self, items: Sequence[Stored], options: _DeleteOptions) -> list[Stored]:
+        """Deletes these incarnations; what was gone before is not among those returned."""
+        answers = await asyncio.gather(
+            *(
+                self._objects.delete(
+                    stored.key,
+                    Write(uid=stored.uid, dry_run=options.dry_run, orphan=options.orphan),
+                )
+                for stored in items
+            ),
+            return_exceptions=True,
+        )
+        gone: list[Stored] = []
+        for answer in answers:
+            if isinstance(answer, Stored):
+                gone.append(answer)
+            elif not (isinstance(answer, StatusError) and answer.reason in _GONE):
+                raise answer
+        if not options.dry_run:
+            await asyncio.gather(
+                *(self._settled(one.key, SETTLE_S) for one in gone if not _stays(one))
+            )
+        return gone
+
+
+_GONE: Final = ("NotFound", "Conflict")
+"""How a delete is refused whose object somebody else deleted, or made anew, in between."""
+
+
+def _stays(stored: Stored) -> bool:
+    """Finalizers keep the object for now."""
+    metadata = stored.content["metadata"]
+    return "deletionTimestamp" in metadata and bool(
+        metadata.get("finalizers") or stored.content.get("spec", {}).get("finalizers")
+    )
+
+
+async def _read_options(request: Request) -> _DeleteOptions:
+    body = await read_body(request)
+    sent = (await parse_object(request, body))[0] if body else {}
+    if sent.get("kind", _OPTIONS) != _OPTIONS:
+        raise StatusError("BadRequest", f"the body of a delete must be {_OPTIONS}, or empty")
+    query = request.query_params
+    dry_run = sent.get("dryRun") or ([query["dryRun"]] if query.get("dryRun") else [])
+    if not isinstance(dry_run, list) or any(one != "All" for one in dry_run):
+        why = 'Unsupported value: supported values: "All"'
+        raise invalid_options(_OPTIONS, "dryRun", "FieldValueNotSupported", why)
+    policy = sent.get("propagationPolicy") or query.get("propagationPolicy")
+    if policy and policy not in _POLICIES:
+        listed = ", ".join(f'"{name}"' for name in _POLICIES)
+        why = f"Unsupported value: supported values: {listed}"
+        raise invalid_options(_OPTIONS, "propagationPolicy", "FieldValueNotSupported", why)
+    uid, version = _preconditions(sent)
+    orphan = policy == "Orphan" or sent.get("orphanDependents") is True
+    return _DeleteOptions(uid, version, bool(dry_run), orphan)
+
+
+def _preconditions(sent: Mapping[str, Any]) -> tuple[str | None, int | None]:
+    conditions = sent.get("preconditions") or {}
+    if not isinstance(conditions, dict):
+        raise StatusError("BadRequest", "preconditions must be an object")
+    uid, version = conditions.get("uid"), conditions.get("resourceVersion")
+    if uid is not None and not isinstance(uid, str):
+        raise StatusError("BadRequest", "preconditions.uid must be a string")
+    if version is None:
+        return uid, None
+    if not isinstance(version, str) or not version.isdecimal() or len(version) > 18:
+        # No object stands in it.
+        return uid, -1
+    return uid, int(version)

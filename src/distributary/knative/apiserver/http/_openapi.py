@@ -1,0 +1,108 @@
+"""OpenAPI documents: made when they are first asked for, then kept as bytes."""
+
+import functools
+from typing import Final, NamedTuple
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from distributary.knative import kinds as knative
+from distributary.knative.apiserver.http._answers import Document, json_answer
+from distributary.knative.apiserver.http._negotiation import JSON, choose_type
+from distributary.knative.apiserver.machinery import (
+    Object,
+    openapi_hash,
+    openapi_v2,
+    openapi_v2_protobuf,
+    openapi_v3,
+    openapi_v3_index,
+)
+
+PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+PROTOBUF_OLD: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+"""How clients before 1.24 spell it; ``@`` is no character of a media type."""
+
+_FOREVER: Final = "public, immutable, max-age=31536000"
+"""For a document that is asked for by the digest of its content: it will never be another."""
+
+
+class _Encoded(NamedTuple):
+    """A document that never changes while the server runs.
+
+    Attributes:
+        body: It.
+        digest: Of the document; its ``ETag``.
+    """
+
+    body: bytes
+    digest: str
+
+
+def answer_v2(request: Request) -> Response:
+    """``GET /openapi/v2``: JSON, or protobuf where that is wanted more."""
+    wanted = choose_type(request.headers.get("accept", ""), (JSON, PROTOBUF, PROTOBUF_OLD))
+    if wanted == JSON:
+        return _answer(request, _v2_json(), JSON)
+    return _answer(request, _v2_protobuf(), PROTOBUF)
+
+
+def find_v3(path: str) -> Document | None:
+    """What answers ``GET /openapi/v3/{path}``; an empty path is the index. None: not served."""
+    document = _v3().get(path)
+    if document is None:
+        return None
+    return lambda request: _answer_v3(request, document)
+
+
+def _answer_v3(request: Request, document: _Encoded) -> Response:
+    choose_type(request.headers.get("accept", ""), (JSON,))
+    answer = _answer(request, document, JSON)
+    if request.query_params.get("hash") == document.digest:
+        answer.headers["cache-control"] = _FOREVER
+    return answer
+
+
+def _answer(request: Request, document: _Encoded, media_type: str) -> Response:
+    tag = f'"{document.digest}"'
+    if tag in request.headers.get("if-none-match", ""):
+        answer = Response(status_code=304)
+    else:
+        answer = json_answer(document.body)
+        answer.headers["content-type"] = media_type
+    answer.headers["etag"] = tag
+    answer.headers["vary"] = "accept"
+    return answer
+
+
+def _encoded(document: Object, body: bytes) -> _Encoded:
+    return _Encoded(body, openapi_hash(document))
+
+
+def _json(document: Object) -> _Encoded:
+    return _encoded(document, msgspec.json.encode(document))
+
+
+@functools.cache
+def _v2_json() -> _Encoded:
+    return _json(openapi_v2(knative.KINDS, knative.SCHEMAS, knative.SCHEMA_OF))
+
+
+@functools.cache
+def _v2_protobuf() -> _Encoded:
+    document = openapi_v2(knative.KINDS, knative.SCHEMAS, knative.SCHEMA_OF)
+    return _encoded(document, openapi_v2_protobuf(document))
+
+
+@functools.cache
+def _v3() -> dict[str, _Encoded]:
+    """Path below ``/openapi/v3/`` -> document; the empty path is the index."""
+    served = dict.fromkeys((kind.group, kind.version) for kind in knative.KINDS)
+    documents = {
+        f"apis/{group}/{version}" if group else f"api/{version}": openapi_v3(
+            group, version, knative.KINDS, knative.SCHEMAS, knative.SCHEMA_OF
+        )
+        for group, version in served
+    }
+    documents[""] = openapi_v3_index(documents)
+    return {path: _json(document) for path, document in documents.items()}

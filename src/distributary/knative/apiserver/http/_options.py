@@ -1,0 +1,220 @@
+"""Parameters of requests: which objects, how a write is meant.
+
+Unknown parameters are ignored, as the API server does; clients send some that mean nothing here.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from distributary.knative.apiserver.machinery import Cause, StatusError
+
+MANAGER_CHARS_MAX: Final = 128
+"""Name of a field manager (Kubernetes' own limit)."""
+
+LIMIT_MAX: Final = 2**31
+"""A larger page is everything; keeps arithmetic small."""
+
+TIMEOUT_S_MAX: Final = 24 * 3600
+"""Longest watch that a client may ask for: one that it forgot ends within a day."""
+
+_VALIDATIONS: Final = ("Ignore", "Warn", "Strict")
+_MATCHES: Final = ("Exact", "NotOlderThan")
+_DIGITS: Final = re.compile(r"[0-9]{1,18}")
+_INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
+
+Query = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """Which objects, and from when on.
+
+    Attributes:
+        labels: Label selector, as sent.
+        fields: Field selector, as sent.
+        limit: Objects of a page; 0: all.
+        token: ``continue`` of the page before; empty: the first page.
+        version: ``resourceVersion``; None: not said.
+        match: ``Exact``, ``NotOlderThan``, or empty: not said.
+        watch: Changes are asked for.
+        timeout_s: How long to watch, seconds; None: the server chooses.
+        bookmarks: Now and then the version alone may be said.
+        initial: What exists comes first (``sendInitialEvents``); None: as the version says.
+    """
+
+    labels: str
+    fields: str
+    limit: int
+    token: str
+    version: int | None
+    match: str
+    watch: bool
+    timeout_s: int | None
+    bookmarks: bool
+    initial: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How a write is meant.
+
+    Attributes:
+        dry_run: Do everything but store it.
+        manager: Whose fields these are; never empty.
+        named: The client named the manager itself.
+        validation: What unknown fields do: ``Ignore``, ``Warn`` or ``Strict``.
+        force: Take fields away from other managers; None: not said.
+    """
+
+    dry_run: bool
+    manager: str
+    named: bool
+    validation: str
+    force: bool | None
+
+
+def read_list_options(query: Query, *, watched: bool) -> ListOptions:
+    """The options of a list or watch; *watched*: the path says that it is a watch.
+
+    Raises:
+        StatusError: ``BadRequest`` for what is no number, ``Invalid`` for what does not go
+            together; every fault of the latter at once.
+    """
+    timeout_s = _integer(query, "timeoutSeconds")
+    initial = query.get("sendInitialEvents")
+    options = ListOptions(
+        labels=query.get("labelSelector", ""),
+        fields=query.get("fieldSelector", ""),
+        limit=min(max(0, _integer(query, "limit") or 0), LIMIT_MAX),
+        token=query.get("continue", ""),
+        version=_version(query.get("resourceVersion", "")),
+        match=query.get("resourceVersionMatch", ""),
+        watch=watched or is_set(query, "watch"),
+        timeout_s=min(timeout_s, TIMEOUT_S_MAX) if timeout_s and timeout_s > 0 else None,
+        bookmarks=is_set(query, "allowWatchBookmarks"),
+        initial=None if initial is None else is_set(query, "sendInitialEvents"),
+    )
+    causes = _watch_faults(options) if options.watch else _list_faults(options)
+    if causes:
+        raise _invalid("ListOptions", causes)
+    return options
+
+
+def read_write_options(query: Query, user_agent: str, kind: str) -> WriteOptions:
+    """The options of a create, update or patch.
+
+    Args:
+        query: Parameters of the request.
+        user_agent: Its ``User-Agent``, which names the manager where the client does not.
+        kind: What refusals call the options: ``CreateOptions``...
+
+    Raises:
+        StatusError: ``Invalid``, with every fault.
+    """
+    dry_run = query.get("dryRun", "")
+    causes = [] if dry_run in ("", "All") else [_unsupported("dryRun", dry_run, ("All",))]
+    manager = query.get("fieldManager", "")
+    if len(manager) > MANAGER_CHARS_MAX or not manager.isprintable():
+        causes.append(
+            Cause(
+                "fieldManager",
+                "FieldValueInvalid",
+                f"Invalid value: at most {MANAGER_CHARS_MAX} printable characters are allowed",
+            )
+        )
+    validation = query.get("fieldValidation") or "Warn"
+    if validation not in _VALIDATIONS:
+        causes.append(_unsupported("fieldValidation", validation, _VALIDATIONS))
+    if causes:
+        raise _invalid(kind, causes)
+    return WriteOptions(
+        dry_run=bool(dry_run),
+        manager=manager or _agent(user_agent),
+        named=bool(manager),
+        validation=validation,
+        force=is_set(query, "force") if "force" in query else None,
+    )
+
+
+def is_set(query: Query, name: str) -> bool:
+    """Whether a switch is on; everything but ``false`` and ``0`` switches on (apimachinery)."""
+    value = query.get(name)
+    return value is not None and value.lower() not in ("false", "0")
+
+
+def invalid_options(kind: str, field: str, reason: str, message: str) -> StatusError:
+    """Options of this kind have this fault."""
+    return _invalid(kind, [Cause(field, reason, message)])
+
+
+def _list_faults(options: ListOptions) -> list[Cause]:
+    causes = []
+    if options.initial is not None:
+        causes.append(_forbidden("sendInitialEvents", "is forbidden for list"))
+    if not options.match:
+        return causes
+    if options.token:
+        causes.append(_forbidden("resourceVersionMatch", "is forbidden when continue is provided"))
+    if options.version is None:
+        why = "is forbidden unless resourceVersion is provided"
+        causes.append(_forbidden("resourceVersionMatch", why))
+    if options.match not in _MATCHES:
+        causes.append(_unsupported("resourceVersionMatch", options.match, _MATCHES))
+    elif options.match == "Exact" and options.version == 0:
+        why = '"Exact" is forbidden for resourceVersion "0"'
+        causes.append(_forbidden("resourceVersionMatch", why))
+    return causes
+
+
+def _watch_faults(options: ListOptions) -> list[Cause]:
+    if options.initial is None:
+        if not options.match:
+            return []
+        why = "is forbidden for watch unless sendInitialEvents is provided"
+        return [_forbidden("resourceVersionMatch", why)]
+    if options.match == "NotOlderThan":
+        return []
+    if options.match:
+        return [_unsupported("resourceVersionMatch", options.match, ("NotOlderThan",))]
+    why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+    return [_forbidden("resourceVersionMatch", why)]
+
+
+def _version(text: str) -> int | None:
+    if not text:
+        return None
+    if not _DIGITS.fullmatch(text):
+        raise StatusError("BadRequest", f"invalid resource version {text[:100]!r}")
+    return int(text)
+
+
+def _integer(query: Query, name: str) -> int | None:
+    text = query.get(name)
+    if not text:
+        return None
+    if not _INTEGER.fullmatch(text):
+        raise StatusError("BadRequest", f"{name}: expected a whole number; got {text[:100]!r}")
+    return int(text)
+
+
+def _agent(user_agent: str) -> str:
+    name = user_agent.partition("/")[0][:MANAGER_CHARS_MAX].strip()
+    return name if name and name.isprintable() else "unknown"
+
+
+def _invalid(kind: str, causes: list[Cause]) -> StatusError:
+    lines = ", ".join(f"{cause.field}: {cause.message}" for cause in causes)
+    message = f'{kind}.meta.k8s.io "" is invalid: {lines}'
+    return StatusError("Invalid", message, causes=causes)
+
+
+def _forbidden(field: str, why: str) -> Cause:
+    return Cause(field, "FieldValueForbidden", f"Forbidden: {why}")
+
+
+def _unsupported(field: str, value: str, known: tuple[str, ...]) -> Cause:
+    listed = ", ".join(f'"{name}"' for name in known)
+    message = f'Unsupported value: "{value[:100]}": supported values: {listed}'
+    return Cause(field, "FieldValueNotSupported", message)

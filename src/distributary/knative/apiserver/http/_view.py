@@ -1,0 +1,216 @@
+"""Which objects a client looks at, and in which form it sees them."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from distributary.knative.apiserver.http._negotiation import Form
+from distributary.knative.apiserver.machinery import (
+    Include,
+    Kind,
+    Object,
+    Selector,
+    field_selector,
+    label_selector,
+    list_metadata,
+    partial,
+    table,
+    with_version,
+)
+from distributary.knative.apiserver.objects import Change, Stored
+
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+"""Annotation of the bookmark behind the objects that stood when a watch began (KEP-3157)."""
+
+PIECE_BYTES: Final = 256 * 1024
+"""JSON of the objects that are shown at a time: a millisecond or ten, and what a client that reads
+slowly keeps in memory."""
+
+_encode = msgspec.json.encode
+
+
+class Page(NamedTuple):
+    """A part of a list.
+
+    Attributes:
+        items: The objects.
+        version: Of the whole list.
+        token: Where it goes on; empty: it is whole.
+        remaining: Objects behind it; None: not known, since a selector leaves some out.
+    """
+
+    items: Sequence[Stored]
+    version: int
+    token: str = ""
+    remaining: int | None = None
+
+
+class View:
+    """A kind, a namespace, selectors, and a form: all that a client's wish is made of.
+
+    Args:
+        kind: Of the objects.
+        namespace: Of the objects; None: any.
+        labels: Label selector.
+        fields: Field selector.
+        form: How they are shown.
+        include: What of each stands in its row, where they are a table.
+
+    Attributes:
+        key: Equal for views that show the same.
+
+    Raises:
+        StatusError: ``BadRequest``: a selector that cannot be read.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        namespace: str | None,
+        *,
+        labels: str = "",
+        fields: str = "",
+        form: Form,
+        include: Include = "Metadata",
+    ) -> None:
+        self.kind = kind
+        self.namespace = namespace
+        self.form = form
+        self.key = (kind.resource, namespace, labels, fields, form, include)
+        self._include: Include = include
+        self._by_label: Selector | None = label_selector(labels) if labels else None
+        self._by_field: Selector | None = field_selector(fields, kind) if fields else None
+
+    @property
+    def selects(self) -> bool:
+        """Selectors may leave objects out."""
+        return self._by_label is not None or self._by_field is not None
+
+    def picks(self, content: Object) -> bool:
+        """Whether the client wants to see this object."""
+        return (self._by_label is None or self._by_label(content)) and (
+            self._by_field is None or self._by_field(content)
+        )
+
+    def show(self, stored: Stored, now_ms: int) -> bytes:
+        """One object as JSON."""
+        if self.form.shape == "object":
+            return stored.json
+        return self._reshaped(stored.content, now_ms)
+
+    def show_page(self, page: Page, now_ms: int) -> bytes:
+        """A list as JSON."""
+        return b"".join(self.page_pieces(page, now_ms))
+
+    def page_pieces(self, page: Page, now_ms: int) -> Iterator[bytes]:
+        """A list as JSON, made piece by piece."""
+        metadata = list_metadata(page.version, page.token, page.remaining)
+        if self.form.shape == "table":
+            head = self._table([], now_ms) | {"metadata": metadata}
+            del head["rows"]
+            yield b'%s,"rows":[' % _encode(head)[:-1]
+        else:
+            kind, api_version = f"{self.kind.kind}List", self.kind.api_version
+            if self.form.shape == "metadata":
+                kind, api_version = "PartialObjectMetadataList", self.form.api_version
+            head = {"kind": kind, "apiVersion": api_version, "metadata": metadata}
+            yield b'%s,"items":[' % _encode(head)[:-1]
+        comma = b""
+        for items in slices(page.items):
+            yield comma + b",".join(self._items(items, now_ms))
+            comma = b","
+        yield b"]}"
+
+    def added(self, items: Sequence[Stored], now_ms: int) -> bytes:
+        """Lines of a watch for objects that stood when it began; those that are picked."""
+        picked = (stored for stored in items if self.picks(stored.content))
+        return b"".join(_line(b"ADDED", self.show(stored, now_ms)) for stored in picked)
+
+    def lines(self, changes: Sequence[Change], now_ms: int) -> bytes:
+        """Lines of a watch for *changes*; none for those that do not concern the client.
+
+        An object that begins to be picked is ADDED, one that is no longer picked is DELETED: as
+        it stood before, in the version of the change (as the API server does).
+        """
+        return b"".join(self._change_line(change, now_ms) for change in changes)
+
+    def bookmark(self, version: int, *, initial_end: bool = False) -> bytes:
+        """The line that says nothing but a version."""
+        annotations = {INITIAL_EVENTS_END: "true"} if initial_end else {}
+        metadata: Object = {"resourceVersion": str(version), "creationTimestamp": None}
+        if annotations:
+            metadata["annotations"] = annotations
+        blank: Object = {
+            "kind": self.kind.kind,
+            "apiVersion": self.kind.api_version,
+            "metadata": metadata,
+        }
+        if self.form.shape == "table":
+            shown = table(self.kind, [], now_ms=0, version=self.form.version, list_version=version)
+            shown["metadata"] = metadata
+            return _line(b"BOOKMARK", _encode(shown))
+        if self.form.shape == "metadata":
+            blank = partial(blank, self.form.version)
+        return _line(b"BOOKMARK", _encode(blank))
+
+    def _change_line(self, change: Change, now_ms: int) -> bytes:
+        stored, before = change.stored, change.before
+        if not self.selects:
+            return _line(change.type.encode(), self.show(stored, now_ms))
+        stands = change.type != "DELETED" and self.picks(stored.content)
+        stood = before is not None and self.picks(before.content)
+        if stands:
+            return _line(b"MODIFIED" if stood else b"ADDED", self.show(stored, now_ms))
+        if not stood or before is None:
+            return b""
+        if change.type == "DELETED":
+            return _line(b"DELETED", self.show(stored, now_ms))
+        last = with_version(before.content, stored.version)
+        if self.form.shape == "object":
+            return _line(b"DELETED", _encode(last))
+        return _line(b"DELETED", self._reshaped(last, now_ms))
+
+    def _reshaped(self, content: Object, now_ms: int) -> bytes:
+        if self.form.shape == "metadata":
+            return _encode(partial(content, self.form.version))
+        return _encode(self._table([content], now_ms))
+
+    def _items(self, items: Sequence[Stored], now_ms: int) -> list[bytes]:
+        """Each as it stands in a list."""
+        if self.form.shape == "object":
+            return [stored.json for stored in items]
+        if self.form.shape == "metadata":
+            return [_encode(partial(stored.content, self.form.version)) for stored in items]
+        rows = self._table([stored.content for stored in items], now_ms)["rows"]
+        return [_encode(row) for row in rows]
+
+    def _table(self, contents: Sequence[Object], now_ms: int) -> Object:
+        return table(
+            self.kind,
+            contents,
+            now_ms=now_ms,
+            include=self._include,
+            version=self.form.version,
+        )
+
+
+def slices(items: Sequence[Stored]) -> Iterator[Sequence[Stored]]:
+    """*items* in runs of about ``PIECE_BYTES``, at least one each."""
+    begin = size_bytes = 0
+    for end, stored in enumerate(items):
+        if size_bytes > PIECE_BYTES:
+            yield items[begin:end]
+            begin, size_bytes = end, 0
+        size_bytes += len(stored.json)
+    if begin < len(items):
+        yield items[begin:]
+
+
+def _line(change: bytes, shown: bytes) -> bytes:
+    return b'{"type":"%s","object":%s}\n' % (change, shown)
+
+
+def error_line(status: Object) -> bytes:
+    """The line that ends a watch which cannot go on."""
+    return _line(b"ERROR", _encode(status))

@@ -1,0 +1,198 @@
+"""Watches: endless answers of one JSON line for each change.
+
+What many clients see alike is encoded once. Each watcher costs a cursor, two tasks and what the
+server has not written to its connection yet; one that reads too slowly falls behind the window
+of changes, is told so (410) and begins anew.
+
+Source:
+    Kubernetes API concepts, "Efficient detection of changes", "Watch bookmarks", "Streaming lists".
+"""
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Sequence
+from typing import Final
+
+import structlog
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from distributary.core.clock import Clock, Random
+from distributary.knative.apiserver.http._answers import as_status
+from distributary.knative.apiserver.http._negotiation import JSON
+from distributary.knative.apiserver.http._options import ListOptions
+from distributary.knative.apiserver.http._view import View, error_line, slices
+from distributary.knative.apiserver.machinery import StatusError, status_of
+from distributary.knative.apiserver.objects import Change, Objects, Stored, Watch
+
+WATCH_S: Final = 1800.0
+"""Shortest end of a watch whose client names none; twice that is the longest, drawn so that
+clients which began together do not come back together (kube-apiserver's own)."""
+
+BOOKMARK_S: Final = 60.0
+"""How often a client that takes bookmarks learns the version (kube-apiserver: about a minute)."""
+
+SHARED_MAX: Final = 256
+"""Encoded runs of changes that are kept for the next watcher of the same view."""
+
+SHARED_BYTES_MAX: Final = 16 * 1024 * 1024
+"""All of them together; a hundred of the largest objects would be more than that."""
+
+
+_log = structlog.get_logger(__name__)
+
+
+class SharedLines:
+    """Lines of changes, encoded once for all who watch the same."""
+
+    def __init__(self) -> None:
+        self._runs: OrderedDict[tuple[object, ...], bytes] = OrderedDict()
+        self._size_bytes = 0
+
+    def of(self, view: View, changes: Sequence[Change], now_ms: int) -> bytes:
+        """As ``View.lines``."""
+        key = (view.key, changes[0].stored.version, changes[-1].stored.version, len(changes))
+        lines = self._runs.get(key)
+        if lines is None:
+            lines = self._runs[key] = view.lines(changes, now_ms)
+            self._size_bytes += len(lines)
+            while len(self._runs) > SHARED_MAX or self._size_bytes > SHARED_BYTES_MAX:
+                self._size_bytes -= len(self._runs.popitem(last=False)[1])
+        return lines
+
+
+class Watches:
+    """Every watch that is open.
+
+    Args:
+        objects: What is watched.
+        clock: For ends, bookmarks and ages.
+        random: Spreads the ends.
+    """
+
+    def __init__(self, objects: Objects, clock: Clock, random: Random) -> None:
+        self._objects = objects
+        self._clock = clock
+        self._random = random
+        self._shared = SharedLines()
+        self._open: set[Stream] = set()
+        self._closed = False
+
+    def begin(self, view: View, options: ListOptions) -> Response:
+        """The answer to a request for *view*'s changes. All faults come as a line of it."""
+        wait_s = options.timeout_s or WATCH_S * (1 + self._random.unit())
+        end_s = self._clock.monotonic_s() + wait_s
+        return Stream(self._lines(view, options, end_s), self._open)
+
+    def close(self) -> None:
+        """Ends every watch; new ones end at once."""
+        self._closed = True
+        for stream in tuple(self._open):
+            stream.end()
+
+    async def _lines(
+        self, view: View, options: ListOptions, end_s: float
+    ) -> AsyncGenerator[bytes, None]:
+        try:
+            async for lines in self._changes(view, options, end_s):
+                yield lines
+        except StatusError as error:
+            yield error_line(status_of(error, view.kind))
+        # The head is out: a line is all that can be said of a bug.
+        except Exception as error:  # noqa: BLE001 - see above
+            _log.exception("watch-crashed", resource=view.kind.resource)
+            yield error_line(status_of(as_status(error), view.kind))
+
+    async def _changes(
+        self, view: View, options: ListOptions, end_s: float
+    ) -> AsyncGenerator[bytes, None]:
+        wall_ms, now_s = self._clock.wall_ms, self._clock.monotonic_s
+        watch, standing = self._open_watch(view, options)
+        try:
+            for some in slices(standing):
+                yield view.added(some, wall_ms())
+                await asyncio.sleep(0)  # selectors may leave nothing to be written
+            if options.initial and options.bookmarks:
+                yield view.bookmark(watch.version, initial_end=True)
+            del standing  # the objects may go while the watch stays
+            due_s = now_s() + BOOKMARK_S
+            while (left_s := end_s - now_s()) > 0 and not self._closed:
+                changes = await watch.changes(max(0.0, min(left_s, due_s - now_s())))
+                if changes:
+                    yield self._shared.of(view, changes, wall_ms())
+                if now_s() >= due_s:
+                    due_s = now_s() + BOOKMARK_S
+                    if options.bookmarks:
+                        yield view.bookmark(watch.version)
+            if options.bookmarks:
+                yield view.bookmark(watch.version)
+        finally:
+            watch.close()
+
+    def _open_watch(self, view: View, options: ListOptions) -> tuple[Watch, Sequence[Stored]]:
+        """A cursor, and the objects that are said first."""
+        version = options.version or 0
+        wanted = options.initial if options.initial is not None else version == 0
+        if version and not wanted:
+            return self._objects.watch(view.kind, view.namespace, version), ()
+        if version > self._objects.version:
+            # The same words as without initial events: the watch itself says them.
+            return self._objects.watch(view.kind, view.namespace, version), ()
+        standing, newest = self._objects.list(view.kind, view.namespace)
+        watch = self._objects.watch(view.kind, view.namespace, newest)
+        return watch, standing if wanted else ()
+
+
+class Stream(Response):
+    """An endless answer: ends when *lines* do, when the client leaves, or when it is told to.
+
+    Args:
+        lines: Pieces of the body.
+        register: Where it stands while it is open.
+    """
+
+    media_type = JSON
+
+    def __init__(self, lines: AsyncGenerator[bytes, None], register: set["Stream"]) -> None:
+        super().__init__(media_type=JSON)
+        del self.headers["content-length"]
+        self.headers["cache-control"] = "no-cache, private"
+        self._lines = lines
+        self._register = register
+        self._writing: asyncio.Task[None] | None = None
+
+    def end(self) -> None:
+        """Ends it soon."""
+        if self._writing is not None:
+            self._writing.cancel()
+
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers, as ASGI has it."""
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        self._writing = asyncio.ensure_future(self._write(send))
+        leaving = asyncio.ensure_future(_left(receive))
+        tasks = (self._writing, leaving)
+        self._register.add(self)
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            stays = not leaving.done()
+        finally:
+            self._register.discard(self)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if stays:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _write(self, send: Send) -> None:
+        async with contextlib.aclosing(self._lines) as pieces:
+            async for piece in pieces:
+                if piece:
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+
+
+async def _left(receive: Receive) -> None:
+    """Returns when the client has left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

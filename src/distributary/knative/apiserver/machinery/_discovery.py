@@ -1,0 +1,174 @@
+"""What this server serves, as clients ask for it: groups, versions, resources, verbs."""
+
+import platform
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from distributary.knative.apiserver.machinery._kind import Kind, Object
+
+GIT_VERSION: Final = "v1.32.0+distributary"
+"""Which API server's conventions these are. Clients read the minor version alone: kubectl warns
+where it differs from its own by more than one."""
+
+_MAJOR: Final = "1"
+_MINOR: Final = "32"
+
+_VERBS: Final = (
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+)
+_READ_VERBS: Final = ("get", "list")
+_STATUS_VERBS: Final = ("get", "patch", "update")
+
+
+def verbs(kind: Kind) -> list[str]:
+    """What may be done to objects of *kind*; Namespaces are deleted one by one (Kubernetes)."""
+    if kind.read_only:
+        return list(_READ_VERBS)
+    return [verb for verb in _VERBS if kind.namespaced or verb != "deletecollection"]
+
+
+def api_versions() -> Object:
+    """``GET /api``."""
+    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+
+
+def api_groups(kinds: Iterable[Kind]) -> Object:
+    """``GET /apis``: every group but the core one."""
+    groups = [_group(name, served) for name, served in _grouped(kinds).items() if name]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+
+
+def api_group(group: str, kinds: Iterable[Kind]) -> Object | None:
+    """``GET /apis/{group}``; None: it is not served."""
+    served = _grouped(kinds).get(group)
+    if not group or served is None:
+        return None
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, served)}
+
+
+def resource_list(group: str, version: str, kinds: Iterable[Kind]) -> Object | None:
+    """``GET /apis/{group}/{version}``, for the core group ``GET /api/v1``; None: not served."""
+    served = [kind for kind in kinds if (kind.group, kind.version) == (group, version)]
+    if not served:
+        return None
+    resources: list[Object] = []
+    for kind in served:
+        resources.append(_resource(kind))
+        if kind.has_status:
+            resources.append(
+                {
+                    "name": f"{kind.plural}/status",
+                    "singularName": "",
+                    "namespaced": kind.namespaced,
+                    "kind": kind.kind,
+                    "verbs": list(_STATUS_VERBS),
+                }
+            )
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": served[0].api_version,
+        "resources": resources,
+    }
+
+
+def aggregated(kinds: Iterable[Kind], *, core: bool, version: str = "v2") -> Object:
+    """``GET /api`` (*core*) or ``GET /apis`` for clients that ask for everything at once.
+
+    Args:
+        kinds: All that are served.
+        core: The core group alone; else every group but that.
+        version: Of the list: ``v2`` (kubectl from 1.30) or ``v2beta1`` (from 1.26).
+    """
+    return {
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": f"apidiscovery.k8s.io/{version}",
+        "metadata": {},
+        "items": [
+            {
+                "metadata": {"name": name, "creationTimestamp": None},
+                "versions": [
+                    {
+                        "version": number,
+                        "resources": [_discovered(kind) for kind in served[number]],
+                        "freshness": "Current",
+                    }
+                    for number in served
+                ],
+            }
+            for name, served in _grouped(kinds).items()
+            if (name == "") is core
+        ],
+    }
+
+
+def version() -> Object:
+    """``GET /version``."""
+    return {
+        "major": _MAJOR,
+        "minor": _MINOR,
+        "gitVersion": GIT_VERSION,
+        "gitCommit": "unknown",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "none",
+        "compiler": platform.python_implementation().lower(),
+        "platform": f"{platform.system().lower()}/{platform.machine().lower()}",
+    }
+
+
+def _grouped(kinds: Iterable[Kind]) -> dict[str, dict[str, list[Kind]]]:
+    """Group -> version -> kinds, in the order in which they are given."""
+    groups: dict[str, dict[str, list[Kind]]] = {}
+    for kind in kinds:
+        groups.setdefault(kind.group, {}).setdefault(kind.version, []).append(kind)
+    return groups
+
+
+def _group(name: str, served: dict[str, list[Kind]]) -> Object:
+    versions = [{"groupVersion": f"{name}/{number}", "version": number} for number in served]
+    return {"name": name, "versions": versions, "preferredVersion": versions[0]}
+
+
+def _resource(kind: Kind) -> Object:
+    resource: Object = {
+        "name": kind.plural,
+        "singularName": kind.singular,
+        "namespaced": kind.namespaced,
+        "kind": kind.kind,
+        "verbs": verbs(kind),
+    }
+    return resource | _nicknames(kind.short_names, kind.categories)
+
+
+def _discovered(kind: Kind) -> Object:
+    response = {"group": kind.group, "version": kind.version, "kind": kind.kind}
+    resource: Object = {
+        "resource": kind.plural,
+        "responseKind": response,
+        "scope": "Namespaced" if kind.namespaced else "Cluster",
+        "singularResource": kind.singular,
+        "verbs": verbs(kind),
+    }
+    resource |= _nicknames(kind.short_names, kind.categories)
+    if kind.has_status:
+        resource["subresources"] = [
+            {"subresource": "status", "responseKind": response, "verbs": list(_STATUS_VERBS)}
+        ]
+    return resource
+
+
+def _nicknames(short_names: Sequence[str], categories: Sequence[str]) -> Object:
+    nicknames: Object = {}
+    if short_names:
+        nicknames["shortNames"] = list(short_names)
+    if categories:
+        nicknames["categories"] = list(categories)
+    return nicknames

@@ -1,0 +1,215 @@
+"""OpenAPI v2 in the protocol buffers that older clients ask for (kubectl before 1.27).
+
+The messages are few and only written, so a table of their fields does; no library is needed.
+"""
+
+import json
+import struct
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from distributary.knative.apiserver.machinery._kind import Object
+
+OPENAPI_V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+"""How clients ask for it (``Accept``)."""
+
+OPENAPI_V2_PROTOBUF_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+"""``Content-Type`` of the answer: with the ``@``, which is not allowed in a media type, clients
+refuse it (kubectl 1.20: "unexpected content after media subtype")."""
+
+_VARINT: Final = 0
+_FIXED64: Final = 1
+_BYTES: Final = 2
+
+_FIELDS: Final[dict[str, dict[str, tuple[int, str]]]] = {
+    "Document": {
+        "swagger": (1, "text"),
+        "info": (2, "Info"),
+        "paths": (8, "Paths"),
+        "definitions": (9, "Schemas"),
+    },
+    "Info": {"title": (1, "text"), "version": (2, "text"), "description": (3, "text")},
+    "PathItem": {
+        "get": (2, "Operation"),
+        "put": (3, "Operation"),
+        "post": (4, "Operation"),
+        "delete": (5, "Operation"),
+        "patch": (8, "Operation"),
+        "x-": (10, "extension"),
+    },
+    "Operation": {
+        "description": (3, "text"),
+        "operationId": (5, "text"),
+        "produces": (6, "text*"),
+        "consumes": (7, "text*"),
+        "parameters": (8, "parameter*"),
+        "responses": (9, "Responses"),
+        "x-": (13, "extension"),
+    },
+    "BodyParameter": {
+        "description": (1, "text"),
+        "name": (2, "text"),
+        "in": (3, "text"),
+        "required": (4, "flag"),
+        "schema": (5, "Schema"),
+    },
+    "QueryParameter": {
+        "required": (1, "flag"),
+        "in": (2, "text"),
+        "description": (3, "text"),
+        "name": (4, "text"),
+        "type": (6, "text"),
+    },
+    "PathParameter": {
+        "required": (1, "flag"),
+        "in": (2, "text"),
+        "description": (3, "text"),
+        "name": (4, "text"),
+        "type": (5, "text"),
+    },
+    "Response": {"description": (1, "text"), "schema": (2, "one schema")},
+    "Schema": {
+        "$ref": (1, "text"),
+        "format": (2, "text"),
+        "title": (3, "text"),
+        "description": (4, "text"),
+        "default": (5, "any"),
+        "maximum": (7, "number"),
+        "exclusiveMaximum": (8, "flag"),
+        "minimum": (9, "number"),
+        "exclusiveMinimum": (10, "flag"),
+        "maxLength": (11, "whole"),
+        "minLength": (12, "whole"),
+        "pattern": (13, "text"),
+        "maxItems": (14, "whole"),
+        "minItems": (15, "whole"),
+        "uniqueItems": (16, "flag"),
+        "maxProperties": (17, "whole"),
+        "minProperties": (18, "whole"),
+        "required": (19, "text*"),
+        "enum": (20, "any*"),
+        "additionalProperties": (21, "additional"),
+        "type": (22, "one text"),
+        "items": (23, "one schema"),
+        "properties": (25, "Schemas"),
+        "example": (30, "any"),
+        "x-": (31, "extension"),
+    },
+}
+"""Message -> member in JSON -> number of its field (gnostic, ``OpenAPIv2.proto``), and its form."""
+
+
+def openapi_v2_protobuf(document: Object) -> bytes:
+    """*document* (``openapi_v2``) as an ``openapi.v2.Document``.
+
+    Raises:
+        ValueError: It uses a word of OpenAPI that is not written here: a bug in a schema, which
+            must not be dropped in silence.
+    """
+    return _message("Document", document)
+
+
+def _message(name: str, value: Object) -> bytes:
+    table = _FIELDS[name]
+    parts = []
+    for member, item in value.items():
+        if member in table:
+            number, form = table[member]
+            parts.append(_member(number, form, item))
+        elif member.startswith("x-") and "x-" in table:
+            parts.append(_field(table["x-"][0], _named(member, _any(item))))
+        else:
+            raise ValueError(f"{name}.{member} is not written in protocol buffers")
+    return b"".join(parts)
+
+
+def _member(number: int, form: str, value: Any) -> bytes:
+    if form.endswith("*"):
+        return b"".join(_field(number, _content(form[:-1], item)) for item in value)
+    if form in ("flag", "whole"):
+        return _key(number, _VARINT) + _varint(int(value))
+    if form == "number":
+        return _key(number, _FIXED64) + struct.pack("<d", value)
+    return _field(number, _content(form, value))
+
+
+def _content(form: str, value: Any) -> bytes:
+    """What stands in a field of the form: text, a message of the table, or one that wraps."""
+    write = _CONTENTS.get(form)
+    return write(value) if write else _message(form, value)
+
+
+def _one_schema(value: Object) -> bytes:
+    return _field(1, _message("Schema", value))
+
+
+def _additional(value: Any) -> bytes:
+    if isinstance(value, bool):
+        return _key(2, _VARINT) + _varint(int(value))
+    return _one_schema(value)
+
+
+def _responses(value: Object) -> bytes:
+    responses = ((name, _message("Response", item)) for name, item in value.items())
+    return _map(1, ((name, _field(1, response)) for name, response in responses))
+
+
+def _schemas(value: Object) -> bytes:
+    return _map(1, ((name, _message("Schema", item)) for name, item in value.items()))
+
+
+def _paths(value: Object) -> bytes:
+    return _map(2, ((name, _message("PathItem", item)) for name, item in value.items()))
+
+
+def _parameter(value: Object) -> bytes:
+    """A ``ParametersItem``: which message it is depends on where the parameter stands."""
+    if value["in"] == "body":
+        return _field(1, _field(1, _message("BodyParameter", value)))
+    number, name = {"query": (3, "QueryParameter"), "path": (4, "PathParameter")}[value["in"]]
+    return _field(1, _field(2, _field(number, _message(name, value))))
+
+
+def _map(number: int, items: Iterable[tuple[str, bytes]]) -> bytes:
+    return b"".join(_field(number, _named(name, encoded)) for name, encoded in items)
+
+
+def _named(name: str, encoded: bytes) -> bytes:
+    return _field(1, name.encode()) + _field(2, encoded)
+
+
+def _any(value: Any) -> bytes:
+    """An ``Any``, whose text is YAML; JSON is YAML."""
+    return _field(2, json.dumps(value).encode())
+
+
+def _field(number: int, content: bytes) -> bytes:
+    return _key(number, _BYTES) + _varint(len(content)) + content
+
+
+def _key(number: int, wire_type: int) -> bytes:
+    return _varint(number << 3 | wire_type)
+
+
+def _varint(value: int) -> bytes:
+    rest = value & (1 << 64) - 1
+    encoded = bytearray()
+    while rest > 0x7F:
+        encoded.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    encoded.append(rest)
+    return bytes(encoded)
+
+
+_CONTENTS: Final[dict[str, Callable[[Any], bytes]]] = {
+    "Paths": _paths,
+    "Responses": _responses,
+    "Schemas": _schemas,
+    "additional": _additional,
+    "any": _any,
+    "one schema": _one_schema,
+    "one text": lambda value: _field(1, value.encode()),
+    "parameter": _parameter,
+    "text": str.encode,
+}
+"""How what is not a message of the table is written."""

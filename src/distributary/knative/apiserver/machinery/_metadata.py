@@ -1,0 +1,309 @@
+"""``metadata`` of an object: what a client may say, what the server sets, what stays."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from distributary.knative.apiserver.machinery._kind import Kind, Object
+from distributary.knative.apiserver.machinery._managed import is_managed, is_reset
+from distributary.knative.apiserver.machinery._status import conflict, invalid
+from distributary.knative.apiserver.machinery._status_error import StatusError
+from distributary.knative.apiserver.machinery.names import forbidden
+
+OBJECT_BYTES_MAX: Final = 1024 * 1024
+"""Largest object as JSON, everything counted. The API server's own store (etcd) refuses above
+1.5 MiB with all that a write carries; 1 MiB is what Kubernetes promises for a ConfigMap."""
+
+METADATA_FIELDS: Final = frozenset(
+    {
+        "annotations",
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "finalizers",
+        "generateName",
+        "generation",
+        "labels",
+        "managedFields",
+        "name",
+        "namespace",
+        "ownerReferences",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    }
+)
+"""Members of ``ObjectMeta``; others are dropped, as the API server does."""
+
+_CLIENT: Final = (
+    "generateName",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+)
+"""What of the metadata is the client's beside the name."""
+
+_SERVER: Final = (
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+"""What of the metadata stays as it is, whatever an update says."""
+
+
+def for_create(
+    kind: Kind,
+    obj: Object,
+    *,
+    namespace: str,
+    name: str,
+    uid: str,
+    now: str,
+    suffix: str,
+) -> Object:
+    """The object as it begins its life.
+
+    What only the server may say (``uid``, timestamps, ``generation``, ``resourceVersion``,
+    ``status``...) is taken from the arguments or left out, whatever the client sent. Members of
+    ``metadata`` that nobody knows are dropped (``unknown_metadata`` names them).
+
+    Args:
+        kind: Of the object.
+        obj: As the client sent it. It stays as it is.
+        namespace: Of the path; empty where the kind has none.
+        name: Of the path; empty: that in *obj*, else ``generateName`` with *suffix*.
+        uid: New and unique.
+        now: RFC 3339, whole seconds, ``Z``.
+        suffix: 5 random characters of ``[a-z0-9]``.
+
+    Returns:
+        A new object that shares what did not change; ``resourceVersion`` is not set yet.
+
+    Raises:
+        StatusError: ``BadRequest``: not this kind, or another name or namespace than the path's.
+            All other faults are ``check_metadata``'s to find.
+    """
+    _check_type(kind, obj)
+    sent = _metadata_of(obj)
+    _check_place(sent, name, namespace)
+    metadata: Object = {}
+    metadata["name"] = name or sent.get("name") or _generated(sent.get("generateName"), suffix)
+    if kind.namespaced:
+        metadata["namespace"] = namespace
+    elif sent.get("namespace"):
+        metadata["namespace"] = sent["namespace"]
+    metadata["uid"] = uid
+    if kind.generations:
+        metadata["generation"] = 1
+    metadata["creationTimestamp"] = now
+    metadata |= {member: sent[member] for member in _CLIENT if _given(sent.get(member))}
+    if not is_managed(metadata.get("managedFields")):
+        metadata.pop("managedFields", None)
+    return _assemble(kind, metadata, obj, None)
+
+
+def for_update(
+    kind: Kind,
+    new: Object,
+    old: Object,
+    *,
+    subresource: str = "",
+    by_server: bool = False,
+) -> Object:
+    """The object as an update leaves it.
+
+    The main resource keeps the old ``status`` (where the kind has one), ``/status`` keeps all but
+    the status. ``metadata.generation`` grows when anything but metadata and status changed.
+    A client may write ``managedFields`` (kubectl does, to pass from one way of applying to the
+    other); absent or unusable ones leave the old ones, ``[{}]`` clears them.
+
+    Args:
+        kind: Of both.
+        new: What the object shall be. It stays as it is.
+        old: What it is. It stays as it is.
+        subresource: ``status``, or empty.
+        by_server: A write of the server itself: spec and status are both taken from *new*, and
+            the generation does not grow.
+
+    Returns:
+        A new object, equal to *old* when nothing changed.
+
+    Raises:
+        StatusError: ``Conflict``: *new* names another ``uid`` or ``resourceVersion``.
+            ``BadRequest``: not this kind, or another name or namespace. ``Invalid``: a finalizer is
+            added to an object that is being deleted.
+    """
+    _check_type(kind, new)
+    sent, stood = _metadata_of(new), old["metadata"]
+    _check_place(sent, stood["name"], stood.get("namespace", ""))
+    _check_incarnation(kind, sent, stood)
+    metadata = {member: stood[member] for member in _SERVER if member in stood}
+    clients = stood if subresource else sent
+    metadata |= {
+        member: clients[member]
+        for member in _CLIENT
+        if member not in ("generateName", "managedFields") and _given(clients.get(member))
+    }
+    managed = _managed_after(sent.get("managedFields"), stood.get("managedFields"))
+    if managed:
+        metadata["managedFields"] = managed
+    _check_finalizers(kind, metadata, stood)
+    if by_server:
+        result = _assemble(kind, metadata, new, new)
+    elif subresource:
+        return _assemble(kind, metadata, old, new)
+    else:
+        result = _assemble(kind, metadata, new, old)
+    if kind.generations and not by_server and _counted(result) != _counted(old):
+        metadata["generation"] = int(stood.get("generation", 0)) + 1
+    return result
+
+
+def with_generation(kind: Kind, new: Object, old: Object) -> Object:
+    """*new*, in the generation of *old* where nothing that it counts differs.
+
+    For what ``for_update`` counted as a change before unknown fields and nulls were dropped.
+    """
+    metadata, stood = new["metadata"], old["metadata"]
+    if not kind.generations or metadata.get("generation") == stood.get("generation"):
+        return new
+    if _counted(new) != _counted(old):
+        return new
+    return {**new, "metadata": {**metadata, "generation": stood.get("generation", 0)}}
+
+
+def with_version(obj: Object, version: int) -> Object:
+    """*obj* with this ``metadata.resourceVersion``; a new object that shares the rest."""
+    return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(version)}}
+
+
+def check_size(size_bytes: int) -> None:
+    """Refuse an object whose JSON is larger than ``OBJECT_BYTES_MAX``.
+
+    Raises:
+        StatusError: ``RequestEntityTooLarge``.
+    """
+    if size_bytes > OBJECT_BYTES_MAX:
+        message = f"Request entity too large: limit is {OBJECT_BYTES_MAX}"
+        raise StatusError("RequestEntityTooLarge", f"{message}, the object has {size_bytes} bytes")
+
+
+def unknown_metadata(obj: Object) -> list[str]:
+    """Paths of the members of ``metadata`` that nobody knows, for warnings and strict checks."""
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, dict):
+        return []
+    return [f"metadata.{name}" for name in sorted(metadata) if name not in METADATA_FIELDS]
+
+
+def _assemble(kind: Kind, metadata: Object, obj: Object, status_of: Object | None) -> Object:
+    """*metadata*, the rest of *obj*, and the status of another where the kind has one."""
+    result: Object = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+    result |= {
+        member: value
+        for member, value in obj.items()
+        if member not in result and not (kind.has_status and member == "status")
+    }
+    if kind.has_status and status_of is not None and "status" in status_of:
+        result["status"] = status_of["status"]
+    return result
+
+
+def _counted(obj: Object) -> Object:
+    """What ``metadata.generation`` counts changes of."""
+    return {name: value for name, value in obj.items() if name not in ("metadata", "status")}
+
+
+def _given(value: Any) -> bool:
+    """Whether a member is set: null, and an empty list or map, mean the same as absent."""
+    return value not in (None, {}, [], "")
+
+
+def _generated(prefix: Any, suffix: str) -> str:
+    return prefix + suffix if prefix and isinstance(prefix, str) else ""
+
+
+def _metadata_of(obj: Object) -> Object:
+    metadata = obj.get("metadata")
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, dict):
+        raise StatusError("BadRequest", "metadata must be an object")
+    return metadata
+
+
+def _check_type(kind: Kind, obj: Object) -> None:
+    version, name = obj.get("apiVersion"), obj.get("kind")
+    if version is not None and version != kind.api_version:
+        raise StatusError(
+            "BadRequest",
+            f"the API version in the data ({str(version)[:100]}) does not match the expected "
+            f"API version ({kind.api_version})",
+        )
+    if name is not None and name != kind.kind:
+        raise StatusError(
+            "BadRequest",
+            f'{str(name)[:100]} in version "{kind.api_version}" cannot be handled as a {kind.kind}',
+        )
+
+
+def _check_place(sent: Object, name: str, namespace: str) -> None:
+    if name and sent.get("name") and sent["name"] != name:
+        raise StatusError(
+            "BadRequest",
+            f"the name of the object ({str(sent['name'])[:300]}) does not match the name on the "
+            f"URL ({name})",
+        )
+    if namespace and sent.get("namespace") and sent["namespace"] != namespace:
+        raise StatusError(
+            "BadRequest",
+            f"the namespace of the provided object ({str(sent['namespace'])[:300]}) does not match "
+            f"the namespace sent on the request ({namespace})",
+        )
+
+
+def _check_incarnation(kind: Kind, sent: Object, stood: Object) -> None:
+    uid = sent.get("uid")
+    if uid and uid != stood["uid"]:
+        raise conflict(
+            kind,
+            stood["name"],
+            f"Precondition failed: UID in precondition: {str(uid)[:100]}, UID in object meta: "
+            f"{stood['uid']}",
+        )
+    if _names_version(sent) and str(sent["resourceVersion"]) != stood.get("resourceVersion"):
+        raise conflict(kind, stood["name"])
+
+
+def _names_version(sent: Object) -> bool:
+    """Whether the object must stand in a version; ``0`` means any, as in the API server."""
+    return sent.get("resourceVersion") not in (None, "", "0")
+
+
+def _check_finalizers(kind: Kind, metadata: Object, stood: Object) -> None:
+    if "deletionTimestamp" not in stood:
+        return
+    new = metadata.get("finalizers", [])
+    added = list(_added(new, stood.get("finalizers", [])))
+    if added:
+        why = "no new finalizers can be added if the object is being deleted"
+        cause = forbidden("metadata.finalizers", f"{why}, found new finalizers {added}")
+        raise invalid(kind, stood["name"], [cause])
+
+
+def _added(new: Any, old: list[str]) -> Iterator[str]:
+    if isinstance(new, list):
+        yield from (str(name)[:100] for name in new if name not in old)
+
+
+def _managed_after(sent: Any, stood: Any) -> Any:
+    if is_reset(sent):
+        return None
+    return sent if is_managed(sent) else stood

@@ -1,0 +1,122 @@
+"""The operations on each kind, as both OpenAPI documents list them."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from distributary.knative.apiserver.machinery._kind import Kind, Object
+
+_QUERY: Final = {
+    "allowWatchBookmarks": ("boolean", "A watch tells its version from time to time."),
+    "continue": ("string", "Where the list goes on: `metadata.continue` of the part before."),
+    "dryRun": ("string", "`All`: do everything but store the change."),
+    "fieldManager": ("string", "Who writes, for `metadata.managedFields`."),
+    "fieldSelector": ("string", "Only objects with these fields: `metadata.name=a`."),
+    "fieldValidation": ("string", "Unknown and duplicate fields: `Ignore`, `Warn` or `Strict`."),
+    "force": ("boolean", "Server-side apply takes fields from their owners."),
+    "gracePeriodSeconds": ("integer", "Taken and not used."),
+    "labelSelector": ("string", "Only objects with these labels: `a=b,c in (d,e)`."),
+    "limit": ("integer", "Largest number of objects in one answer."),
+    "propagationPolicy": ("string", "Taken and not used."),
+    "resourceVersion": ("string", "What the answer must not be older than; where a watch begins."),
+    "resourceVersionMatch": ("string", "How `resourceVersion` is meant: `NotOlderThan`, `Exact`."),
+    "sendInitialEvents": ("boolean", "A watch begins with what stands."),
+    "timeoutSeconds": ("integer", "How long the list or the watch may take."),
+    "watch": ("boolean", "Tell changes as they come."),
+}
+_PATH: Final = {"name": "Name of the object.", "namespace": "Namespace of the object."}
+
+_LISTED: Final = (
+    "allowWatchBookmarks",
+    "continue",
+    "fieldSelector",
+    "labelSelector",
+    "limit",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "timeoutSeconds",
+    "watch",
+)
+_WRITTEN: Final = ("dryRun", "fieldManager", "fieldValidation")
+_PATCHED: Final = (*_WRITTEN, "force")
+_DELETED: Final = ("dryRun", "gracePeriodSeconds", "propagationPolicy")
+
+
+class Operation(NamedTuple):
+    """One request that is answered.
+
+    Attributes:
+        path: With ``{namespace}`` and ``{name}``.
+        method: In lower case.
+        kind: Of the objects that it is about.
+        action: As ``x-kubernetes-action`` names it.
+        query: Names of its query parameters.
+        body: ``object``, ``patch``, ``delete``, or empty.
+        result: ``object``, ``list`` or ``status``.
+    """
+
+    path: str
+    method: str
+    kind: Kind
+    action: str
+    query: tuple[str, ...]
+    body: str
+    result: str
+
+    @property
+    def id(self) -> str:
+        """Unique in a document: ``replaceNamespacedTriggerStatus``..."""
+        kind = self.kind
+        group = "core" if not kind.group else kind.group.split(".", 1)[0]
+        scope = "ForAllNamespaces" if kind.namespaced and "{namespace}" not in self.path else ""
+        part = "Status" if self.path.endswith("/status") else ""
+        version = kind.version.capitalize()
+        return f"{self.action}{group.capitalize()}{version}{kind.kind}{part}{scope}"
+
+    @property
+    def extensions(self) -> Object:
+        """What kubectl finds the operations of a kind by."""
+        kind = self.kind
+        names = {"group": kind.group, "kind": kind.kind, "version": kind.version}
+        return {"x-kubernetes-action": self.action, "x-kubernetes-group-version-kind": names}
+
+    def parameters(self) -> list[Object]:
+        """Its parameters in the path and the query, as OpenAPI v2 writes them."""
+        placed = [
+            {"name": name, "in": "path", "required": True, "type": "string", "description": text}
+            for name, text in _PATH.items()
+            if f"{{{name}}}" in self.path
+        ]
+        return placed + [
+            {"name": name, "in": "query", "type": _QUERY[name][0], "description": _QUERY[name][1]}
+            for name in self.query
+        ]
+
+
+def operations(kinds: Iterable[Kind]) -> Iterator[Operation]:
+    """Every operation on *kinds*."""
+    for kind in kinds:
+        root = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
+        if kind.namespaced:
+            yield Operation(f"{root}/{kind.plural}", "get", kind, "list", _LISTED, "", "list")
+            root += "/namespaces/{namespace}"
+        yield from _of_kind(kind, f"{root}/{kind.plural}")
+
+
+def _of_kind(kind: Kind, all_of_it: str) -> Iterator[Operation]:
+    yield Operation(all_of_it, "get", kind, "list", _LISTED, "", "list")
+    yield Operation(all_of_it, "post", kind, "post", _WRITTEN, "object", "object")
+    if kind.namespaced:
+        query = (*_LISTED[1:5], *_DELETED)
+        yield Operation(all_of_it, "delete", kind, "deletecollection", query, "delete", "status")
+    one = f"{all_of_it}/{{name}}"
+    yield from _of_one(kind, one)
+    yield Operation(one, "delete", kind, "delete", _DELETED, "delete", "status")
+    if kind.has_status:
+        yield from _of_one(kind, f"{one}/status")
+
+
+def _of_one(kind: Kind, path: str) -> Iterator[Operation]:
+    yield Operation(path, "get", kind, "get", (), "", "object")
+    yield Operation(path, "put", kind, "put", _WRITTEN, "object", "object")
+    yield Operation(path, "patch", kind, "patch", _PATCHED, "patch", "object")

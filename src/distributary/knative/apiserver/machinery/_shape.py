@@ -1,0 +1,102 @@
+"""What patches and field ownership must know of a schema: how to merge what stands where."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from distributary.knative.apiserver.machinery._kind import Object
+from distributary.knative.apiserver.machinery._meta_schemas import META_SCHEMAS
+
+_REF: Final = "#/definitions/"
+
+
+class Shape:
+    """The schema at one place of an object; ``ANY`` where there is none.
+
+    Without a schema maps are merged member by member, and lists are replaced as a whole.
+
+    Args:
+        node: Schema of OpenAPI v2; may be a ``$ref``.
+        schemas: Definitions by name, beside those of the metadata.
+    """
+
+    __slots__ = ("_item", "_members", "_node", "_schemas")
+
+    def __init__(self, node: Object, schemas: Mapping[str, Object]) -> None:
+        self._schemas = schemas
+        self._members: dict[str, Shape] = {}
+        self._item: Shape | None = None
+        self._node = node | self._definition(node["$ref"]) if "$ref" in node else node
+
+    @classmethod
+    def of(cls, name: str, schemas: Mapping[str, Object]) -> "Shape":
+        """The shape of the definition *name*.
+
+        Args:
+            name: A key of *schemas* or of ``META_SCHEMAS``.
+            schemas: Definitions by name.
+        """
+        return cls({"$ref": _REF + name}, schemas)
+
+    def member(self, name: str) -> "Shape":
+        """The shape of the member *name* of an object."""
+        node = self._node.get("properties", {}).get(name)
+        if node is None:
+            # All keys of a map have one shape.
+            name, node = "", self._node.get("additionalProperties")
+        if not isinstance(node, dict):
+            return ANY
+        if name not in self._members:
+            self._members[name] = Shape(node, self._schemas)
+        return self._members[name]
+
+    def is_field(self, name: str) -> bool:
+        """Whether *name* is a field of a struct, not a key of a map."""
+        return name in self._node.get("properties", {})
+
+    @property
+    def item(self) -> "Shape":
+        """The shape of the items of a list."""
+        if self._item is None:
+            node = self._node.get("items")
+            self._item = Shape(node, self._schemas) if isinstance(node, dict) else ANY
+        return self._item
+
+    @property
+    def atomic_map(self) -> bool:
+        """Whether an object is set as a whole."""
+        return bool(self._node.get("x-kubernetes-map-type") == "atomic")
+
+    @property
+    def is_set(self) -> bool:
+        """Whether a list is a set of scalars."""
+        return bool(self._node.get("x-kubernetes-list-type") == "set")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What tells the items of a list apart; empty: the list is set as a whole, or a set."""
+        if self._node.get("x-kubernetes-list-type") != "map":
+            return ()
+        return tuple(self._node.get("x-kubernetes-list-map-keys", ()))
+
+    @property
+    def merge_key(self) -> str:
+        """Strategic merge patch: what tells the items of a list apart; empty: nothing does."""
+        return str(self._node.get("x-kubernetes-patch-merge-key", ""))
+
+    @property
+    def merges(self) -> bool:
+        """Strategic merge patch: whether a list is merged, not replaced."""
+        return "merge" in str(self._node.get("x-kubernetes-patch-strategy", "")).split(",")
+
+    @property
+    def default(self) -> Any:
+        """What an absent value means; None: nothing is known."""
+        return self._node.get("default")
+
+    def _definition(self, ref: str) -> Object:
+        name = ref.removeprefix(_REF)
+        return self._schemas.get(name) or META_SCHEMAS.get(name) or {}
+
+
+ANY: Final = Shape({}, {})
+"""Where nothing is known."""

@@ -1,0 +1,92 @@
+"""``metav1.Status``: how a request is answered that was refused, or that leaves nothing to show."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from distributary.knative.apiserver.machinery._kind import Kind, Object
+from distributary.knative.apiserver.machinery._status_error import Cause, StatusError
+
+_MODIFIED: Final = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
+_MESSAGE_CHARS_MAX: Final = 20_000
+"""A message is cut here: it stands in one line of a terminal, and its causes stand beside it."""
+
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]+")
+_WARNING_CHARS_MAX: Final = 4096
+"""Clients and proxies bound a response's headers together, often at 8 KiB."""
+
+
+def invalid(kind: Kind, name: str, causes: Sequence[Cause]) -> StatusError:
+    """The object has these faults; ``Invalid``, worded as the API server does."""
+    lines = [
+        f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes
+    ]
+    text = lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"
+    resource = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+    message = f'{resource} "{name}" is invalid: {text}'
+    return StatusError("Invalid", message[:_MESSAGE_CHARS_MAX], causes=causes, name=name)
+
+
+def conflict(kind: Kind, name: str, why: str = _MODIFIED) -> StatusError:
+    """The object stands otherwise than the client believes; by default: it was modified."""
+    message = f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}'
+    return StatusError("Conflict", message)
+
+
+def status_of(error: StatusError, kind: Kind | None = None, name: str = "") -> Object:
+    """The ``Status`` that says *error*.
+
+    Args:
+        error: Why the request is refused.
+        kind: Of the object that it was about; None: of none.
+        name: Of that object; empty: the one that *error* names, if it does.
+    """
+    details = _details(kind, name or error.name, "", by_kind=error.reason == "Invalid")
+    if error.causes:
+        details["causes"] = [
+            {"reason": cause.reason, "message": cause.message}
+            | ({"field": cause.field} if cause.field else {})
+            for cause in error.causes
+        ]
+    if error.retry_after_s is not None:
+        details["retryAfterSeconds"] = error.retry_after_s
+    status = _status("Failure") | {"message": str(error), "reason": error.reason}
+    if details:
+        status["details"] = details
+    return status | {"code": error.status}
+
+
+def success_status(kind: Kind, name: str, uid: str) -> Object:
+    """The ``Status`` that answers a delete."""
+    return _status("Success") | {"details": _details(kind, name, uid, by_kind=False)}
+
+
+def warning_header(text: str) -> str:
+    """Value of a ``Warning`` header (RFC 7234, section 5.5) that kubectl shows to people.
+
+    Control characters become blanks, quotes and backslashes are escaped, what is not ASCII is
+    replaced, and the whole is cut at 4,096 characters.
+    """
+    plain = _CONTROL.sub(" ", text)[:_WARNING_CHARS_MAX].encode("ascii", "replace").decode()
+    quoted = plain.replace("\\", "\\\\").replace('"', '\\"')
+    return f'299 - "{quoted}"'
+
+
+def _status(outcome: str) -> Object:
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": outcome}
+
+
+def _details(kind: Kind | None, name: str, uid: str, *, by_kind: bool) -> Object:
+    """``StatusDetails``; ``kind`` is the plural, but the kind itself for ``Invalid``."""
+    details: Object = {}
+    if name:
+        details["name"] = name
+    if kind is not None:
+        if kind.group:
+            details["group"] = kind.group
+        details["kind"] = kind.kind if by_kind else kind.plural
+    if uid:
+        details["uid"] = uid
+    return details

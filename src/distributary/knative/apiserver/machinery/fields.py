@@ -1,0 +1,177 @@
+"""Sets of fields: which there are in an object, and as ``fieldsV1`` writes them."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from distributary.knative.apiserver.machinery._kind import Object
+from distributary.knative.apiserver.machinery._shape import Shape
+from distributary.knative.apiserver.machinery._status_error import StatusError
+
+Path = tuple[str, ...]
+"""A field: ``f:name`` of a member, ``k:{...}`` of an item by its keys, ``v:...`` of a set's."""
+
+NODE: Final = object()
+"""Stands for the value of a field that is owned for itself and has more below it."""
+
+_SELF: Final = "."
+_UNOWNED: Final = frozenset(
+    {
+        ("f:metadata", f"f:{name}")
+        for name in (
+            "creationTimestamp",
+            "deletionGracePeriodSeconds",
+            "deletionTimestamp",
+            "generation",
+            "managedFields",
+            "name",
+            "namespace",
+            "resourceVersion",
+            "selfLink",
+            "uid",
+        )
+    }
+)
+"""What nobody owns: it names the object, or is the server's."""
+
+
+def fields(obj: Object, shape: Shape, subresource: str, *, strict: bool = False) -> dict[Path, Any]:
+    """Every field of *obj* that can be owned, with its value.
+
+    Members of structs are fields where they hold scalars or what is set as a whole; keys of maps
+    and items of lists are fields for themselves too (value ``NODE`` where there is more below).
+
+    Args:
+        obj: The object.
+        shape: Of its kind.
+        subresource: ``status``: only what stands in the status; empty: only what does not.
+        strict: Refuse items of a list that have the same keys.
+
+    Raises:
+        StatusError: ``BadRequest``: such items, if *strict*.
+    """
+    members = {
+        name: value
+        for name, value in obj.items()
+        if (name == "status") is (subresource == "status") and name not in ("apiVersion", "kind")
+    }
+    pairs = list(_walk(members, shape, ()))
+    found = dict(pairs)
+    if strict and len(found) != len(pairs):
+        twin, _ = Counter(path for path, _ in pairs).most_common(1)[0]
+        raise StatusError("BadRequest", f"duplicate entries for {shown(twin)}")
+    return {path: value for path, value in found.items() if path[:2] not in _UNOWNED}
+
+
+def key_of(item: Any, shape: Shape) -> str:
+    """``k:{...}``: what tells *item* of a list of this *shape* apart; absent keys by default."""
+    members = item if isinstance(item, dict) else {}
+    shown = {key: members.get(key, shape.item.member(key).default) for key in shape.keys}
+    known = {key: value for key, value in shown.items() if value is not None}
+    return "k:" + _json(known)
+
+
+def value_of(item: Any) -> str:
+    """``v:...``: *item* of a set."""
+    return "v:" + _json(item)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are the same JSON; ``1`` and ``true`` are not."""
+    if one is other:
+        return True
+    if isinstance(one, dict | list):
+        return type(one) is type(other) and value_of(one) == value_of(other)
+    return type(one) is type(other) and bool(one == other)
+
+
+def from_tree(tree: Any) -> set[Path]:
+    """The fields in a ``fieldsV1``; what is no such tree is read as far as it is one."""
+    return set(_read(tree, ())) if isinstance(tree, dict) else set()
+
+
+def to_tree(paths: Iterable[Path]) -> Object:
+    """*paths* as a ``fieldsV1``."""
+    tree: Object = {}
+    chosen = set(paths)
+    for path in sorted(chosen):
+        node = tree
+        for step in path:
+            node = node.setdefault(step, {})
+    _mark(tree, (), chosen)
+    return tree
+
+
+def shown(path: Path) -> str:
+    """*path* as messages name it: ``.spec.ports[port=80,protocol="TCP"].name``."""
+    text = ""
+    for step in path:
+        kind, rest = step[:2], step[2:]
+        if kind == "k:":
+            keys = json.loads(rest)
+            pairs = (f"{name}={json.dumps(value)}" for name, value in keys.items())
+            text += f"[{','.join(pairs)}]"
+        elif kind == "v:":
+            text += f"[={rest}]"
+        else:
+            text += f".{rest}"
+    return text
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value, order="sorted").decode()
+
+
+def _walk(value: Any, shape: Shape, path: Path) -> Iterator[tuple[Path, Any]]:
+    """The fields of *value*, which stands at *path*."""
+    if isinstance(value, dict) and value and not shape.atomic_map:
+        yield from _walk_map(value, shape, path)
+    elif isinstance(value, list) and shape.keys:
+        for item in value:
+            below = (*path, key_of(item, shape))
+            yield below, NODE
+            yield from _walk(item, shape.item, below)
+    elif isinstance(value, list) and shape.is_set:
+        yield from (((*path, value_of(item)), item) for item in value)
+    else:
+        yield path, value
+
+
+def _walk_map(value: Object, shape: Shape, path: Path) -> Iterator[tuple[Path, Any]]:
+    for name, child in value.items():
+        below = (*path, f"f:{name}")
+        # A key of a map is a field for itself, a member of a struct is not.
+        if isinstance(child, dict) and child and path and not shape.is_field(name):
+            yield below, NODE
+        yield from _walk(child, shape.member(name), below)
+
+
+def _read(tree: Object, path: Path) -> Iterator[Path]:
+    if not tree and path:
+        yield path
+    for step, below in tree.items():
+        if step == _SELF:
+            yield path
+        elif isinstance(below, dict) and _is_step(step):
+            yield from _read(below, (*path, step))
+
+
+def _is_step(step: str) -> bool:
+    if step.startswith("k:"):
+        try:
+            return isinstance(json.loads(step[2:]), dict)
+        except ValueError:
+            return False
+    return step.startswith(("f:", "v:"))
+
+
+def _mark(tree: Object, path: Path, chosen: set[Path]) -> None:
+    """Mark the nodes of *tree* that are fields for themselves and have more below them."""
+    for step, below in tree.items():
+        if below:
+            _mark(below, (*path, step), chosen)
+    if tree and path in chosen:
+        tree[_SELF] = {}

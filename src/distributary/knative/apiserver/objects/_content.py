@@ -1,0 +1,53 @@
+"""An object's content as JSON and back."""
+
+from typing import Any, Final
+
+import msgspec
+
+from distributary.knative.apiserver.machinery import Key, Object, StatusError, with_version
+from distributary.knative.apiserver.objects._values import Stored
+
+_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def stored_as(key: Key, uid: str, version: int, content: Object, *, early: bool = False) -> Stored:
+    """*content* as it stands in the store, in this version.
+
+    Read back from its own JSON: nobody else holds a part of it, and equal member names of all
+    objects share their memory.
+
+    Raises:
+        StatusError: ``BadRequest``: it cannot be JSON (a lone surrogate).
+    """
+    return restored(key, uid, version, _encoded(with_version(content, version)), early=early)
+
+
+def restored(key: Key, uid: str, version: int, json: bytes, *, early: bool = False) -> Stored:
+    """What ``stored_as`` made, from its JSON."""
+    return Stored(key, uid, version, _decode(json), json, early)
+
+
+def rehearsed(stored: Stored, before: Stored | None) -> Stored:
+    """*stored* as the answer to a dry run: in the version of *before*, or without one."""
+    if before is not None:
+        return stored_as(stored.key, stored.uid, before.version, stored.content)
+    metadata = {**stored.content["metadata"]}
+    del metadata["resourceVersion"]
+    content = {**stored.content, "metadata": metadata}
+    return Stored(stored.key, stored.uid, 0, content, _encoded(content))
+
+
+def same(one: Object, other: Object) -> bool:
+    """Whether two contents say the same: 1, 1.0 and true differ, the order of members does not."""
+    return one is other or (one == other and _sorted(one) == _sorted(other))
+
+
+def _sorted(content: Object) -> bytes:
+    return msgspec.json.encode(content, order="sorted")
+
+
+def _encoded(content: Object) -> bytes:
+    try:
+        return msgspec.json.encode(content)
+    except (UnicodeEncodeError, RecursionError) as error:
+        raise StatusError("BadRequest", f"the object cannot be written as JSON: {error}") from error

@@ -1,0 +1,326 @@
+"""The objects of the Kubernetes API, as ``api.kubernetes`` and the reconciler use them."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import sqlalchemy as sa
+import structlog
+
+from distributary.core.clock import Clock
+from distributary.knative.apiserver.machinery import Key, Kind, Object, StatusError
+from distributary.knative.apiserver.objects import _addresses, _namespaces
+from distributary.knative.apiserver.objects._refusals import not_found
+from distributary.knative.apiserver.objects._requests import (
+    Admit,
+    Create,
+    Default,
+    Delete,
+    Edit,
+    Made,
+    Outcome,
+    Put,
+    Request,
+    Rules,
+)
+from distributary.knative.apiserver.objects._ring import CHANGES_KEPT_MAX, JSON_KEPT_BYTES_MAX, Ring
+from distributary.knative.apiserver.objects._rows import Rows
+from distributary.knative.apiserver.objects._shelf import Shelf
+from distributary.knative.apiserver.objects._sweeper import Sweeper
+from distributary.knative.apiserver.objects._values import Change, Stored, Write
+from distributary.knative.apiserver.objects._watch import Watch
+from distributary.knative.apiserver.objects._writer import Committed, Writer
+from distributary.knative.kinds import BROKER, NAMESPACE
+
+OBJECTS_MAX: Final = 200_000
+"""Objects that may stand: as many as subscriptions of the other API (``SUBSCRIPTIONS_MAX``)."""
+
+OBJECTS_JSON_BYTES_MAX: Final = 256 * 1024 * 1024
+"""JSON of all objects together, which stands in memory: 200,000 of 1.3 KiB. As Python values they
+take some seven times as much beside it."""
+
+_PLAIN: Final = Write()
+
+_Listed = list[Stored]
+_Edits = Sequence[tuple[Key, Callable[[Object], Object]]]
+_Results = list[Stored | StatusError]
+
+_log = structlog.get_logger(__name__)
+
+
+class Objects:
+    """All objects: in memory to be read, in the store at *url* to stay. One per store.
+
+    Methods are called on one event loop. What they return is shared: never change it. Functions
+    that are given to writes (``change``, ``admit``, ``default``) run in another thread, on contents
+    that they leave as they are; they may raise a ``StatusError``, which refuses that write alone.
+
+    Every write returns when it is durable, in memory, and told. It raises, beside what is said
+    there:
+
+    - ``StatusError``: ``Invalid``, ``BadRequest``, ``Conflict``, ``RequestEntityTooLarge``; the
+      preconditions in ``Write``; ``Forbidden``: the namespace ends, or the server is full;
+      ``TooManyRequests``: too many writes wait; ``ServiceUnavailable``: the server stops.
+    - ``StoreError``: nothing was stored, or, where the disk failed at the end of a commit, nobody
+      knows; a later read tells.
+
+    Args:
+        url: ``sqlite_url`` of a file.
+        kinds: What is served.
+        admit: Refuses contents that break their kind's rules.
+        default: Fills in what the client left to the server.
+        clock: For stamps and ages.
+        new_uid: Draws a uid that was never drawn before.
+        objects_max: See ``OBJECTS_MAX``.
+        json_bytes_max: See ``OBJECTS_JSON_BYTES_MAX``.
+        changes_kept_max: See ``CHANGES_KEPT_MAX``.
+        json_kept_bytes_max: See ``JSON_KEPT_BYTES_MAX``.
+    """
+
+    def __init__(
+        self,
+        url: sa.URL,
+        *,
+        kinds: Sequence[Kind],
+        admit: Admit,
+        default: Default,
+        clock: Clock,
+        new_uid: Callable[[], str],
+        objects_max: int = OBJECTS_MAX,
+        json_bytes_max: int = OBJECTS_JSON_BYTES_MAX,
+        changes_kept_max: int = CHANGES_KEPT_MAX,
+        json_kept_bytes_max: int = JSON_KEPT_BYTES_MAX,
+    ) -> None:
+        self._url = url
+        self._kinds = {kind.resource: kind for kind in kinds}
+        self._rules = Rules(self._kinds, admit, default, new_uid, objects_max, json_bytes_max)
+        self._clock = clock
+        self._shelf = Shelf()
+        self._ring = Ring(
+            self._kinds, 0, changes_max=changes_kept_max, json_bytes_max=json_kept_bytes_max
+        )
+        self._told: list[Callable[[Change], None]] = []
+        self._rows: Rows | None = None
+        self._writer: Writer | None = None
+        self._sweeper: Sweeper | None = None
+
+    async def start(self) -> None:
+        """Read everything; make the default namespace and broker if this store is new.
+
+        Changes from before cannot be watched any more.
+
+        Raises:
+            StoreError: The store cannot be opened or read, or a newer version wrote it.
+        """
+        assert self._writer is None
+        rows = await asyncio.to_thread(Rows, self._url, self._kinds)
+        self._rows = rows
+        self._shelf, written = await asyncio.to_thread(rows.load)
+        self._ring.restart(self._shelf.version)
+        self._writer = Writer(rows, self._shelf, self._rules, self._clock, self._take)
+        self._sweeper = Sweeper(lambda: self._shelf, written, self._sweep, self._clock)
+        if self._shelf.version == 0:
+            await self._begin()
+
+    async def close(self) -> None:
+        """Finish the writes under way, refuse others, end all watches."""
+        if self._sweeper is not None:
+            await self._sweeper.close()
+        if self._writer is not None:
+            await self._writer.close()
+        self._ring.close()
+        if self._rows is not None:
+            await asyncio.to_thread(self._rows.close)
+
+    @property
+    def version(self) -> int:
+        """The newest resource version."""
+        return self._shelf.version
+
+    def get(self, key: Key) -> Stored | None:
+        """The object with this key; None: there is none."""
+        return self._shelf.get(key)
+
+    def find(self, key: Key) -> Stored:
+        """The object with this key.
+
+        Raises:
+            StatusError: ``NotFound``.
+        """
+        found = self._shelf.get(key)
+        if found is None:
+            raise not_found(self._kinds[key.resource], key.name)
+        return found
+
+    def list(self, kind: Kind, namespace: str | None = None) -> tuple[_Listed, int]:
+        """All objects of a kind, and the version to watch them from.
+
+        Args:
+            kind: One of those that are served.
+            namespace: None: all namespaces.
+
+        Returns:
+            The objects by (namespace, name), and the newest resource version.
+        """
+        return self._shelf.all_of(kind.resource, namespace), self._shelf.version
+
+    async def create(
+        self, kind: Kind, namespace: str, content: Object, write: Write = _PLAIN
+    ) -> Stored:
+        """Make an object, and its namespace if this is the first one there.
+
+        Args:
+            kind: One of those that are served.
+            namespace: Of the path; empty where the kind has none.
+            content: As the client sent it: any JSON object.
+            write: See there.
+
+        Raises:
+            StatusError: ``AlreadyExists``; and as said above.
+            StoreError: As said above.
+        """
+        return (await self._one(Create(kind, namespace, content, write))).stored
+
+    async def edit(
+        self, key: Key, change: Callable[[Object], Object], write: Write = _PLAIN
+    ) -> Stored:
+        """Make another object of the newest one.
+
+        One that is being deleted ends when its last finalizer is taken away.
+
+        Args:
+            key: Of the object.
+            change: Gives the new content. Where it says the same as the old one, nothing is
+                written, and the version stays.
+            write: See there.
+
+        Raises:
+            StatusError: ``NotFound``; and as said above.
+            StoreError: As said above.
+        """
+        return (await self._one(Edit(key, change, write))).stored
+
+    async def put(
+        self, key: Key, change: Callable[[Object | None], Object], write: Write = _PLAIN
+    ) -> tuple[Stored, bool]:
+        """As ``edit``; where there is no object, *change* gets None, and it is created.
+
+        Returns:
+            The object, and whether it was created.
+
+        Raises:
+            StatusError, StoreError: As said above.
+        """
+        made = await self._one(Put(key, change, write))
+        return made.stored, made.created
+
+    async def delete(self, key: Key, write: Write = _PLAIN) -> Stored:
+        """Delete an object.
+
+        One with finalizers is marked (``metadata.deletionTimestamp``) and stays until an edit
+        takes the last one away. A Namespace is marked too, takes no new objects, and ends when
+        all that is in it has ended, which begins at once.
+
+        Returns:
+            As it stood, in the version of the delete; or as it stands now, marked.
+
+        Raises:
+            StatusError: ``NotFound``; ``Forbidden`` for the namespace ``default``; and as said
+                above.
+            StoreError: As said above.
+        """
+        return (await self._one(Delete(key, write))).stored
+
+    async def edit_all(self, edits: _Edits, write: Write = _PLAIN) -> _Results:
+        """Make many edits in one transaction, which holds the store for some 40 us each.
+
+        Returns:
+            For each, in order, the object after it, or why it was refused; the others are made.
+
+        Raises:
+            StatusError, StoreError: As said above, for all of them.
+        """
+        if not edits:
+            return []
+        requests = [Edit(key, change, write) for key, change in edits]
+        return [_stored_of(outcome) for outcome in await self._submit(requests, write.by_server)]
+
+    def on_change(self, told: Callable[[Change], None]) -> None:
+        """Let *told* be called with each change, in order, on the event loop, after its commit.
+
+        Reads (``get``, ``list``) show what all changes of the same commit left. After a commit
+        whose end was unknown, changes may come summed up: an object's newest state, once.
+        """
+        self._told.append(told)
+
+    def watch(self, kind: Kind, namespace: str | None, from_version: int) -> Watch:
+        """A cursor that gives all changes of a kind after *from_version*.
+
+        Args:
+            kind: One of those that are served.
+            namespace: None: all namespaces.
+            from_version: As ``list`` gave it, or as a client saw it last.
+
+        Raises:
+            StatusError: ``Expired``: list, and watch from there. ``Timeout``: no such version yet.
+        """
+        return Watch(self._ring, kind.resource, namespace, from_version)
+
+    async def _begin(self) -> None:
+        """The first time that this store is used; never again, whatever is deleted later."""
+        default = _namespaces.DEFAULT_NAMESPACE.name
+        outcomes = await self._submit(
+            [
+                Create(NAMESPACE, "", {"metadata": {"name": default}}),
+                Create(BROKER, default, {"metadata": {"name": default}, "spec": {}}),
+            ],
+            by_server=True,
+        )
+        for outcome in outcomes:
+            _stored_or_raise(outcome)
+        assert self.get(_addresses.DEFAULT_BROKER) is not None
+
+    async def _one(self, request: Request) -> Made:
+        (outcome,) = await self._submit([request], request.write.by_server)
+        return _stored_or_raise(outcome)
+
+    async def _sweep(self, deletes: Sequence[Delete]) -> Sequence[Outcome]:
+        return await self._submit(deletes, by_server=True)
+
+    async def _submit(self, requests: Sequence[Request], by_server: bool) -> Sequence[Outcome]:
+        if self._writer is None:
+            raise StatusError("ServiceUnavailable", "the server is starting", retry_after_s=1)
+        return await self._writer.submit(requests, by_server=by_server)
+
+    def _take(self, committed: Committed) -> None:
+        """After a commit: memory shows it already; tell everybody."""
+        self._shelf = committed.shelf
+        if self._sweeper is not None:
+            self._sweeper.note(committed.changes)
+        for change in committed.changes:
+            self._tell(change)
+        if committed.again:
+            self._ring.restart(committed.version)
+        else:
+            self._ring.publish(committed.changes, committed.version)
+
+    def _tell(self, change: Change) -> None:
+        for told in self._told:
+            try:
+                told(change)
+            # A bug in a listener is reported; the change is committed, and the others (and who
+            # asked for it) must hear of it.
+            except Exception:  # noqa: BLE001 - see above
+                _log.exception("object-change-not-heard", object=change.stored.key)
+
+
+def _stored_or_raise(outcome: Outcome) -> Made:
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+def _stored_of(outcome: Outcome) -> Stored | StatusError:
+    if isinstance(outcome, StatusError):
+        return outcome
+    return _stored_or_raise(outcome).stored

@@ -1,0 +1,168 @@
+"""The objects' tables. Blocking; one writer, which calls from one thread at a time."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from distributary.core import sqlite
+from distributary.core.errors import StoreError
+from distributary.knative.apiserver.machinery import Key
+from distributary.knative.apiserver.objects import _addresses, _content
+from distributary.knative.apiserver.objects._shelf import Shelf
+from distributary.knative.apiserver.objects._values import Change, Stored
+from distributary.routes import tables as _tables
+
+_o = _tables.object_
+_a = _tables.address
+_counter = _tables.object_counter
+
+_BY_KEY: Final = sa.and_(
+    _o.c.resource == sa.bindparam("of_resource"),
+    _o.c.namespace == sa.bindparam("of_namespace"),
+    _o.c.name == sa.bindparam("of_name"),
+)
+
+
+class Rows:
+    """The tables in the store at *url*, made if they are not there.
+
+    Args:
+        url: ``sqlite_url`` of a file.
+        resources: ``Kind.resource`` of the kinds that are served; rows of others stay unread.
+
+    Raises:
+        StoreError: The store cannot be opened, or another version wrote it.
+    """
+
+    def __init__(self, url: sa.URL, resources: Iterable[str]) -> None:
+        self._resources = tuple(resources)
+        self._writer = sqlite.open_writer(url, _tables.STORE)
+        with sqlite.writing(self._writer) as connection:
+            if _tables.create(connection) < _tables.SCHEMA_VERSION:
+                raise StoreError(_tables.NOT_BROUGHT_UP)
+            if _version(connection) is None:
+                connection.execute(sa.insert(_counter).values(id=1, version=0, address_version=0))
+        self._reader = sqlite.open_reader(url, _tables.STORE)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._reader.dispose()
+        self._writer.dispose()
+
+    def load(self) -> tuple[Shelf, dict[Key, int]]:
+        """Everything that stands, and when each object was written last (wall clock, ms).
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        columns = (_o.c.resource, _o.c.namespace, _o.c.name, _o.c.uid, _o.c.version)
+        query = (
+            sa.select(*columns, _o.c.written_ms, _o.c.delivery_rules, _o.c.content_json)
+            .where(_o.c.resource.in_(self._resources))
+            .order_by(_o.c.version)
+        )
+        objects: list[Stored] = []
+        written: dict[Key, int] = {}
+        # Of one moment: the transaction of the writer's engine keeps others from writing.
+        with sqlite.writing(self._writer) as connection:
+            version = _version(connection) or 0
+            for resource, namespace, name, uid, of, ms, rules, json in connection.execute(query):
+                key = Key(resource, namespace, name)
+                try:
+                    early = rules < _tables.DELIVERY_RULES
+                    objects.append(_content.restored(key, uid, of, json, early=early))
+                except ValueError as error:
+                    what = f"{resource} {namespace}/{name}"
+                    raise StoreError(
+                        f"the stored object {what} is damaged: {error}. Restore state.db from a"
+                        " backup, or delete the row of this object in its table 'object' and"
+                        " create the object again"
+                    ) from error
+                written[key] = ms
+        return Shelf(version, objects), written
+
+    def version(self) -> int:
+        """The newest resource version that is stored.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        with sqlite.reading(self._reader) as connection:
+            return _version(connection) or 0
+
+    def write(self, changes: Sequence[Change], before: int, now_ms: int) -> None:
+        """Store *changes* in one transaction, which is durable on return.
+
+        Args:
+            changes: In order; at least one.
+            before: The newest resource version before them.
+            now_ms: Wall clock, milliseconds.
+
+        Raises:
+            StoreError: They are not stored; or, where the commit itself failed, nobody knows.
+        """
+        with sqlite.writing(self._writer) as connection:
+            _count(connection, changes, before)
+            newest = {change.stored.key: change for change in changes}
+            connection.execute(sa.delete(_o).where(_BY_KEY), [_key(key) for key in newest])
+            rows = [_row(each.stored, now_ms) for each in newest.values() if _stands(each)]
+            if rows:
+                connection.execute(sa.insert(_o), rows)
+            _write_addresses(connection, newest.values())
+
+
+def _version(connection: Connection) -> int | None:
+    return connection.execute(sa.select(_counter.c.version)).scalar()
+
+
+def _count(connection: Connection, changes: Sequence[Change], before: int) -> None:
+    version = changes[-1].stored.version
+    numbers = {"version": version}
+    if any(_moves_address(change) for change in changes):
+        numbers["address_version"] = version
+    counted = connection.execute(
+        sa.update(_counter).where(_counter.c.version == before).values(numbers)
+    )
+    if counted.rowcount != 1:
+        raise StoreError("somebody else wrote objects to the store; it is read anew")
+
+
+def _write_addresses(connection: Connection, newest: Iterable[Change]) -> None:
+    stored = [each for each in newest if _addresses.path_of(each.stored.key) is not None]
+    if not stored:
+        return
+    # Whatever became of them in this batch: what stands now is written anew.
+    paths = [{"of_path": _addresses.path_of(each.stored.key)} for each in stored]
+    connection.execute(sa.delete(_a).where(_a.c.path == sa.bindparam("of_path")), paths)
+    rows = [
+        {"path": _addresses.path_of(each.stored.key), "uid": _addresses.own_address(each.stored)}
+        for each in stored
+        if _stands(each)
+    ]
+    if rows:
+        connection.execute(sa.insert(_a), rows)
+
+
+def _moves_address(change: Change) -> bool:
+    return change.type != "MODIFIED" and _addresses.path_of(change.stored.key) is not None
+
+
+def _stands(change: Change) -> bool:
+    return change.type != "DELETED"
+
+
+def _key(key: Key) -> dict[str, str]:
+    return {"of_resource": key.resource, "of_namespace": key.namespace, "of_name": key.name}
+
+
+def _row(stored: Stored, now_ms: int) -> dict[str, Any]:
+    return {
+        **stored.key._asdict(),
+        "uid": stored.uid,
+        "version": stored.version,
+        "written_ms": now_ms,
+        "delivery_rules": _tables.DELIVERY_RULES - stored.early,
+        "content_json": stored.json,
+    }

@@ -1,0 +1,163 @@
+"""Removes what ends by itself: all that is in a namespace that ends, and old Events."""
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final
+
+import structlog
+
+from distributary.core.clock import Clock
+from distributary.core.errors import DistributaryError
+from distributary.core.periodic import keep_turning
+from distributary.knative.apiserver.machinery import Key
+from distributary.knative.apiserver.objects import _namespaces
+from distributary.knative.apiserver.objects._requests import Delete, Outcome
+from distributary.knative.apiserver.objects._shelf import Shelf
+from distributary.knative.apiserver.objects._values import Change, Write
+from distributary.knative.kinds import EVENT, NAMESPACE
+
+EVENT_KEPT_S: Final = 3600.0
+"""Events end this long after their last write, seconds (Kubernetes' default)."""
+
+EVENTS_MAX: Final = 10_000
+"""Events that are kept; beyond it the oldest go first. They explain what happened lately, and must
+not fill the store."""
+
+SWEEP_S: Final = 30.0
+"""How often is looked for old Events, seconds."""
+
+_DELETES_AT_ONCE: Final = 200
+"""Objects that are deleted by one transaction: others' writes get their turn in between."""
+
+_AGAIN_S: Final = 1.0
+"""After the store failed, seconds."""
+
+_BY_SERVER: Final = Write(by_server=True)
+
+_log = structlog.get_logger(__name__)
+
+
+class Sweeper:
+    """Knows what is to be removed, and removes it in turns.
+
+    Args:
+        shelf: Gives what stands now.
+        written: When the objects were written last, wall clock, milliseconds; oldest first.
+        delete: Makes deletes; what became of each.
+        clock: Wall clock.
+    """
+
+    def __init__(
+        self,
+        shelf: Callable[[], Shelf],
+        written: Mapping[Key, int],
+        delete: Callable[[Sequence[Delete]], Awaitable[Sequence[Outcome]]],
+        clock: Clock,
+    ) -> None:
+        self._shelf = shelf
+        self._delete = delete
+        self._clock = clock
+        self._events = OrderedDict(
+            (key, at)
+            for key, at in written.items()
+            if key.resource == EVENT.resource and not self._is_ending(key)
+        )
+        self._ending = {
+            stored.key.name
+            for stored in shelf().all_of(NAMESPACE.resource)
+            if _namespaces.is_ending(stored)
+        }
+        self._wake = asyncio.Event()
+        self._task = asyncio.create_task(
+            keep_turning(self._turn, "objects-sweeper", self._sleep), name="objects-sweeper"
+        )
+
+    async def close(self) -> None:
+        """Stop; what is not done is done after the next start."""
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+    def _is_ending(self, key: Key) -> bool:
+        """It waits for its finalizers: another delete would change nothing."""
+        stored = self._shelf().get(key)
+        return stored is not None and _namespaces.is_ending(stored)
+
+    def note(self, changes: Sequence[Change]) -> None:
+        """See what was committed."""
+        for change in changes:
+            key = change.stored.key
+            if key.resource == EVENT.resource:
+                self._note_event(change)
+            elif _namespaces.is_namespace(key):
+                self._note_namespace(change)
+            if key.namespace in self._ending:
+                self._wake.set()
+        if len(self._events) > EVENTS_MAX:
+            self._wake.set()
+
+    def _note_event(self, change: Change) -> None:
+        key = change.stored.key
+        self._events.pop(key, None)
+        # One that is being deleted waits for its finalizers, and is no longer ours.
+        if change.type != "DELETED" and not _namespaces.is_ending(change.stored):
+            self._events[key] = self._clock.wall_ms()
+
+    def _note_namespace(self, change: Change) -> None:
+        name = change.stored.key.name
+        if change.type == "DELETED":
+            self._ending.discard(name)
+        elif _namespaces.is_ending(change.stored):
+            self._ending.add(name)
+            self._wake.set()
+
+    async def _sleep(self, wait_s: float) -> None:
+        # Not ``wait_for``, which may lose a cancellation that comes with the wake (Python 3.11).
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await self._wake.wait()
+
+    async def _turn(self) -> float:
+        self._wake.clear()
+        keys = list(islice(self._due(), _DELETES_AT_ONCE))
+        if not keys:
+            return SWEEP_S
+        try:
+            outcomes = await self._delete([Delete(key, _BY_SERVER) for key in keys])
+        except DistributaryError as error:
+            _log.warning("objects-not-swept", objects=len(keys), reason=str(error))
+            return _AGAIN_S
+        # One that is gone already is seen next time; any other refusal must not keep us busy.
+        return _AGAIN_S if any(isinstance(each, Exception) for each in outcomes) else 0.0
+
+    def _due(self) -> Iterator[Key]:
+        for namespace in sorted(self._ending):
+            yield from self._due_in(namespace)
+        yield from self._old_events()
+
+    def _due_in(self, namespace: str) -> Iterator[Key]:
+        """What is in a namespace; where nothing is left, the namespace."""
+        empty = True
+        for key in self._shelf().keys_in(namespace):
+            empty = False
+            if not self._is_marked(key):
+                yield key
+        key = _namespaces.key_of(namespace)
+        stored = self._shelf().get(key)
+        if empty and stored is not None and not stored.content["metadata"].get("finalizers"):
+            yield key
+
+    def _is_marked(self, key: Key) -> bool:
+        stored = self._shelf().get(key)
+        return stored is None or _namespaces.is_ending(stored)
+
+    def _old_events(self) -> Iterator[Key]:
+        too_many = len(self._events) - EVENTS_MAX
+        oldest_ms = self._clock.wall_ms() - int(EVENT_KEPT_S * 1000)
+        for number, (key, at) in enumerate(self._events.items()):
+            if number >= too_many and at >= oldest_ms:
+                return
+            yield key

@@ -1,0 +1,170 @@
+"""The one loop that writes objects: the store first, then memory, then who watches.
+
+All requests that arrive while one batch is under way share the next transaction. Each is held
+against what the ones before it left, so a patch is always made on the newest state.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Final, NamedTuple, TypeAlias
+
+import structlog
+
+from distributary.core.clock import Clock
+from distributary.core.errors import StoreError
+from distributary.core.write_loop import Waiting, WriteLoop
+from distributary.knative.apiserver.machinery import StatusError
+from distributary.knative.apiserver.objects._draft import Draft
+from distributary.knative.apiserver.objects._requests import Outcome, Request, Rules
+from distributary.knative.apiserver.objects._rows import Rows
+from distributary.knative.apiserver.objects._shelf import Shelf
+from distributary.knative.apiserver.objects._values import Change
+
+BATCH_MAX: Final = 256
+"""Requests in one transaction; it holds the store for some 10 ms."""
+
+WAITING_MAX: Final = 2_000
+"""Requests of clients that may wait for their batch: a second's worth. Beyond it they are told to
+come again; each may hold an object of 1 MiB."""
+
+RETRY_AFTER_S: Final = 1
+"""When a client that was refused for want of room may come again, seconds."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Committed(NamedTuple):
+    """What the writer hands on after a commit.
+
+    Attributes:
+        changes: In order; where the store was read anew (``again``), in none.
+        version: The newest resource version.
+        again: The store held something else than was believed: changes may be missing.
+        shelf: What stands now.
+    """
+
+    changes: Sequence[Change]
+    version: int
+    again: bool
+    shelf: Shelf
+
+
+_Batch: TypeAlias = Sequence[Waiting[Sequence[Request], list[Outcome]]]
+"""Groups of requests, each whole."""
+
+
+class Writer:
+    """Writes one batch after the other. One per store, in one process.
+
+    Args:
+        rows: The tables.
+        shelf: What they hold.
+        rules: What requests are held against.
+        clock: For stamps.
+        committed: Called on the event loop after each commit, before the callers are answered.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        shelf: Shelf,
+        rules: Rules,
+        clock: Clock,
+        committed: Callable[[Committed], None],
+    ) -> None:
+        self._rows = rows
+        self._shelf = shelf
+        self._rules = rules
+        self._clock = clock
+        self._committed = committed
+        self._doubtful = False
+        self._loop: WriteLoop[Sequence[Request], list[Outcome]] = WriteLoop(
+            "objects-writer", self._make, batch_max=BATCH_MAX, weight=len
+        )
+        self._loop.start()
+
+    async def close(self) -> None:
+        """Finish the batch under way, refuse what waits, stop."""
+        await self._loop.close(StatusError("ServiceUnavailable", "the server is stopping"))
+
+    async def submit(
+        self, requests: Sequence[Request], *, by_server: bool = False
+    ) -> list[Outcome]:
+        """Make *requests*, in their order, in one transaction; returns when it is durable.
+
+        Each is made or refused for itself.
+
+        Args:
+            requests: At least one.
+            by_server: They take room that is not the clients'.
+
+        Raises:
+            StatusError: ``TooManyRequests``: too many wait. ``ServiceUnavailable``: the server
+                stops. Nothing was stored.
+            StoreError: The store failed. Nothing was stored; or nobody knows, if it failed at
+                the end of the commit: then a later read tells.
+        """
+        if not self._loop.takes:
+            raise StatusError(
+                "ServiceUnavailable", "the server is stopping", retry_after_s=RETRY_AFTER_S
+            )
+        if not by_server and self._loop.waiting + len(requests) > WAITING_MAX:
+            raise StatusError(
+                "TooManyRequests",
+                f"{self._loop.waiting} writes are waiting; please try again later",
+                retry_after_s=RETRY_AFTER_S,
+            )
+        return await self._loop.submit(requests)
+
+    async def _make(self, waiting: _Batch) -> None:
+        batch = [group for group in waiting if not group.gone]
+        if not batch:
+            return
+        try:
+            await self._write_all(batch)
+        except StoreError as error:
+            self._doubtful = True
+            _log.warning("objects-not-stored", requests=len(batch), reason=str(error))
+            raise
+        except Exception:
+            self._doubtful = True
+            _log.exception("objects-batch-failed", requests=len(batch))
+            raise
+
+    async def _write_all(self, batch: _Batch) -> None:
+        if self._doubtful:
+            await self._look_again()
+        draft, outcomes = await asyncio.to_thread(self._write, batch)
+        if draft.changes:
+            self._shelf.take(draft.changes)
+            self._hand_on(draft.changes, again=False)
+        for group, outcome in zip(batch, outcomes, strict=True):
+            group.answer(outcome)
+
+    def _write(self, batch: _Batch) -> tuple[Draft, list[list[Outcome]]]:
+        """In a thread: draft the batch and store it. The shelf stands still meanwhile."""
+        now_ms = self._clock.wall_ms()
+        draft = Draft(self._shelf, self._rules, timestamp(now_ms))
+        outcomes = [[draft.apply(request) for request in group.asked] for group in batch]
+        if draft.changes:
+            self._rows.write(draft.changes, self._shelf.version, now_ms)
+        return draft, outcomes
+
+    async def _look_again(self) -> None:
+        """After a failed commit: does the store hold what we believe?"""
+        if await asyncio.to_thread(self._rows.version) != self._shelf.version:
+            found, _ = await asyncio.to_thread(self._rows.load)
+            changes = self._shelf.differences(found)
+            _log.warning("objects-read-anew", changes=len(changes), version=found.version)
+            self._shelf = found
+            self._hand_on(changes, again=True)
+        self._doubtful = False
+
+    def _hand_on(self, changes: Sequence[Change], *, again: bool) -> None:
+        self._committed(Committed(changes, self._shelf.version, again, self._shelf))
+
+
+def timestamp(now_ms: int) -> str:
+    """RFC 3339, whole seconds, as metadata and conditions have it."""
+    return datetime.fromtimestamp(now_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,90 @@
+"""Knative Eventing's kinds, and the core kinds they refer to: shape, defaults, validation.
+
+Called by ``control.objects`` (admission), ``control.reconcile`` (typed specs, conditions) and
+``api.kubernetes`` (kinds). Pure.
+"""
+
+from distributary.knative.kinds import conditions
+from distributary.knative.kinds._admit import BROKER_CLASS, OWN_CLASS, admit
+from distributary.knative.kinds._annotations import dependency_of
+from distributary.knative.kinds._conditions import Conditions, ConditionStatus, Severity
+from distributary.knative.kinds._defaulted import (
+    BROKER_LABEL,
+    NAMESPACE_LABEL,
+    defaulted,
+)
+from distributary.knative.kinds._definitions import DEFINITION, definitions
+from distributary.knative.kinds._export import Converted, converted
+from distributary.knative.kinds._kinds import (
+    BROKER,
+    CHANNEL,
+    CHANNEL_KINDS,
+    CONFIG_MAP,
+    EVENT,
+    KINDS,
+    NAMESPACE,
+    SERVICE,
+    SUBSCRIPTION,
+    TRIGGER,
+)
+from distributary.knative.kinds._schemas import SCHEMA_OF, SCHEMAS
+from distributary.knative.kinds._schemas_core import SERVICE_ADDRESS
+from distributary.knative.kinds._shape_check import unknown_fields
+from distributary.knative.kinds._shapes import (
+    BrokerSpec,
+    ChannelSpec,
+    Delivery,
+    Destination,
+    KReference,
+    SubscriptionSpec,
+    TriggerSpec,
+)
+from distributary.knative.kinds._specs import (
+    broker_spec,
+    channel_spec,
+    subscription_spec,
+    trigger_spec,
+)
+
+__all__ = [
+    "BROKER",
+    "BROKER_CLASS",
+    "BROKER_LABEL",
+    "CHANNEL",
+    "CHANNEL_KINDS",
+    "CONFIG_MAP",
+    "DEFINITION",
+    "EVENT",
+    "KINDS",
+    "NAMESPACE",
+    "NAMESPACE_LABEL",
+    "OWN_CLASS",
+    "SCHEMAS",
+    "SCHEMA_OF",
+    "SERVICE",
+    "SERVICE_ADDRESS",
+    "SUBSCRIPTION",
+    "TRIGGER",
+    "BrokerSpec",
+    "ChannelSpec",
+    "ConditionStatus",
+    "Conditions",
+    "Converted",
+    "Delivery",
+    "Destination",
+    "KReference",
+    "Severity",
+    "SubscriptionSpec",
+    "TriggerSpec",
+    "admit",
+    "broker_spec",
+    "channel_spec",
+    "conditions",
+    "converted",
+    "defaulted",
+    "definitions",
+    "dependency_of",
+    "subscription_spec",
+    "trigger_spec",
+    "unknown_fields",
+]

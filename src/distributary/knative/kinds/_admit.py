@@ -1,0 +1,234 @@
+"""Admission: every fault of an object at once, in the words of the Kubernetes API."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from distributary.knative.apiserver.machinery import CAUSES_MAX, Cause, Kind, Object, invalid
+from distributary.knative.apiserver.machinery.fields import same
+from distributary.knative.apiserver.machinery.names import bad_value, forbidden, required
+from distributary.knative.kinds._annotations import check_annotations
+from distributary.knative.kinds._causes import unsupported
+from distributary.knative.kinds._core_checks import check_config_map, check_service
+from distributary.knative.kinds._delivery import check_delivery
+from distributary.knative.kinds._destinations import (
+    check_destination,
+    check_kreference,
+    check_name,
+)
+from distributary.knative.kinds._kinds import (
+    BROKER,
+    CHANNEL,
+    CHANNEL_KINDS,
+    CONFIG_MAP,
+    SERVICE,
+    SUBSCRIPTION,
+    TRIGGER,
+)
+from distributary.knative.kinds._shape_check import known_part, sound_part
+from distributary.knative.kinds._trigger_filters import check_filter, check_filters
+from distributary.resource.rules import FilterCheck
+
+BROKER_CLASS: Final = "eventing.knative.dev/broker.class"
+"""Annotation of a Broker: its class. Every class is served."""
+
+OWN_CLASS: Final = "Distributary"
+"""Class of a Broker that names none."""
+
+_IMMUTABLE_WORDS: Final = "field is immutable: Immutable fields changed (-old +new)"
+"""In the words of the API server, and in those of Knative's webhook."""
+
+_CLASS: Final = ("metadata", "annotations", BROKER_CLASS)
+_IMMUTABLE: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    BROKER.resource: (("spec", "config"),),
+    TRIGGER.resource: (("spec", "broker"),),
+    CHANNEL.resource: (("spec", "channelTemplate"),),
+    SUBSCRIPTION.resource: (("spec", "channel"),),
+}
+
+
+def admit(kind: Kind, new: Object, old: Object | None, check: FilterCheck) -> None:
+    """Refuse *new* where anything but its metadata is wrong.
+
+    A fault that *old* had already is no fault of this write: what was once taken can still be
+    labelled, and ended, when rules have become stricter. Fields that nobody knows are no fault
+    (``unknown_fields``).
+
+    Args:
+        kind: Of the object.
+        new: The object after ``defaulted``; any JSON in it is taken.
+        old: As it stands; None: it is being created.
+        check: ``filter.check``.
+
+    Where events may be sent is not asked here: whether an address is one of this server itself,
+    and what a reference leads to, is known when destinations are resolved, and the operator's rule
+    is applied there and at each connection.
+
+    Raises:
+        StatusError: ``Invalid``, with every cause; ``resource.kubernetes.CAUSES_MAX`` are named.
+
+    Source:
+        Knative Eventing, "Resource Lifecycle" (what cannot be changed) and "Detailed Resources".
+    """
+    causes = _causes(kind, new, check)
+    if old is not None:
+        if causes:
+            before = set(_causes(kind, old, check))
+            causes = [cause for cause in causes if cause not in before]
+        causes += _changed(kind, new, old)
+    if causes:
+        metadata = new.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else ""
+        raise invalid(kind, str(name or ""), _named(causes))
+
+
+def _named(causes: list[Cause]) -> list[Cause]:
+    """At most ``CAUSES_MAX`` of *causes*, and how many more there are."""
+    more = len(causes) - CAUSES_MAX
+    if more <= 0:
+        return causes
+    return [*causes[:CAUSES_MAX], Cause("", "FieldValueInvalid", f"{more} more faults")]
+
+
+def _causes(kind: Kind, obj: Object, filter_check: FilterCheck) -> list[Cause]:
+    causes: list[Cause] = []
+    known = known_part(kind, obj)
+    sound = sound_part(kind, known, causes)
+    check = _CHECKS.get(kind.resource)
+    if check is not None:
+        check(causes, sound)
+    if kind is TRIGGER:
+        _check_filters(causes, _spec(sound), filter_check)
+    return causes
+
+
+def _changed(kind: Kind, new: Object, old: Object) -> list[Cause]:
+    """The fields that cannot be changed and were."""
+    pairs = {
+        ".".join(path): (_value(new, path), _value(old, path))
+        for path in _IMMUTABLE.get(kind.resource, ())
+    }
+    if kind is BROKER:
+        classes = (_value(new, _CLASS) or OWN_CLASS, _value(old, _CLASS) or OWN_CLASS)
+        pairs[f"metadata.annotations[{BROKER_CLASS}]"] = classes
+    causes = [
+        bad_value(field, now, _IMMUTABLE_WORDS)
+        for field, (now, before) in pairs.items()
+        if not same(now, before) and not _of_the_server(kind, field, old)
+    ]
+    return causes + (_sealed(new, old) if kind is CONFIG_MAP else [])
+
+
+def _of_the_server(kind: Kind, field: str, old: Object) -> bool:
+    """Whether the server filled in what a client wants otherwise: nobody has chosen it yet.
+
+    The Broker ``default/default`` is there from the start, before its owner can say of which class
+    it shall be; Channels of older versions have no template.
+    """
+    metadata = old.get("metadata") or {}
+    if kind is BROKER:
+        named = (metadata.get("namespace"), metadata.get("name"))
+        return named == ("default", "default") and "managedFields" not in metadata
+    return field == "spec.channelTemplate" and _value(old, ("spec", "channelTemplate")) is None
+
+
+def _value(obj: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        obj = obj.get(name) if isinstance(obj, dict) else None
+    return obj
+
+
+def _sealed(new: Object, old: Object) -> list[Cause]:
+    if old.get("immutable") is not True:
+        return []
+    why = "field is immutable when `immutable` is set"
+    return [
+        forbidden(name, why)
+        for name in ("immutable", "data", "binaryData")
+        if (new.get(name) or None) != (old.get(name) or None)
+    ]
+
+
+def _spec(obj: Object) -> Object:
+    spec: Object | None = obj.get("spec")
+    return spec or {}
+
+
+def _broker(causes: list[Cause], obj: Object) -> None:
+    spec = _spec(obj)
+    if spec.get("config") is not None:
+        check_kreference(causes, "spec.config", spec["config"])
+    _delivery(causes, spec)
+
+
+def _trigger(causes: list[Cause], obj: Object) -> None:
+    spec = _spec(obj)
+    check_annotations(causes, obj)
+    if spec.get("broker"):
+        check_name(causes, "spec.broker", spec["broker"], subdomain=True)
+    if spec.get("brokerRef") is not None:
+        _check_broker(causes, spec, obj.get("metadata"))
+    if spec.get("subscriber") is not None:
+        check_destination(causes, "spec.subscriber", spec["subscriber"])
+    _delivery(causes, spec)
+
+
+def _check_filters(causes: list[Cause], spec: Object, check: FilterCheck) -> None:
+    if spec.get("filter") is not None:
+        check_filter(causes, spec["filter"], check)
+    if spec.get("filters") is not None:
+        check_filters(causes, spec["filters"], check)
+
+
+def _check_broker(causes: list[Cause], spec: Object, metadata: Any) -> None:
+    """``brokerRef`` says in another way what ``broker`` says, and nothing else."""
+    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
+    wanted = {"apiVersion": BROKER.api_version, "kind": BROKER.kind, "name": spec.get("broker")}
+    ref = spec["brokerRef"]
+    for member, value in (*wanted.items(), ("namespace", namespace)):
+        if ref.get(member) and ref[member] != value:
+            why = "it says what spec.broker says; a Broker of another namespace is not served"
+            causes.append(bad_value(f"spec.brokerRef.{member}", ref[member], why))
+
+
+def _channel(causes: list[Cause], obj: Object) -> None:
+    _delivery(causes, _spec(obj))
+
+
+def _subscription(causes: list[Cause], obj: Object) -> None:
+    spec = obj["spec"]  # there, as it has members that are required
+    if spec is None:
+        return
+    if spec.get("channel") is not None:
+        _check_channel(causes, spec["channel"])
+    if "subscriber" not in spec and "reply" not in spec:
+        causes.append(required("spec.subscriber", "expected at least one of subscriber, reply"))
+    for name in ("subscriber", "reply"):
+        if spec.get(name) is not None:
+            check_destination(causes, f"spec.{name}", spec[name])
+    _delivery(causes, spec)
+
+
+def _check_channel(causes: list[Cause], channel: Object) -> None:
+    for member, wanted in (("apiVersion", (CHANNEL.api_version,)), ("kind", CHANNEL_KINDS)):
+        if channel.get(member) and channel[member] not in wanted:
+            causes.append(unsupported(f"spec.channel.{member}", channel[member], wanted))
+    if channel.get("name"):
+        check_name(causes, "spec.channel.name", channel["name"], subdomain=True)
+    if channel.get("namespace"):
+        why = "the Channel stands in the Subscription's own namespace"
+        causes.append(forbidden("spec.channel.namespace", why))
+
+
+def _delivery(causes: list[Cause], spec: Object) -> None:
+    if spec.get("delivery") is not None:
+        check_delivery(causes, spec["delivery"])
+
+
+_CHECKS: Final[dict[str, Callable[[list[Cause], Object], None]]] = {
+    BROKER.resource: _broker,
+    TRIGGER.resource: _trigger,
+    CHANNEL.resource: _channel,
+    SUBSCRIPTION.resource: _subscription,
+    SERVICE.resource: check_service,
+    CONFIG_MAP.resource: check_config_map,
+}

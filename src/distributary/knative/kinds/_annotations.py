@@ -1,0 +1,89 @@
+"""Annotations of a Trigger that Knative reads: what it waits for, and whether a Broker is made.
+
+Source:
+    knative/eventing 1.22, ``pkg/apis/eventing/v1/trigger_validation.go``.
+"""
+
+from typing import Final
+
+import msgspec
+
+from distributary.knative.apiserver.machinery import Cause, Object
+from distributary.knative.apiserver.machinery.names import bad_value, required
+from distributary.knative.kinds._shapes import KReference
+
+DEPENDENCY: Final = "knative.dev/dependency"
+"""Names an object, as JSON, that must be Ready before the Trigger is."""
+
+INJECTION: Final = "eventing.knative.dev/injection"
+"""``enabled`` or ``disabled``, at the Broker ``default`` alone. It is checked and has no effect."""
+
+
+class _Reference(msgspec.Struct):
+    """As much of a ``v1.ObjectReference`` as counts."""
+
+    apiVersion: str = ""  # noqa: N815 - the member's own name
+    kind: str = ""
+    name: str = ""
+    namespace: str = ""
+
+
+def check_annotations(causes: list[Cause], trigger: Object) -> None:
+    """Note what is wrong with the annotations of *trigger*."""
+    annotations = _annotations(trigger)
+    text = annotations.get(DEPENDENCY)
+    if isinstance(text, str):
+        _check_dependency(causes, text, _object(trigger.get("metadata")).get("namespace"))
+    text = annotations.get(INJECTION)
+    if isinstance(text, str):
+        _check_injection(causes, text, _object(trigger.get("spec")).get("broker"))
+
+
+def dependency_of(trigger: Object) -> KReference | None:
+    """The object that the admitted *trigger* waits for; None: none."""
+    text = _annotations(trigger).get(DEPENDENCY)
+    if not isinstance(text, str):
+        return None
+    try:
+        found = msgspec.json.decode(text, type=_Reference)
+    except msgspec.MsgspecError:  # an older version let everything pass
+        return KReference("", "", text, trigger["metadata"]["namespace"])
+    namespace = found.namespace or trigger["metadata"]["namespace"]
+    return KReference(found.apiVersion, found.kind, found.name, namespace)
+
+
+def _annotations(obj: Object) -> Object:
+    return _object(_object(obj.get("metadata")).get("annotations"))
+
+
+def _object(value: object) -> Object:
+    """What stands there, if it is an object: what is not is another's fault to name."""
+    return value if isinstance(value, dict) else {}
+
+
+def _check_dependency(causes: list[Cause], text: str, namespace: object) -> None:
+    path = f"metadata.annotations[{DEPENDENCY}]"
+    try:
+        found = msgspec.json.decode(text, type=_Reference)
+    except msgspec.MsgspecError:
+        why = "The provided annotation was not a corev1.ObjectReference"
+        causes.append(bad_value(path, text, why))
+        return
+    if found.namespace not in ("", namespace):
+        why = f'Namespace must be empty or equal to the trigger namespace "{namespace}"'
+        causes.append(bad_value(f"{path}.namespace", found.namespace, why))
+    members = (("kind", found.kind), ("name", found.name), ("apiVersion", found.apiVersion))
+    causes.extend(required(f"{path}.{member}") for member, value in members if not value)
+
+
+def _check_injection(causes: list[Cause], text: str, broker: object) -> None:
+    path = f"metadata.annotations[{INJECTION}]"
+    if text not in ("enabled", "disabled"):
+        why = 'The provided injection annotation value can only be "enabled" or "disabled"'
+        causes.append(bad_value(path, text, why))
+    elif broker != "default":
+        why = (
+            "The provided injection annotation is only used for default broker, but non-default"
+            " broker specified here"
+        )
+        causes.append(bad_value(path, broker, why))

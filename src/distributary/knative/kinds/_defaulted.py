@@ -1,0 +1,163 @@
+"""What the server fills into an object before it is checked and stored."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from distributary.knative.apiserver.machinery import Kind, Object
+from distributary.knative.kinds._admit import BROKER_CLASS, OWN_CLASS
+from distributary.knative.kinds._kinds import BROKER, CHANNEL, NAMESPACE, SERVICE, TRIGGER
+from distributary.knative.kinds._shape_check import known_part
+
+BROKER_LABEL: Final = "eventing.knative.dev/broker"
+"""Label of a Trigger: the name of its Broker, to select by."""
+
+SUBSCRIBABLE: Final = "messaging.knative.dev/subscribable"
+"""Annotation of a Channel: the version of the contract between it and its Subscriptions."""
+
+DEFAULT_TEMPLATE: Final[Object] = {
+    "apiVersion": "messaging.knative.dev/v1",
+    "kind": "InMemoryChannel",
+}
+"""``spec.channelTemplate`` of a Channel that has none: Knative's own default. Clients read it
+without asking whether it is there; nothing here follows from it."""
+
+NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
+"""Label of a Namespace: its own name, to select by."""
+
+
+def defaulted(kind: Kind, new: Object, old: Object | None) -> Object:
+    """*new* as it is to be checked and stored.
+
+    Members that the schema does not know, and nulls, are left out (``unknown_fields`` names the
+    former). ``spec.delivery`` stays as it was sent.
+
+    Args:
+        kind: Of the object.
+        new: As a client sent or patched it, with its metadata; any JSON in it is taken.
+        old: As it stands; None: it is being created.
+
+    Returns:
+        A new object, which may share parts with *new* and *old*. Made again of the result, it is
+        the same.
+    """
+    obj = known_part(kind, new)
+    fill = _FILLS.get(kind.resource)
+    return obj if fill is None else fill(obj, old)
+
+
+def _broker(obj: Object, _old: Object | None) -> Object:
+    annotations = _member(_member(obj, "metadata"), "annotations")
+    if annotations is not None and not annotations.get(BROKER_CLASS):
+        return _with_metadata(obj, "annotations", {**annotations, BROKER_CLASS: OWN_CLASS})
+    return obj
+
+
+def _trigger(obj: Object, old: Object | None) -> Object:
+    obj = _with_wide_filter(_with_subscriber_placed(_with_broker_named(obj), old))
+    broker = (_member(obj, "spec") or {}).get("broker")
+    labels = _member(_member(obj, "metadata"), "labels")
+    if not broker or not isinstance(broker, str) or labels is None:
+        return obj
+    return _with_metadata(obj, "labels", {**labels, BROKER_LABEL: broker})
+
+
+def _with_broker_named(obj: Object) -> Object:
+    """A Trigger that refers to its Broker names it as well."""
+    spec = _member(obj, "spec") or {}
+    name = (_member(spec, "brokerRef") or {}).get("name")
+    return obj if not name or spec.get("broker") else {**obj, "spec": {**spec, "broker": name}}
+
+
+def _with_wide_filter(obj: Object) -> Object:
+    """A Trigger without a filter has one that lets everything pass, as Knative fills in."""
+    spec = _member(obj, "spec")
+    return obj if not spec or "filter" in spec else {**obj, "spec": {**spec, "filter": {}}}
+
+
+def _with_subscriber_placed(obj: Object, old: Object | None) -> Object:
+    """A reference to the subscriber names the Trigger's namespace where it names none.
+
+    A server-side apply that takes the reference away leaves what it does not own, the namespace
+    that was filled in here: that goes too.
+    """
+    spec = _member(obj, "spec") or {}
+    subscriber = _member(spec, "subscriber") or {}
+    ref = _member(subscriber, "ref")
+    namespace = (_member(obj, "metadata") or {}).get("namespace")
+    filled_in = {"namespace": namespace}
+    stood = _member(_member(_member(old, "spec"), "subscriber"), "ref") or {}
+    if ref == filled_in and stood != ref and filled_in.items() <= stood.items():
+        placed = {name: value for name, value in subscriber.items() if name != "ref"}
+        return {**obj, "spec": {**spec, "subscriber": placed}}
+    if not ref or ref.get("namespace") or not isinstance(namespace, str):
+        return obj
+    placed = {**subscriber, "ref": {**ref, "namespace": namespace}}
+    return {**obj, "spec": {**spec, "subscriber": placed}}
+
+
+def _channel(obj: Object, old: Object | None) -> Object:
+    """``spec.subscribers`` is the server's: it stays as it stands."""
+    annotations = _member(_member(obj, "metadata"), "annotations")
+    if annotations is not None:
+        obj = _with_metadata(obj, "annotations", {SUBSCRIBABLE: "v1", **annotations})
+    spec = _member(obj, "spec")
+    if spec is None:
+        return obj
+    own = {name: value for name, value in spec.items() if name != "subscribers"}
+    own.setdefault("channelTemplate", DEFAULT_TEMPLATE)
+    kept = (_member(old, "spec") or {}).get("subscribers")
+    if kept is not None:
+        own["subscribers"] = known_part(CHANNEL, {"spec": {"subscribers": kept}})["spec"][
+            "subscribers"
+        ]
+    return {**obj, "spec": own}
+
+
+def _namespace(obj: Object, _old: Object | None) -> Object:
+    status = _member(obj, "status")
+    if status is not None and "phase" not in status:
+        obj = {**obj, "status": {**status, "phase": "Active"}}
+    metadata = _member(obj, "metadata") or {}
+    labels = _member(metadata, "labels")
+    name = metadata.get("name")
+    if labels is None or not isinstance(name, str):
+        return obj
+    return _with_metadata(obj, "labels", {**labels, NAMESPACE_LABEL: name})
+
+
+def _service(obj: Object, _old: Object | None) -> Object:
+    spec = _member(obj, "spec")
+    if spec is None:
+        return obj
+    filled = {"type": "ClusterIP", **spec}
+    ports = spec.get("ports")
+    if isinstance(ports, list):
+        filled["ports"] = [_port(port) if isinstance(port, dict) else port for port in ports]
+    return {**obj, "spec": filled}
+
+
+def _port(port: Object) -> Object:
+    number = port.get("port")
+    target = {"targetPort": number} if type(number) is int else {}
+    return {"protocol": "TCP", **target, **port}
+
+
+def _member(obj: Any, name: str) -> Object | None:
+    """The object at *name*, an empty one where nothing stands there; None: no place for one."""
+    if not isinstance(obj, dict):
+        return None
+    value = obj.get(name)
+    return {} if value is None else value if isinstance(value, dict) else None
+
+
+def _with_metadata(obj: Object, name: str, value: Object) -> Object:
+    return {**obj, "metadata": {**(obj.get("metadata") or {}), name: value}}
+
+
+_FILLS: Final[dict[str, Callable[[Object, Object | None], Object]]] = {
+    BROKER.resource: _broker,
+    TRIGGER.resource: _trigger,
+    CHANNEL.resource: _channel,
+    NAMESPACE.resource: _namespace,
+    SERVICE.resource: _service,
+}

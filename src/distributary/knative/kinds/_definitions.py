@@ -1,0 +1,122 @@
+"""CustomResourceDefinitions: what clients look up to learn which kinds of Knative's there are.
+
+They are made of the kinds, can be read and nothing else, and are no objects of the store.
+
+Source:
+    apiextensions.k8s.io/v1; the labels are those of knative/eventing 1.22 (``config/core``).
+"""
+
+import uuid
+from typing import Final
+
+from distributary.knative.apiserver.machinery import Column, Kind, Object
+from distributary.knative.kinds._kinds import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER
+
+DEFINITION: Final = Kind(
+    "apiextensions.k8s.io",
+    "v1",
+    "CustomResourceDefinition",
+    "customresourcedefinitions",
+    "customresourcedefinition",
+    short_names=("crd", "crds"),
+    categories=("api-extensions",),
+    columns=(Column("Created At", "metadata.creationTimestamp"),),
+    namespaced=False,
+    has_status=False,
+    label_names=False,
+    read_only=True,
+)
+
+_CREATED: Final = "1970-01-01T00:00:00Z"
+"""As the build date of the server's version: it is a part of the program."""
+
+_LABELS: Final = {
+    BROKER.resource: {"duck.knative.dev/addressable": "true"},
+    CHANNEL.resource: {
+        "duck.knative.dev/addressable": "true",
+        "messaging.knative.dev/subscribable": "true",
+    },
+}
+
+
+def definitions() -> list[Object]:
+    """One for each of Knative's kinds, by name."""
+    made = [_definition(kind) for kind in (BROKER, TRIGGER, CHANNEL, SUBSCRIPTION)]
+    return sorted(made, key=lambda each: str(each["metadata"]["name"]))
+
+
+def _definition(kind: Kind) -> Object:
+    names: Object = {
+        "kind": kind.kind,
+        "listKind": f"{kind.kind}List",
+        "plural": kind.plural,
+        "singular": kind.singular,
+        "categories": list(kind.categories),
+    }
+    if kind.short_names:
+        names["shortNames"] = list(kind.short_names)
+    version: Object = {
+        "name": kind.version,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": [_column(column) for column in kind.columns],
+        # The whole schema is at /openapi/v3, where clients read it.
+        "schema": {
+            "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        },
+    }
+    return {
+        "apiVersion": DEFINITION.api_version,
+        "kind": DEFINITION.kind,
+        "metadata": {
+            "name": kind.resource,
+            "uid": str(uuid.uuid5(uuid.NAMESPACE_DNS, kind.resource)),
+            "resourceVersion": "1",
+            "generation": 1,
+            "creationTimestamp": _CREATED,
+            "labels": {"knative.dev/crd-install": "true", **_LABELS.get(kind.resource, {})},
+        },
+        "spec": {
+            "group": kind.group,
+            "names": names,
+            "scope": "Namespaced",
+            "versions": [version],
+            "conversion": {"strategy": "None"},
+        },
+        "status": {
+            "acceptedNames": names,
+            "storedVersions": [kind.version],
+            "conditions": [
+                {
+                    "type": type_,
+                    "status": "True",
+                    "reason": reason,
+                    "message": message,
+                    "lastTransitionTime": _CREATED,
+                }
+                for type_, reason, message in (
+                    ("NamesAccepted", "NoConflicts", "no conflicts found"),
+                    ("Established", "InitialNamesAccepted", "the kind is served"),
+                )
+            ],
+        },
+    }
+
+
+def _column(column: Column) -> Object:
+    type_ = "date" if column.type == "date" else "string"
+    shown = {"name": column.name, "type": type_, "jsonPath": _json_path(column.path)}
+    return {**shown, "priority": column.priority} if column.priority else shown
+
+
+def _json_path(path: str) -> str:
+    kind, _, rest = path.partition(":")
+    if path == "age":
+        return ".metadata.creationTimestamp"
+    if kind == "annotation":
+        return ".metadata.annotations." + rest.replace(".", "\\.")
+    if kind == "condition":
+        name, _, member = rest.partition(".")
+        return f'.status.conditions[?(@.type=="{name}")].{member}'
+    return f".{path}"

@@ -1,0 +1,204 @@
+"""Schemas of the core kinds that Knative's refer to: Service, ConfigMap, Namespace, Event.
+
+Every field of Kubernetes' own is known, so that manifests written for a cluster are taken
+without a warning; the ones that mean something here say so.
+"""
+
+from typing import Final
+
+from distributary.knative.kinds._kinds import CONFIG_MAP, EVENT, NAMESPACE, SERVICE
+from distributary.knative.kinds._schema_words import (
+    Schema,
+    array,
+    flag,
+    keyed,
+    one_of,
+    ref,
+    struct,
+    text,
+    texts,
+    time,
+    top,
+    whole,
+)
+
+_CORE: Final = "io.k8s.api.core.v1."
+
+INT_OR_STRING: Final = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+SERVICE_ADDRESS: Final = "distributary.dev/address"
+"""Annotation of a Service: ``host:port`` that is dialled for it (decision 25)."""
+
+_PORT_MAX: Final = 65_535
+_NOT_USED: Final = " It is kept and not used."
+_ATOMIC: Final = {"x-kubernetes-list-type": "atomic"}
+
+
+def _words(description: str) -> Schema:
+    return array(description, {"type": "string"}, **_ATOMIC)
+
+
+def _port(description: str) -> Schema:
+    return whole(description, bits=32, minimum=1, maximum=_PORT_MAX)
+
+
+_SERVICE: Final[dict[str, Schema]] = {
+    _CORE + "Service": top(
+        SERVICE,
+        f"A name for something that takes events over HTTP. What is dialled: the annotation"
+        f" `{SERVICE_ADDRESS}` (`host:port`), else `spec.externalName`, else"
+        f" `<name>.<namespace>.svc`.",
+        {
+            "spec": ref(_CORE + "ServiceSpec", "What the Service stands for."),
+            "status": ref(_CORE + "ServiceStatus", "Observed state." + _NOT_USED),
+        },
+    ),
+    _CORE + "ServiceSpec": struct(
+        "Spec of a Service.",
+        allocateLoadBalancerNodePorts=flag("Of a cluster." + _NOT_USED),
+        clusterIP=text("Address in a cluster." + _NOT_USED),
+        clusterIPs=_words("Addresses in a cluster." + _NOT_USED),
+        externalIPs=_words("Further addresses." + _NOT_USED),
+        externalName=text("Host name that is dialled; needed where `type` is ExternalName."),
+        externalTrafficPolicy=text("Of a cluster." + _NOT_USED),
+        healthCheckNodePort=whole("Of a cluster." + _NOT_USED, bits=32),
+        internalTrafficPolicy=text("Of a cluster." + _NOT_USED),
+        ipFamilies=_words("Of a cluster." + _NOT_USED),
+        ipFamilyPolicy=text("Of a cluster." + _NOT_USED),
+        loadBalancerClass=text("Of a cluster." + _NOT_USED),
+        loadBalancerIP=text("Of a cluster." + _NOT_USED),
+        loadBalancerSourceRanges=_words("Of a cluster." + _NOT_USED),
+        ports=keyed(
+            _CORE + "ServicePort",
+            "Ports of the Service; the first one is dialled at `externalName`.",
+            "port",
+            "protocol",
+        ),
+        publishNotReadyAddresses=flag("Of a cluster." + _NOT_USED),
+        selector={**texts("Labels of pods." + _NOT_USED), "x-kubernetes-map-type": "atomic"},
+        sessionAffinity=text("Of a cluster." + _NOT_USED),
+        sessionAffinityConfig=ref(
+            _CORE + "SessionAffinityConfig", "Of `sessionAffinity`." + _NOT_USED
+        ),
+        trafficDistribution=text("Of a cluster." + _NOT_USED),
+        type=one_of(
+            "What kind of Service it is. Default: ClusterIP.",
+            "ClusterIP",
+            "ExternalName",
+            "LoadBalancer",
+            "NodePort",
+        ),
+    ),
+    _CORE + "ServicePort": struct(
+        "A port of a Service.",
+        ("port",),
+        appProtocol=text("Protocol of the application." + _NOT_USED),
+        name=text("Name of the port; unique in the Service, and needed where there are several."),
+        nodePort=whole("Of a cluster." + _NOT_USED, bits=32, minimum=0, maximum=_PORT_MAX),
+        port=_port("Number of the port."),
+        protocol=one_of("Protocol below HTTP. Default: TCP.", "SCTP", "TCP", "UDP", default="TCP"),
+        targetPort=ref(INT_OR_STRING, "Port of the pods. Default: `port`." + _NOT_USED),
+    ),
+    _CORE + "SessionAffinityConfig": struct(
+        "Of `sessionAffinity`.",
+        clientIP=ref(_CORE + "ClientIPConfig", "Of the affinity to a client's address."),
+    ),
+    _CORE + "ClientIPConfig": struct(
+        "Of the affinity to a client's address.",
+        timeoutSeconds=whole("How long it lasts, seconds.", bits=32),
+    ),
+    _CORE + "ServiceStatus": struct(
+        "Status of a Service.",
+        conditions=keyed("dev.knative.pkg.apis.duck.v1.Condition", "Aspects of it.", "type"),
+        loadBalancer=ref(_CORE + "LoadBalancerStatus", "Of a cluster."),
+    ),
+    _CORE + "LoadBalancerStatus": struct(
+        "Of a cluster.",
+        ingress=array("Ways in.", ref(_CORE + "LoadBalancerIngress", "A way in."), **_ATOMIC),
+    ),
+    _CORE + "LoadBalancerIngress": struct(
+        "A way in.",
+        hostname=text("Host name."),
+        ip=text("Address."),
+        ipMode=text("How the address is handled."),
+    ),
+    INT_OR_STRING: {
+        "description": "A number of a port, or its name.",
+        "type": "string",
+        "format": "int-or-string",
+    },
+}
+
+_PLAIN: Final[dict[str, Schema]] = {
+    _CORE + "ConfigMap": top(
+        CONFIG_MAP,
+        "Settings that a Broker may refer to. They are kept, and none is read.",
+        {
+            "data": texts("Texts by key."),
+            "binaryData": texts("Bytes by key, base64.", format="byte"),
+            "immutable": flag("`data` and `binaryData` cannot be changed any more."),
+        },
+    ),
+    _CORE + "Namespace": top(
+        NAMESPACE,
+        "A room for names. It comes into being with the first object in it; deleting it deletes"
+        " all that is in it.",
+        {
+            "spec": ref(_CORE + "NamespaceSpec", "Desired state." + _NOT_USED),
+            "status": ref(_CORE + "NamespaceStatus", "Observed state."),
+        },
+    ),
+    _CORE + "NamespaceSpec": struct(
+        "Spec of a Namespace.", finalizers=_words("Who has to agree to its end." + _NOT_USED)
+    ),
+    _CORE + "NamespaceStatus": struct(
+        "Status of a Namespace.",
+        conditions=keyed("dev.knative.pkg.apis.duck.v1.Condition", "Aspects of it.", "type"),
+        phase=one_of("Whether it is about to end.", "Active", "Terminating"),
+    ),
+}
+
+_EVENT: Final[dict[str, Schema]] = {
+    _CORE + "Event": top(
+        EVENT,
+        "Something that happened to an object, such as deliveries that fail. It is dropped after"
+        " an hour.",
+        {
+            "action": text("What was done."),
+            "count": whole("How often it happened.", bits=32),
+            "eventTime": time("When it first happened."),
+            "firstTimestamp": time("When it first happened."),
+            "involvedObject": ref(_CORE + "ObjectReference", "The object that it happened to."),
+            "lastTimestamp": time("When it last happened."),
+            "message": text("A sentence for people."),
+            "reason": text("A word for programs."),
+            "related": ref(_CORE + "ObjectReference", "Another object that has to do with it."),
+            "reportingComponent": text("Who tells."),
+            "reportingInstance": text("Who of them tells."),
+            "series": ref(_CORE + "EventSeries", "How it goes on."),
+            "source": ref(_CORE + "EventSource", "Who tells."),
+            "type": text("`Normal` or `Warning`."),
+        },
+    ),
+    _CORE + "ObjectReference": struct(
+        "Names an object, or a part of it.",
+        apiVersion=text("API version of the object."),
+        fieldPath=text("Part of the object."),
+        kind=text("Kind of the object."),
+        name=text("Name of the object."),
+        namespace=text("Namespace of the object."),
+        resourceVersion=text("Version of the object."),
+        uid=text("`metadata.uid` of the object."),
+    ),
+    _CORE + "EventSeries": struct(
+        "How it goes on.",
+        count=whole("How often it happened.", bits=32),
+        lastObservedTime=time("When it last happened."),
+    ),
+    _CORE + "EventSource": struct(
+        "Who tells.", component=text("Its name."), host=text("Where it runs.")
+    ),
+}
+_EVENT[_CORE + "Event"]["required"] = ["metadata", "involvedObject"]
+
+CORE: Final[dict[str, Schema]] = _SERVICE | _PLAIN | _EVENT
+"""Definitions by name."""

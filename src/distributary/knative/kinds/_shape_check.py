@@ -1,0 +1,232 @@
+"""Objects held to their schema: what it does not know, and what is of the wrong type.
+
+Filter expressions are left to ``filter.check``, metadata to ``resource.kubernetes``.
+"""
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from distributary.knative.apiserver.machinery import Cause, Kind, Object
+from distributary.knative.apiserver.machinery.names import (
+    bad_value,
+    forbidden,
+    required,
+    wrong_type,
+)
+from distributary.knative.kinds._causes import unsupported
+from distributary.knative.kinds._schema_words import Schema
+from distributary.knative.kinds._schemas import SCHEMA_OF, SCHEMAS
+from distributary.knative.kinds._schemas_kinds import FILTER, TRIGGER_FILTER
+from distributary.resource.times import parse_time_ms
+
+UNKNOWN_MAX: Final = 100
+"""Unknown fields that are named at once: nobody reads more."""
+
+_NAME_CHARS_MAX: Final = 64
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_./-]+")
+_REF: Final = "#/definitions/"
+
+_KEPT_WHOLE: Final = frozenset({FILTER, TRIGGER_FILTER})
+"""What a client wrote here and is not known is no warning but a fault."""
+
+_WIDER: Final = "without it the filter would let more events pass than was meant"
+
+
+def known_part(kind: Kind, obj: Object, unknown: list[str] | None = None) -> Object:
+    """*obj* without the members that its schema does not know, and without nulls.
+
+    A null stands for an absent member, as everywhere in the Kubernetes API.
+
+    Args:
+        kind: Of the object.
+        obj: Any JSON object.
+        unknown: Takes the paths of the unknown members, ``UNKNOWN_MAX`` at most.
+
+    Returns:
+        A new object, which shares with *obj* what has no schema here (metadata).
+    """
+    part: Object = _known(SCHEMAS[SCHEMA_OF[kind.resource]], obj, "", unknown)
+    return part
+
+
+def unknown_fields(kind: Kind, obj: Object) -> list[str]:
+    """Paths of the members of *obj* that its schema does not know, such as ``spec.filtr``.
+
+    Those of ``metadata`` are for ``resource.kubernetes``; those of a Trigger's filters are faults.
+    """
+    unknown: list[str] = []
+    known_part(kind, obj, unknown)
+    return unknown
+
+
+def sound_part(kind: Kind, obj: Object, causes: list[Cause]) -> Object:
+    """*obj* where it is as its schema wants it; a member that is not is None, and noted.
+
+    Args:
+        kind: Of the object.
+        obj: What ``known_part`` returned.
+        causes: Takes what is wrong: types, values out of the schema's bounds, missing members.
+    """
+    schema = SCHEMAS[SCHEMA_OF[kind.resource]]
+    spec = _target(schema["properties"].get("spec", {})) or {}
+    if spec.get("required"):  # so that what is missing in it is named
+        obj = {"spec": {}, **obj}
+    part: Object = _sound(schema, obj, "", causes)
+    return part
+
+
+def at(path: str, name: object) -> str:
+    """Path of the member *name* of the object at *path*."""
+    text = str(name)
+    if not _PLAIN.fullmatch(text) or len(text) > _NAME_CHARS_MAX:
+        return key(path, text)
+    return f"{path}.{text}" if path else text
+
+
+def key(path: str, name: str) -> str:
+    """Path of the entry *name* of the map at *path*."""
+    plain = _PLAIN.fullmatch(name) and len(name) <= _NAME_CHARS_MAX
+    return f"{path}[{name if plain else json.dumps(name[:_NAME_CHARS_MAX])}]"
+
+
+def _target(schema: Schema) -> Schema | None:
+    """*schema*, or what it refers to; None where that is somebody else's."""
+    name = schema.get("$ref", "").removeprefix(_REF)
+    return SCHEMAS.get(name) if name else schema
+
+
+def _known(schema: Schema, value: Any, path: str, unknown: list[str] | None) -> Any:
+    found = _target(schema)
+    if found is None or schema.get("$ref", "").removeprefix(_REF) in _KEPT_WHOLE:
+        return value
+    if isinstance(value, list) and "items" in found:
+        items = found["items"]
+        return [_known(items, each, f"{path}[{n}]", unknown) for n, each in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    if "additionalProperties" in found:
+        return {name: each for name, each in value.items() if each is not None}
+    if "properties" not in found:
+        return value
+    return _known_members(found["properties"], value, path, unknown)
+
+
+def _known_members(
+    properties: dict[str, Schema], value: Object, path: str, unknown: list[str] | None
+) -> Object:
+    part: Object = {}
+    for name, each in value.items():
+        if name not in properties:
+            if unknown is not None and len(unknown) < UNKNOWN_MAX:
+                unknown.append(at(path, name))
+        elif each is not None:
+            part[name] = _known(properties[name], each, at(path, name), unknown)
+    return part
+
+
+def _sound(schema: Schema, value: Any, path: str, causes: list[Cause]) -> Any:
+    found = _target(schema)
+    if found is None or schema.get("$ref") == _REF + FILTER:
+        return value
+    return _TYPES[found["type"]](found, value, path, causes)
+
+
+def _object(schema: Schema, value: Any, path: str, causes: list[Cause]) -> Object | None:
+    if not isinstance(value, dict):
+        causes.append(wrong_type(path, value, "object"))
+        return None
+    if "additionalProperties" in schema:
+        inner = schema["additionalProperties"]
+        return {name: _sound(inner, each, key(path, name), causes) for name, each in value.items()}
+    if "properties" not in schema:
+        return value
+    causes.extend(
+        required(at(path, name))
+        for name in schema.get("required", ())
+        if value.get(name) in (None, "")
+    )
+    return _sound_members(schema["properties"], value, path, causes)
+
+
+def _sound_members(
+    properties: dict[str, Schema], value: Object, path: str, causes: list[Cause]
+) -> Object:
+    part: Object = {}
+    for name, each in value.items():
+        if name not in properties:  # of ``_KEPT_WHOLE``: elsewhere nothing unknown is left
+            causes.append(forbidden(at(path, name), "there is no such field; " + _WIDER))
+        elif each is not None:
+            part[name] = _sound(properties[name], each, at(path, name), causes)
+    return part
+
+
+def _array(schema: Schema, value: Any, path: str, causes: list[Cause]) -> list[Any] | None:
+    if not isinstance(value, list):
+        causes.append(wrong_type(path, value, "array"))
+        return None
+    return [_sound(schema["items"], each, f"{path}[{n}]", causes) for n, each in enumerate(value)]
+
+
+def _text(schema: Schema, value: Any, path: str, causes: list[Cause]) -> str | int | None:
+    form = schema.get("format")
+    if form == "int-or-string" and isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if not isinstance(value, str):
+        causes.append(wrong_type(path, value, "string"))
+    elif "enum" in schema and value not in schema["enum"]:
+        causes.append(unsupported(path, value, schema["enum"]))
+    elif form in _FORMATS and (why := _FORMATS[form](value)):
+        causes.append(bad_value(path, value, why))
+    else:
+        return value
+    return None
+
+
+def _whole(schema: Schema, value: Any, path: str, causes: list[Cause]) -> int | None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        causes.append(wrong_type(path, value, "integer"))
+        return None
+    bound = 2 ** (31 if schema["format"] == "int32" else 63)
+    least, most = schema.get("minimum", -bound), schema.get("maximum", bound - 1)
+    if not least <= value <= most:
+        causes.append(bad_value(path, value, f"must be between {least} and {most}, inclusive"))
+        return None
+    return value
+
+
+def _flag(_schema: Schema, value: Any, path: str, causes: list[Cause]) -> bool | None:
+    if isinstance(value, bool):
+        return value
+    causes.append(wrong_type(path, value, "boolean"))
+    return None
+
+
+def _time_fault(text: str) -> str:
+    try:
+        parse_time_ms(text)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _bytes_fault(text: str) -> str:
+    try:
+        base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):  # the latter: characters beyond ASCII
+        return "must be base64"
+    return ""
+
+
+_FORMATS: Final[dict[str, Callable[[str], str]]] = {"date-time": _time_fault, "byte": _bytes_fault}
+
+_TYPES: Final[dict[str, Callable[[Schema, Any, str, list[Cause]], Any]]] = {
+    "array": _array,
+    "boolean": _flag,
+    "integer": _whole,
+    "object": _object,
+    "string": _text,
+}

@@ -1,0 +1,104 @@
+"""A Broker or a Channel: has it an address, and does all that it refers to resolve?
+
+Pure: no waiting, no store. Routes do not depend on the status that is written of it, but on what
+is found here, so that a status somebody meddled with moves no route.
+"""
+
+from dataclasses import dataclass
+
+from distributary.knative.apiserver.machinery import Key, Object
+from distributary.knative.apiserver.objects import Stored, own_address
+from distributary.knative.kinds import (
+    BROKER,
+    CONFIG_MAP,
+    Delivery,
+    KReference,
+    broker_spec,
+    channel_spec,
+    conditions,
+)
+from distributary.knative.reconcile._findings import HOLDS, Finding, worst
+from distributary.knative.reconcile._members import destination_members
+from distributary.knative.reconcile._resolve import Resolution, Unresolved, View, not_found
+
+
+@dataclass(frozen=True, slots=True)
+class Addressed:
+    """What is found out about a Broker or Channel.
+
+    Attributes:
+        address: Its events are logged under it.
+        delivery: Of routes that have none of their own; None: the default.
+        dead_letter: Where its dead letter sink leads; None: it has none.
+        findings: By condition type; ``Ready`` is made of them.
+        members: Further members of the status.
+    """
+
+    address: str
+    delivery: Delivery | None
+    dead_letter: Resolution | None
+    findings: dict[str, Finding]
+    members: Object
+
+    @property
+    def ready(self) -> Finding:
+        """Whether routes may come to stand at it."""
+        return worst(found for found in self.findings.values() if not found.severity)
+
+
+def plan_addressed(view: View, stored: Stored) -> Addressed:
+    """What is to be said of the Broker or Channel *stored*."""
+    findings: dict[str, Finding] = {}
+    if stored.key.resource == BROKER.resource:
+        spec = broker_spec(stored.content, early=stored.early)
+        delivery = spec.delivery
+        findings[conditions.CONFIGURATION_RESOLVED] = _configuration(view, spec.config)
+    else:
+        spec_of_channel = channel_spec(stored.content, early=stored.early)
+        delivery = spec_of_channel.delivery
+    members: Object = {}
+    if view.announced(stored):
+        findings[conditions.ADDRESSABLE] = HOLDS
+        url = view.site.url(stored.key)
+        members["address"] = {"name": url.partition(":")[0], "url": url}
+    else:
+        message = "the address is not known to the receiver of events yet"
+        findings[conditions.ADDRESSABLE] = Finding("Unknown", "NotAnnounced", message)
+    dead = resolve_dead_letter(view, delivery)
+    findings[conditions.DEAD_LETTER_SINK_RESOLVED] = dead_letter_finding(dead)
+    members |= destination_members("deadLetterSink", dead)
+    return Addressed(own_address(stored), delivery, dead, findings, members)
+
+
+def resolve_dead_letter(view: View, delivery: Delivery | None) -> Resolution | None:
+    """Where the dead letter sink of *delivery* leads; None: it has none."""
+    if delivery is None or delivery.dead_letter_sink is None:
+        return None
+    return view.resolve(delivery.dead_letter_sink)
+
+
+def dead_letter_finding(dead: Resolution | None) -> Finding:
+    """What the condition says of a dead letter sink."""
+    if dead is None:
+        return HOLDS._replace(reason="DeadLetterSinkNotConfigured")
+    return resolution_finding(dead, "the dead letter sink")
+
+
+def resolution_finding(resolution: Resolution, what: str) -> Finding:
+    """What a condition says of the destination *what*."""
+    if isinstance(resolution, Unresolved):
+        return Finding("False", resolution.reason, f"{what}: {resolution.message}")
+    return HOLDS
+
+
+def _configuration(view: View, config: KReference | None) -> Finding:
+    """Nothing in a configuration concerns us, so one that is missing is only told."""
+    if config is None or (config.api_version, config.kind) != (
+        CONFIG_MAP.api_version,
+        CONFIG_MAP.kind,
+    ):
+        return HOLDS._replace(severity="Info")
+    if view.find(Key(CONFIG_MAP.resource, config.namespace, config.name)) is None:
+        message = not_found(CONFIG_MAP, config.namespace, config.name)
+        return Finding("False", "NotFound", message, "Info")
+    return HOLDS._replace(severity="Info")

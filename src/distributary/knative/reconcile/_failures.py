@@ -1,0 +1,162 @@
+"""Deliveries that keep failing, told by a condition and by a Kubernetes ``Event``.
+
+The owners of partitions write what fails to small files (``outcome.write_failing``). It is looked
+at here every two seconds; what is told of one object changes at most once a minute while it goes
+on failing, whatever the count does.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from distributary.core.outcome import read_failing
+from distributary.knative.apiserver.machinery import Key, Object
+from distributary.knative.apiserver.objects import timestamp
+from distributary.knative.kinds import EVENT
+from distributary.knative.reconcile._findings import HOLDS, Finding
+
+LOOK_S: Final = 2.0
+"""Between two looks at the files, seconds."""
+
+TELL_AGAIN_MS: Final = 60_000
+"""While it goes on, milliseconds: each telling is a write, and a thousand routes may fail at
+once."""
+
+_HOLDS: Final = HOLDS._replace(severity="Warning")
+_UID_CHARS: Final = 16
+
+
+class Failing(NamedTuple):
+    """The deliveries of one route fail.
+
+    Attributes:
+        since_ms: Wall clock of the first failure, milliseconds.
+        last_ms: Of the last one.
+        attempts: Failed ones since the last delivery.
+        reason: Of the last one, for programs.
+        dest: URI of the destination that failed.
+    """
+
+    since_ms: int
+    last_ms: int
+    attempts: int
+    reason: str
+    dest: str
+
+
+class FailureFiles:
+    """The files of all partitions. Blocking; for one thread at a time.
+
+    Args:
+        paths: One for each partition; a file need not be there.
+    """
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._paths = list(paths)
+        self._seen: list[tuple[int, int] | None] | None = None
+
+    def look(self) -> dict[str, Failing] | None:
+        """What fails, by uid of the route, over all partitions; None: no file has changed."""
+        seen = [_version(path) for path in self._paths]
+        if seen == self._seen:
+            return None
+        self._seen = seen
+        found: dict[str, Failing] = {}
+        for path in self._paths:
+            for route in read_failing(path):
+                one = Failing(route.since_ms, route.last_ms, route.count, route.reason, route.dest)
+                other = found.get(route.route)
+                found[route.route] = one if other is None else _both(one, other)
+        return found
+
+
+class Failures:
+    """What is told of failing deliveries."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, Failing] = {}
+
+    def news(self, found: dict[str, Failing], concerned: Callable[[str], bool]) -> list[str]:
+        """Uids of which something else is to be told now than before.
+
+        Args:
+            found: What fails.
+            concerned: Whether the route of this uid is one of ours.
+        """
+        news = [uid for uid in self._told if uid not in found]
+        for uid in news:
+            del self._told[uid]
+        for uid, failing in found.items():
+            told = self._told.get(uid)
+            if told is not None and failing.last_ms - told.last_ms < TELL_AGAIN_MS:
+                continue
+            if concerned(uid):
+                self._told[uid] = failing
+                news.append(uid)
+        return news
+
+    def forget(self, uid: str) -> None:
+        """The object is gone."""
+        self._told.pop(uid, None)
+
+    def get(self, uid: str) -> Failing | None:
+        """What is told of the route *uid*; None: that it delivers."""
+        return self._told.get(uid)
+
+    def finding(self, uid: str) -> Finding:
+        """What the condition says. It is a warning: the route stands and is ready."""
+        failing = self._told.get(uid)
+        if failing is None:
+            return _HOLDS
+        message = f"since {timestamp(failing.since_ms)} to {failing.dest}: {failing.reason}"
+        return Finding("False", "DeliveryFailed", message, "Warning")
+
+
+def event_key(about: Key, uid: str) -> Key:
+    """The name of the one ``Event`` that tells of failing deliveries of this object."""
+    name = f"{about.name}.{uid.replace('-', '')[:_UID_CHARS]}"
+    return Key(EVENT.resource, about.namespace, name)
+
+
+def event_of(key: Key, about: Object, failing: Failing) -> Callable[[Object | None], Object]:
+    """The change that makes the ``Event`` *key*, or tells more by the one that is there."""
+    metadata = about["metadata"]
+    told: Object = {
+        "involvedObject": {
+            "apiVersion": about["apiVersion"],
+            "kind": about["kind"],
+            "namespace": metadata["namespace"],
+            "name": metadata["name"],
+            "uid": metadata["uid"],
+        },
+        "type": "Warning",
+        "reason": "DeliveryFailed",
+        "message": f"deliveries to {failing.dest} fail: {failing.reason}",
+        "source": {"component": "distributary"},
+        "firstTimestamp": timestamp(failing.since_ms),
+        "lastTimestamp": timestamp(failing.last_ms),
+        "count": failing.attempts,
+    }
+
+    def change(before: Object | None) -> Object:
+        if before is None:
+            named = {"name": key.name, "namespace": key.namespace}
+            return {"apiVersion": "v1", "kind": EVENT.kind, "metadata": named, **told}
+        return before | told
+
+    return change
+
+
+def _both(one: Failing, other: Failing) -> Failing:
+    newer = max(one, other, key=lambda failing: failing.last_ms)
+    return newer._replace(
+        since_ms=min(one.since_ms, other.since_ms), attempts=one.attempts + other.attempts
+    )
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino

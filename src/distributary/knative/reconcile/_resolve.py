@@ -1,0 +1,215 @@
+"""Destinations -> URIs: what a reference leads to, and what it takes to know that.
+
+A ``View`` is made for one look at one object. It notes every object that it was asked for, found
+or not: those are exactly the objects whose changes can change the result.
+
+Source:
+    Knative Eventing, "Destination Resolution"; decision 25 (``v1/Service``).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urljoin, urlsplit
+
+from distributary.knative.apiserver.machinery import Key, Kind, Object
+from distributary.knative.apiserver.objects import Stored
+from distributary.knative.kinds import (
+    BROKER,
+    CHANNEL,
+    CHANNEL_KINDS,
+    KINDS,
+    SERVICE,
+    SERVICE_ADDRESS,
+    Destination,
+    KReference,
+)
+from distributary.knative.reconcile._site import Site
+from distributary.knative.reconcile._trust import BUNDLES
+from distributary.routes.settings import RouteEndpoint
+
+_PORTS: Final = {"http": 80, "https": 443}
+
+_KINDS: Final = {(kind.api_version, kind.kind): kind for kind in KINDS} | {
+    (CHANNEL.api_version, name): CHANNEL for name in CHANNEL_KINDS
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A destination that events can be sent to.
+
+    Attributes:
+        endpoint: Where.
+        audience: OIDC audience; carried, not used.
+        ca_certs: PEM of what the destination itself names, as its status shows it.
+    """
+
+    endpoint: RouteEndpoint
+    audience: str | None = None
+    ca_certs: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unresolved:
+    """A destination that leads nowhere now.
+
+    Attributes:
+        reason: One word for programs.
+        message: For people.
+    """
+
+    reason: str
+    message: str
+
+
+BLOCKED_ADDRESS: Final = "BlockedAddress"
+"""Reason where the operator's settings let no event go: they may change."""
+
+_NOT_ABSOLUTE: Final = Unresolved(
+    "NotAbsolute", "the URI does not come to an absolute http or https URL"
+)
+
+Resolution = Resolved | Unresolved
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """What a reference leads to."""
+
+    uri: str
+    dial: str | None = None
+
+
+class View:
+    """The objects, as one look at one of them needs them.
+
+    Args:
+        find: The object of this name; None: there is none.
+        announced: The ingest knows the Broker or Channel with this uid.
+        site: This server.
+        trusted: PEM of certificates that every destination with https is trusted by as well.
+
+    Attributes:
+        asked: Every object that was asked for.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[Key], Stored | None],
+        announced: Callable[[str], bool],
+        site: Site,
+        trusted: Callable[[], str] = str,
+    ) -> None:
+        self._trusted = trusted
+        self._find = find
+        self._announced = announced
+        self.site = site
+        self.asked: set[Key] = set()
+
+    def find(self, key: Key) -> Stored | None:
+        """The object of this name; None: there is none."""
+        self.asked.add(key)
+        return self._find(key)
+
+    def announced(self, stored: Stored) -> bool:
+        """The ingest takes events for this Broker or Channel."""
+        self.asked.add(stored.key)
+        return self._announced(stored.uid)
+
+    def resolve(self, destination: Destination) -> Resolution:
+        """Where *destination* leads.
+
+        An address never depends on another reference, so this cannot run in circles.
+        """
+        scheme = "http" if destination.ca_certs is None else "https"
+        base = _Base("") if destination.ref is None else self._follow(destination.ref, scheme)
+        if isinstance(base, Unresolved):
+            return base
+        try:
+            uri = base.uri if destination.uri is None else urljoin(base.uri, destination.uri)
+            endpoint = self._endpoint(uri, base, destination.ca_certs)
+        except ValueError:  # a port or an address in brackets that is none
+            endpoint = _NOT_ABSOLUTE
+        if isinstance(endpoint, Unresolved):
+            return endpoint
+        return Resolved(endpoint, destination.audience, destination.ca_certs)
+
+    def _endpoint(self, uri: str, base: _Base, ca_certs: str | None) -> RouteEndpoint | Unresolved:
+        parts = urlsplit(uri)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            return _NOT_ABSOLUTE
+        at_base = base.dial is not None and parts.netloc == urlsplit(base.uri).netloc
+        dial = base.dial if at_base else None
+        if self.site.owns(uri, dial):
+            return RouteEndpoint(uri, dial=self.site.dial, own=True, ca_certs=ca_certs)
+        host = _host(dial) if dial else parts.hostname
+        port = (int(dial.rpartition(":")[2]) if dial else parts.port) or _PORTS[parts.scheme]
+        sinks = self.site.sinks
+        refusal = (
+            sinks.own_refusal(host, port, takes_events=False)
+            or sinks.refusal(host)
+            or sinks.port_refusal(host, port)
+        )
+        if refusal is not None:
+            return Unresolved(BLOCKED_ADDRESS, refusal)
+        if parts.scheme == "https":
+            self.asked.add(BUNDLES)
+            ca_certs = "\n".join(filter(None, (ca_certs, self._trusted()))) or None
+        return RouteEndpoint(uri, dial=dial, ca_certs=ca_certs)
+
+    def named(self, ref: KReference) -> Stored | Unresolved:
+        """The object that *ref* names."""
+        kind = _KINDS.get((ref.api_version, ref.kind))
+        if kind is None:
+            message = f'there is no kind "{ref.kind}" in "{ref.api_version}" here'
+            return Unresolved("KindNotFound", message)
+        stored = self.find(Key(kind.resource, ref.namespace if kind.namespaced else "", ref.name))
+        if stored is None:
+            return Unresolved("NotFound", not_found(kind, ref.namespace, ref.name))
+        return stored
+
+    def _follow(self, ref: KReference, scheme: str) -> _Base | Unresolved:
+        stored = self.named(ref)
+        if isinstance(stored, Unresolved):
+            return stored
+        kind = _KINDS[ref.api_version, ref.kind]
+        if kind is SERVICE:
+            return _service(stored, scheme)
+        if kind not in (BROKER, CHANNEL):
+            return Unresolved("NotAddressable", f"a {kind.kind} has no address to send events to")
+        if not self.announced(stored):
+            message = f'the {kind.kind} "{ref.name}" has no address yet'
+            return Unresolved("NotAddressable", message)
+        return _Base(self.site.url(stored.key))
+
+
+def not_found(kind: Kind, namespace: str, name: str) -> str:
+    """What is said of an object that is not there."""
+    return f'{kind.resource} "{name}" not found in the namespace "{namespace}"'
+
+
+def _service(stored: Stored, scheme: str) -> _Base:
+    """A Service with certificates is spoken to by TLS, as Knative does (and decision 25)."""
+    name, namespace = stored.key.name, stored.key.namespace
+    return _Base(f"{scheme}://{name}.{namespace}.svc/", _service_dial(stored.content, scheme))
+
+
+def _service_dial(service: Object, scheme: str) -> str | None:
+    """What to connect to instead of the cluster's name; None: that name.
+
+    The annotation goes first: whoever wrote it meant this server.
+    """
+    dial: str | None = service["metadata"].get("annotations", {}).get(SERVICE_ADDRESS)
+    if dial is not None:
+        return dial
+    spec = service.get("spec", {})
+    external = spec.get("externalName")
+    if not external:
+        return None
+    ports = spec.get("ports") or [{"port": _PORTS[scheme]}]
+    return f"{external}:{ports[0]['port']}"
+
+
+def _host(dial: str) -> str:
+    return dial.rpartition(":")[0].strip("[]")

@@ -1,0 +1,335 @@
+"""A Trigger or a messaging Subscription -> the route that shall stand, and what its status says.
+
+Pure: no waiting, no store. The rules for a route that stands already are all here:
+
+* It stays until its object is deleted, whatever else happens. What does not resolve any more
+  keeps the place that it had, so that nothing that was matched is lost: without a subscriber each
+  attempt fails and is made again by its policy.
+* It moves to another address only where the Broker or Channel of its name is another one.
+* One that never was complete does not come to stand.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from distributary.core.policy import (
+    BACKOFF_DELAY_S_DEFAULT,
+    BACKOFF_S_MAX_DEFAULT,
+    RETRY_DEFAULT,
+    TIMEOUT_S_DEFAULT,
+)
+from distributary.knative.apiserver.machinery import Key, Kind, Object
+from distributary.knative.apiserver.objects import Stored
+from distributary.knative.kinds import (
+    BROKER,
+    CHANNEL,
+    TRIGGER,
+    Delivery,
+    conditions,
+    dependency_of,
+    subscription_spec,
+    trigger_spec,
+)
+from distributary.knative.reconcile._addressed import (
+    Addressed,
+    dead_letter_finding,
+    plan_addressed,
+    resolution_finding,
+    resolve_dead_letter,
+)
+from distributary.knative.reconcile._findings import HOLDS, Finding, worst
+from distributary.knative.reconcile._members import destination_members
+from distributary.knative.reconcile._resolve import (
+    BLOCKED_ADDRESS,
+    Resolution,
+    Resolved,
+    Unresolved,
+    View,
+    not_found,
+)
+from distributary.knative.reconcile._status import condition_of
+from distributary.routes.batch import StandingRoute
+from distributary.routes.changes import PutRoute
+from distributary.routes.settings import RouteEndpoint, RouteSettings, decode_settings
+
+DEFAULT_DELIVERY: Final = Delivery(
+    dead_letter_sink=None,
+    retry=RETRY_DEFAULT,
+    backoff_policy="exponential",
+    backoff_delay_s=BACKOFF_DELAY_S_DEFAULT,
+    backoff_max_s=BACKOFF_S_MAX_DEFAULT,
+    timeout_s=TIMEOUT_S_DEFAULT,
+    format="binary",
+)
+"""Where neither the route nor its Broker or Channel says anything (decision 21)."""
+
+WAITING: Final = Finding("Unknown", "Waiting", "what it needs is not ready yet")
+"""Of the condition that a route stands, while it cannot come to stand."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoutePlan:
+    """What shall be.
+
+    Attributes:
+        route: The route; None: none can come to stand yet.
+        findings: By condition type, but for ``stands``.
+        stands: Type of the condition that the route stands.
+        members: Further members of the status.
+        channel: The Channel that counts it among its subscribers; None: none does.
+    """
+
+    route: PutRoute | None
+    findings: dict[str, Finding]
+    stands: str
+    members: Object
+    channel: Key | None = None
+
+
+class _Ways(NamedTuple):
+    """Where events of a route go, as far as it resolves."""
+
+    sink: Resolution
+    dead_letter: Resolution | None
+    reply: Resolution | None = None
+    reply_kept: bool = False
+    wants_reply: bool = True
+
+
+class _Matching(NamedTuple):
+    filters: tuple[dict[str, Any], ...] = ()
+    present: tuple[str, ...] = ()
+
+
+def plan_route(view: View, stored: Stored, before: StandingRoute | None) -> RoutePlan:
+    """What shall be of the Trigger or Subscription *stored*, whose route stands as *before*."""
+    if stored.key.resource == TRIGGER.resource:
+        return plan_trigger(view, stored, before)
+    return plan_subscription(view, stored, before)
+
+
+def plan_trigger(view: View, stored: Stored, before: StandingRoute | None) -> RoutePlan:
+    """What shall be of the Trigger *stored*.
+
+    Source:
+        Knative Eventing, "Trigger Lifecycle", "Content Based Routing".
+    """
+    spec = trigger_spec(stored.content, early=stored.early)
+    broker_key = Key(BROKER.resource, stored.key.namespace, spec.broker)
+    broker = _plan_source(view, broker_key)
+    sink = view.resolve(spec.subscriber)
+    own = spec.delivery
+    dead = _dead_letter(view, own, broker)
+    # A reply is an event for the Broker, whoever else listens there (decision 14).
+    reply = Resolved(RouteEndpoint(view.site.url(broker_key), dial=view.site.dial, own=True))
+    return RoutePlan(
+        _compose(
+            stored,
+            _Matching(spec.filters, spec.present),
+            _Ways(sink, dead, reply, reply_kept=True),
+            source=broker,
+            own=own,
+            before=_Before.of(before),
+        ),
+        {
+            conditions.BROKER_READY: _source_finding(BROKER, broker_key, broker),
+            conditions.DEPENDENCY_READY: _dependency(view, stored.content),
+            conditions.SUBSCRIBER_RESOLVED: resolution_finding(sink, "the subscriber"),
+            conditions.DEAD_LETTER_SINK_RESOLVED: dead_letter_finding(dead),
+        },
+        conditions.ROUTE_READY,
+        destination_members("subscriber", sink) | destination_members("deadLetterSink", dead),
+    )
+
+
+def plan_subscription(view: View, stored: Stored, before: StandingRoute | None) -> RoutePlan:
+    """What shall be of the messaging Subscription *stored*.
+
+    Source:
+        Knative Eventing, "Subscription Lifecycle", "Topology Based Routing"; decision 18.
+    """
+    spec = subscription_spec(stored.content, early=stored.early)
+    channel_key = Key(CHANNEL.resource, stored.key.namespace, spec.channel.name)
+    channel = _plan_source(view, channel_key)
+    subscriber = None if spec.subscriber is None else view.resolve(spec.subscriber)
+    reply = None if spec.reply is None else view.resolve(spec.reply)
+    dead = _dead_letter(view, spec.delivery, channel)
+    if subscriber is not None:
+        ways = _Ways(subscriber, dead, reply)
+    else:
+        assert reply is not None  # one of the two is set: admission
+        ways = _Ways(reply, dead, wants_reply=False)
+    physical = (
+        destination_members("subscriber", subscriber)
+        | destination_members("reply", reply)
+        | destination_members("deadLetterSink", dead)
+    )
+    references = [
+        resolution_finding(resolution, what)
+        for resolution, what in (
+            (subscriber, "the subscriber"),
+            (reply, "the reply"),
+            (dead, "the dead letter sink"),
+        )
+        if resolution is not None
+    ]
+    return RoutePlan(
+        _compose(
+            stored,
+            _Matching(),
+            ways,
+            source=channel,
+            own=spec.delivery,
+            before=_Before.of(before),
+        ),
+        {
+            conditions.CHANNEL_READY: _source_finding(CHANNEL, channel_key, channel),
+            conditions.REFERENCES_RESOLVED: worst(references),
+        },
+        conditions.ADDED_TO_CHANNEL,
+        {"physicalSubscription": physical},
+        None if channel is None else channel_key,
+    )
+
+
+def _plan_source(view: View, key: Key) -> Addressed | None:
+    stored = view.find(key)
+    return None if stored is None else plan_addressed(view, stored)
+
+
+def _source_finding(kind: Kind, key: Key, source: Addressed | None) -> Finding:
+    if source is None:
+        message = not_found(kind, key.namespace, key.name)
+        return Finding("False", f"{kind.kind}DoesNotExist", message)
+    ready = source.ready
+    if ready.status == "True":
+        return HOLDS
+    message = f'the {kind.kind} "{key.name}" is not ready: {ready.message}'
+    return Finding(ready.status, f"{kind.kind}NotReady", message)
+
+
+def _dependency(view: View, trigger: Object) -> Finding:
+    """Whether what the Trigger's annotation names is Ready; its events are delivered all the same.
+
+    Source:
+        knative/eventing 1.22, ``pkg/reconciler/broker/trigger``: ``knative.dev/dependency``.
+    """
+    ref = dependency_of(trigger)
+    if ref is None:
+        return HOLDS
+    found = view.named(ref)
+    if isinstance(found, Unresolved):
+        return Finding("False", "DependencyDoesNotExist", f"the dependency: {found.message}")
+    what = f'the dependency {ref.kind} "{ref.name}"'
+    ready = condition_of(found.content, conditions.READY)
+    if ready.get("status") == "True":
+        return HOLDS
+    if ready.get("status") == "False":
+        return Finding("False", "DependencyNotReady", f"{what} is not ready")
+    return Finding("Unknown", "DependencyUnknown", f"{what} does not say whether it is ready")
+
+
+def _dead_letter(view: View, own: Delivery | None, source: Addressed | None) -> Resolution | None:
+    """Of the delivery that counts: its own where it says anything at all, else its source's."""
+    if own is not None:
+        return resolve_dead_letter(view, own)
+    return None if source is None else source.dead_letter
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """A route that stands, with its settings read."""
+
+    address: str
+    settings: RouteSettings
+
+    @classmethod
+    def of(cls, route: StandingRoute | None) -> "_Before | None":
+        if route is None:
+            return None
+        try:
+            return cls(route.address, decode_settings(route.settings))
+        except ValueError:
+            # Damage: what is found now is written over it as soon as it is complete.
+            return None
+
+
+def _compose(
+    stored: Stored,
+    matching: _Matching,
+    ways: _Ways,
+    *,
+    source: Addressed | None,
+    own: Delivery | None,
+    before: _Before | None,
+) -> PutRoute | None:
+    """The route that shall stand; None: what stands, or nothing."""
+    needed = (ways.sink, ways.reply, ways.dead_letter)
+    complete = not any(isinstance(resolution, Unresolved) for resolution in needed)
+    if source is None:
+        address = None if before is None else before.address
+    elif before is not None or source.ready.status == "True":
+        address = source.address
+    else:
+        address = None
+    if address is None or (before is None and not complete):
+        return None
+    settings = _settings(stored, ways, None if before is None else before.settings)
+    if own is not None:
+        settings = _with_delivery(settings, own)
+    elif source is not None:
+        settings = _with_delivery(settings, source.delivery or DEFAULT_DELIVERY)
+    elif before is not None:
+        # Of a Broker or Channel that is gone: as it was when it was last seen.
+        settings = _with_delivery_of(settings, before.settings)
+    return PutRoute(stored.uid, address, matching.filters, matching.present, settings)
+
+
+def _settings(stored: Stored, ways: _Ways, before: RouteSettings | None) -> RouteSettings:
+    """Where the events go; what does not resolve keeps the place that it had."""
+    sink = _endpoint(ways.sink, None if before is None else before.sink)
+    assert sink is not None  # it resolves, or a route stands that has one
+    missing = [way for way in (ways.sink, ways.reply) if isinstance(way, Unresolved)]
+    refused = [way.message for way in missing if way.reason == BLOCKED_ADDRESS]
+    faults = [way.message for way in missing if way.reason != BLOCKED_ADDRESS]
+    return RouteSettings(
+        name=f"{stored.content['kind']} {stored.key.namespace}/{stored.key.name}",
+        namespace=stored.key.namespace,
+        sink=sink,
+        unusable="; ".join(faults) or None,
+        refused="; ".join(refused) or None,
+        wants_reply=ways.wants_reply,
+        reply=_endpoint(ways.reply, None if before is None else before.reply),
+        reply_kept=ways.reply_kept,
+        dead_letter=_endpoint(ways.dead_letter, None if before is None else before.dead_letter),
+        **_options(DEFAULT_DELIVERY),
+    )
+
+
+def _endpoint(resolution: Resolution | None, before: RouteEndpoint | None) -> RouteEndpoint | None:
+    if isinstance(resolution, Resolved):
+        return resolution.endpoint
+    return None if resolution is None else before
+
+
+def _with_delivery(settings: RouteSettings, delivery: Delivery) -> RouteSettings:
+    return msgspec.structs.replace(settings, **_options(delivery))
+
+
+def _with_delivery_of(settings: RouteSettings, before: RouteSettings) -> RouteSettings:
+    kept = {name: getattr(before, name) for name in _options(DEFAULT_DELIVERY)}
+    return msgspec.structs.replace(settings, dead_letter=before.dead_letter, **kept)
+
+
+def _options(delivery: Delivery) -> dict[str, Any]:
+    return {
+        "retry": delivery.retry,
+        "backoff_policy": delivery.backoff_policy,
+        "backoff_delay_s": delivery.backoff_delay_s,
+        "backoff_max_s": delivery.backoff_max_s,
+        "timeout_s": delivery.timeout_s,
+        "retry_after_max_s": delivery.retry_after_max_s,
+        "format": delivery.format,
+    }

@@ -1,0 +1,155 @@
+"""What a Channel tells of its Subscriptions: ``spec.subscribers`` and ``status.subscribers``.
+
+Written by the server, for people: routes do not depend on it. With a thousand Subscriptions it is
+some hundred kilobytes, so many changes of them make one write.
+"""
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from distributary.knative.apiserver.machinery import Key, Object
+from distributary.knative.reconcile._findings import Finding, worst
+from distributary.knative.reconcile._routes import RoutePlan
+
+LISTED_BYTES_MAX: Final = 400 * 1024
+"""Both lists together, as JSON: an object may have 1 MiB, and the rest is the client's. Enough for
+about 1,000 Subscriptions; further ones work, and are not listed."""
+
+WAIT_S_MIN: Final = 0.05
+WAIT_S_PER_SUBSCRIBER: Final = 0.001
+"""Between two writes of one Channel's lists, seconds: a longer list is written less often."""
+
+
+class Entry(NamedTuple):
+    """One Subscription in the lists of its Channel.
+
+    Attributes:
+        spec: For ``spec.subscribers``.
+        status: For ``status.subscribers``.
+        bytes_count: Of both as JSON.
+    """
+
+    spec: Object
+    status: Object
+    bytes_count: int
+
+
+class Lists(NamedTuple):
+    """Both lists of a Channel.
+
+    Attributes:
+        spec: ``spec.subscribers``.
+        status: ``status.subscribers``.
+    """
+
+    spec: list[Object]
+    status: list[Object]
+
+
+def entry_of(content: Object, plan: RoutePlan, delivery: Object | None, stands: Finding) -> Entry:
+    """What the Channel tells of the Subscription *content*.
+
+    Args:
+        content: The Subscription.
+        plan: What was found out about it.
+        delivery: The ``DeliverySpec`` that counts for it, as it was written.
+        stands: Whether its route stands.
+    """
+    uid, generation = content["metadata"]["uid"], content["metadata"].get("generation", 1)
+    physical = plan.members["physicalSubscription"]
+    spec: Object = {"name": content["metadata"]["name"], "uid": uid, "generation": generation}
+    spec |= {name: uri for name, uri in physical.items() if not name.startswith("deadLetterSink")}
+    if delivery is not None:
+        spec["delivery"] = _delivery(delivery, physical)
+    ready = worst([*plan.findings.values(), stands])
+    status: Object = {
+        "uid": uid,
+        "generation": generation,
+        "observedGeneration": generation,
+        "ready": ready.status,
+    }
+    if ready.message:
+        status["message"] = ready.message
+    return Entry(spec, status, len(msgspec.json.encode((spec, status))))
+
+
+def _delivery(delivery: Object, physical: Object) -> Object:
+    """With the dead letter sink as a URI (SHOULD)."""
+    if "deadLetterSink" not in delivery:
+        return delivery
+    return delivery | {"deadLetterSink": {"uri": physical.get("deadLetterSinkUri", "")}}
+
+
+class Subscribers:
+    """The entries of all Channels, and which Channels are to be written when."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Key, dict[Key, Entry]] = {}
+        self._channel_of: dict[Key, Key] = {}
+        self._due: dict[Key, float] = {}
+
+    def note(
+        self, subscription: Key, channel: Key | None, entry: Entry | None, now_s: float
+    ) -> None:
+        """*subscription* counts as *entry* among those of *channel*; None: it does not count."""
+        before = self._channel_of.pop(subscription, None)
+        if before is not None and before != channel:
+            del self._entries[before][subscription]
+            self.due(before, now_s)
+        if channel is None or entry is None:
+            return
+        entries = self._entries.setdefault(channel, {})
+        self._channel_of[subscription] = channel
+        if entries.get(subscription) != entry:
+            entries[subscription] = entry
+            self.due(channel, now_s)
+
+    def due(self, channel: Key, now_s: float) -> None:
+        """Write *channel* soon; *now_s* is monotonic, seconds."""
+        count = len(self._entries.get(channel, ()))
+        self._due.setdefault(channel, now_s + WAIT_S_MIN + count * WAIT_S_PER_SUBSCRIBER)
+
+    def next_s(self) -> float | None:
+        """When the next Channel is to be written; None: none is."""
+        return min(self._due.values(), default=None)
+
+    def take(self, now_s: float) -> list[Key]:
+        """The Channels that are to be written now."""
+        taken = [channel for channel, due_s in self._due.items() if due_s <= now_s]
+        for channel in taken:
+            del self._due[channel]
+        return taken
+
+    def forget(self, channel: Key) -> None:
+        """The Channel is gone; its Subscriptions are looked at again by themselves."""
+        self._due.pop(channel, None)
+
+    def lists(self, channel: Key) -> Lists:
+        """What *channel* is to tell, as much as there is room for."""
+        room = LISTED_BYTES_MAX
+        listed: list[Entry] = []
+        for _, entry in sorted(self._entries.get(channel, {}).items()):
+            room -= entry.bytes_count
+            if room < 0:
+                break
+            listed.append(entry)
+        return Lists([entry.spec for entry in listed], [entry.status for entry in listed])
+
+
+def with_lists(content: Object, lists: Lists) -> Object:
+    """The Channel *content* with its lists; *content* itself where they stand there already."""
+    spec = dict(content.get("spec") or {})
+    status = dict(content.get("status") or {})
+    _set(spec, "subscribers", lists.spec)
+    _set(status, "subscribers", lists.status)
+    if spec == (content.get("spec") or {}) and status == (content.get("status") or {}):
+        return content
+    return {**content, "spec": spec, "status": status}
+
+
+def _set(members: Object, name: str, value: list[Object]) -> None:
+    if value:
+        members[name] = value
+    else:
+        members.pop(name, None)

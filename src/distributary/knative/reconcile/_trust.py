@@ -1,0 +1,99 @@
+"""Trust bundles: certificates that every destination with https may be signed by.
+
+Called by ``_turn``, for the looks of a turn. Hides which ConfigMaps they are, and that one which
+cannot be read is told and left out: nobody else's deliveries depend on it.
+
+Source:
+    knative/eventing 1.22, ``pkg/eventingtls``: ConfigMaps with the label in the system namespace.
+"""
+
+import ssl
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import structlog
+
+from distributary.knative.apiserver.machinery import Key
+from distributary.knative.apiserver.objects import Stored
+from distributary.knative.kinds import CONFIG_MAP
+
+NAMESPACE: Final = "knative-eventing"
+LABEL: Final = "networking.knative.dev/trust-bundle"
+
+BUNDLES: Final = Key(CONFIG_MAP.resource, NAMESPACE, "")
+"""Stands for all of them: who was given some looks again when one changes."""
+
+BUNDLES_CHARS_MAX: Final = 64 * 1024
+"""Characters of all bundles together: as much as a destination may name itself. They stand in each
+route that uses TLS; the system's certificates are trusted without being named."""
+
+_READ_MAX: Final = 64
+"""Texts whose verdict is remembered."""
+
+_log = structlog.get_logger(__name__)
+
+
+def concerns(key: Key) -> bool:
+    """Whether *key* may name a bundle."""
+    return (key.resource, key.namespace) == (BUNDLES.resource, BUNDLES.namespace)
+
+
+class Bundles:
+    """What ``bundles_of`` says, read again when a ConfigMap has changed.
+
+    Every look at a destination with https asks; what is left out is told once.
+    """
+
+    def __init__(self) -> None:
+        self._versions: list[tuple[Key, int]] = []
+        self._found = ""
+
+    def of(self, config_maps: Sequence[Stored]) -> str:
+        """As ``bundles_of``."""
+        versions = [(stored.key, stored.version) for stored in config_maps]
+        if versions != self._versions:
+            self._versions = versions
+            self._found = bundles_of(config_maps)
+        return self._found
+
+
+def bundles_of(config_maps: Iterable[Stored]) -> str:
+    """The certificates of those of *config_maps* that are bundles, as PEM; empty: there are none.
+
+    Args:
+        config_maps: Of the namespace, by name.
+    """
+    kept: list[str] = []
+    room = BUNDLES_CHARS_MAX
+    for stored in config_maps:
+        if not _labelled(stored.content):
+            continue
+        data = stored.content.get("data")
+        for name, text in sorted(data.items()) if isinstance(data, dict) else ():
+            fault = "it holds no certificates in PEM" if not _readable(text) else ""
+            if not fault and len(text) > room:
+                fault = f"all bundles together have more than {BUNDLES_CHARS_MAX} characters"
+            if fault:
+                _log.warning("trust-bundle-left-out", object=stored.key, member=name, reason=fault)
+                continue
+            room -= len(text)
+            kept.append(text if text.endswith("\n") else f"{text}\n")
+    return "".join(kept)
+
+
+def _labelled(content: dict[str, Any]) -> bool:
+    labels = content["metadata"].get("labels")
+    return isinstance(labels, dict) and labels.get(LABEL) == "true"
+
+
+@lru_cache(_READ_MAX)
+def _readable(text: object) -> bool:
+    """Whether the connector will be able to read *text*."""
+    if not isinstance(text, str):
+        return False
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
+    except (ssl.SSLError, TypeError, ValueError):  # no ASCII; empty
+        return False
+    return True

@@ -1,0 +1,28 @@
+"""The network below the protocols: what may be dialled, who dials, and what connections share."""
+
+from distributary.net._addresses import (
+    DENIED,
+    METADATA,
+    OWN,
+    AddressRule,
+    is_private,
+    parse_networks,
+)
+from distributary.net._connector import Connector
+from distributary.net._resolver import CachingResolver, Resolver, SystemResolver
+from distributary.net._wheel import TICK_S, Wheel
+
+__all__ = [
+    "DENIED",
+    "METADATA",
+    "OWN",
+    "TICK_S",
+    "AddressRule",
+    "CachingResolver",
+    "Connector",
+    "Resolver",
+    "SystemResolver",
+    "Wheel",
+    "is_private",
+    "parse_networks",
+]

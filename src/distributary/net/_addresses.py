@@ -1,0 +1,201 @@
+"""Which addresses a delivery may reach: the rule against server-side request forgery.
+
+Called by ``_connector`` for every address before it dials and for every peer after, and by
+``control`` for the allow list of the operator. Pure.
+"""
+
+import ipaddress
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from distributary import resource
+from distributary.core.errors import SettingsError
+from distributary.resource import NOWHERE, OwnAddresses, Reach
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+DENIED: Final = resource.DENIED_NETWORKS
+"""Never dialled unless the operator allows it. What is IPv6 and not in ``2000::/3`` (global
+unicast) is refused as well, listed or not."""
+
+METADATA: Final = frozenset(network.network_address for network in resource.METADATA_NETWORKS)
+"""Addresses that hand out credentials of the machine: allowed by an entry for that very address
+alone (decision 22), not by a range around it."""
+
+OWN: Final = resource.LOCAL_NETWORKS
+"""This machine and its private networks: allowed while the server listens on loopback only."""
+
+_GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_NAT64_LOCAL: Final = ipaddress.IPv6Network("64:ff9b:1::/48")
+"""For translators of a site (RFC 8215). Which part of it is whose prefix, nobody else knows."""
+_NAT64_LOCAL_BITS: Final = (48, 56, 64)
+"""Lengths of prefixes in there beside the usual 96."""
+_V4_COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
+
+
+def normal(address: str) -> Address:
+    """The address of that text, IPv4-mapped IPv6 as IPv4 and without a zone.
+
+    Raises:
+        ValueError: The text is not an address.
+    """
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
+    return mapped or parsed
+
+
+def _translated(address: ipaddress.IPv6Address, bits: int) -> ipaddress.IPv4Address:
+    """The IPv4 address behind a prefix of *bits*, around the octet that stays zero (RFC 6052)."""
+    number = int(address)
+    if bits < 96:
+        above, below = number >> 64, number & ((1 << 56) - 1)
+        number = ((above << 56) | below) >> (88 - bits)
+    return ipaddress.IPv4Address(number & 0xFFFF_FFFF)
+
+
+def _embedded(
+    address: Address, prefixes: Iterable[ipaddress.IPv6Network]
+) -> Iterator[ipaddress.IPv4Address]:
+    """The IPv4 addresses that a translator or relay would turn *address* into."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return
+    if address.sixtofour is not None:
+        yield address.sixtofour
+    if address.teredo is not None:
+        yield from address.teredo  # its server and its client: packets go to either
+    if address in _NAT64 or address in _NAT64_LOCAL:
+        yield _translated(address, 96)
+    if address in _V4_COMPATIBLE and int(address) > 1:
+        yield _translated(address, 96)
+    for prefix in prefixes:
+        if address in prefix:
+            yield _translated(address, prefix.prefixlen)
+
+
+def _may_hide_metadata(address: Address) -> bool:
+    """Whether *address* hides one behind a prefix of a length that nobody told us."""
+    return (
+        isinstance(address, ipaddress.IPv6Address)
+        and address in _NAT64_LOCAL
+        and any(_translated(address, bits) in METADATA for bits in _NAT64_LOCAL_BITS)
+    )
+
+
+def _unknown(_address: str) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class AddressRule:
+    """Which addresses may be dialled.
+
+    Attributes:
+        allow: Networks that the operator allows although they stand in ``DENIED``. A network of
+            one address names that address: this is how metadata addresses are allowed.
+        loopback_allowed: Whether ``OWN`` is allowed (decision 22).
+        own: This server's own addresses: who dials one of its listeners is refused.
+        nat64: Prefixes of translators to IPv4 beside the well-known ones.
+    """
+
+    allow: tuple[Network, ...] = ()
+    loopback_allowed: bool = False
+    own: OwnAddresses = NOWHERE
+    nat64: tuple[ipaddress.IPv6Network, ...] = ()
+
+    @classmethod
+    def of(cls, reach: Reach) -> "AddressRule":
+        """The rule by the operator's settings, which were checked."""
+        nat64 = tuple(ipaddress.IPv6Network(text) for text in reach.nat64_prefixes)
+        allow = parse_networks(reach.allow_sinks)
+        return cls(allow, reach.private_allowed, reach.own, nat64)
+
+    def refusal(
+        self, address: str, port: int | None = None, is_local: resource.IsLocal = _unknown
+    ) -> str | None:
+        """Why *address* must not be dialled; None: it may be.
+
+        Any text gives an answer: what is no address is refused.
+
+        Args:
+            address: To dial, or that was reached.
+            port: To dial; None: it is not known, and nothing is said of it.
+            is_local: Whether an address is one of this machine's.
+        """
+        try:
+            parsed = normal(address)
+        except ValueError:
+            return "not an IP address"
+        reason = self._refusal(parsed)
+        if reason is None and _may_hide_metadata(parsed):
+            reason = f"{parsed} may stand for a cloud metadata address"
+        for hidden in _embedded(parsed, self.nat64):
+            reason = reason or self._refusal(hidden)
+        if reason is not None or port is None:
+            return reason
+        if self.own.meets(str(parsed), port, is_local):
+            return resource.OWN_LISTENER
+        if port in resource.PORTS_DENIED and not self._named(parsed) and not is_private(address):
+            return resource.PORT_DENIED
+        return None
+
+    def final(self, address: str) -> bool:
+        """Whether no setting but an entry for that very address would allow *address*.
+
+        Whatever else is refused is refused by settings that may change.
+        """
+        try:
+            parsed = normal(address)
+        except ValueError:
+            return True
+        hidden = _embedded(parsed, self.nat64)
+        return _may_hide_metadata(parsed) or any(each in METADATA for each in (parsed, *hidden))
+
+    def _named(self, address: Address) -> bool:
+        return any(address in network for network in self.allow)
+
+    def _refusal(self, address: Address) -> str | None:
+        allowed = [network for network in self.allow if address in network]
+        if address in METADATA:
+            named = any(network.num_addresses == 1 for network in allowed)
+            return None if named else f"{address} is a cloud metadata address"
+        if allowed or (self.loopback_allowed and any(address in network for network in OWN)):
+            return None
+        for network in DENIED:
+            if address in network:
+                return f"{address} is in {network}, which is not allowed"
+        if address.version == 6 and address not in _GLOBAL_UNICAST:
+            return f"{address} is not a global unicast address"
+        return None
+
+
+_STRICT: Final = AddressRule()
+
+
+def is_private(address: str) -> bool:
+    """Whether *address* is no host of the public internet: private, reserved, or no address."""
+    return _STRICT.refusal(address) is not None
+
+
+def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
+    """The networks of an allow list, as the operator wrote it.
+
+    Args:
+        texts: Addresses or CIDR blocks (``10.1.2.3``, ``10.0.0.0/8``, ``fd00::/8``).
+
+    Raises:
+        SettingsError: Names every text that is neither.
+    """
+    networks: list[Network] = []
+    wrong: list[str] = []
+    for text in texts:
+        try:
+            networks.append(ipaddress.ip_network(text.strip()))
+        except ValueError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise SettingsError(f"Addresses to allow must be IP addresses or CIDRs: {'; '.join(wrong)}")
+    return tuple(networks)

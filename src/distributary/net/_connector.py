@@ -1,0 +1,231 @@
+"""The one place that dials. Everything that leaves this machine goes through here.
+
+Called by the transports, and by whatever else must reach an address that a user named (token
+URLs, handshakes). Hides name look-up and the address rule, in the order that leaves no gap
+(RELIABILITY section 4): resolve once, check every answer, dial the checked address and not the
+name, check the peer that was reached. Proxies of the environment are not used.
+"""
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Final
+
+from distributary.core.deliver import endpoint as _endpoint
+from distributary.core.deliver.destination import Destination
+from distributary.core.deliver.endpoint import Endpoint
+from distributary.core.deliver.transport import BLOCKED
+from distributary.core.errors import TransportError
+from distributary.core.protocol import protocols
+from distributary.net import _addresses
+from distributary.net._resolver import Resolver
+
+ADDRESSES_TRIED_MAX: Final = 4
+"""Addresses of one name that one attempt dials: a name with a hundred dead ones must not use up
+the attempt; the next attempt begins anew."""
+
+RECEIVE_BYTES: Final = 128 * 1024
+"""What the kernel may hold of an answer that we have not read, bytes. By default a sink can fill
+6 MB a connection."""
+
+CONTEXTS_MAX: Final = 64
+"""TLS contexts kept for sinks with certificates of their own: each holds the system's too, about a
+megabyte. The one that was used least lately goes first."""
+
+DIAL_S_EACH: Final = 3.0
+"""An address that is silent for so long (one lost SYN is sent again after 1 s) gives way to the
+next, where there is one."""
+
+
+class Connector:
+    """Opens connections to allowed addresses alone.
+
+    Args:
+        rule: Which addresses are allowed.
+        resolver: Who looks names up.
+        tls: Context for ``https``; None: the system's trust store, names verified, TLS 1.2 and
+            newer.
+    """
+
+    def __init__(
+        self,
+        rule: _addresses.AddressRule,
+        resolver: Resolver,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._rule = rule
+        self._resolver = resolver
+        self._tls = tls
+        self._trusting: dict[str, ssl.SSLContext] = {}
+
+    def endpoint(self, uri: str) -> Endpoint:
+        """The endpoint of a sink URI; see ``Endpoint``.
+
+        Raises:
+            TransportError: ``blocked-address``: the URI itself cannot be used.
+        """
+        return _endpoint.parse(uri)
+
+    def endpoint_of(self, destination: Destination) -> Endpoint:
+        """The endpoint of *destination*, with where to dial and whom to trust.
+
+        Raises:
+            TransportError: ``blocked-address``: its URI or ``dial`` cannot be used.
+        """
+        dial = None if destination.dial is None else _endpoint.parse_dial(destination.dial)
+        schemes = protocols()[destination.protocol].schemes
+        return _endpoint.parse(destination.uri, schemes)._replace(
+            dial=dial, own=destination.own, ca_certs=destination.ca_certs
+        )
+
+    async def open(self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol]) -> None:
+        """Connect, and hand the connection to the protocol that *factory* makes.
+
+        Has no deadline of its own beyond those of the parts: the caller cancels.
+
+        Raises:
+            TransportError: ``dns``, ``blocked-address``, ``refused``, ``timeout``, ``tls``. The
+                factory may have been called for ``tls``.
+        """
+        tls = self.tls_context(endpoint.ca_certs) if endpoint.tls else None
+        dialled = await self.dial(endpoint)
+        name = endpoint.host.rstrip(".") if tls else None  # for SNI and the certificate
+        try:
+            await asyncio.get_running_loop().create_connection(
+                factory, sock=dialled, ssl=tls, server_hostname=name
+            )
+        except OSError as error:  # ssl.SSLError and its certificate errors are among them
+            dialled.close()
+            reason = "tls" if tls else "refused"
+            raise TransportError(reason, f"No connection to {endpoint.host}: {error}") from error
+        except BaseException:
+            dialled.close()
+            raise
+
+    async def dial(self, endpoint: Endpoint) -> socket.socket:
+        """A connected, non-blocking socket, without TLS: for clients that do the rest themselves.
+
+        Whoever uses it for a TLS endpoint wraps it with ``tls_context`` and names
+        ``endpoint.host`` (without a trailing dot) as the server.
+
+        Raises:
+            TransportError: ``dns``, ``blocked-address``, ``refused``, ``timeout``.
+        """
+        host, port = endpoint.dialled
+        own = endpoint.own
+        candidates = (await self.checked_addresses(host, port, own=own))[:ADDRESSES_TRIED_MAX]
+        for address in candidates[:-1]:
+            try:
+                async with asyncio.timeout(DIAL_S_EACH):
+                    return await self._dial_one(address, port, own=own)
+            except (TimeoutError, TransportError):
+                continue  # the last one's failure is the one that is told
+        return await self._dial_one(candidates[-1], port, own=own)
+
+    async def checked_addresses(
+        self, host: str, port: int | None = None, *, own: bool = False
+    ) -> list[str]:
+        """The addresses of *host*, after every one of them has passed the rule.
+
+        One bad answer refuses all: a name that points inside and outside is an attack or a
+        mistake, and which answer is dialled would be chance.
+
+        Args:
+            host: Name or address.
+            port: To dial; None: whatever it is.
+            own: It is our own listener: any address passes.
+
+        Raises:
+            TransportError: ``dns``, or ``blocked-address``.
+        """
+        literal = _literal(host)
+        found = [literal] if literal else await self._resolver.resolve(host)
+        if not found:
+            raise TransportError("dns", f"{host} has no address")
+        for address in found:
+            self._check(host, address, port, own=own)
+        return [str(_addresses.normal(address)) for address in found]
+
+    async def _dial_one(self, address: str, port: int, *, own: bool) -> socket.socket:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        try:
+            dialled = socket.socket(family, socket.SOCK_STREAM)
+        except OSError as error:  # no descriptors left, or no IPv6 here
+            raise TransportError("refused", f"No socket: {error.strerror}") from error
+        try:
+            dialled.setblocking(False)
+            dialled.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
+            await asyncio.get_running_loop().sock_connect(dialled, (address, port))
+            self._check(address, dialled.getpeername()[0], port, own=own)
+        except OSError as error:
+            dialled.close()
+            reason = "timeout" if isinstance(error, TimeoutError) else "refused"
+            text = f"No connection to {address} port {port}: {error.strerror or error}"
+            raise TransportError(reason, text) from error
+        except BaseException:
+            dialled.close()
+            raise
+        return dialled
+
+    def _check(self, host: str, address: str, port: int | None, *, own: bool) -> None:
+        refusal = None if own else self._rule.refusal(address, port, _of_this_machine)
+        if refusal is not None:
+            text = f"{host} must not be dialled: {refusal}"
+            raise TransportError(BLOCKED, text, retryable=not self._rule.final(address))
+
+    def tls_context(self, ca_certs: str | None) -> ssl.SSLContext:
+        """The context for a TLS connection: certificates and names are verified.
+
+        Args:
+            ca_certs: PEM of certificates that are trusted besides the system's; None: none.
+
+        Raises:
+            TransportError: ``tls``: *ca_certs* cannot be read.
+        """
+        if ca_certs is not None:
+            return self._context_trusting(ca_certs)
+        if self._tls is None:
+            self._tls = ssl.create_default_context()  # reads the trust store: once, when needed
+        return self._tls
+
+    def _context_trusting(self, ca_certs: str) -> ssl.SSLContext:
+        context = self._trusting.pop(ca_certs, None)
+        if context is None:
+            context = ssl.create_default_context()
+            try:
+                context.load_verify_locations(cadata=ca_certs)
+            except (ssl.SSLError, ValueError, TypeError) as error:  # empty; not ASCII
+                raise TransportError("tls", f"The sink's CA certificates: {error}") from error
+            if len(self._trusting) >= CONTEXTS_MAX:
+                del self._trusting[next(iter(self._trusting))]
+        self._trusting[ca_certs] = context  # the last in the order, as the one used last
+        return context
+
+
+def _of_this_machine(address: str) -> bool:
+    """Whether *address* is one of this machine's: nothing else can be bound."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((address, 0))
+    except OSError:
+        return False
+    return True
+
+
+def _literal(host: str) -> str | None:
+    """The address that *host* is by itself; None: it is a name.
+
+    Includes the old forms of IPv4 (``127.1``, ``0x7f.1``, ``2130706433``), which the system's
+    resolver takes for addresses too, so that what is checked is what would be dialled.
+    """
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        pass
+    try:
+        return socket.inet_ntoa(socket.inet_aton(host))
+    except OSError:
+        return None

@@ -1,0 +1,227 @@
+"""Looking up names: a port, the system's resolver behind it, and a short-lived cache."""
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, Protocol
+
+from distributary.core.clock import Clock
+from distributary.core.errors import TransportError
+
+LOOKUP_S_MAX: Final = 5.0
+"""Longest look-up: glibc asks its second server after 5 s; nobody waits for a third."""
+
+CACHE_S: Final = 5.0
+"""Answers are kept so long: a crowd of new connections asks once, a moved sink is found within
+seconds."""
+
+CACHE_NAMES_MAX: Final = 1_024
+"""Names in the cache; the oldest go first."""
+
+LOOKUPS_MAX: Final = 64
+"""Look-ups at the same time. Each holds a thread for as long as the system's resolver takes
+(30 s and more for a silent server), so one bad name must not keep the others waiting."""
+
+LOOKUPS_EACH_MAX: Final = 8
+"""Of these for names of one domain: whoever has a name server that is silent has any number of
+names there."""
+
+PLACE_S_MAX: Final = 30.0
+"""Longest wait for a place, which is not the look-up's time: as long as an attempt by default."""
+
+FAILURE_S: Final = 5.0
+FAILURE_S_MAX: Final = 30.0
+"""A name that failed is not asked for again for so long: at first, and at most, since the time
+doubles with each failure in a row. A silent one would hold a thread again; one that comes is found
+soon."""
+
+
+def domain_of(host: str) -> str:
+    """The last two labels of *host*: what one party has registered, as a rule.
+
+    Under a suffix such as ``co.uk`` strangers share it, and with it their part of the places: that
+    makes their look-ups wait for one another, nothing else.
+    """
+    return ".".join(host.rstrip(".").lower().rsplit(".", 2)[-2:])
+
+
+class Resolver(Protocol):
+    """Turns a host name into addresses."""
+
+    async def resolve(self, host: str) -> list[str]:
+        """Every address of *host*, in the order in which to try them; at least one.
+
+        Raises:
+            TransportError: ``dns``: no such name, no address, no answer in time.
+        """
+        ...
+
+
+Finish = Callable[[list[str], OSError | None], None]
+"""Takes the addresses of a name, or why there are none; on any thread."""
+
+
+class SystemResolver:
+    """``getaddrinfo`` of the operating system, each look-up in a thread of its own.
+
+    The threads are daemons and not an executor's: an executor waits for its threads at exit,
+    and a look-up that hangs would keep the process from ending.
+
+    Args:
+        look_up: Begins to look a name up, and tells what came of it; by default in such a thread.
+    """
+
+    def __init__(self, look_up: Callable[[str, Finish], None] | None = None) -> None:
+        self._look_up = look_up or _look_up_aside
+        self._places = asyncio.Semaphore(LOOKUPS_MAX)
+        self._shares: dict[str, asyncio.Semaphore] = {}
+        self._users: Counter[str] = Counter()
+
+    async def resolve(self, host: str) -> list[str]:
+        """Every address of *host*; see ``Resolver``."""
+        domain = domain_of(host)
+        try:
+            async with asyncio.timeout(PLACE_S_MAX):
+                await self._enter(domain)
+        except TimeoutError as error:
+            text = f"No place to look {host} up in {PLACE_S_MAX:g} s"
+            raise TransportError("dns", text) from error
+        answer = self._start(host, domain)
+        try:
+            async with asyncio.timeout(LOOKUP_S_MAX):
+                return await answer
+        except TimeoutError as error:
+            raise TransportError("dns", f"No answer about {host} in {LOOKUP_S_MAX:g} s") from error
+        except OSError as error:
+            raise TransportError("dns", f"Cannot resolve {host}: {error.strerror}") from error
+
+    async def _enter(self, domain: str) -> None:
+        """Wait for a place of the domain's share first: who waits for that takes no other."""
+        share = self._shares.setdefault(domain, asyncio.Semaphore(LOOKUPS_EACH_MAX))
+        self._users[domain] += 1
+        try:
+            await share.acquire()
+            try:
+                await self._places.acquire()
+            except BaseException:
+                share.release()
+                raise
+        except BaseException:
+            self._forget(domain)
+            raise
+
+    def _leave(self, domain: str) -> None:
+        self._places.release()
+        self._shares[domain].release()
+        self._forget(domain)
+
+    def _forget(self, domain: str) -> None:
+        self._users[domain] -= 1
+        if not self._users[domain]:
+            del self._users[domain], self._shares[domain]
+
+    def _start(self, host: str, domain: str) -> asyncio.Future[list[str]]:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[list[str]] = loop.create_future()
+
+        def finish(addresses: list[str], error: OSError | None) -> None:
+            self._leave(domain)
+            if answer.cancelled():
+                return
+            if error is None:
+                answer.set_result(addresses)
+            else:
+                answer.set_exception(error)
+
+        def tell(addresses: list[str], error: OSError | None) -> None:
+            # The loop may have closed meanwhile: nobody waits for the answer then.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(finish, addresses, error)
+
+        self._look_up(host, tell)
+        return answer
+
+
+def _look_up_aside(host: str, tell: Finish) -> None:
+    def look_up() -> None:
+        addresses: list[str] = []
+        failure: OSError | None = None
+        try:
+            found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            addresses = list(dict.fromkeys(str(row[4][0]) for row in found))
+        except OSError as error:
+            failure = error
+        except UnicodeError as error:  # a label that is empty or too long
+            failure = socket.gaierror(socket.EAI_NONAME, str(error))
+        tell(addresses, failure)
+
+    threading.Thread(target=look_up, name=f"resolve {host}", daemon=True).start()
+
+
+class _Failure(NamedTuple):
+    """That a name could not be looked up: until when that counts, how long, and why."""
+
+    until_s: float
+    pause_s: float
+    message: str
+
+
+class CachingResolver:
+    """Keeps answers for ``CACHE_S`` seconds and asks for a name only once at a time.
+
+    Failures are kept for ``FAILURE_S`` and longer: many sinks may share a name that is silent, and
+    each look-up holds a place that others need.
+
+    Args:
+        resolver: Who is asked.
+        clock: For the age of an answer.
+    """
+
+    def __init__(self, resolver: Resolver, clock: Clock) -> None:
+        self._resolver = resolver
+        self._clock = clock
+        self._answers: dict[str, tuple[float, list[str]]] = {}
+        self._failures: dict[str, _Failure] = {}
+        self._asking: dict[str, asyncio.Task[list[str]]] = {}
+
+    async def resolve(self, host: str) -> list[str]:
+        """Every address of *host*, perhaps some seconds old; see ``Resolver``."""
+        known = self._answers.get(host)
+        now_s = self._clock.monotonic_s()
+        if known is not None and now_s - known[0] < CACHE_S:
+            return known[1]
+        failure = self._failures.get(host)
+        if failure is not None and now_s < failure.until_s:
+            raise TransportError("dns", failure.message)
+        task = self._asking.get(host)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._resolver.resolve(host))
+            self._asking[host] = task
+            task.add_done_callback(lambda done: self._keep(host, done))
+        # Shielded: that one attempt runs out of time must not end the look-up for the others.
+        return await asyncio.shield(task)
+
+    def _keep(self, host: str, task: asyncio.Task[list[str]]) -> None:
+        del self._asking[host]
+        if task.cancelled():
+            return
+        now_s = self._clock.monotonic_s()
+        before = self._failures.pop(host, None)
+        error = task.exception()
+        if error is not None:
+            pause_s = FAILURE_S if before is None else min(2 * before.pause_s, FAILURE_S_MAX)
+            _bound(self._failures)
+            self._failures[host] = _Failure(now_s + pause_s, pause_s, str(error))
+            return
+        self._answers.pop(host, None)
+        _bound(self._answers)
+        self._answers[host] = (now_s, task.result())
+
+
+def _bound(kept: dict[str, Any]) -> None:
+    """Make room for one more: the oldest goes first."""
+    if len(kept) >= CACHE_NAMES_MAX:
+        del kept[next(iter(kept))]

@@ -1,0 +1,278 @@
+"""One HTTP request: its head, parsed and checked; and where its target points.
+
+Callers: ``_reader`` builds requests, the receiver answers them. Hides llhttp (through
+``httptools``) and where it is too lenient for a port that faces strangers. It parses the head
+alone, a fresh parser for each: the framing of messages is ours (``_reader``), so no two parties
+in this process can disagree about where a request ends. Our own checks, because llhttp 9 lets
+these pass: two spaces in the request line, HTTP/0.9 and 2.0, RTSP and ICE, a fragment in the
+target, any scheme, ``Transfer-Encoding: identity, chunked``, Transfer-Encoding in HTTP/1.0, a
+missing or double Host; and its Upgrade and CONNECT, which would skip the body.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+
+import httptools
+
+from distributary.core.errors import RequestError
+from distributary.net.http1 import limits
+
+_REQUEST_LINE = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+) ([!-~]+) HTTP/1\.([01])")
+_HOST = re.compile(rb"[A-Za-z0-9\-._~!$&'()*+,;=:\[\]%]*")
+_ABSOLUTE = re.compile(rb"[Hh][Tt][Tt][Pp][Ss]?://([A-Za-z0-9\-._~!$&'()*+,;=:\[\]%]+)([/?].*)?")
+_PATH = re.compile(rb"/(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/]|%[0-9A-Fa-f]{2})*")
+_PATH_TRAPS = re.compile(rb"//|%(?:[01][0-9A-Fa-f]|2[EeFf]|5[Cc]|7[Ff])|/\.\.?(?:/|$)")
+_LENGTH_DIGITS_MAX = 19  # more digits exist only to overflow
+
+
+class Request:
+    """A request as it arrived. Made once a request on the hot path, so: slots, no validation.
+
+    Attributes:
+        method: As sent; methods are case-sensitive.
+        target: Of the request line, in origin form (an absolute target has lost its authority).
+        path: ``target`` without the query, canonical; ``*`` for ``OPTIONS *``.
+        fields: Header fields in the order they came: lower-cased names, values without
+            surrounding blanks.
+        body: The whole body, de-chunked; ``b""`` where there is none.
+        content_length: Bytes of the body as announced; 0 where nothing or chunks are.
+        chunked: The body comes in chunks.
+        keep_alive: The client would send another request on this connection.
+        http10: HTTP/1.0.
+        expects_continue: The client waits for 100 before it sends its body.
+        content_encoded: ``Content-Encoding`` is there and is not identity.
+        asks_permission: ``WebHook-Request-Origin`` was sent.
+        host: Authority that the request is for; empty in HTTP/1.0 without one.
+        page: What a browser says of the page that asks: ``origin`` and ``sec-fetch-site``; None:
+            neither was sent.
+
+    The others (``watched``, ``host_count``, ``has_length``, ``close_asked``, ``head_ended``)
+    serve parsing alone.
+    """
+
+    __slots__ = (
+        "asks_permission",
+        "body",
+        "chunked",
+        "close_asked",
+        "content_encoded",
+        "content_length",
+        "expects_continue",
+        "fields",
+        "has_length",
+        "head_ended",
+        "host",
+        "host_count",
+        "http10",
+        "keep_alive",
+        "method",
+        "page",
+        "path",
+        "target",
+        "watched",
+    )
+
+    def __init__(self) -> None:
+        self.fields: list[tuple[bytes, bytes]] = []
+        self.watched: list[tuple[bytes, bytes]] = []
+        self.method = b""
+        self.target = b""
+        self.path = b""
+        self.body = b""
+        self.content_length = 0
+        self.chunked = False
+        self.keep_alive = True
+        self.http10 = False
+        self.expects_continue = False
+        self.content_encoded = False
+        self.close_asked = False
+        self.has_length = False
+        self.host = b""
+        self.host_count = 0
+        self.page: dict[bytes, bytes] | None = None
+        self.asks_permission = False
+        self.head_ended = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Takes one field from the parser."""
+        name = name.lower()
+        value = value.strip()
+        self.fields.append((name, value))
+        if name in _FIELD_READERS:
+            self.watched.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        """Notes that the parser saw the end of the head."""
+        self.head_ended = True
+
+
+def parse(head: bytes, line_end: int, usual_lines: Mapping[bytes, bytes]) -> Request:
+    """The request that *head* opens.
+
+    Args:
+        head: From the request line to the empty line, both included.
+        line_end: Where the request line ends in it.
+        usual_lines: Request lines of a POST over HTTP/1.1 -> their path, which is canonical.
+
+    Raises:
+        RequestError: It breaks a rule or a limit of HTTP. The connection cannot be used any
+            more, since where the request ends is unknown.
+    """
+    request = Request()
+    usual = usual_lines.get(head[:line_end])
+    if usual is None:
+        _read_line(request, head, line_end)
+    else:
+        request.method = b"POST"
+        request.path = request.target = usual
+    try:
+        httptools.HttpRequestParser(request).feed_data(head)
+    except httptools.HttpParserUpgrade:
+        pass  # a server may ignore Upgrade (RFC 9110 section 7.8); CONNECT is refused below
+    except httptools.HttpParserInvalidMethodError as error:
+        raise RequestError("method-not-allowed", "No resource knows this method.") from error
+    except httptools.HttpParserError as error:
+        raise RequestError("bad-request", f"The header is malformed: {error}.") from error
+    if not request.head_ended:
+        # No known bytes lead here; a field that the parser still holds back must not be lost.
+        raise RequestError("bad-request", "The header is malformed.")
+    _check_sizes(request, head, line_end)
+    _read_watched(request)
+    if usual is None:
+        _resolve_target(request)
+    return request
+
+
+def _read_line(request: Request, head: bytes, line_end: int) -> None:
+    line = _REQUEST_LINE.fullmatch(head, 0, line_end)
+    if line is None:
+        raise RequestError("bad-request", "The request line is not of HTTP/1.1 or HTTP/1.0.")
+    request.method, request.target, minor = line.groups()
+    request.http10 = minor == b"0"
+
+
+def _check_sizes(request: Request, head: bytes, line_end: int) -> None:
+    if len(request.fields) > limits.HEADER_COUNT_MAX:
+        raise RequestError(
+            "headers-too-large", f"More than {limits.HEADER_COUNT_MAX} header fields."
+        )
+    if len(head) - line_end <= limits.HEADER_BYTES_MAX:
+        return
+    if max(map(len, head[line_end + 2 :].split(b"\r\n"))) > limits.HEADER_BYTES_MAX:
+        raise RequestError(
+            "headers-too-large", f"A header field above {limits.HEADER_BYTES_MAX} bytes."
+        )
+
+
+def _read_watched(request: Request) -> None:
+    """Reads what decides about framing and the connection (RFC 9112 sections 3.2, 6 and 9)."""
+    request.keep_alive = not request.http10
+    for name, value in request.watched:
+        _FIELD_READERS[name](request, value)
+    if request.host_count != 1 and not (request.http10 and request.host_count == 0):
+        raise RequestError("bad-request", "One Host field is required.")
+    if request.chunked and request.has_length:
+        raise RequestError("bad-request", "Content-Length beside Transfer-Encoding.")
+
+
+def _read_host(request: Request, value: bytes) -> None:
+    request.host_count += 1
+    request.host = value
+    if _HOST.fullmatch(value) is None:
+        raise RequestError("bad-request", "Host is not a host and port.")
+
+
+def _read_content_length(request: Request, value: bytes) -> None:
+    if request.has_length or not value.isdigit() or len(value) > _LENGTH_DIGITS_MAX:
+        raise RequestError("bad-request", "Content-Length is not one decimal number.")
+    request.has_length = True
+    request.content_length = int(value)
+
+
+def _read_transfer_encoding(request: Request, value: bytes) -> None:
+    if request.chunked or request.http10 or value.lower() != b"chunked":
+        raise RequestError("bad-request", "Transfer-Encoding is not chunked alone.")
+    request.chunked = True
+
+
+def _read_connection(request: Request, value: bytes) -> None:
+    options = [option.strip() for option in value.lower().split(b",")]
+    if b"close" in options:
+        request.close_asked = True
+    elif b"keep-alive" in options:
+        request.keep_alive = True
+    if request.close_asked:
+        request.keep_alive = False
+
+
+def _read_content_encoding(request: Request, value: bytes) -> None:
+    if value.lower() != b"identity":
+        request.content_encoded = True
+
+
+def _read_expect(request: Request, value: bytes) -> None:
+    # Other expectations are ignored, as RFC 9110 section 10.1.1 allows.
+    request.expects_continue = value.lower() == b"100-continue" and not request.http10
+
+
+def _read_request_origin(request: Request, _value: bytes) -> None:
+    request.asks_permission = True
+
+
+def _read_origin(request: Request, value: bytes) -> None:
+    _note_page(request, b"origin", value)
+
+
+def _read_fetch_site(request: Request, value: bytes) -> None:
+    _note_page(request, b"sec-fetch-site", value)
+
+
+def _note_page(request: Request, name: bytes, value: bytes) -> None:
+    if request.page is None:
+        request.page = {}
+    # Of several none is believed: together they equal nothing.
+    before = request.page.get(name)
+    request.page[name] = value if before is None else before + b", " + value
+
+
+_FIELD_READERS: dict[bytes, Callable[[Request, bytes], None]] = {
+    b"connection": _read_connection,
+    b"content-encoding": _read_content_encoding,
+    b"content-length": _read_content_length,
+    b"expect": _read_expect,
+    b"host": _read_host,
+    b"origin": _read_origin,
+    b"sec-fetch-site": _read_fetch_site,
+    b"transfer-encoding": _read_transfer_encoding,
+    b"webhook-request-origin": _read_request_origin,
+}
+
+
+def _resolve_target(request: Request) -> None:
+    """Sets path and target from the target as sent (RFC 9112 section 3.2).
+
+    Only canonical paths pass: whoever looks at the path further on, here or in the control
+    process, must not find another meaning in it (dot segments, ``//``, coded slashes).
+    """
+    target = request.target
+    if request.method in {b"CONNECT", b"TRACE"}:
+        raise RequestError("method-not-allowed", "No resource knows this method.")
+    if target == b"*" and request.method == b"OPTIONS":
+        request.path = target
+        return
+    if not target.startswith(b"/"):
+        absolute = _ABSOLUTE.fullmatch(target)
+        if absolute is None:
+            raise RequestError("bad-request", "The target is neither a path nor an http URI.")
+        authority, rest = absolute.groups()
+        target = b"/" if rest is None else rest if rest.startswith(b"/") else b"/" + rest
+        request.target = target
+        # The authority of the target takes the place of Host (RFC 9112 section 3.2.2).
+        request.fields = [field for field in request.fields if field[0] != b"host"]
+        request.fields.insert(0, (b"host", authority))
+        request.host = authority
+        request.host_count = 1
+    path = target.partition(b"?")[0]
+    if b"#" in target or _PATH.fullmatch(path) is None or _PATH_TRAPS.search(path) is not None:
+        raise RequestError("bad-request", "The path is not canonical.")
+    request.path = path

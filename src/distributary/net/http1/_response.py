@@ -1,0 +1,143 @@
+"""Bytes of a connection -> responses, one after another, without I/O and without a clock.
+
+Callers: whatever asks a server: deliveries, the command line, the token refresher, the relay to the
+control process. Hides llhttp, interim responses, trailers, and every way in which a peer can get a
+response wrong.
+"""
+
+import httptools
+
+from distributary.core.errors import TransportError
+from distributary.net.http1.limits import RESPONSE_HEAD_BYTES_MAX
+
+_SWITCHING_PROTOCOLS = 101
+
+
+class ResponseReader:
+    """Takes bytes; tells of the response that is under way.
+
+    Attributes:
+        bodiless: The response has no body, whatever its header says (``HEAD``).
+        status: Of the final response; 0: its head is not whole.
+        phrase: Its reason phrase.
+        fields: Its header fields in the order they came: lower-cased names, values without
+            surrounding blanks. Whole when ``status`` is set; trailers are dropped.
+        framed: A field says where the body ends; else the end of the connection may.
+        complete: The response is whole.
+        received_bytes: Of this response, interim ones included.
+    """
+
+    __slots__ = (
+        "_keep",
+        "_parser",
+        "_pieces",
+        "_surplus",
+        "bodiless",
+        "complete",
+        "fields",
+        "framed",
+        "phrase",
+        "received_bytes",
+        "status",
+    )
+
+    def __init__(self, *, bodiless: bool = False) -> None:
+        self._parser = httptools.HttpResponseParser(self)
+        self.bodiless = bodiless
+        self.expect()
+
+    def expect(self) -> None:
+        """Make ready for the next response; only when ``reusable``."""
+        self._keep = False
+        self._pieces: list[bytes] = []
+        self._surplus = False
+        self.status = 0
+        self.phrase = b""
+        self.fields: list[tuple[bytes, bytes]] = []
+        self.framed = False
+        self.complete = False
+        self.received_bytes = 0
+
+    @property
+    def reusable(self) -> bool:
+        """The response is whole, and the connection can carry another request."""
+        return self.complete and self._keep and not self._surplus
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Takes *data*; returns what it brings of the body.
+
+        Raises:
+            TransportError: ``protocol``: it is not HTTP, or its header has no end.
+        """
+        self.received_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._surplus = True  # what follows a 101 has no known framing
+        except httptools.HttpParserError as error:
+            if not self.complete:
+                raise TransportError("protocol", f"The answer is not HTTP: {error}") from error
+            self._surplus = True
+        if not self.status and self.received_bytes > RESPONSE_HEAD_BYTES_MAX:
+            text = f"The headers are longer than {RESPONSE_HEAD_BYTES_MAX} bytes"
+            raise TransportError("protocol", text)
+        pieces = self._pieces
+        if pieces:
+            self._pieces = []
+        return pieces
+
+    def end(self) -> bool:
+        """The connection has ended in order: whether the response is whole by that."""
+        if self.status and not self.framed:
+            self.complete = True
+            self._keep = False
+        return self.complete
+
+    # What the parser calls.
+
+    def on_message_begin(self) -> None:
+        """Notice a response that nobody asked for."""
+        if self.complete:
+            self._surplus = True
+
+    def on_status(self, phrase: bytes) -> None:
+        """Keep the reason phrase."""
+        if not self.status:
+            self.phrase += phrase
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a field, unless it is a trailer."""
+        if not self.status:
+            name = name.lower()
+            self.fields.append((name, value.strip(b" \t")))
+            if name in _FRAMING:
+                self.framed = True
+
+    def on_headers_complete(self) -> None:
+        """Note the final status, and how its body ends; forget an interim response."""
+        if self.complete:
+            return
+        status = self._parser.get_status_code()
+        if 100 <= status < 200 and status != _SWITCHING_PROTOCOLS:
+            self.fields = []
+            self.phrase = b""
+            self.framed = False
+            return
+        self.status = status
+        if self.bodiless or status == _SWITCHING_PROTOCOLS:
+            self.complete = True  # the parser waits for a body: it reads no further response
+        else:
+            self._keep = self._parser.should_keep_alive()
+
+    def on_body(self, piece: bytes) -> None:
+        """Keep a piece of the body until it is asked for."""
+        if not self.complete:
+            self._pieces.append(piece)
+
+    def on_message_complete(self) -> None:
+        """Note the end of a final response."""
+        if self.status:
+            self.complete = True
+
+
+_FRAMING = frozenset((b"content-length", b"transfer-encoding"))

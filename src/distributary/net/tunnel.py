@@ -1,0 +1,271 @@
+"""Byte streams through a WebSocket: for protocols whose URI says ``ws`` or ``wss``.
+
+Called by the transports. Hides the handshake, frames and masking (``websockets``' protocol without
+I/O) between the connector, which dials, and any ``asyncio.Protocol``, which sees a plain stream.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any, Final, cast
+
+from websockets.client import ClientProtocol
+from websockets.exceptions import WebSocketException
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Response
+from websockets.protocol import State
+from websockets.typing import Subprotocol
+from websockets.uri import WebSocketURI
+
+from distributary.core.deliver.endpoint import Endpoint
+from distributary.core.errors import TransportError
+from distributary.core.policy.acknowledgements import TEXT_CHARS_MAX
+from distributary.net._connector import Connector
+
+TUNNEL_SCHEMES: Final = frozenset({"ws", "wss"})
+"""Schemes of URIs that mean a tunnel."""
+
+MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Longest WebSocket message that is taken: several of the largest events."""
+
+SENT_BYTES_MAX: Final = 32 * 1024
+"""Longest WebSocket message that is sent: many servers take 64 KiB by default (Netty, Artemis)."""
+
+UNREAD_BYTES_MAX: Final = 64 * 1024
+"""What is taken from a server that does not read: each of its pings has an answer that waits."""
+
+NORMAL_CLOSURE: Final = 1000
+"""RFC 6455, section 7.4.1."""
+
+
+async def open_tunnel(
+    connector: Connector,
+    endpoint: Endpoint,
+    subprotocol: str | None,
+    factory: Callable[[], asyncio.Protocol],
+) -> None:
+    """Connect, upgrade, and hand the stream to the protocol that *factory* makes.
+
+    Has no deadline of its own: the caller cancels, and no connection is left behind then.
+
+    Args:
+        connector: Dials.
+        endpoint: A ``ws`` or ``wss`` one; its target is the resource.
+        subprotocol: What the server must agree to; None: none.
+        factory: Called once, when the server has agreed.
+
+    Raises:
+        TransportError: As ``Connector.open``; ``protocol`` where the server does not agree;
+            ``reset`` where it breaks off.
+    """
+    tunnel = _Tunnel(endpoint, subprotocol, factory)
+    try:
+        await connector.open(endpoint, lambda: tunnel)
+        await tunnel.agreed
+    except BaseException:
+        tunnel.agreed.cancel()  # nobody waits for it any more
+        tunnel.abort()
+        raise
+
+
+class _Tunnel(asyncio.Protocol):
+    """The client's end of one WebSocket."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        subprotocol: str | None,
+        factory: Callable[[], asyncio.Protocol],
+    ) -> None:
+        path, _, query = endpoint.target.decode("ascii").partition("?")
+        uri = WebSocketURI(endpoint.scheme == "wss", endpoint.host, endpoint.port, path, query)
+        wanted = None if subprotocol is None else [Subprotocol(subprotocol)]
+        self._socket = ClientProtocol(uri, subprotocols=wanted, max_size=MESSAGE_BYTES_MAX)
+        self._wanted = subprotocol
+        self._factory = factory
+        self._inner: asyncio.Protocol | None = None
+        self._wire: asyncio.Transport | None = None
+        self._choked = False
+        self._taken_bytes = 0  # while the server does not read
+        self._inner_pauses = False
+        self._unread = False
+        self.agreed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    # -- what the event loop calls ------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Ask for the upgrade."""
+        self._wire = cast("asyncio.Transport", transport)
+        self._socket.send_request(self._socket.connect())
+        self._write_out()
+
+    def data_received(self, data: bytes) -> None:
+        """Take frames, and pass on what is in them."""
+        self._socket.receive_data(data)
+        for event in self._socket.events_received():
+            if isinstance(event, Response):
+                self._on_response()
+            elif isinstance(event, Frame):
+                self._on_frame(event)
+        if self._inner is None and self._socket.handshake_exc is not None:
+            self._refuse(self._socket.handshake_exc)
+        self._write_out()
+        if self._choked:
+            self._taken_bytes += len(data)
+            self._read_or_pause()
+
+    def eof_received(self) -> bool:
+        """The server says no more: the connection is over."""
+        self._socket.receive_eof()
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell whoever is waiting, or the protocol inside."""
+        self._wire = None
+        if not self.agreed.done():
+            text = f"The connection was closed during the WebSocket handshake ({exc or 'end'})"
+            self.agreed.set_exception(TransportError("reset", text))
+        elif self._inner is not None:
+            self._inner.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The socket takes no more for now."""
+        self._choked = True
+        if self._inner is not None:
+            self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        """The socket takes more."""
+        self._choked = False
+        self._taken_bytes = 0
+        self._read_or_pause()
+        if self._inner is not None:
+            self._inner.resume_writing()
+
+    def _read_or_pause(self) -> None:
+        """Read unless the stream or a server that does not read has a reason against it."""
+        wire = self._wire
+        if wire is None or wire.is_closing():
+            return
+        pauses = self._inner_pauses or self._taken_bytes > UNREAD_BYTES_MAX
+        if pauses != self._unread:
+            self._unread = pauses
+            if pauses:
+                wire.pause_reading()
+            else:
+                wire.resume_reading()
+
+    # -- the WebSocket ------------------------------------------------------------------------
+
+    def _on_response(self) -> None:
+        """The server has answered the handshake."""
+        error = self._socket.handshake_exc
+        if error is not None:
+            self._refuse(error)
+        elif self._socket.subprotocol != self._wanted:
+            self._refuse(WebSocketException(f"the server does not speak {self._wanted} in it"))
+        elif not self.agreed.done():
+            assert self._wire is not None
+            self.agreed.set_result(None)
+            self._inner = self._factory()
+            self._inner.connection_made(_Stream(self, self._wire))
+
+    def _on_frame(self, frame: Frame) -> None:
+        if frame.opcode is Opcode.TEXT:
+            self._socket.fail(1003, "bytes are expected")
+        elif frame.opcode in {Opcode.BINARY, Opcode.CONT} and self._inner is not None:
+            self._inner.data_received(bytes(frame.data))
+
+    def _refuse(self, error: Exception) -> None:
+        if not self.agreed.done():
+            said = str(error)[:TEXT_CHARS_MAX]
+            text = f"The server does not agree to a WebSocket: {said}"
+            self.agreed.set_exception(TransportError("protocol", text))
+        self.abort()
+
+    def _write_out(self) -> None:
+        wire = self._wire
+        if wire is None or wire.is_closing():
+            return
+        for piece in self._socket.data_to_send():
+            if piece:
+                wire.write(piece)
+            else:
+                wire.close()  # the closing handshake is done, or has failed
+
+    # -- what the stream calls ----------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        """Send *data* as binary messages."""
+        if self._socket.state is State.OPEN:
+            for start in range(0, len(data), SENT_BYTES_MAX):
+                self._socket.send_binary(data[start : start + SENT_BYTES_MAX])
+            self._write_out()
+
+    def pause_reading(self) -> None:
+        """Take nothing from the server until ``resume_reading``."""
+        self._inner_pauses = True
+        self._read_or_pause()
+
+    def resume_reading(self) -> None:
+        """Undo ``pause_reading``."""
+        self._inner_pauses = False
+        self._read_or_pause()
+
+    def close(self) -> None:
+        """Say goodbye; the connection ends when what was written is in the socket."""
+        if self._socket.state is State.OPEN:
+            self._socket.send_close(NORMAL_CLOSURE)
+            self._write_out()
+        if self._wire is not None:
+            self._wire.close()
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether what is written goes nowhere: the server's goodbye comes before its end."""
+        wire = self._wire
+        return wire is None or wire.is_closing() or self._socket.state is not State.OPEN
+
+    def abort(self) -> None:
+        """End the connection at once."""
+        if self._wire is not None:
+            self._wire.abort()
+
+
+class _Stream(asyncio.Transport):
+    """The inside of a tunnel, as the protocol there sees it."""
+
+    def __init__(self, tunnel: _Tunnel, wire: asyncio.Transport) -> None:
+        super().__init__()
+        self._tunnel = tunnel
+        self._wire = wire
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if data:
+            self._tunnel.write(bytes(data))
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        self.write(b"".join(list_of_data))
+
+    def close(self) -> None:
+        self._tunnel.close()
+
+    def abort(self) -> None:
+        self._tunnel.abort()
+
+    def is_closing(self) -> bool:
+        return self._tunnel.is_closing
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._wire.get_extra_info(name, default)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._wire.set_write_buffer_limits(high, low)
+
+    def get_write_buffer_size(self) -> int:
+        return self._wire.get_write_buffer_size()
+
+    def pause_reading(self) -> None:
+        self._tunnel.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._tunnel.resume_reading()

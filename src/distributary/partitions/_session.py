@@ -1,0 +1,447 @@
+"""One process's time as the owner of a partition: lock, load, deliver on a loop, let go.
+
+The Spark writer opens a session, feeds it chunks from its own thread, and closes it. Everything
+of the owner happens on the session's event loop thread.
+"""
+
+import asyncio
+import contextlib
+import gc
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import structlog
+import uvloop
+
+from distributary.core.clock import SystemClock, SystemRandom
+from distributary.core.datadir import Board, Phase, Places, Word
+from distributary.core.deliver import Dispatcher, LoopTimers
+from distributary.core.engine.attempt_log import AttemptLog
+from distributary.core.engine.owner import Owner
+from distributary.core.engine.ports import LagBudget
+from distributary.core.engine.routes import note_table
+from distributary.core.engine.surroundings import Surroundings
+from distributary.core.errors import DistributaryError, LogUnavailableError, StoreError
+from distributary.core.flow import Attempt
+from distributary.core.journal import Journal, Mark, fit
+from distributary.core.log import Reader
+from distributary.core.meter import Meter
+from distributary.core.outcome import (
+    AGE_MAX_S,
+    BYTES_MAX,
+    ROUTE_BYTES_MAX,
+    Budgets,
+    DeliveryStore,
+    QuotaStore,
+)
+from distributary.core.sqlite import sqlite_url
+from distributary.partitions._lock import OwnerLock
+from distributary.partitions._prepared import SHELF, stands_in
+from distributary.partitions._transports import make_transports
+from distributary.resource import Reach
+
+BUFFER_BYTES_MAX = 4 * 1024 * 1024
+"""Chunks that were fed and not yet taken: enough to keep the loop busy, little to lose."""
+LOG_WAIT_S = 10.0
+"""How long to wait for the ingest process to recover the log: it usually takes a second."""
+LOCK_WAIT_S = 60.0
+"""How long to wait for the last owner: it may be finishing attempts under way."""
+ABRUPT_DRAIN_S = 0.5
+"""Time for attempts under way when the input ended without an orderly end: the next owner waits
+for the lock, and every partition's events wait with it."""
+SLOW_S = 0.1
+"""While the epoch cools down, sinks with an attempt older than this start nothing new."""
+HEARTBEAT_S = 0.25
+"""How often the session looks at its board and its parent."""
+STOP_WAIT_S = 5.0
+"""A loop that does not stop within this ends with its process."""
+
+
+class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session must know; travels to the workers as JSON.
+
+    Attributes:
+        data_dir: The data directory.
+        reach: Where events may go.
+        log_attempts: ``all``, ``failures`` or ``none``.
+        log_level: Least level of the lines that the owner writes to standard error.
+        drain_s: Time for attempts under way at an orderly stop, seconds.
+        credential_key_file: Where the keys of credentials are; empty: in the data directory. The
+            keys themselves never stand here: a worker takes them from its environment, or reads
+            this file.
+        partitions: How many there are: each owner keeps its share of the budgets.
+        lag_bytes_max: Log that who lags may keep, of all partitions, bytes; 0: any.
+        lag_age_max_s: The same by age, seconds; 0: any.
+        dead_letter_bytes_max: Dead letters that are kept, of all partitions, bytes.
+        dead_letter_route_bytes_max: Those of one route.
+        dead_letter_age_max_s: How long they are kept, seconds.
+    """
+
+    data_dir: str
+    reach: Reach = msgspec.field(default_factory=Reach)
+    log_attempts: str = "all"
+    log_level: str = "info"
+    drain_s: float = 10.0
+    credential_key_file: str = ""
+    partitions: int = 1
+    lag_bytes_max: int = 0
+    lag_age_max_s: float = 0.0
+    dead_letter_bytes_max: int = BYTES_MAX
+    dead_letter_route_bytes_max: int = ROUTE_BYTES_MAX
+    dead_letter_age_max_s: float = AGE_MAX_S
+
+    def lag_budget(self) -> LagBudget:
+        """Of what lags and rows keep of the log of one partition."""
+        return LagBudget(self.lag_bytes_max // self.partitions, self.lag_age_max_s)
+
+    def budgets(self) -> Budgets:
+        """Of the letters that one partition keeps."""
+        whole = Budgets(
+            self.dead_letter_route_bytes_max,
+            self.dead_letter_bytes_max,
+            self.dead_letter_age_max_s,
+        )
+        return whole.share(self.partitions)
+
+
+@dataclass(slots=True)
+class _Blocking:
+    """Runs flushes on one thread, answers on the loop."""
+
+    loop: asyncio.AbstractEventLoop
+    pool: ThreadPoolExecutor
+
+    def run(self, work: Callable[[], None], done: Callable[[StoreError | None], None]) -> None:
+        def job() -> None:
+            error: StoreError | None = None
+            try:
+                work()
+            except StoreError as raised:
+                error = raised
+            except Exception as raised:  # noqa: BLE001 - a bug must not hang it
+                error = StoreError(f"a flush failed: {raised!r}")
+            self.loop.call_soon_threadsafe(done, error)
+
+        self.pool.submit(job)
+
+
+class Session:
+    """Owns a partition from construction until ``close``.
+
+    Args:
+        partition: Partition number.
+        epoch: For the board alone: ownership is the lock's (DESIGN rule 2).
+        settings: See there.
+        idle: Get ready, and deliver nothing: the epoch warms the pipeline up.
+
+    Raises:
+        LogLockedError: Another owner did not finish in time.
+        StoreError, LogError: What the last owner left cannot be read.
+    """
+
+    def __init__(
+        self, partition: int, epoch: int, settings: SessionSettings, *, idle: bool = False
+    ) -> None:
+        self._settings = settings
+        self._partition = partition
+        self._places = places = Places.of(settings.data_dir)
+        self._clock = SystemClock()
+        self._failure: DistributaryError | None = None
+        self._parent = os.getppid()
+        self._gate = threading.Condition()
+        self._log = owner_log(settings.log_level).bind(partition=partition, epoch=epoch)
+        self._cooling = False
+        self._closing = False
+        self.idle = idle
+        self._sent_bytes = self._arrived_bytes = 0
+        # Deliveries make few cycles and many short-lived objects: collecting rarely keeps the
+        # pauses out of the latencies, and a quarter off the time that 100,000 routes take.
+        gc.set_threshold(100_000, 20, 50)
+        self._thread = threading.Thread(target=self._run, name=f"owner-p{partition}", daemon=True)
+        with ExitStack() as opened:  # closed here where anything fails, by ``_shut`` otherwise
+            self._board = Board(places.board(partition))
+            opened.callback(self._board.close)
+            self._prepared = SHELF.take(places, settings.credential_key_file)
+            opened.callback(self._put_back)
+            self._prepared.targets.report_to(self._warn)
+            self._prepared.targets.keep_within(settings.reach)
+            lock = OwnerLock(places.owner_lock(partition), LOCK_WAIT_S, self._clock, time.sleep)
+            opened.callback(lock.release)
+            opened.callback(self._board.__setitem__, Word.PHASE, Phase.ABSENT)
+            self._board[Word.PHASE] = Phase.LOADING
+            self._board[Word.EPOCH] = epoch
+            self._board[Word.OWNER_PID] = os.getpid()
+            self._loop = uvloop.new_event_loop()
+            opened.callback(self._loop.close)  # its thread has ended by then, or never began
+            self._pool = ThreadPoolExecutor(1, f"flush-p{partition}")
+            self._aside = ThreadPoolExecutor(1, f"aside-p{partition}")
+            self._reading = ThreadPoolExecutor(1, f"reading-p{partition}")
+            opened.callback(self._reading.shutdown)
+            opened.callback(self._aside.shutdown)
+            opened.callback(self._pool.shutdown)
+            self._meter = Meter(places.meter(f"owner-p{partition:04d}"))
+            opened.callback(self._meter.save)
+            self.owner = self._load(opened)
+            self._loop.set_exception_handler(self._on_loop_error)
+            self._thread.start()
+            opened.callback(self._end_loop)
+            self._call(self._begin)
+            self._opened = opened.pop_all()
+
+    def _load(self, opened: ExitStack) -> Owner:
+        places, partition = self._places, self._partition
+        self._records = records = Reader(places.log, partition)
+        opened.callback(records.close)
+        self._quota = quota = QuotaStore(places.quota_db, self._clock)
+        opened.callback(quota.close)
+        journal = Journal(places.journal(partition))
+        opened.callback(journal.close)
+        self._wait_for_log(records, journal.state.mark)
+        state = fit(journal.state, lambda mark: stands_in(records, mark))
+        if state is not journal.state:
+            self._log.error(
+                "log-lost-its-tail",
+                cursor=journal.state.mark.offset,
+                going_back_to=state.mark.offset,
+            )
+            journal.restart_at(state)
+        self._journal = journal
+        store = DeliveryStore(
+            sqlite_url(places.delivery_db(partition)), partition, self._settings.budgets()
+        )
+        opened.callback(store.close)
+        follower = self._prepared.follow(partition, records, state.mark.offset)
+        path = places.root / "logs" / f"attempts-p{partition:04d}.jsonl"
+        mode = self._settings.log_attempts
+        attempts = AttemptLog(None if mode == "none" else path, failures_only=mode == "failures")
+        opened.callback(attempts.close)
+        self._follower = follower
+        return Owner(
+            Surroundings(
+                partition=partition,
+                make_records=lambda: Reader(places.log, partition),
+                follower=follower,
+                targets=self._prepared.targets,
+                journal=journal,
+                store=store,
+                quota=quota,
+                board=self._board,
+                meter=self._meter,
+                attempts=attempts,
+                clock=self._clock,
+                timers=LoopTimers(self._loop),
+                random=SystemRandom(),
+                blocking=_Blocking(self._loop, self._pool),
+                aside=_Blocking(self._loop, self._aside),
+                reading=_Blocking(self._loop, self._reading),
+                make_dispatcher=self._make_dispatcher,
+                routes_path=places.routes(partition),
+                failing_path=places.failing(partition),
+                on_failed=self._on_failed,
+                report=lambda event, fields: self._log.info(event, **fields),
+                warn=self._warn,
+                lag_budget=self._settings.lag_budget(),
+            )
+        )
+
+    def _warn(self, event: str, fields: dict[str, object]) -> None:
+        self._log.warning(event, **fields)
+
+    def _put_back(self) -> None:
+        """The next owner in this process begins with what this one knows."""
+        self._prepared.targets.report_to(lambda _event, _fields: None)
+        SHELF.put(self._places, self._settings.credential_key_file, self._prepared)
+
+    def _wait_for_log(self, records: Reader, mark: Mark) -> None:
+        """Wait until the appending process has recovered the partition.
+
+        It always begins at the cursor or above, so an end below the cursor is that of an earlier
+        time: it says nothing about what the medium lost, and going back to it would deliver a
+        whole log again.
+        """
+        until_s = self._clock.monotonic_s() + LOG_WAIT_S
+        while records.durable_end() < mark.offset:
+            if self._clock.monotonic_s() >= until_s:
+                raise LogUnavailableError(
+                    f"the log ends at {records.durable_end()}, below the cursor {mark.offset}:"
+                    " the ingest process has not recovered it; its log lines say why"
+                )
+            time.sleep(0.05)
+
+    def _make_dispatcher(
+        self, on_attempt: Callable[[Attempt], None], on_room: Callable[[str], None]
+    ) -> Dispatcher:
+        timers = LoopTimers(self._loop)
+        transports = make_transports(self._loop, self._settings.reach)
+        return Dispatcher(
+            transports,
+            clock=self._clock,
+            timers=timers,
+            random=SystemRandom(),
+            on_attempt=on_attempt,
+            on_room=on_room,
+        )
+
+    # -- the loop's thread --------------------------------------------------------------------
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    def _call(self, work: Callable[[], None]) -> None:
+        """Run *work* on the loop and wait for it; its error is raised here."""
+        done: Future[None] = Future()
+
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:  # noqa: BLE001 - handed to the waiting thread
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        self._loop.call_soon_threadsafe(run)
+        done.result()
+
+    def _begin(self) -> None:
+        if not self.idle:
+            self.owner.start()
+        self._board[Word.PHASE] = Phase.RUNNING
+        self._board[Word.HEARTBEAT_MS] = self._clock.wall_ms()
+        self._heartbeat()
+
+    def _heartbeat(self) -> None:
+        if self._closing:
+            return
+        if os.getppid() != self._parent:
+            # The JVM and its daemon are gone: nobody will ever read our answer, and the next
+            # owner waits for the lock (DESIGN rule 7).
+            self._log.error("parent-gone")
+            os._exit(70)
+        cooling = bool(self._board[Word.COOLING])
+        if cooling != self._cooling:
+            self._cooling = cooling
+            if cooling:
+                self.owner.dispatcher.cool_down(SLOW_S)
+            else:
+                self.owner.dispatcher.warm_up()
+        self._meter.save()
+        if self.idle:
+            self._board[Word.HEARTBEAT_MS] = self._clock.wall_ms()
+        self._loop.call_later(HEARTBEAT_S, self._heartbeat)
+        self._wake_feeder()
+
+    def _on_loop_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A bug was met in the loop's thread.
+
+        Where it was in a callback of ours, a match may have been left half done: the next owner
+        begins again from what is durable. In a connection it costs that connection alone.
+        """
+        error = context.get("exception")
+        lines = traceback.format_exception(error) if isinstance(error, BaseException) else []
+        self._log.error("bug", message=context.get("message"), trace="".join(lines)[-4000:])
+        if "handle" in context and not self._closing:
+            self.owner.fail(DistributaryError(f"a bug in the owner: {error!r}"))
+
+    def _on_failed(self, error: DistributaryError) -> None:
+        self._failure = error
+        self._log.error("owner-failed", error=str(error), code=error.code)
+        self._wake_feeder()
+
+    def _wake_feeder(self) -> None:
+        with self._gate:
+            self._gate.notify_all()
+
+    # -- the feeding thread -------------------------------------------------------------------
+
+    def feed(self, to_offset: int, chunk: bytes) -> None:
+        """Take a chunk; blocks while too many bytes wait. Raises what stopped the owner."""
+        with self._gate:
+            while self._waiting_bytes() > BUFFER_BYTES_MAX and self._failure is None:
+                self._gate.wait(0.05)
+        if self._failure is not None:
+            raise self._failure
+        self._sent_bytes += len(chunk)
+        self._loop.call_soon_threadsafe(self._arrive, to_offset, chunk)
+
+    def _waiting_bytes(self) -> int:
+        """Bytes on their way to the loop's thread, and those that the owner has not taken."""
+        return self._sent_bytes - self._arrived_bytes + self.owner.buffered_bytes
+
+    def _arrive(self, to_offset: int, chunk: bytes) -> None:
+        self._arrived_bytes += len(chunk)
+        self.owner.feed(to_offset, chunk)
+
+    def check(self) -> None:
+        """Raise what stopped the owner, if it was stopped."""
+        if self._failure is not None:
+            raise self._failure
+
+    def close(self, *, orderly: bool) -> int:
+        """Finish what is under way, make it durable, let the partition go.
+
+        Args:
+            orderly: The epoch was ended by the driver. Otherwise the input just ended, which
+                proves nothing (DESIGN rule 7): only a moment is given, and what has no answer
+                by then is left to the next owner, as after a crash.
+
+        Returns:
+            Attempts that were left without an answer.
+        """
+        self._board[Word.PHASE] = Phase.DRAINING
+        if self.idle:
+            self._shut()
+            return 0
+        left: Future[int] = Future()
+        drain_s = self._settings.drain_s if orderly else ABRUPT_DRAIN_S
+        self._loop.call_soon_threadsafe(self.owner.drain, drain_s, left.set_result)
+        count = left.result(drain_s + 30.0)
+        self._shut()
+        return count
+
+    def _shut(self) -> None:
+        if self._failure is None:
+            self._prepared.keep(self._follower)
+            table, mark = self._follower.table, self._journal.state.mark
+            note_table(self._places.routes(self._partition), table.last_seq, mark.offset)
+        self._opened.close()
+
+    def _end_loop(self) -> None:
+        self._closing = True
+        closing = asyncio.run_coroutine_threadsafe(
+            self.owner.dispatcher.close(abort=True), self._loop
+        )
+        with contextlib.suppress(TimeoutError):
+            closing.result(STOP_WAIT_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(STOP_WAIT_S)
+        if self._thread.is_alive():
+            # It may be sending yet, and the lock is let go of next (DESIGN rule 2).
+            self._log.error("owner-hangs")
+            os._exit(70)
+        self._pool.shutdown()
+        self._aside.shutdown()
+        self._reading.shutdown()
+
+
+def owner_log(level: str) -> Any:
+    """Lines as JSON on standard error: they pass through the JVM's to the supervisor."""
+    return structlog.wrap_logger(
+        structlog.WriteLogger(sys.stderr),
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        role="owner",
+    )

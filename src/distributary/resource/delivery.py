@@ -1,0 +1,141 @@
+"""``protocolsettings.delivery``: retries, waits and rate (decision 21, delivery settings).
+
+The dead letter sink stands in the same object and is read by ``_settings``, since it holds
+settings of its own.
+"""
+
+import functools
+from typing import Any, Final
+
+from distributary.core.durations import TEXT_CHARS_MAX, iso_duration, parse_duration_s
+from distributary.resource import patterns
+from distributary.resource.faults import Faults
+from distributary.resource.schema import Schema, checked, closed, with_defaults
+
+RETRY_MAX: Final = 1000
+"""Most retries. With the default waits that is three days, beyond which a dead letter serves
+better."""
+
+BACKOFF_POLICIES: Final = ("linear", "exponential")
+
+TIMEOUT_S_MAX: Final = 600.0
+"""Longest attempt, seconds. It holds a connection and a place in flight as long."""
+
+BACKOFF_S_MAX: Final = 7 * 86_400.0
+"""Longest wait, seconds: the log keeps an event for a week unless told otherwise."""
+
+RATE_PER_S_MAX: Final = 1_000_000
+"""Highest rate limit, attempts a second; one machine sends a twentieth of it."""
+
+
+def _why_no_duration(text: str) -> str:
+    try:
+        iso_duration(text)
+    except ValueError as error:
+        return str(error)
+    return f"not an ISO 8601 duration such as PT0.2S: {text!r}"
+
+
+def _realize_duration(seconds_max: float, faults: Faults, path: str, value: Any) -> str | None:
+    """A duration of any spelling as ISO 8601; None, and a fault, where it is too long."""
+    try:
+        text = iso_duration(value)
+    except ValueError as error:  # of more than ten years
+        faults.add(path, "duration", str(error))
+        return None
+    if parse_duration_s(text) > seconds_max:
+        faults.add(path, "value", f"at most {seconds_max:.0f} seconds")
+        return None
+    return text
+
+
+def _duration(default: str, text: str, seconds_max: float) -> Schema:
+    return {
+        "type": ["string", "number"],
+        "pattern": patterns.DURATION,
+        "maxLength": TEXT_CHARS_MAX,
+        "minimum": 0,
+        "maximum": seconds_max,
+        "default": default,
+        "description": f"{text} A duration such as PT30S, 30s or 30; answered as ISO 8601.",
+        "x-codes": dict.fromkeys(("pattern", "maxLength", "minimum"), "duration"),
+        "x-expected": _why_no_duration,
+        "x-rule": functools.partial(_realize_duration, seconds_max),
+    }
+
+
+DELIVERY: Final[dict[str, Schema]] = {
+    "retry": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": RETRY_MAX,
+        "default": 10,
+        "description": "Retries after the first attempt.",
+    },
+    "backoffPolicy": {
+        "enum": list(BACKOFF_POLICIES),
+        "default": "exponential",
+        "description": "Waits stay the same, or double.",
+    },
+    "backoffDelay": _duration("PT0.2S", "The first wait.", BACKOFF_S_MAX),
+    "backoffMax": _duration("PT5M", "Ceiling of a wait.", BACKOFF_S_MAX),
+    "timeout": _duration("PT30S", "Deadline of one attempt.", TIMEOUT_S_MAX),
+    "rateLimit": {
+        "type": "number",
+        "exclusiveMinimum": 0,
+        "maximum": RATE_PER_S_MAX,
+        "description": "Most deliveries a second; absent: no limit.",
+    },
+}
+"""Member of ``delivery`` -> its schema, in the order of realized objects."""
+
+
+def _iso_alone(schema: Schema) -> Schema:
+    return schema | {"type": "string", "pattern": patterns.ISO_DURATION}
+
+
+_SPEC: Final = DELIVERY | {
+    name: _iso_alone(DELIVERY[name]) for name in ("backoffDelay", "backoffMax", "timeout")
+}
+"""The same in Knative's DeliverySpec, where durations are ISO 8601."""
+
+WAIT: Final = _SPEC["backoffMax"]
+"""Any wait of a DeliverySpec."""
+
+_MEMBERS: Final = (*DELIVERY, "deadLetterSink", "format")
+"""Knative's DeliverySpec has ``format`` here; ``_settings`` moves it to its place."""
+
+
+def realize_delivery(
+    faults: Faults, path: str, value: object, *, iso_alone: bool = False
+) -> dict[str, Any]:
+    """The object with every default, without ``deadLetterSink``; faults are noted.
+
+    Durations become ISO 8601, of whatever spelling they are; with *iso_alone* other spellings are
+    faults (Knative's DeliverySpec).
+    """
+    written = faults.object_at(path, value)
+    if written is None:
+        return {}
+    faults.unknown_members(path, written, _MEMBERS)
+    schemas = _SPEC if iso_alone else DELIVERY
+    realized: dict[str, Any] = checked(
+        faults, path, closed(schemas), with_defaults(schemas, written)
+    )
+    _check_waits(faults, path, realized, max_is_given="backoffMax" in written)
+    if realized["timeout"] is not None and parse_duration_s(realized["timeout"]) == 0.0:
+        faults.add(f"{path}.timeout", "value", "a timeout is longer than zero")
+    return realized
+
+
+def _check_waits(
+    faults: Faults, path: str, realized: dict[str, Any], *, max_is_given: bool
+) -> None:
+    """Both waits; a ceiling that nobody asked for never lies below the delay that was."""
+    delay, ceiling = realized["backoffDelay"], realized["backoffMax"]
+    if delay is None or ceiling is None or parse_duration_s(delay) <= parse_duration_s(ceiling):
+        return
+    if max_is_given:
+        faults.add(f"{path}.backoffMax", "value", "the ceiling of waits lies below backoffDelay")
+    else:
+        realized["backoffMax"] = delay

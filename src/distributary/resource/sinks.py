@@ -1,0 +1,206 @@
+"""Which sink addresses an operator allows, as far as a URI alone can tell (decision 22).
+
+Called by the validation of resources. Only addresses written as such are judged here, and the
+names that mean this machine by definition; what a name resolves to is judged by the
+connector at each connection, which is the guard that counts (a name can be repointed later).
+"""
+
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+
+from distributary.core.protocol import protocols
+from distributary.resource._own import NOWHERE, OwnAddresses
+from distributary.resource._ports import PORTS_DENIED
+
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def _networks(*texts: str) -> tuple[Network, ...]:
+    return tuple(ipaddress.ip_network(text) for text in texts)
+
+
+LOCAL_NETWORKS: Final = _networks(
+    "127.0.0.0/8",
+    "10.0.0.0/8",
+    "172.16.0.0/12",
+    "192.168.0.0/16",
+    "::1/128",
+    "fc00::/7",
+)
+"""This machine and private networks: allowed while the server listens on loopback only."""
+
+METADATA_NETWORKS: Final = _networks(
+    "169.254.169.254/32",  # AWS, Azure, Google Cloud and most others
+    "169.254.170.2/32",  # AWS ECS task credentials
+    "169.254.170.23/32",  # AWS EKS pod identity
+    "168.63.129.16/32",  # Azure's wire server, a public address
+    "100.100.100.200/32",  # Alibaba Cloud
+    "192.0.0.192/32",  # Oracle Cloud, classic
+    "fd00:ec2::254/128",  # AWS over IPv6
+    "fd00:ec2::23/128",  # AWS EKS pod identity over IPv6
+    "fd20:ce::254/128",  # Google Cloud over IPv6
+)
+"""Addresses that hand out a machine's own credentials to whoever asks."""
+
+DENIED_NETWORKS: Final = LOCAL_NETWORKS + _networks(
+    "0.0.0.0/8",  # this network
+    "100.64.0.0/10",  # carrier-grade NAT
+    "169.254.0.0/16",  # link-local, metadata
+    "192.0.0.0/24",  # protocol assignments
+    "192.0.2.0/24",  # documentation
+    "192.88.99.0/24",  # 6to4 relays
+    "198.18.0.0/15",  # benchmarks
+    "198.51.100.0/24",  # documentation
+    "203.0.113.0/24",  # documentation
+    "224.0.0.0/4",  # multicast
+    "240.0.0.0/4",  # reserved, broadcast
+    "::/96",  # unspecified, IPv4-compatible
+    "::ffff:0:0/96",  # IPv4-mapped: unmapped before it is looked up
+    "64:ff9b::/96",  # NAT64
+    "64:ff9b:1::/48",  # NAT64, local
+    "100::/64",  # discard
+    "2001::/23",  # protocol assignments, Teredo
+    "2001:db8::/32",  # documentation
+    "2002::/16",  # 6to4
+    "3fff::/20",  # documentation
+    "5f00::/16",  # segment routing
+    "fe80::/10",  # link-local
+    "fec0::/10",  # site-local
+    "ff00::/8",  # multicast
+)
+"""Addresses that are not hosts of the public internet. ``deliver`` holds every address that it
+dials to the same list: there is one, so that what is refused later is refused at once."""
+
+
+OWN_EVENTS: Final = (
+    "events are not sent back to this server, where each would come again; the operator can allow"
+    " it (own_sinks)"
+)
+OWN_LISTENER: Final = "this server's own ports are no sinks, but for the paths that take events"
+PORT_DENIED: Final = (
+    "events are not sent to this port, which belongs to another service; the operator can allow the"
+    " address (allow_sinks)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkRule:
+    """Where events may be sent.
+
+    Attributes:
+        local_allowed: Loopback and private addresses are allowed: the server itself listens on
+            loopback only, so whoever can ask for it can reach them without us.
+        allowed: Networks that the operator allows. A cloud metadata address is allowed by an
+            entry for that one address alone, never by a larger network.
+        own: This server's own addresses: never a sink, but for those that take events.
+        own_allowed: Those that take events are allowed.
+        protocols: Delivery protocols that the operator allows; None: all.
+    """
+
+    local_allowed: bool
+    allowed: tuple[Network, ...] = ()
+    own: OwnAddresses = NOWHERE
+    own_allowed: bool = False
+    protocols: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, *, local_allowed: bool, allowed: Iterable[str] = ()) -> "SinkRule":
+        """A rule from texts such as ``10.0.0.0/8``.
+
+        Raises:
+            ValueError: A text is no network; settings are checked before they come here.
+        """
+        return cls(local_allowed, tuple(ipaddress.ip_network(text) for text in allowed))
+
+    def protocol_refusal(self, protocol: str) -> str | None:
+        """Why nothing is delivered by *protocol*; None: the operator allows it."""
+        if self.protocols is None or protocol in self.protocols:
+            return None
+        return f"the operator does not allow delivery by {protocol} (protocols)"
+
+    def own_refusal(self, host: str, port: int, *, takes_events: bool) -> str | None:
+        """Why no event may go to *host* and *port*: it is this server; None: it is not, or may.
+
+        Args:
+            host: As for ``refusal``.
+            port: Of the URI, or of its scheme.
+            takes_events: The URI is where the receiver takes events.
+        """
+        if takes_events:
+            return None if self.own_allowed else OWN_EVENTS
+        return OWN_LISTENER if self.own.listens_at(host, port) else None
+
+    def sink_refusal(self, protocol: str, uri: str, *, takes_events: bool) -> str | None:
+        """Why the operator's settings let nothing be sent to *uri*, whatever its host's address is.
+
+        For a sink that was taken when other settings stood. Addresses are judged when dialled.
+
+        Args:
+            protocol: Of the delivery.
+            uri: A URI that was found good once.
+            takes_events: It is where the receiver takes events.
+        """
+        refusal = self.protocol_refusal(protocol)
+        row = protocols()[protocol]
+        if refusal is not None or row.hosts_max != 1:  # of several each is checked when dialled
+            return refusal
+        parts = urlsplit(uri)
+        if parts.hostname is None or parts.scheme not in row.schemes:
+            return None  # it says itself that it cannot be dialled
+        port = parts.port or row.schemes[parts.scheme].port
+        return self.own_refusal(parts.hostname, port, takes_events=takes_events)
+
+    def port_refusal(self, host: str, port: int) -> str | None:
+        """Why no event may go to *port* of the address *host*; None: it may, or *host* is a name.
+
+        On public hosts alone, and not in networks that the operator names.
+        """
+        address = _literal(host)
+        if address is None or port not in PORTS_DENIED or _within(address, DENIED_NETWORKS):
+            return None
+        return None if any(address in network for network in self.allowed) else PORT_DENIED
+
+    def refusal(self, host: str) -> str | None:
+        """Why no event may go to *host*; None where nothing in its text forbids it.
+
+        Args:
+            host: Host of a URI: a name, an IPv4 address, or an IPv6 address without brackets.
+        """
+        address = _literal(host)
+        if address is None or self._allows(address):
+            return None
+        return (
+            "events are not sent to this address: it is private, reserved or a cloud metadata"
+            " address; the operator can allow it (private_sinks, allow_sinks)"
+        )
+
+    def _allows(self, address: Address) -> bool:
+        named = any(address in network for network in self.allowed)
+        if _within(address, METADATA_NETWORKS):
+            return any(
+                address in network and network.num_addresses == 1 for network in self.allowed
+            )
+        if named or not _within(address, DENIED_NETWORKS):
+            return True
+        return self.local_allowed and _within(address, LOCAL_NETWORKS)
+
+
+def _literal(host: str) -> Address | None:
+    name = host.rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return ipaddress.IPv4Address("127.0.0.1")  # RFC 6761, section 6.3
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return None
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
+
+
+def _within(address: Address, networks: Iterable[Network]) -> bool:
+    return any(address in network for network in networks)

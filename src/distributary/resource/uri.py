@@ -1,0 +1,268 @@
+"""URIs as resources write them: a ``source``, and the sink of a delivery by each protocol."""
+
+import ipaddress
+import re
+from typing import Final, NamedTuple
+from urllib.parse import unquote_to_bytes
+
+from distributary.core.protocol import Protocol, protocols, schemes
+from distributary.resource.faults import Faults
+from distributary.resource.sinks import SinkRule
+
+URI_CHARS_MAX: Final = 4096
+"""Longest URI. Signed callback URLs come to about 2,000 characters; common servers refuse a
+request line beyond 8 KiB."""
+
+_URI_CHARS = r"A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%"
+_OUTSIDE_URI = re.compile(rf"[^{_URI_CHARS}]")
+# A source is compared, not dialled: characters of RFC 3987 stand in sources of real events.
+_OUTSIDE_REFERENCE = re.compile(rf"[^{_URI_CHARS}\u00a0-\U0010fffd]")
+_BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_SINK = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<path>[^?#]*)"
+    r"(?P<query>\?[^#]*)?(?P<fragment>#.*)?"
+)
+_AUTHORITY = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::(.*))?")
+_LABEL = r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}"
+_NAME = re.compile(rf"(?=.{{1,253}}\.?$){_LABEL}(\.{_LABEL})*\.?")
+_NUMBER_LABEL = re.compile(r"(?i:[0-9]+|0x[0-9a-f]*)")
+
+_ANY_ADDRESS = SinkRule.of(local_allowed=True, allowed=("0.0.0.0/0", "::/0"))
+
+
+class SinkUri(NamedTuple):
+    """A sink URI that was found to be good.
+
+    Attributes:
+        text: The URI as it stands.
+        scheme: In lower case.
+        place: What its path names at the broker; None: nothing.
+        protocol: The delivery protocol that it is for.
+    """
+
+    text: str
+    scheme: str
+    place: str | None
+    protocol: Protocol
+
+    def agrees_with(self, place: str) -> bool:
+        """Whether its path names *place*, or nothing.
+
+        Addresses of some AMQP brokers begin with a slash, which the path of a URI has anyway.
+        """
+        slashed = place.removeprefix("/") if self.protocol.place_encoded else place
+        return self.place is None or self.place in {place, slashed}
+
+    @property
+    def tls_possible(self) -> bool:
+        """Whether a connection to it may speak TLS."""
+        scheme = self.protocol.schemes[self.scheme]
+        return scheme.tls or scheme.upgraded
+
+
+def check_reference(faults: Faults, path: str, value: object) -> str | None:
+    """*value* where it is a URI reference that is not empty (RFC 3986, section 4.1).
+
+    Returns:
+        The text as it stands (a ``source`` is compared as it stands); None with faults noted.
+    """
+    text = faults.text_at(path, value, URI_CHARS_MAX)
+    why = "" if text is None else why_no_reference(text)
+    if why:
+        faults.add(path, "uri", why)
+        return None
+    return text
+
+
+def check_http_sink(faults: Faults, path: str, value: object, rule: SinkRule) -> str | None:
+    """*value* where requests can be sent to it by HTTP and *rule* allows it; see ``check_sink``."""
+    sink = check_sink(faults, path, value, "HTTP", rule)
+    return None if sink is None else sink.text
+
+
+def check_sink(
+    faults: Faults, path: str, value: object, protocol: str, rule: SinkRule
+) -> SinkUri | None:
+    """*value* where events can be sent to it by *protocol* and *rule* allows it.
+
+    Absolute, a scheme of the protocol, as many hosts as it takes, a port from 1 to 65535
+    if any; no user information (a secret in a URI ends up in logs), no fragment (it is never
+    sent); a path and a query only where the scheme has a use for them. What the path names is
+    not judged here.
+
+    Returns:
+        The URI; None with faults noted. No message repeats the URI: it may hold a secret where
+        the client believed that it may.
+    """
+    text = faults.text_at(path, value, URI_CHARS_MAX)
+    if text is None:
+        return None
+    if why := _malformed(text, _OUTSIDE_URI):
+        faults.add(path, "uri", why)
+        return None
+    parts = _SINK.fullmatch(text)
+    scheme = "" if parts is None else parts["scheme"].lower()
+    row = protocols()[protocol]
+    if parts is None or scheme not in row.schemes:
+        known = " or ".join(row.schemes)
+        faults.add(path, "uri", f"expected an absolute URI with the scheme {known}")
+        return None
+    count_before = len(faults.found)
+    if parts["fragment"] is not None:
+        faults.add(path, "uri", "the URI of a sink has no fragment: it is never sent")
+    judge = _Judge(rule, row.schemes[scheme].port, _takes_events(text, rule))
+    _check_hosts(faults, path, parts["authority"], judge, row.hosts_max)
+    _check_rest(faults, path, scheme, parts["path"], parts["query"])
+    if len(faults.found) != count_before:
+        return None
+    return SinkUri(text, scheme, place_in(protocol, text), row)
+
+
+def broker_uri(text: str, protocol: str) -> SinkUri:
+    """*text* where events can be read from it by *protocol*: the rules of ``check_sink``.
+
+    Which addresses are allowed is not asked here: the connector asks at each connection.
+
+    Raises:
+        ResourceError: It cannot be used; every fault, at ``$``.
+    """
+    faults = Faults()
+    found = check_sink(faults, "$", text, protocol, _ANY_ADDRESS)
+    faults.refuse()
+    assert found is not None
+    return found
+
+
+def place_in(protocol: str, uri: str) -> str | None:
+    """What the path of the sink *uri* names at the broker; None: nothing.
+
+    The path without its first slash, decoded where the protocol has it percent-encoded.
+    """
+    parts = _SINK.fullmatch(uri)
+    row = protocols()[protocol]
+    scheme = None if parts is None else row.schemes.get(parts["scheme"].lower())
+    if parts is None or scheme is None or scheme.path != "place":
+        return None
+    name = parts["path"][1:]
+    if row.place_encoded:
+        # Bytes that are no UTF-8 become lone surrogates, which no place can have.
+        name = unquote_to_bytes(name).decode(errors="surrogateescape")
+    return name or None
+
+
+def why_no_reference(text: str) -> str:
+    """What keeps *text* from being a URI reference, for people; empty: nothing."""
+    return _malformed(text, _OUTSIDE_REFERENCE)
+
+
+def _malformed(text: str, outside: re.Pattern[str]) -> str:
+    found = outside.search(text)
+    if found is not None:
+        hint = "; write it percent-encoded (in a host name: as punycode)"
+        return f"the character U+{ord(found[0]):04X} cannot stand in a URI{hint}"
+    if _BAD_PERCENT.search(text):
+        return "a percent sign in a URI is followed by two hexadecimal digits"
+    return ""
+
+
+def _check_rest(faults: Faults, path: str, scheme: str, rest: str, query: str | None) -> None:
+    meaning = schemes()[scheme].path
+    if meaning == "request":
+        return
+    if query is not None:
+        faults.add(path, "uri", f"the URI of a sink with the scheme {scheme} has no query")
+    if meaning == "nothing" and rest not in {"", "/"}:
+        message = f"a path means nothing with the scheme {scheme}: the settings name the place"
+        faults.add(path, "uri", message)
+
+
+class _Judge(NamedTuple):
+    """Judges the hosts of one URI.
+
+    Attributes:
+        rule: The operator's.
+        port: Where the URI names none.
+        takes_events: It is where this server takes events.
+    """
+
+    rule: SinkRule
+    port: int
+    takes_events: bool
+
+    def refusal(self, host: str, port: str | None) -> str | None:
+        """Why no event may go there; None: it may."""
+        number = self.port if port is None else int(port)
+        own = self.rule.own_refusal(host, number, takes_events=self.takes_events)
+        if own is not None or self.takes_events:
+            return own
+        return self.rule.refusal(host) or self.rule.port_refusal(host, number)
+
+
+def _takes_events(text: str, rule: SinkRule) -> bool:
+    try:
+        return rule.own.takes_events(text)
+    except ValueError:
+        return False  # no port, or no address in the brackets: a fault of its own
+
+
+def _check_hosts(faults: Faults, path: str, authority: str, judge: _Judge, hosts_max: int) -> None:
+    if "@" in authority:
+        faults.add(path, "uri", "user information is not allowed in the URI of a sink")
+        authority = authority.rpartition("@")[2]
+    if hosts_max == 0:
+        if authority:
+            faults.add(path, "uri", "the URI of a sink of this protocol names no host")
+        return
+    hosts = authority.split(",") if hosts_max > 1 else [authority]
+    if len(hosts) > hosts_max:
+        faults.add(path, "uri", f"at most {hosts_max} hosts")
+        return
+    for each in hosts:
+        _check_authority(faults, path, each, judge)
+
+
+def _check_authority(faults: Faults, path: str, authority: str, judge: _Judge) -> None:
+    parts = _AUTHORITY.fullmatch(authority)
+    if parts is None:
+        faults.add(path, "uri", "expected a host, and a port after a colon if any")
+        return
+    port = parts[2]
+    if port is not None and not (re.fullmatch(r"[0-9]{1,5}", port) and 1 <= int(port) <= 65535):
+        faults.add(path, "uri", "the port of a sink lies between 1 and 65535")
+        port = None
+    host = _checked_host(faults, path, parts[1])
+    refusal = judge.refusal(host, port) if host is not None else None
+    if refusal is not None:
+        faults.add(path, "blocked-address", refusal)
+
+
+def _checked_host(faults: Faults, path: str, host: str) -> str | None:
+    """The host without brackets, or None and a fault.
+
+    A last label that is a number must belong to a plain IPv4 address: resolvers also take
+    ``127.1``, ``0x7f.1`` and ``2130706433`` for 127.0.0.1, and nobody else means them.
+    """
+    if host.startswith("["):
+        return _checked_ipv6(faults, path, host[1:-1])
+    if not _NAME.fullmatch(host):
+        message = "expected a host name or an IP address" if host else "a sink has a host"
+        faults.add(path, "uri", message)
+        return None
+    if _NUMBER_LABEL.fullmatch(host.rstrip(".").rpartition(".")[2]):
+        try:
+            ipaddress.IPv4Address(host)
+        except ValueError:
+            faults.add(path, "uri", "expected an IPv4 address as four decimal numbers")
+            return None
+    return host
+
+
+def _checked_ipv6(faults: Faults, path: str, text: str) -> str | None:
+    try:
+        address = ipaddress.IPv6Address(text)
+    except ValueError:
+        address = None
+    if address is None or address.scope_id is not None:
+        faults.add(path, "uri", "expected an IPv6 address without a zone in the brackets")
+        return None
+    return str(address)

@@ -1,0 +1,35 @@
+"""The HTTP receiver: owns the public port, never waits for Spark.
+
+Called by ``app`` in a process of its own. A POST to ``/events`` or to the path of a Broker or
+Channel is answered 202 once the events are durable; every other path is passed to the control
+process.
+Hides HTTP: framing, limits, deadlines, pipelining, backpressure, problem details.
+
+The log is a port (``Appends``); ``app`` wires it to the log's group commit and uses
+``choose_partition`` there.
+"""
+
+from distributary.server.ingest._addresses import EVENTS_PATH
+from distributary.server.ingest._answers import Answers, Persistence
+from distributary.server.ingest._counters import ACK_BOUNDS_S, Counters
+from distributary.server.ingest._desk import Appends
+from distributary.server.ingest._guard import Guard
+from distributary.server.ingest._limits import BODY_BYTES_MAX_DEFAULT, IngestSettings
+from distributary.server.ingest._partition import choose_partition, partition_key
+from distributary.server.ingest._server import Server, serve
+
+__all__ = [
+    "ACK_BOUNDS_S",
+    "BODY_BYTES_MAX_DEFAULT",
+    "EVENTS_PATH",
+    "Answers",
+    "Appends",
+    "Counters",
+    "Guard",
+    "IngestSettings",
+    "Persistence",
+    "Server",
+    "choose_partition",
+    "partition_key",
+    "serve",
+]

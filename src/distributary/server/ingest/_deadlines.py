@@ -1,0 +1,43 @@
+"""How long a client may take for what it owes us. Pure.
+
+Caller: ``_protocol``, once a second for each connection.
+"""
+
+import enum
+
+from distributary.server.ingest import _limits
+
+
+class Phase(enum.IntEnum):
+    """What the connection waits for from the client."""
+
+    IDLE = 0
+    """The first byte of another request."""
+    HEAD = 1
+    """The end of a header."""
+    BODY = 2
+    """The end of a body."""
+    NEW = 3
+    """The first byte of all."""
+
+
+def overdue(phase: Phase, age_s: float, body_bytes: int) -> bool:
+    """Whether the client has taken too long.
+
+    Args:
+        phase: What it owes.
+        age_s: Seconds in this phase.
+        body_bytes: Bytes of the body that have come so far.
+    """
+    if phase is Phase.IDLE:
+        return age_s >= _limits.IDLE_S
+    if phase is Phase.NEW:
+        return age_s >= _limits.FIRST_BYTE_S
+    if phase is Phase.HEAD:
+        return age_s >= _limits.HEAD_DEADLINE_S
+    if age_s >= _limits.BODY_DEADLINE_S:
+        return True
+    return (
+        age_s >= _limits.BODY_RATE_GRACE_S
+        and body_bytes < age_s * _limits.BODY_RATE_BYTES_PER_S_MIN
+    )

@@ -1,0 +1,493 @@
+"""One client connection: requests in, answers out in the same order, deadlines kept.
+
+Caller: the event loop; ``_server`` makes one for each connection. Hides pipelining,
+backpressure, the interim 100 and how a connection ends. What a request is, ``http1`` decides;
+what is admitted, ``_desk``.
+"""
+
+import asyncio
+from collections import deque
+from typing import cast
+
+from distributary.core.errors import CATALOGUE, EventError, Fault, RequestError
+from distributary.core.event import carried
+from distributary.net.http1 import Request, RequestReader
+from distributary.protocols.http import binding as event_http
+from distributary.server.ingest import _limits
+from distributary.server.ingest._addresses import is_address
+from distributary.server.ingest._answers import Persistence
+from distributary.server.ingest._deadlines import Phase, overdue
+from distributary.server.ingest._desk import Desk
+from distributary.server.ingest._exchange import Exchange
+from distributary.server.ingest._hops import take_ttls, used_up
+from distributary.server.ingest._proxy import Relay
+from distributary.server.ingest._received import received
+from distributary.server.ingest._relayed import body_bytes_max, is_kubernetes
+
+_decode = event_http.decode
+
+
+class Connection(asyncio.Protocol):
+    """The receiver's end of one connection.
+
+    Args:
+        desk: What all connections share.
+    """
+
+    __slots__ = (
+        "_address",
+        "_advancing",
+        "_body_held",
+        "_desk",
+        "_entered",
+        "_half_closed",
+        "_linger_bytes",
+        "_linger_until_s",
+        "_phase",
+        "_read_s",
+        "_reader",
+        "_reading_paused",
+        "_relay",
+        "_relay_due",
+        "_request_count",
+        "_sealed",
+        "_since_s",
+        "_transport",
+        "_waiting",
+        "_write_paused_s",
+    )
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._reader = RequestReader(
+            desk.admit,
+            desk.settings.body_bytes_max,
+            body_bytes_max,
+            desk.addresses.usual_lines,
+        )
+        self._waiting: deque[Exchange] = deque()  # answers owed, in order
+        self._transport: asyncio.Transport | None = None
+        self._address: str | None = None
+        self._entered = False  # counted by the desk
+        self._advancing = False
+        self._reading_paused = False
+        self._sealed = False  # no further request is read
+        self._half_closed = False  # the client sends no more
+        self._linger_until_s: float | None = None
+        self._linger_bytes = 0
+        self._write_paused_s: float | None = None
+        self._phase = Phase.NEW
+        self._since_s = 0.0  # start of the phase
+        self._read_s = 0.0  # last read
+        self._request_count = 0
+        self._body_held = 0
+        self._relay: Relay | None = None
+        self._relay_due: Request | None = None
+
+    # -- what the event loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Takes the connection, or turns it away when there are too many."""
+        self._transport = cast("asyncio.Transport", transport)
+        peer = transport.get_extra_info("peername")
+        # A TCP peer is a tuple; that of a Unix socket a string, which names nobody.
+        self._address = str(peer[0]) if isinstance(peer, tuple) else None
+        self._since_s = self._desk.now_s()
+        self._entered = self._desk.enter(self, self._address)
+        if not self._entered:
+            self._refuse(RequestError("unavailable", "Too many connections."), None, broken=True)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """Forgets the connection; what waits for the log ends without an answer."""
+        self._transport = None
+        self._sealed = True
+        self._hold_body(0)
+        relay, self._relay = self._relay, None
+        if relay is not None:
+            relay.abort()
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._entered:
+            self._entered = False
+            self._desk.leave(self, self._address)
+
+    def data_received(self, data: bytes) -> None:
+        """Takes bytes from the client."""
+        desk = self._desk
+        desk.counters.received_bytes += len(data)
+        if self._sealed:
+            self._linger_bytes += len(data)
+            if self._linger_bytes > _limits.LINGER_BYTES_MAX:
+                self.cut()
+            return
+        self._reader.receive(data)
+        self._read_s = desk.now_s()
+        self._advance()
+
+    def eof_received(self) -> bool:
+        """The client sends no more; answers under way still go out, all but an endless one.
+
+        The end of the stream is how a client that has left shows while a watch is relayed,
+        which would otherwise be kept up for nobody. Other answers end by themselves.
+        """
+        self._half_closed = True
+        if self._linger_until_s is not None:
+            return False
+        if self._relay is not None:
+            return not self._relay.endless
+        return bool(self._waiting) or self._relay_due is not None
+
+    def pause_writing(self) -> None:
+        """The client does not read its answers: read no more requests from it."""
+        self._write_paused_s = self._desk.now_s()
+        if self._relay is not None:
+            self._relay.pause()
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        self._write_paused_s = None
+        if self._relay is not None:
+            self._relay.resume()
+        self._advance()
+
+    # -- what the desk calls
+
+    def sweep(self, now_s: float) -> None:
+        """Acts on deadlines that have passed."""
+        if self._linger_until_s is not None:
+            if now_s >= self._linger_until_s:
+                self.cut()
+        elif self._write_paused_s is not None:
+            if now_s - self._write_paused_s >= _limits.WRITE_STALL_S:
+                self._desk.counters.connections_cut += 1
+                self.cut()
+        elif self._relay is not None:
+            self._relay.sweep(now_s)
+        elif self._waiting or self._relay_due is not None:
+            return  # it is our turn, not the client's
+        elif overdue(self._phase, now_s - self._since_s, self._reader.body_bytes):
+            self._desk.counters.connections_cut += 1
+            if self._phase in (Phase.IDLE, Phase.NEW) or self._reader.skipping:
+                self._close()  # nothing is owed: a body that is skipped was answered
+            else:
+                self._refuse(
+                    RequestError("request-timeout", "The request took too long to arrive."),
+                    self._reader.body_under_way,
+                    broken=True,
+                )
+
+    @property
+    def idle_since_s(self) -> float | None:
+        """Since when the client has asked for nothing; None: something is under way."""
+        under_way = self._waiting or self._relay is not None or self._relay_due is not None
+        idle = self._phase in (Phase.IDLE, Phase.NEW) and not self._reader.mid_request
+        return self._since_s if idle and not under_way and not self._sealed else None
+
+    def give_way(self) -> None:
+        """Ends an idle connection, since another needs its place."""
+        self._desk.counters.connections_cut += 1
+        self._leave()
+        self._close()
+
+    def drain(self) -> None:
+        """Ends the connection if it is between two requests, or relays what has no end."""
+        if self._relay is not None:
+            self._relay.drain()
+        under_way = self._waiting or self._relay is not None or self._relay_due is not None
+        if not under_way and self._linger_until_s is None and not self._reader.mid_request:
+            self._close()
+
+    def cut(self) -> None:
+        """Ends the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- reading requests
+
+    def _advance(self) -> None:
+        """Reads requests as far as the bytes and the bounds allow. Never re-entered."""
+        if self._advancing:
+            return
+        self._advancing = True
+        progressed = False
+        try:
+            while not self._sealed:
+                if not self._may_read():
+                    return
+                try:
+                    request = self._reader.next_request()
+                except RequestError as error:
+                    self._refuse(error, self._reader.refused, broken=self._reader.broken)
+                    progressed = True
+                    continue
+                if request is None:
+                    self._await_bytes(progressed=progressed)
+                    return
+                progressed = True
+                self._answer(request)
+        finally:
+            self._advancing = False
+
+    def _may_read(self) -> bool:
+        """Whether another request may be read now; pauses reading when not."""
+        relaying = self._relay is not None or self._relay_due is not None
+        blocked = (
+            relaying
+            or self._write_paused_s is not None
+            or len(self._waiting) >= _limits.PIPELINED_MAX
+        )
+        # While relaying we read on a little: only so the end of the client shows.
+        pause = blocked and not (
+            relaying and self._reader.buffered_bytes < _limits.RELAY_BUFFER_BYTES_MAX
+        )
+        if pause != self._reading_paused and self._transport is not None:
+            self._reading_paused = pause
+            if pause:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+        return not blocked
+
+    def _await_bytes(self, *, progressed: bool) -> None:
+        """Sets the deadline for what comes next from the client."""
+        reader = self._reader
+        if not reader.mid_request:
+            self._phase = Phase.IDLE
+            self._since_s = self._read_s
+        else:
+            request = reader.body_under_way
+            phase = Phase.HEAD if request is None and not reader.skipping else Phase.BODY
+            if progressed or phase is not self._phase:
+                self._phase = phase
+                self._since_s = self._read_s
+            if request is not None:
+                self._await_body(request)
+        if self._body_held and reader.body_under_way is None:
+            self._hold_body(0)
+        if self._half_closed and not self._waiting and not self._sealed:
+            self._close()
+
+    def _await_body(self, request: Request) -> None:
+        """Accounts for a half body and asks for the rest of it."""
+        self._hold_body(self._reader.body_bytes)
+        if self._desk.counters.held_bytes > self._desk.settings.held_bytes_max:
+            error = RequestError("unavailable", "Too many bytes wait for the log.")
+            self._refuse(error, request, broken=True)
+        elif request.expects_continue and not self._waiting and self._transport is not None:
+            request.expects_continue = False
+            if self._reader.body_bytes == 0:
+                self._transport.write(self._desk.answers.go_on)
+
+    def _hold_body(self, held_bytes: int) -> None:
+        self._desk.counters.held_bytes += held_bytes - self._body_held
+        self._body_held = held_bytes
+
+    # -- answering
+
+    def _answer(self, request: Request) -> None:
+        address = self._desk.addresses.by_path.get(request.path)
+        if address is None and request.path != b"*":
+            if is_address(request.path):
+                # Its Broker or Channel was deleted while the body came.
+                self._refuse(self._desk.no_address(), request, broken=False)
+                return
+            self._hold_body(len(request.body))  # until it is answered
+            self._relay_due = request
+            self._start_relay()
+        elif address is not None and request.method == b"POST":
+            self._publish(request, address)
+        else:
+            persistence = self._take_turn(request)
+            answer = self._desk.answers.options(
+                persistence,
+                permission=request.asks_permission,
+                everything=request.path == b"*",
+            )
+            self._desk.counters.answers_by_status[200] += 1
+            self._answer_now(answer, persistence)
+
+    def _publish(self, request: Request, address: str) -> None:
+        """Appends the events of *request*; the answer comes when they are durable.
+
+        A batch of no events is valid (JSON batch format): there is nothing to keep, so it is
+        answered 202 at once.
+        """
+        try:
+            events = _decode(request.fields, request.body)
+        except EventError as error:
+            self._answer_faults(error.code, request, error.faults)
+            return
+        limit = self._desk.settings.batch_events_max
+        if len(events) > limit:
+            fault = Fault("$", "too-many", f"{len(events)} events; at most {limit} in one batch")
+            self._answer_faults(EventError.code, request, (fault,))
+            return
+        ttls = take_ttls(events)
+        if ttls is not None and min(ttls) <= 0:
+            self._answer_faults("hop-limit", request, used_up(ttls, request.fields))
+            return
+        along = carried.pick(request.fields)
+        along_lines = carried.lines(along) if along else b""
+        if along_lines is None:
+            self._refuse(_too_much_carried(), request, broken=False)
+            return
+        persistence = self._take_turn(request)
+        if events:
+            exchange = Exchange(self, persistence)
+            self._waiting.append(exchange)
+            unseen = self._desk.seen.unseen(events)
+            record = received(events, address, ttls, along_lines)
+            exchange.append(self._desk, record, self._read_s, unseen)
+        else:
+            self._desk.counters.accepted(0, 0.0)
+            self._answer_now(self._desk.answers.accepted[persistence], persistence)
+
+    def _answer_faults(self, code: str, request: Request, faults: tuple[Fault, ...]) -> None:
+        self._answer_problem(code, "The faults are listed.", request, faults=faults)
+
+    def _refuse(self, error: RequestError, request: Request | None, *, broken: bool) -> None:
+        """Answers a request that is not read to its end; *broken*: the connection ends."""
+        if broken:
+            self._sealed = True
+            self._hold_body(0)
+        self._answer_problem(error.request_code, str(error), request)
+
+    def _answer_problem(
+        self, code: str, detail: str, request: Request | None, *, faults: tuple[Fault, ...] = ()
+    ) -> None:
+        persistence = self._take_turn(request)
+        self._desk.counters.refused(code, CATALOGUE[code].status)
+        answer = self._desk.answers.problem(
+            code,
+            detail,
+            persistence,
+            faults=faults,
+            events_path=request is not None and request.path in self._desk.addresses.by_path,
+            without_body=request is not None and request.method == b"HEAD",
+            as_status=request is not None and is_kubernetes(request.path),
+        )
+        self._answer_now(answer, persistence)
+
+    def _take_turn(self, request: Request | None) -> Persistence:
+        """Counts a request and says what its answer says; the last one seals the connection."""
+        self._request_count += 1
+        if (
+            request is None
+            or self._sealed
+            or not request.keep_alive
+            or self._request_count >= _limits.REQUESTS_PER_CONNECTION_MAX
+            or self._desk.draining
+        ):
+            self._sealed = True
+            return Persistence.CLOSE
+        return Persistence.KEEP_HTTP10 if request.http10 else Persistence.KEEP
+
+    def _answer_now(self, answer: bytes, persistence: Persistence) -> None:
+        exchange = Exchange(self, persistence)
+        exchange.answer = answer
+        self._waiting.append(exchange)
+        self.flush()
+
+    def flush(self) -> None:
+        """Writes the answers that are ready, in order; reads on where that was waited for."""
+        waiting = self._waiting
+        ready = []
+        persistence = Persistence.KEEP
+        while waiting:
+            answer = waiting[0].answer
+            if answer is None:
+                break
+            ready.append(answer)
+            persistence = waiting.popleft().persistence
+        transport = self._transport
+        if transport is None or not ready:
+            return
+        transport.write(ready[0] if len(ready) == 1 else b"".join(ready))
+        if persistence is Persistence.CLOSE:
+            self._end()
+        elif not waiting and self._relay_due is not None:
+            self._start_relay()
+        elif self._reading_paused or self._half_closed or self._phase is not Phase.IDLE:
+            self._advance()
+
+    def _end(self) -> None:
+        """Closes after the last answer, in a way that lets the client read it."""
+        transport = self._transport
+        if transport is None:
+            return
+        unread = self._reader.mid_request or self._reader.broken
+        if not unread or not self._entered or self._half_closed or not transport.can_write_eof():
+            transport.close()
+            return
+        transport.write_eof()
+        self._linger_until_s = self._desk.now_s() + _limits.LINGER_S
+        if self._reading_paused:
+            self._reading_paused = False
+            transport.resume_reading()
+
+    def _close(self) -> None:
+        self._sealed = True
+        if self._transport is not None:
+            self._transport.close()
+
+    # -- passing on to the control process
+
+    def _start_relay(self) -> None:
+        """Passes the due request on, once all earlier answers are out."""
+        request = self._relay_due
+        if request is None or self._waiting or self._transport is None:
+            return
+        self._relay_due = None
+        try:
+            self._desk.admit_relay(request)  # others came while its body did
+        except RequestError as error:
+            self._hold_body(0)
+            self._refuse(error, request, broken=False)
+            return
+        persistence = self._take_turn(request)
+        self._relay = Relay(
+            self,
+            self._desk,
+            self._transport,
+            request,
+            persistence=persistence,
+            address=self._address,
+        )
+        self._relay.start()
+
+    def relay_ended(self, *, persistent: bool) -> None:
+        """The answer that was passed on is complete; goes on with the next request."""
+        self._relay = None
+        self._hold_body(0)
+        self._since_s = self._read_s = self._desk.now_s()
+        if persistent:
+            self._advance()
+        else:
+            self._sealed = True
+            self._end()
+
+    def relay_failed(self, request: Request, persistence: Persistence) -> None:
+        """No answer came from the control process; nothing was written to the client yet."""
+        self._relay = None
+        self._hold_body(0)
+        self._since_s = self._read_s = self._desk.now_s()
+        self._desk.counters.refused("unavailable", 503)
+        answer = self._desk.answers.problem(
+            "unavailable",
+            "The control process does not answer now.",
+            persistence,
+            without_body=request.method == b"HEAD",
+            as_status=is_kubernetes(request.path),
+        )
+        self._answer_now(answer, persistence)
+        self._advance()
+
+
+def _too_much_carried() -> RequestError:
+    return RequestError(
+        "headers-too-large",
+        f"More than {carried.CARRIED_COUNT_MAX} header fields that go along with events, or "
+        f"{carried.CARRIED_BYTES_MAX} bytes of them (Knative-*, X-B3-*, X-Request-Id, traceparent, "
+        "tracestate).",
+    )

@@ -1,0 +1,268 @@
+"""Passes one request to the control process and streams its answer back.
+
+Caller: ``_protocol``, once all earlier answers of the client are out. Hides the second
+connection: plain HTTP/1.1 over a Unix socket, one connection for each request (the control
+plane is not the hot path, and a fresh connection can hold nothing of another client).
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Protocol, cast
+
+from distributary.core.errors import TransportError
+from distributary.net.http1 import Request, ResponseReader
+from distributary.server.ingest._answers import BROWSER_FIELDS, Persistence, connection_field
+from distributary.server.ingest._desk import Desk
+from distributary.server.ingest._limits import (
+    HEALTH_DEADLINE_S,
+    HEALTH_PATHS,
+    RELAY_HEAD_DEADLINE_S,
+)
+from distributary.server.ingest._relayed import is_watch
+
+_HOP_BY_HOP = frozenset(
+    (
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    )
+)
+_REPLACED = _HOP_BY_HOP | {b"content-length", b"expect", b"x-forwarded-for"}
+_KEPT_ALWAYS = frozenset((b"host", b"content-type", b"authorization"))
+_WITH_BODY = frozenset((b"POST", b"PUT", b"PATCH"))
+
+
+AT_ONCE_BYTES = 64 * 1024
+"""A larger body is not copied behind its head: it takes several writes anyway."""
+
+
+class RelayClient(Protocol):
+    """What a relay asks of the connection that it serves."""
+
+    def relay_ended(self, *, persistent: bool) -> None:
+        """The answer is complete; *persistent*: the connection can go on."""
+        ...
+
+    def relay_failed(self, request: Request, persistence: Persistence) -> None:
+        """No answer came, and nothing was written to the client."""
+        ...
+
+    def cut(self) -> None:
+        """The answer broke off half-way: the client must see that it is not whole."""
+        ...
+
+
+def upstream_head(request: Request, address: str | None) -> bytes:
+    """The head of *request* as the control process gets it: with a length, for this hop alone.
+
+    Source:
+        RFC 9110 section 7.6.1: fields of this hop, and those named by ``Connection``, stay
+        here. A client cannot strip host, authorization or content type that way.
+    """
+    forwarded = [value for name, value in request.fields if name == b"x-forwarded-for"]
+    left_out = _REPLACED | (_named(request.fields) - _KEPT_ALWAYS)
+    lines = [b"%s %s HTTP/1.1" % (request.method, request.target)]
+    lines += [b"%s: %s" % field for field in request.fields if field[0] not in left_out]
+    if request.body or request.method in _WITH_BODY:
+        lines.append(b"content-length: %d" % len(request.body))
+    if address is not None:
+        forwarded.append(address.encode("ascii", "replace"))
+    if forwarded:
+        lines.append(b"x-forwarded-for: " + b", ".join(forwarded))
+    lines.append(b"connection: close")
+    return b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+def _named(fields: Iterable[tuple[bytes, bytes]]) -> set[bytes]:
+    """The fields that ``Connection`` names: they are for one hop."""
+    return {
+        option.strip()
+        for name, value in fields
+        if name == b"connection"
+        for option in value.lower().split(b",")
+    }
+
+
+class Relay(asyncio.Protocol):
+    """One request on its way; the protocol of the connection to the control process.
+
+    Args:
+        client: The connection that asked.
+        desk: What all connections share.
+        downstream: Transport of the client.
+        request: The request.
+        persistence: What its answer says about the client's connection.
+        address: Address of the client; None: unknown.
+    """
+
+    def __init__(
+        self,
+        client: RelayClient,
+        desk: Desk,
+        downstream: asyncio.Transport,
+        request: Request,
+        *,
+        persistence: Persistence,
+        address: str | None,
+    ) -> None:
+        self._client = client
+        self._desk = desk
+        self._downstream = downstream
+        self._request = request
+        self._persistence = persistence
+        self._address = address
+        self._upstream: asyncio.Transport | None = None
+        self._reader = ResponseReader(bodiless=request.method == b"HEAD")
+        self._started_s = desk.now_s()
+        self._is_watch = is_watch(request)
+        health = request.target.partition(b"?")[0] in HEALTH_PATHS
+        self._head_deadline_s = HEALTH_DEADLINE_S if health else RELAY_HEAD_DEADLINE_S
+        self._head_written = False
+        self._endless = False
+        self._chunked = False
+        self._over = False
+
+    @property
+    def endless(self) -> bool:
+        """The answer has begun and says no length: it may be a watch, which never ends."""
+        return self._endless
+
+    def start(self) -> None:
+        """Dials the control process; one of the client's three methods is called at the end."""
+        self._count(1)
+        self._desk.counters.relayed_requests += 1
+        dial = self._desk.dial
+        assert dial is not None
+        dial(self, self._dial_failed)
+
+    def abort(self) -> None:
+        """The client is gone."""
+        if not self._over:
+            self._end()
+
+    def drain(self) -> None:
+        """Ends an answer that would not end by itself; others are over soon."""
+        if self._is_watch and self.endless:
+            self._persistence = Persistence.CLOSE
+            self._succeed()
+
+    def pause(self) -> None:
+        """The client does not read: neither do we."""
+        if self._upstream is not None:
+            self._upstream.pause_reading()
+
+    def resume(self) -> None:
+        """The client reads again."""
+        if self._upstream is not None:
+            self._upstream.resume_reading()
+
+    def sweep(self, now_s: float) -> None:
+        """Gives up on an answer whose header does not come; a body may take for ever (watch)."""
+        if not self._head_written and now_s - self._started_s >= self._head_deadline_s:
+            self._fail()
+
+    # -- the connection to the control process
+
+    def _dial_failed(self) -> None:
+        if not self._over:
+            self._fail()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Sends the request."""
+        self._upstream = cast("asyncio.Transport", transport)
+        if self._over:
+            self._upstream.abort()
+            return
+        head, body = upstream_head(self._request, self._address), self._request.body
+        self._request.body = b""  # the control process has it now
+        if len(body) <= AT_ONCE_BYTES:
+            # An answer that did not wait for the body may end the connection between two writes.
+            self._upstream.write(head + body)
+        else:
+            self._upstream.write(head)
+            self._upstream.write(body)
+
+    def data_received(self, data: bytes) -> None:
+        """Takes bytes of the answer."""
+        if self._over:
+            return
+        reader = self._reader
+        try:
+            pieces = reader.feed(data)
+        except TransportError:
+            self._fail()
+            return
+        if reader.status and not self._head_written:
+            if reader.status < 200:  # switching protocols: we did not ask for it
+                self._fail()
+                return
+            self._head_written = True
+            self._downstream.write(self._head())
+        for piece in pieces:
+            chunk = b"%x\r\n%s\r\n" % (len(piece), piece) if self._chunked else piece
+            self._downstream.write(chunk)
+        if reader.complete:
+            self._succeed()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """An answer without a length ends so; every other is incomplete."""
+        if self._over:
+            return
+        if error is None and self._reader.end():
+            self._succeed()
+        else:
+            self._fail()
+
+    def _head(self) -> bytes:
+        """The head of the answer as the client gets it."""
+        reader = self._reader
+        self._desk.counters.answers_by_status[reader.status] += 1
+        names = {name for name, _ in reader.fields}
+        has_length = b"content-length" in names and b"transfer-encoding" not in names
+        without_body = self._request.method == b"HEAD" or reader.status in {204, 304}
+        self._endless = not has_length and not without_body
+        framing = b""
+        if self._endless and self._request.http10:
+            self._persistence = Persistence.CLOSE
+        elif self._endless:
+            self._chunked = True
+            framing = b"transfer-encoding: chunked\r\n"
+        left_out = _HOP_BY_HOP | _named(reader.fields)
+        lines = [b"%s: %s\r\n" % field for field in reader.fields if field[0] not in left_out]
+        line = b"HTTP/1.1 %d %s\r\n" % (reader.status, reader.phrase)
+        connection = connection_field(self._persistence)
+        return b"".join((line, *lines, BROWSER_FIELDS, framing, connection, b"\r\n"))
+
+    # -- ends
+
+    def _succeed(self) -> None:
+        if self._chunked:
+            self._downstream.write(b"0\r\n\r\n")
+        self._end()
+        self._client.relay_ended(persistent=self._persistence is not Persistence.CLOSE)
+
+    def _fail(self) -> None:
+        self._end()
+        self._desk.counters.relay_failures += 1
+        if self._head_written:
+            self._client.cut()
+        else:
+            self._client.relay_failed(self._request, self._persistence)
+
+    def _count(self, step: int) -> None:
+        if self._is_watch:
+            self._desk.counters.watches_in_flight += step
+        else:
+            self._desk.counters.relays_in_flight += step
+
+    def _end(self) -> None:
+        self._over = True
+        self._count(-1)
+        if self._upstream is not None:
+            self._upstream.abort()

@@ -1,0 +1,46 @@
+"""What the receiver must know of requests that it passes on: which are watches, how large they are.
+
+Callers: ``_desk`` admits, ``_protocol`` bounds bodies, ``_proxy`` counts. Hides what little this
+room knows of the Kubernetes API.
+"""
+
+import re
+from urllib.parse import unquote_to_bytes
+
+from distributary.net.http1 import Request
+from distributary.server.ingest import _limits
+
+_OBJECTS = (b"/api/", b"/apis/")
+_KUBERNETES = (*_OBJECTS, b"/openapi/", b"/version/")
+_KUBERNETES_ROOTS = frozenset(path.removesuffix(b"/") for path in _KUBERNETES)
+_WATCH_PATH = re.compile(rb"/(?:api|apis/[^/]+)/[^/]+/watch/.")
+_NOT_WATCHED = (b"false", b"0")
+
+
+def is_watch(request: Request) -> bool:
+    """Whether the answer to *request* has no end: it asks the Kubernetes API to watch."""
+    if request.method != b"GET" or not request.path.startswith(_OBJECTS):
+        return False
+    if _WATCH_PATH.match(request.path) is not None:
+        return True
+    query = request.target.partition(b"?")[2]
+    if b"watch" not in query and b"%" not in query:
+        return False
+    watched = False
+    for parameter in query.split(b"&"):
+        name, _, value = parameter.partition(b"=")
+        if unquote_to_bytes(name) == b"watch":  # of several the last counts, as for the API
+            watched = unquote_to_bytes(value).lower() not in _NOT_WATCHED
+    return watched
+
+
+def is_kubernetes(path: bytes) -> bool:
+    """Whether clients of *path* are those of the Kubernetes API, who read errors as ``Status``."""
+    return path.startswith(_KUBERNETES) or path in _KUBERNETES_ROOTS
+
+
+def body_bytes_max(request: Request, others_bytes_max: int) -> int:
+    """Largest body of *request*; *others_bytes_max* bounds those that bring no objects."""
+    if request.path.startswith(_OBJECTS):
+        return max(others_bytes_max, _limits.OBJECT_BODY_BYTES_MAX)
+    return others_bytes_max

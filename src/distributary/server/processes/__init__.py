@@ -1,0 +1,28 @@
+"""The composition root: builds clock, stores and transports and wires the rooms.
+
+Called by ``cli`` (``serve``) and by the processes that it starts. Makes no decisions about
+events: those are in the rooms below. Two loops of the flow close here: the control process
+appends route records through the ingest process (``_route_wire``), and the pipeline reads what
+ingest appended.
+"""
+
+from collections.abc import Callable
+
+from distributary.server.processes._early import end_when_asked
+from distributary.server.settings import Settings
+
+__all__ = ["end_when_asked", "serve"]
+
+
+def serve(settings: Settings, read_settings: Callable[[], Settings] | None = None) -> int:
+    """Run ``distributary serve``; the exit code of the program.
+
+    Args:
+        settings: Checked.
+        read_settings: Reads them again, at SIGHUP; raises ``SettingsError`` with all faults. None:
+            they never change.
+    """
+    # The child processes import this package too and need no API and no supervisor.
+    from distributary.server.processes._serve import serve as run  # noqa: PLC0415
+
+    return run(settings, read_settings)

@@ -1,0 +1,227 @@
+"""Whether the whole system works, and its numbers: what ``/readyz`` and ``/metrics`` say."""
+
+from collections.abc import Callable
+
+from distributary.core.clock import Clock
+from distributary.core.datadir import Board, Phase, Places, Word, is_sick, sickness_of
+from distributary.core.errors import LogError
+from distributary.core.log import Reader
+from distributary.core.meter import Meter, render
+
+STALE_MS = 3_000
+"""A board without a sign of life for so long is not running; a hand-over takes 0.2 s."""
+SILENT_MS = 2_000
+"""The same of the ingest process, which gives four signs a second: a question after health is
+answered in its place from then on, and so within 3 s."""
+
+HELPS = {
+    "accepted_events_total": "Events answered 2xx: on disk",
+    "accepted_requests_total": "Publishing requests answered 2xx",
+    "answers_total": "Answers by HTTP status",
+    "refusals_total": "Answers of our own by error code",
+    "appended_records_total": "Records appended to the log (a batch is one)",
+    "appended_bytes_total": "Bytes of the bodies of appended records",
+    "commits_total": "Syncs of the log: requests share them",
+    "ack_seconds": "From a request read to its events durable",
+    "append_queue_depth": "Appends that wait for their sync",
+    "events_read_total": "Events that the pipeline looked at",
+    "matches_total": "Matches of an event and a route",
+    "delivered_total": "Matches delivered to their sink",
+    "retried_total": "Attempts that will be made again",
+    "replies_total": "Events that sinks answered with, taken by a Broker or a reply's sink",
+    "replies_dropped_total": "Events that sinks answered with and that went nowhere, by reason",
+    "dead_lettered_total": "Matches that ended at a dead letter sink, or in the store",
+    "dropped_total": "Matches that ended without delivery, by reason",
+    "spilled_total": "Unfinished matches moved to rows, so that the cursor could pass",
+    "lags_begun_total": "Times that a route began to lag because its sink took no more",
+    "replays_begun_total": "Routes that began in the past",
+    "given_up_total": "Matches and kept dead letters that a budget ended, by reason",
+    "redriven_total": "Kept dead letters that were sent again because somebody asked for it",
+    "parked_total": "Subscriptions that were parked because their sink answered 410",
+    "lags_dropped_total": "Lags that ended because their route was deleted",
+    "lost_records_total": "Records that the pipeline met as a hole: damaged, or lost by the medium",
+    "lag_lost_records_total": "The same for routes that read the log again, each on its own",
+    "retention_failures_total": "Times that old segments of the log could not be deleted",
+    "retention_failing": "1 while they cannot: the log grows",
+    "log_damage_total": "Damaged stretches found when the log was opened",
+    "snapshots_left_out_total": "Snapshots of counters that could not be written (a full disk)",
+    "received_bytes_total": "Bytes read from publishers and API clients",
+    "relayed_requests_total": "Requests passed on to the API",
+    "relay_failures_total": "Requests passed on that got no whole answer",
+    "connections_total": "Connections accepted",
+    "connections_refused_total": "Connections turned away by a limit",
+    "connections_cut_total": "Connections closed by a deadline",
+    "connections_open": "Connections that are open",
+    "watches_in_flight": "Connections of these that watch objects",
+    "ingest_held_bytes": "Bytes of bodies half received or waiting for the log",
+    "last_commit_seconds": "Length of the newest commit of the log",
+    "log_accepts": "1 while the log takes events",
+    "log_end_offset": "The record after the last durable one",
+    "cursor_offset": "The durable cursor",
+    "oldest_in_flight_seconds": "Age of the oldest attempt under way",
+    "undecodable_records_total": "Records of events that could not be read",
+    "void_rows_total": "Retry rows whose record the log does not hold any more",
+    "delivery_latency_seconds": "From an event's append to its delivery",
+    "attempt_duration_seconds": "Length of attempts",
+    "lag_records": "Records between the durable end of the log and the cursor",
+    "in_flight": "Attempts under way",
+    "queued": "Tasks that wait in lanes",
+    "lagging_routes": "Routes that lag",
+    "waiting_retries": "Durable retry rows that wait",
+    "ready": "1 while everything works",
+    "partition_sick": "1 while the partition cannot be delivered; readiness says why",
+    "process_restarts_total": "Times that a child process was started again",
+    "epoch": "Epoch that the owner of the partition serves",
+    "credential_refreshes_total": "Access tokens asked for at token endpoints, by result",
+    "timers": "Timers that run",
+    "timer_ticks_total": "Events that timers made, durable in the log",
+    "timer_ticks_skipped_total": "Events that timers did not make, by reason",
+    "objects_reconciled_total": "Brokers, Triggers, Channels and Subscriptions looked at",
+    "objects_reconciled_again_total": "Those of them that have to be looked at again",
+    "source_messages_total": "Messages of sources, by what came of them: taken, refused, retried",
+    "source_reading": "1 while a source is connected to its broker",
+    "source_unsettled": "Messages that a source has taken and not settled",
+    "subscriptions_ended_total": "Subscriptions that ended by themselves, by reason",
+}
+
+
+class Health:
+    """Looks at the boards of all processes.
+
+    Args:
+        places: Of the data directory.
+        partitions: Of the log.
+        clock: To see how old a sign of life is.
+        behind: Why stored changes may be missing in the log; None: none are.
+        restarts: Child process -> how often it was started again.
+    """
+
+    def __init__(
+        self,
+        places: Places,
+        partitions: int,
+        clock: Clock,
+        *,
+        behind: Callable[[], str | None],
+        restarts: Callable[[], dict[str, int]],
+    ) -> None:
+        self._places = places
+        self._clock = clock
+        self._behind = behind
+        self._restarts = restarts
+        self._boards = [Board(places.board(number)) for number in range(partitions)]
+        self._ingest = Board(places.ingest_board)
+        self._readers: dict[int, Reader] = {}
+        self._turned_s = clock.monotonic_s()
+
+    def turned(self) -> None:
+        """The loop of the API turns; called several times a second."""
+        self._turned_s = self._clock.monotonic_s()
+
+    def forget(self) -> None:
+        """What the boards say is of an earlier run: nothing is alive yet."""
+        for board in (*self._boards, self._ingest):
+            board[Word.HEARTBEAT_MS] = 0
+            board[Word.READY] = board[Word.FAILURES] = 0
+            board[Word.PHASE] = Phase.ABSENT
+
+    def pipeline_ended(self) -> None:
+        """The pipeline's driver is gone: nothing counts as ready until it says so again."""
+        for board in self._boards:
+            board[Word.READY] = 0
+
+    def ready(self) -> tuple[bool, list[str]]:
+        """Whether events are taken and delivered; if not, why."""
+        reasons: list[str] = []
+        if self._api_silent:
+            reasons.append("the API does not answer")
+        if self.ingest_silent:
+            reasons.append("ingest does not answer")
+        elif self._ingest[Word.PHASE] != Phase.RUNNING:
+            reasons.append("the log takes no events (disk space?)")
+        for number, board in enumerate(self._boards):
+            if is_sick(board):
+                reason = sickness_of(self._places, number)
+                reasons.append(
+                    f"partition {number} cannot be delivered, and is tried again: {reason}"
+                )
+            elif not board[Word.READY]:
+                reasons.append(f"partition {number}: the pipeline is starting")
+            elif self._age_ms(board) > STALE_MS:
+                reasons.append(f"partition {number}: no sign of life of its owner")
+        behind = self._behind()
+        if behind is not None:
+            reasons.append(f"route changes wait for the log: {behind}")
+        return not reasons, reasons
+
+    @property
+    def ingest_silent(self) -> bool:
+        """Whether the ingest process has not begun, or gives no sign of life."""
+        return self._age_ms(self._ingest) > SILENT_MS
+
+    @property
+    def ingest_pid(self) -> int:
+        """The ingest process that gave the last sign of life; 0: none did since ``forget``."""
+        return self._ingest[Word.OWNER_PID] if self.ingest_began else 0
+
+    @property
+    def pipeline_ready(self) -> bool:
+        """Whether a partition is delivered, or was until the pipeline ended."""
+        return any(board[Word.READY] for board in self._boards)
+
+    @property
+    def ingest_began(self) -> bool:
+        """Whether an ingest process has given a sign of life since ``forget``."""
+        return self._ingest[Word.HEARTBEAT_MS] > 0
+
+    @property
+    def _api_silent(self) -> bool:
+        return (self._clock.monotonic_s() - self._turned_s) * 1000 > STALE_MS
+
+    def alive(self) -> tuple[bool, list[str]]:
+        """Whether every process that answers others answers; if not, why.
+
+        An ingest process that starts for the first time counts as alive.
+        """
+        reasons: list[str] = []
+        if self._api_silent:
+            reasons.append("the API does not answer")
+        if self.ingest_silent and (self.ingest_began or self._restarts().get("ingest")):
+            reasons.append("ingest does not answer")
+        return not reasons, reasons
+
+    def _age_ms(self, board: Board) -> int:
+        # A wall clock that was set back must not make the dead look alive until it catches up.
+        return abs(self._clock.wall_ms() - board[Word.HEARTBEAT_MS])
+
+    def _end(self, partition: int) -> int | None:
+        reader = self._readers.get(partition)
+        try:
+            if reader is None:
+                reader = self._readers[partition] = Reader(self._places.log, partition)
+            return reader.durable_end()
+        except LogError:
+            return None  # No appender was there yet.
+
+    def metrics(self) -> bytes:
+        """Every metric of every process, in the Prometheus text format."""
+        meter = Meter()
+        gauges = meter.gauges
+        gauges["ready"] = float(self.ready()[0])
+        for number, board in enumerate(self._boards):
+            label = f'{{partition="{number}"}}'
+            end = self._end(number)
+            if end is not None:
+                gauges[f"log_end_offset{label}"] = end
+                gauges[f"lag_records{label}"] = max(0, end - board[Word.WATERMARK])
+            gauges[f"cursor_offset{label}"] = board[Word.WATERMARK]
+            gauges[f"in_flight{label}"] = board[Word.IN_FLIGHT]
+            gauges[f"queued{label}"] = board[Word.QUEUED]
+            gauges[f"lagging_routes{label}"] = board[Word.LAGGING]
+            gauges[f"waiting_retries{label}"] = board[Word.WAITING]
+            gauges[f"oldest_in_flight_seconds{label}"] = board[Word.OLDEST_IN_FLIGHT_MS] / 1000
+            gauges[f"partition_sick{label}"] = float(is_sick(board))
+            gauges[f"epoch{label}"] = board[Word.EPOCH]
+        for role, count in self._restarts().items():
+            meter.counters[f'process_restarts_total{{process="{role}"}}'] = count
+        return render(self._places.meters(), meter, HELPS)

@@ -1,0 +1,53 @@
+"""The refresher of access tokens, with what it needs: wired here, run by the leading process."""
+
+import asyncio
+import contextlib
+
+from distributary.core.clock import Clock, SystemRandom
+from distributary.core.datadir import Places
+from distributary.core.meter import Meter
+from distributary.core.sqlite import sqlite_url
+from distributary.net import AddressRule, CachingResolver, Connector, SystemResolver
+from distributary.resource import Reach
+from distributary.subscriptions.refresh import HttpTokenEndpoint, Refresher
+from distributary.subscriptions.store import Sealer
+from distributary.subscriptions.store.credentials_rows import CredentialRows
+
+
+class Renewal:
+    """Keeps access tokens fresh while the server runs.
+
+    Args:
+        places: Of the data directory; the store must have been made.
+        sealer: Of its own: it is used by another thread than the store's.
+        clock: For waits and expiries.
+        meter: Counts.
+        reach: Where events may go, and token endpoints may be (decision 22).
+    """
+
+    def __init__(
+        self,
+        places: Places,
+        sealer: Sealer,
+        clock: Clock,
+        meter: Meter,
+        reach: Reach,
+    ) -> None:
+        connector = Connector(AddressRule.of(reach), CachingResolver(SystemResolver(), clock))
+        self._rows = CredentialRows(sqlite_url(places.state_db), sealer)
+        self._refresher = Refresher(
+            self._rows, HttpTokenEndpoint(connector), clock, SystemRandom(), count=meter.add
+        )
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._refresher.run(), name="refresher")
+
+    async def stop(self) -> None:
+        """Stop; what an endpoint has handed out by now is stored first."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        self._rows.close()

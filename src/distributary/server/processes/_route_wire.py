@@ -1,0 +1,250 @@
+"""What the control process asks of the log's one appending process, which is the receiver too.
+
+They go over a Unix socket. A frame is a length (4 bytes, little endian) and MessagePack. A
+request is ``["routes", bodies]``, for every partition in that order, or ``["ticks", [[partition,
+body], ...]]``. The answer is ``[appended, reason]``: how many bodies are durable wherever they
+were to go, and why not all of them; nil where all are. ``["addresses"]`` says that there are other
+Brokers or Channels: the answer ``[0, reason]`` comes when the receiver goes by what the store says
+of them now, or says why it cannot. Both sides are of one version: they are started together.
+"""
+
+import asyncio
+import os
+import struct
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from distributary.core.errors import LogError, LogUnavailableError
+from distributary.core.flow import Kind
+from distributary.core.log import GroupCommitter
+
+_LENGTH = struct.Struct("<I")
+FRAME_BYTES_MAX = 64 * 1024 * 1024
+"""Largest frame, with room: ``ROUTES_BYTES_MAX`` and one more route record, or 4 MiB of ticks and
+one more."""
+ROUTES_BYTES_MAX = 4 * 1024 * 1024
+"""Route records of one request, bytes. A batch may hold hundreds of the largest: sent together
+they would exceed a frame and the log's queue, at each try anew, and no change would be taken any
+more."""
+ANSWER_S_MAX = 30.0
+"""A log that does not answer within this does not take anything now."""
+
+
+async def _read(reader: asyncio.StreamReader) -> bytes:
+    (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
+    if length > FRAME_BYTES_MAX:
+        raise ConnectionError(f"a frame of {length} bytes")
+    return await reader.readexactly(length)
+
+
+def _frame(value: object) -> bytes:
+    body = msgspec.msgpack.encode(value)
+    return _LENGTH.pack(len(body)) + body
+
+
+class _Routes(msgspec.Struct, frozen=True, array_like=True, tag="routes"):
+    bodies: list[bytes]
+
+
+class _Ticks(msgspec.Struct, frozen=True, array_like=True, tag="ticks"):
+    ticks: list[tuple[int, bytes]]
+
+
+class _Addresses(msgspec.Struct, frozen=True, array_like=True, tag="addresses"):
+    pass
+
+
+_Request = _Routes | _Ticks | _Addresses
+
+
+class _Answer(msgspec.Struct, frozen=True, array_like=True):
+    appended_count: int
+    reason: str | None
+
+
+class RouteAppendServer:
+    """Appends route records to every partition, in the order of arrival, and ticks to theirs.
+
+    Args:
+        committers: One a partition.
+        look_again: Reads the Brokers and Channels anew; gives why it could not, or None.
+    """
+
+    def __init__(
+        self,
+        committers: Sequence[GroupCommitter],
+        look_again: Callable[[], Awaitable[str | None]],
+    ) -> None:
+        self._committers = committers
+        self._look_again = look_again
+        self._decoder = msgspec.msgpack.Decoder(_Request)
+        self._server: asyncio.Server | None = None
+
+    async def start(self, path: Path) -> None:
+        """Listen on the socket at *path*, for this user alone."""
+        path.unlink(missing_ok=True)  # noqa: ASYNC240 - once, before anything is served
+        before = os.umask(0o177)
+        try:
+            self._server = await asyncio.start_unix_server(self._serve, str(path))
+        finally:
+            os.umask(before)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                request = self._decoder.decode(await _read(reader))
+                writer.write(_frame(await self._answer(request)))
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError):
+            writer.close()
+
+    async def _answer(self, request: _Request) -> _Answer:
+        if isinstance(request, _Ticks):
+            return await self._append_ticks(request.ticks)
+        if isinstance(request, _Addresses):
+            return _Answer(0, await self._look_again())
+        return await self._append_routes(request.bodies)
+
+    async def _append_routes(self, bodies: list[bytes]) -> _Answer:
+        loop = asyncio.get_running_loop()
+        waiting: list[asyncio.Future[int | LogError]] = []
+        refused: list[LogError] = []
+        try:
+            for committer in self._committers:
+                for body in bodies:
+                    done: asyncio.Future[int | LogError] = loop.create_future()
+                    committer.submit(Kind.ROUTE, body, done.set_result)
+                    waiting.append(done)
+        except LogError as error:
+            refused.append(error)
+        refused += [one for one in await asyncio.gather(*waiting) if isinstance(one, LogError)]
+        if refused:
+            return _Answer(0, str(refused[0]))
+        return _Answer(len(bodies), None)
+
+    async def _append_ticks(self, ticks: list[tuple[int, bytes]]) -> _Answer:
+        """Each for itself: what the queue of its partition refuses is not asked for again."""
+        loop = asyncio.get_running_loop()
+        waiting: list[asyncio.Future[int | LogError]] = []
+        for partition, body in ticks:
+            done: asyncio.Future[int | LogError] = loop.create_future()
+            waiting.append(done)
+            try:
+                self._committers[partition].submit(Kind.TICK, body, done.set_result)
+            except LogError as error:
+                done.set_result(error)
+        results = await asyncio.gather(*waiting)
+        refused = [result for result in results if isinstance(result, LogError)]
+        return _Answer(len(ticks) - len(refused), str(refused[0]) if refused else None)
+
+    def close(self) -> None:
+        """Stop listening."""
+        if self._server is not None:
+            self._server.close()
+
+
+class RouteAppendClient:
+    """The control process's side: a ``control.RouteAppender`` and a ``control.TickAppender``.
+
+    One call at a time: the leader, the timers and the reconciler have one each.
+
+    Args:
+        path: The socket of the appending process.
+        report: Told why nobody answered.
+    """
+
+    def __init__(self, path: Path, report: Callable[[str], None] = lambda _reason: None) -> None:
+        self._path = path
+        self._report = report
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def append_routes(self, bodies: Sequence[bytes]) -> None:
+        """Append *bodies*, in order, to every partition; returns when they are durable.
+
+        Raises:
+            LogUnavailableError: Some partition did not take some of them, or nobody answered;
+                append all of them again later, in the same order.
+        """
+        some: list[bytes] = []
+        size = 0
+        for body in bodies:
+            some.append(body)
+            size += len(body)
+            if size >= ROUTES_BYTES_MAX:
+                await self._ask(_Routes(some))
+                some, size = [], 0
+        if some:
+            await self._ask(_Routes(some))
+
+    async def look_again(self) -> None:
+        """The receiver goes by the Brokers and Channels that stand in the store, when this returns.
+
+        Raises:
+            LogUnavailableError: It cannot read them, or nobody answered. Ask again later.
+        """
+        await self._ask(_Addresses())
+
+    async def _ask(self, request: _Routes | _Addresses) -> None:
+        """Ask what may be asked twice."""
+        known = self._streams is not None
+        try:
+            async with asyncio.timeout(ANSWER_S_MAX):
+                try:
+                    answer = await self._exchange(request)
+                except (OSError, EOFError):
+                    if not known:
+                        raise
+                    # The process was replaced since the last change: its successor is asked once.
+                    # Bodies that the old one took are repeated, which their numbers allow.
+                    self._drop()
+                    answer = await self._exchange(request)
+        except (OSError, EOFError, TimeoutError, msgspec.MsgspecError) as raised:
+            raise self._unanswered(raised) from raised
+        except asyncio.CancelledError:
+            self._drop()  # the answer that is on its way belongs to nobody
+            raise
+        if answer.reason is not None:
+            raise LogUnavailableError(answer.reason)
+
+    async def append_ticks(self, ticks: Sequence[tuple[int, bytes]]) -> int:
+        """Append each body to its partition; returns how many are durable there.
+
+        Raises:
+            LogUnavailableError: Nobody answered. Some may have been appended: append none of
+                them again, since their numbers would stand twice.
+        """
+        if self._streams is not None and self._streams[0].at_eof():
+            self._drop()  # the process was replaced; its successor has not heard of these yet
+        try:
+            async with asyncio.timeout(ANSWER_S_MAX):
+                answer = await self._exchange(_Ticks(list(ticks)))
+        except (OSError, EOFError, TimeoutError, msgspec.MsgspecError) as raised:
+            raise self._unanswered(raised) from raised
+        except asyncio.CancelledError:
+            self._drop()  # the answer that is on its way belongs to nobody
+            raise
+        return answer.appended_count
+
+    def _unanswered(self, raised: Exception) -> LogUnavailableError:
+        self._drop()
+        self._report(repr(raised))
+        return LogUnavailableError("the log's process does not answer; it restarts")
+
+    async def _exchange(self, request: _Request) -> _Answer:
+        if self._streams is None:
+            self._streams = await asyncio.open_unix_connection(str(self._path))
+        reader, writer = self._streams
+        writer.write(_frame(request))
+        await writer.drain()
+        return msgspec.msgpack.decode(await _read(reader), type=_Answer)
+
+    def _drop(self) -> None:
+        if self._streams is not None:
+            self._streams[1].close()
+            self._streams = None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._drop()

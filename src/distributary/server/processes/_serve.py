@@ -1,0 +1,494 @@
+"""``distributary serve``: the composition root of one machine. No decisions, only wiring.
+
+This process holds the data directory's lock and the listening socket, runs the API (control),
+and keeps two children running: ``ingest`` (the port, the log) and ``pipeline`` (Spark).
+"""
+
+import asyncio
+import contextlib
+import gc
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+
+import msgspec
+import structlog
+import uvicorn
+import uvloop
+
+from distributary.core.clock import SystemClock
+from distributary.core.datadir import LiveFile, LiveSettings, Places
+from distributary.core.datadir.seen import load_seen
+from distributary.core.environment import CREDENTIAL_KEY_VARIABLE
+from distributary.core.errors import DistributaryError
+from distributary.core.log import Lock, lock, open_folder
+from distributary.core.meter import Meter
+from distributary.core.sqlite import sqlite_url
+from distributary.partitions import SessionSettings
+from distributary.server.processes._amqp import AmqpApi, listen_for_amqp
+from distributary.server.processes._banner import print_banner
+from distributary.server.processes._children import Child, keep_memory_private
+from distributary.server.processes._deliveries import look_at
+from distributary.server.processes._due import Due
+from distributary.server.processes._early import say
+from distributary.server.processes._ends import ends_the_server
+from distributary.server.processes._folders import (
+    UMASK,
+    check_socket_path,
+    make_folder,
+    make_private,
+)
+from distributary.server.processes._ground import listen, other_log, raise_file_limit
+from distributary.server.processes._health import Health
+from distributary.server.processes._knative import Knative
+from distributary.server.processes._logging import LineLoggers, Lines, configure, set_level
+from distributary.server.processes._memory import give_back, map_large_blocks
+from distributary.server.processes._open import check_open, keep_warning
+from distributary.server.processes._probe import Probe, listen_for_health
+from distributary.server.processes._reload import OF_SINKS, OF_SOURCES, Reloads, change_of
+from distributary.server.processes._renewal import Renewal
+from distributary.server.processes._route_wire import RouteAppendClient
+from distributary.server.processes._running import Running, beat
+from distributary.server.processes._sources import check_sources, sources_child
+from distributary.server.processes._watchdog import ProcFolder, Watchdog
+from distributary.server.processes._watched import watched_processes
+from distributary.server.processes._where import (
+    base,
+    is_loopback,
+    listeners_of,
+    names_of,
+    reach_of,
+    site_of,
+)
+from distributary.server.processes.ingest_process import IngestStart
+from distributary.server.processes.pipeline_process import PipelineStart, spark_environ
+from distributary.server.settings import Settings
+from distributary.sources import secret_variables
+from distributary.spark import check_master, find_java, java_environment
+from distributary.subscriptions.http import Description, create_app
+from distributary.subscriptions.service import Subscriptions, rules
+from distributary.subscriptions.store import Keys, Sealer
+from distributary.subscriptions.store.store import Store
+
+INGEST_DRAIN_S = 3.0
+"""Of the ingest process's stop: for connections that are still sending."""
+EXIT_FAILED = 1
+"""Exit code: the server could not start; the message says what to do."""
+SWITCH_S = 0.0005
+"""How long a thread may keep the interpreter from others, seconds. A write of a large object is a
+second's work in a thread; by default the loop would wait 5 ms for each of its turns meanwhile."""
+COLLECT_AFTER = (100_000, 20, 50)
+"""When cycles are looked for: one request of the largest size is not enough. Objects of the
+Kubernetes API are trees, and each look at all of them stops everything for a while."""
+
+
+def serve(settings: Settings, read_settings: Callable[[], Settings] | None = None) -> int:
+    """Run the server until SIGTERM or Ctrl-C; the exit code of the program.
+
+    Args:
+        settings: Checked.
+        read_settings: Reads them again, at SIGHUP; raises ``SettingsError`` with all faults. None:
+            they never change.
+    """
+    os.umask(UMASK)
+    try:
+        server = Server(settings, read_settings or (lambda: settings))
+        try:
+            return uvloop.run(server.run())
+        finally:
+            server.release()
+    except DistributaryError as error:
+        say(settings.log_format, "error", "cannot-start", str(error))
+        return EXIT_FAILED
+
+
+class Server:
+    """One machine's server.
+
+    Args:
+        settings: Checked.
+        read_settings: Reads them again.
+
+    Raises:
+        DistributaryError: It cannot start: the folder is locked, full, read-only or newer, the
+            port is taken, there is no Java. Nothing was started.
+    """
+
+    def __init__(self, settings: Settings, read_settings: Callable[[], Settings]) -> None:
+        self._settings = settings
+        self._read_settings = read_settings
+        check_open(settings)
+        check_sources(settings)
+        raise_file_limit()
+        data_dir = settings.data_dir.absolute()
+        self._places = Places(data_dir)
+        java = find_java(os.environ, chosen=settings.java_home)
+        check_socket_path(self._places.control_socket)
+        make_folder(data_dir)
+        self._lock: Lock = lock(data_dir / "LOCK")
+        try:
+            folder = open_folder(self._places.log, settings.partitions)
+            self._partitions = folder.partitions
+            check_master(settings.spark_master, self._partitions, settings.spark_conf)
+            for path in (self._places.run, data_dir / "logs"):
+                make_private(path)
+            self._java = java_environment(java, self._places.run / "java")
+            chosen = settings.credential_key_file
+            self._key_file = str(chosen.absolute()) if chosen else ""
+            self._keys().check()
+            self._store = Store(sqlite_url(self._places.state_db), sealer=Sealer(self._keys()))
+            self._socket = listen(settings.host, settings.port)
+            self._amqp_socket = listen_for_amqp(settings.host, settings.amqp_port)
+            self._health_socket = listen_for_health(settings.host, settings.health_port)
+        except BaseException:
+            self._lock.close()
+            raise
+        self.address: tuple[str, int] = self._socket.getsockname()[:2]
+        sockets = (self._socket, self._amqp_socket, self._health_socket)
+        self._reach = reach_of(settings, listeners_of(sockets))
+        self._stopping = asyncio.Event()
+        self._lines = Lines(sys.stderr, settings.log_format, other_log(data_dir / "logs"))
+        self._clock = SystemClock()
+        self._log = structlog.get_logger()
+        self._began_s = time.monotonic()
+        self._health: Health | None = None
+        self._live = LiveFile(self._places.live)
+        self._settings_number = 0
+        self._on_terminal = sys.stderr.isatty()
+        self._exit_code = 0
+        self._has_delivered = False
+
+    def release(self) -> None:
+        """Let the port and the folder go."""
+        self._socket.close()
+        if self._amqp_socket is not None:
+            self._amqp_socket.close()
+        self._lock.close()
+
+    async def run(self) -> int:
+        """Start everything, wait for a signal, stop everything in order."""
+        configure(self._settings.log_level, role="serve")
+        structlog.configure(logger_factory=LineLoggers(self._lines))
+        sys.setswitchinterval(SWITCH_S)
+        keep_memory_private()
+        map_large_blocks()
+        gc.set_threshold(*COLLECT_AFTER)
+        loop = self._loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal)
+        self._write_live()
+        routes = RouteAppendClient(self._places.append_socket)
+        subscriptions = Subscriptions(self._store, routes, rules(self._reach.rule()), self._clock)
+        meter = Meter(self._places.meter("control"))
+        due = Due(self._places, self._partitions, subscriptions, self._clock, meter)
+        await due.before_start(self._store)
+        renewal = self._renewal(meter)
+        knative = Knative(
+            self._places,
+            self._partitions,
+            subscriptions.leader,
+            site=site_of(self._reach),
+            clock=self._clock,
+            meter=meter,
+        )
+        await knative.open()
+        amqp_api = AmqpApi(subscriptions, self._amqp_socket)
+        ingest, pipeline = self._children()
+        sources = self._sources()
+        health = Health(
+            self._places,
+            self._partitions,
+            self._clock,
+            behind=subscriptions.behind,
+            restarts=lambda: {child.role: child.restarts for child in running.children},
+        )
+        health.forget()
+        self._health = health
+        probe = self._probe(health, ingest, pipeline, lambda: running.sources)
+        description = Description(lambda: load_seen(self._places.seen))
+        deliveries = look_at(self._places, self._partitions, self._store, self._clock)
+        application = create_app(subscriptions, health, description, deliveries, knative.mounted)
+        api = _api(application, self._places.control_socket)
+        running = Running(
+            subscriptions,
+            routes,
+            due,
+            renewal,
+            knative,
+            amqp_api,
+            ingest,
+            pipeline,
+            sources,
+            api,
+            probe,
+        )
+        reloads = Reloads(lambda: self._reload(running, meter))
+        loop.add_signal_handler(signal.SIGHUP, self._on_hangup, reloads)
+        await self._run_until_asked(running, health, reloads)
+        self._log.info("stopped")
+        return self._exit_code
+
+    async def _run_until_asked(self, running: Running, health: Health, reloads: Reloads) -> None:
+        serving = asyncio.create_task(running.api.serve())
+        beating = asyncio.create_task(beat(health))
+        aside = [
+            asyncio.create_task(keep_warning(self.address[0], self._log)),
+            asyncio.create_task(give_back()),
+        ]
+        starting = asyncio.create_task(self._start(running, health, reloads))
+        stopped = asyncio.create_task(self._stopping.wait())
+        await asyncio.wait({starting, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+        await stopped
+        for task in aside:
+            task.cancel()
+        starting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await starting
+        await reloads.stop()
+        await running.stop(self._settings.drain_s, serving)
+        beating.cancel()
+        self._store.close()
+
+    async def _start(self, running: Running, health: Health, reloads: Reloads) -> None:
+        await running.start()
+        reloads.begin()
+        self._say_serving(running.amqp.url)
+        await self._announce(health)
+
+    def _probe(
+        self,
+        health: Health,
+        ingest: Child,
+        pipeline: Child,
+        sources: Callable[[], Child | None],
+    ) -> Probe:
+        watched = watched_processes(self._places, self._partitions, ingest, pipeline, sources)
+        return Probe(
+            health,
+            Watchdog(watched, ProcFolder(), self._clock.monotonic_s),
+            self._clock,
+            port=self._socket,
+            own=self._health_socket,
+        )
+
+    def _on_signal(self) -> None:
+        if self._stopping.is_set():
+            # Asked twice: at once. What was acknowledged is on disk.
+            os._exit(128 + signal.SIGINT)
+        self._log.info("stopping", drain_s=self._settings.drain_s)
+        self._stopping.set()
+
+    # -- settings that change -----------------------------------------------------------------
+
+    def _on_hangup(self, reloads: Reloads) -> None:
+        if self._on_terminal and not sys.stderr.isatty():
+            self._on_signal()  # the terminal was closed: nobody asked for a reload
+        else:
+            reloads.ask()
+
+    async def _reload(self, running: Running, meter: Meter) -> None:
+        """Read the settings again; those that cannot be used change nothing."""
+        before = self._settings, self._reach
+        try:
+            wanted = await asyncio.to_thread(self._read_settings)
+            check_sources(wanted)
+            change = change_of(self._settings, wanted)
+            self._settings = change.settings
+            self._reach = reach_of(self._settings, self._reach.own.listeners)
+            if change.applied:
+                self._write_live()
+        except DistributaryError as error:
+            self._settings, self._reach = before  # the next reload finds the same changes
+            self._log.error("reload-refused", faults=str(error).splitlines())
+            return
+        set_level(self._settings.log_level)
+        await self._apply(frozenset(change.applied), running, meter)
+        self._log.info("reloaded", applied=change.applied, after_a_restart=change.waiting)
+
+    async def _apply(self, names: AbstractSet[str], running: Running, meter: Meter) -> None:
+        if names & OF_SINKS:
+            running.subscriptions.change_rules(rules(self._reach.rule()))
+            running.knative.change_site(site_of(self._reach))
+            await running.replace_renewal(self._renewal(meter))
+        if names & OF_SOURCES:
+            await running.replace_sources(self._sources())
+
+    def _write_live(self) -> None:
+        """Say the settings to the processes that look at them while they run."""
+        self._settings_number += 1
+        ingest = msgspec.Raw(msgspec.json.encode(self._ingest_start()))
+        live = LiveSettings(
+            number=self._settings_number,
+            log_level=self._settings.log_level,
+            session=msgspec.Raw(msgspec.json.encode(self._session_settings())),
+            ingest=ingest,
+        )
+        self._live.write(live)
+
+    def _renewal(self, meter: Meter) -> Renewal:
+        return Renewal(
+            self._places,
+            Sealer(self._keys()),
+            self._clock,
+            meter,
+            self._reach,
+        )
+
+    # -- children -----------------------------------------------------------------------------
+
+    def _ended(self, role: str, code: int) -> bool:
+        """A child has ended; whether it is started again. Called in the thread that watches it."""
+        health = self._health
+        assert health is not None
+        if role == "pipeline":
+            health.pipeline_ended()
+        ran = health.ingest_began if role == "ingest" else self._has_delivered
+        if not ends_the_server(role, code, ran=ran):
+            return True
+        self._log.error("stopping", process=role, code=code, reason="it cannot run; see its line")
+        self._exit_code = code
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        return False
+
+    def _worked(self, role: str, pid: int, code: int) -> bool:
+        """Whether a child that has ended was well until something else ended it.
+
+        A pipeline whose JVM ends has an exit code of its own; its start takes long enough that it
+        cannot end in a busy loop. An ingest process could: only a kill is no fault of its own.
+        """
+        health = self._health
+        assert health is not None
+        if role == "pipeline":
+            return health.pipeline_ready
+        return code == -signal.SIGKILL and health.ingest_pid == pid
+
+    def _ingest_start(self) -> IngestStart:
+        settings = self._settings
+        return IngestStart(
+            listen_fd=self._socket.fileno(),
+            data_dir=str(self._places.root),
+            partitions=self._partitions,
+            hosts=names_of(settings, self._reach.own),
+            public_url=settings.public_url,
+            allowed_hosts=settings.allowed_hosts,
+            log_level=settings.log_level,
+            body_bytes_max=settings.event_bytes_max,
+            batch_events_max=settings.batch_events_max,
+            connections_max=settings.connections_max,
+            connections_per_address_max=settings.connections_per_address_max or None,
+            retention_bytes_max=settings.retention_bytes_max,
+            retention_age_max_s=settings.retention_age_max_s,
+            disk_free_bytes_min=settings.disk_free_bytes_min,
+            drain_s=INGEST_DRAIN_S,
+        )
+
+    def _session_settings(self) -> SessionSettings:
+        settings = self._settings
+        return SessionSettings(
+            data_dir=str(self._places.root),
+            reach=self._reach,
+            log_attempts=settings.log_attempts,
+            log_level=settings.log_level,
+            drain_s=settings.drain_s,
+            credential_key_file=self._key_file,
+            partitions=self._partitions,
+            lag_bytes_max=settings.lag_bytes_max,
+            lag_age_max_s=settings.lag_age_max_s,
+            dead_letter_bytes_max=settings.dead_letter_bytes_max,
+            dead_letter_route_bytes_max=settings.dead_letter_route_bytes_max,
+            dead_letter_age_max_s=settings.dead_letter_age_max_s,
+        )
+
+    def _children(self) -> tuple[Child, Child]:
+        settings = self._settings
+        ingest = self._ingest_start()
+        pipeline = PipelineStart(
+            session=self._session_settings(),
+            partitions=self._partitions,
+            master=settings.spark_master,
+            epoch_s=settings.epoch_s,
+            drain_s=settings.drain_s,
+            log_level=settings.log_level,
+        )
+        return (
+            Child(
+                "ingest",
+                _program("distributary.server.processes.ingest_process", ingest),
+                line=self._lines.write,
+                withheld=(CREDENTIAL_KEY_VARIABLE, *secret_variables(settings.sources)),
+                pass_fds=(self._socket.fileno(),),
+                ended=lambda code: self._ended("ingest", code),
+                worked=lambda pid, code: self._worked("ingest", pid, code),
+            ),
+            Child(
+                "pipeline",
+                _program("distributary.server.processes.pipeline_process", pipeline),
+                line=self._lines.write,
+                environ={**self._java, **spark_environ(settings.spark_conf)},
+                withheld=secret_variables(settings.sources),
+                ended=lambda code: self._ended("pipeline", code),
+                worked=lambda pid, code: self._worked("pipeline", pid, code),
+            ),
+        )
+
+    def _sources(self) -> Child | None:
+        return sources_child(
+            self._settings,
+            self._places,
+            self._reach.own.dial or "",
+            loopback_only=is_loopback(self.address[0]),
+            line=self._lines.write,
+        )
+
+    def _keys(self) -> Keys:
+        """Of its own for each user: they are for one thread at a time."""
+        return Keys.of(self._places.key_file(self._key_file), os.environ)
+
+    def _say_serving(self, amqp_url: str | None) -> None:
+        url, health_url = base(*self.address), None
+        if self._health_socket is not None:
+            health_url = base(*self._health_socket.getsockname()[:2])
+        if self._lines.for_people:
+            print_banner(url, self._places.root, amqp_url=amqp_url, health_url=health_url)
+        self._log.info(
+            "serving",
+            address=url,
+            data_dir=str(self._places.root),
+            partitions=self._partitions,
+            amqp=amqp_url,
+            health=health_url,
+        )
+
+    async def _announce(self, health: Health) -> None:
+        while not health.ready()[0]:  # noqa: ASYNC110 - boards of other processes, no event here
+            await asyncio.sleep(0.1)
+        self._has_delivered = True
+        self._log.info("ready", seconds=round(time.monotonic() - self._began_s, 1))
+
+
+def _program(module: str, start: msgspec.Struct) -> list[str]:
+    return [sys.executable, "-m", module, msgspec.json.encode(start).decode()]
+
+
+def _api(application: object, path: Path) -> uvicorn.Server:
+    path.unlink(missing_ok=True)
+    config = uvicorn.Config(
+        application,  # type: ignore[arg-type]  # uvicorn's type names a protocol of its own
+        uds=str(path),
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=2,
+    )
+    server = uvicorn.Server(config)
+    # Signals are ours: the API stops last, when the other processes have.
+    server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
+    return server

@@ -1,0 +1,390 @@
+"""The ingest process: owns the public port and is the one that appends to the log.
+
+Started by ``serve`` with the listening socket inherited, so that connections wait in the
+kernel's queue while it is restarted. Never waits for Spark, never shares its interpreter.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import Callable
+
+import msgspec
+import structlog
+import uvloop
+
+from distributary.core.clock import SystemClock
+from distributary.core.datadir import Board, LiveFile, Phase, Places, Word
+from distributary.core.datadir.seen import Seen, load_seen
+from distributary.core.errors import LogError
+from distributary.core.flow import Received
+from distributary.core.journal import read_journal
+from distributary.core.log import Appender, GroupCommitter
+from distributary.core.meter import Meter
+from distributary.server.ingest import (
+    ACK_BOUNDS_S,
+    Guard,
+    IngestSettings,
+    Server,
+    choose_partition,
+    serve,
+)
+from distributary.server.processes._addresses import Addresses, Book
+from distributary.server.processes._children import end_with_parent
+from distributary.server.processes._ends import starting
+from distributary.server.processes._logging import configure, set_level
+from distributary.server.processes._memory import give_back, map_large_blocks
+from distributary.server.processes._retention import Retention, RetentionLimits
+from distributary.server.processes._route_wire import RouteAppendServer
+from distributary.server.settings import is_host_name
+
+LOOK_S = 0.25
+"""How often the process looks at disk space, at the Brokers and Channels, and writes counters."""
+EXIT_LOG_DEAD = 72
+"""Exit code: the log refused a write or a sync; a new process recovers it from the medium."""
+SWITCH_S = 0.0001
+"""A committing thread must get the interpreter soon after each system call, or acknowledgements
+wait for the loop's turn to end."""
+
+
+TURN_BYTES_MAX = 256 * 1024
+"""A partition with more waiting has fallen behind; the shortest queue gets the event then."""
+
+
+class IngestStart(msgspec.Struct, frozen=True, kw_only=True):
+    """What the ingest process must know; an argument, as JSON.
+
+    Attributes:
+        listen_fd: Inherited listening socket.
+        data_dir: Data directory.
+        partitions: Of the log.
+        hosts: Names of this machine, and the one it was told to listen on.
+        public_url: By which others reach it; None: not said.
+        allowed_hosts: More names that requests may be for.
+    """
+
+    listen_fd: int
+    data_dir: str
+    partitions: int
+    hosts: tuple[str, ...]
+    public_url: str | None
+    allowed_hosts: tuple[str, ...]
+    log_level: str
+    body_bytes_max: int
+    batch_events_max: int
+    connections_max: int
+    connections_per_address_max: int | None
+    retention_bytes_max: int
+    retention_age_max_s: float
+    disk_free_bytes_min: int
+    drain_s: float
+
+    def settings(self) -> IngestSettings:
+        """The part that concerns connections and requests."""
+        return IngestSettings(
+            body_bytes_max=self.body_bytes_max,
+            batch_events_max=self.batch_events_max,
+            connections_max=self.connections_max,
+            connections_per_address_max=self.connections_per_address_max,
+        )
+
+
+class LogAppends:
+    """``ingest.Appends`` over one group committer a partition.
+
+    Args:
+        committers: In the order of the partitions.
+    """
+
+    def __init__(self, committers: list[GroupCommitter]) -> None:
+        self._committers = committers
+        self._loop = asyncio.get_running_loop()
+        self._turn = 0
+        self._turning = False
+        self.open = True
+
+    @property
+    def full(self) -> bool:
+        """True while every partition's queue is at its bound."""
+        for committer in self._committers:  # noqa: SIM110 - asked for every request: no generator
+            if not committer.full:
+                return False
+        return True
+
+    def submit(self, received: Received, done: Callable[[LogError | None], None]) -> None:
+        """Append *received* as one record; *done* is called when it is durable or refused."""
+        committers = self._committers
+        number = self._partition_for(received.partition_key)
+
+        def told(result: int | LogError) -> None:
+            done(result if isinstance(result, LogError) else None)
+
+        try:
+            committers[number].submit(received.kind, received.body, told)
+        except LogError as error:
+            done(error)
+
+    def _partition_for(self, key: str | None) -> int:
+        """The partition of an append: by key, else all of one turn of the loop in one.
+
+        One sync then serves the whole turn; partitions take turns, so they fill evenly. Where one
+        has fallen behind (a slow disk), the shortest queue gets it.
+        """
+        committers = self._committers
+        if key is None and committers[self._turn].pending_bytes <= TURN_BYTES_MAX:
+            if not self._turning:
+                self._turning = True
+                self._loop.call_soon(self._next_turn)
+            return self._turn
+        return choose_partition(key, [committer.pending_bytes for committer in committers])
+
+    def _next_turn(self) -> None:
+        self._turning = False
+        self._turn = (self._turn + 1) % len(self._committers)
+
+
+class IngestProcess:
+    """Everything of the process.
+
+    Args:
+        start: What it was told.
+    """
+
+    def __init__(self, start: IngestStart) -> None:
+        self._places = Places.of(start.data_dir)
+        self._live = LiveFile(self._places.live)
+        self._start = start = self._newest() or start
+        self._clock = SystemClock()
+        self._log = structlog.get_logger()
+        self._meter = Meter(self._places.meter("ingest"))
+        self._before = dict(self._meter.counters)
+        self._ack = self._meter.histogram("ack_seconds", ACK_BOUNDS_S)
+        self._ack_before = (list(self._ack.counts), self._ack.total)
+        self._board = Board(self._places.ingest_board)
+        self._seen = Seen(load_seen(self._places.seen))
+        self._addresses = Addresses(
+            lambda: _book(self._places),
+            lambda reason: self._log.error("addresses-unknown", reason=reason),
+        )
+        self._stop = asyncio.Event()
+        self._code = 0
+        self._allowed_hosts: tuple[str, ...] = ()
+        self._guard = Guard(start.hosts, start.public_url, told=self._host_refused)
+        self.allow_hosts(start.allowed_hosts)
+
+    def _newest(self) -> IngestStart | None:
+        """What the settings say by now, where that is news; the log level is taken at once."""
+        live = self._live.look()
+        if live is None:
+            return None
+        set_level(live.log_level)
+        return msgspec.json.decode(live.ingest, type=IngestStart)
+
+    def allow_hosts(self, names: tuple[str, ...]) -> None:
+        """These are all of ``allowed_hosts`` from now on."""
+        self._allowed_hosts = names
+        self._guard.allow(names)
+
+    def _host_refused(self, name: str) -> None:
+        self._log.warning("host-refused", host=name, **host_remedy(name, self._allowed_hosts))
+
+    async def run(self) -> int:
+        """Serve until SIGTERM; the exit code."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._stop.set)
+        loop.add_signal_handler(signal.SIGINT, lambda: None)  # the parent stops us in its order
+        self._board[Word.COMMITTING] = 0  # of a process that was killed while it did
+        self._appenders = [self._open(number) for number in range(self._start.partitions)]
+        for appender in self._appenders:
+            for damage in appender.damages:
+                self._log.error("log-damage", damage=repr(damage))
+                self._meter.add("log_damage_total")
+        self._committers = [
+            GroupCommitter(
+                appender, loop, clock=self._clock, inline=True, on_inline=self._on_inline
+            )
+            for appender in self._appenders
+        ]
+        self._appends = LogAppends(self._committers)
+        routes = RouteAppendServer(self._committers, self._addresses.look)
+        await routes.start(self._places.append_socket)
+        start = self._start
+        self._server = await serve(
+            socket.socket(fileno=start.listen_fd),
+            self._appends,
+            settings=start.settings(),
+            control_socket=self._places.control_socket,
+            clock=self._clock,
+            seen=self._seen,
+            addresses=self._addresses.paths,
+            guard=self._guard,
+        )
+        self._addresses.tell(self._server.learn)
+        looking = loop.create_task(self._look())
+        # Publishers to ``/events`` do not wait for what knows the Brokers to be loaded.
+        following = loop.create_task(self._follow_addresses())
+        giving_back = loop.create_task(give_back())
+        limits = RetentionLimits(
+            start.retention_bytes_max // start.partitions, start.retention_age_max_s
+        )
+        retention = Retention(
+            self._places,
+            start.partitions,
+            limits,
+            clock=self._clock,
+            meter=self._meter,
+            log=self._log,
+        )
+        retaining = loop.create_task(retention.run())
+        await self._stop.wait()
+        retaining.cancel()
+        await self._server.close(start.drain_s)
+        looking.cancel()
+        following.cancel()
+        giving_back.cancel()
+        routes.close()
+        self._addresses.close()
+        await self._close_log()
+        self._count(self._server)
+        self._save_seen()
+        return self._code
+
+    def _open(self, partition: int) -> Appender:
+        # A cursor above the end of the log means that the medium lost what was acknowledged:
+        # those offsets are never used again.
+        state, _ = read_journal(self._places.journal(partition))
+        return Appender.open(
+            self._places.log,
+            partition,
+            clock=self._clock,
+            min_next_offset=state.mark.offset,
+        )
+
+    async def _close_log(self) -> None:
+        for committer, appender in zip(self._committers, self._appenders, strict=True):
+            await committer.close()
+            appender.close()
+
+    def _on_inline(self, under_way: bool) -> None:
+        self._board[Word.COMMITTING] = under_way
+
+    async def _look(self) -> None:
+        while True:
+            try:
+                self._look_once()
+            except OSError as error:
+                self._log.error("look-failed", error=str(error))
+            await asyncio.sleep(LOOK_S)
+
+    async def _follow_addresses(self) -> None:
+        while True:
+            await self._addresses.look_if_changed()
+            await asyncio.sleep(LOOK_S)
+
+    def _look_once(self) -> None:
+        # A committer that met a bug takes nothing more either, and nobody else would see it.
+        whys = [each.dead for each in self._appenders] + [each.broken for each in self._committers]
+        dead = [why for why in whys if why is not None]
+        if dead and not self._stop.is_set():
+            self._log.error("log-dead", reason=str(dead[0]))
+            self._code = EXIT_LOG_DEAD
+            self._appends.open = False
+            self._stop.set()
+            return
+        news = self._newest()
+        if news is not None:
+            self._start = news
+            self._server.change(news.settings())
+            self.allow_hosts(news.allowed_hosts)
+        free = shutil.disk_usage(self._start.data_dir).free
+        space = [a.space_error for a in self._appenders if a.space_error is not None]
+        takes = free >= self._start.disk_free_bytes_min and not space
+        if takes != self._appends.open:
+            self._appends.open = takes
+            reason = str(space[0]) if space else f"{free} bytes free"
+            self._log.warning("log-open" if takes else "log-closed", reason=reason)
+        self._board[Word.PHASE] = Phase.RUNNING if takes else Phase.DRAINING
+        self._board[Word.OWNER_PID] = os.getpid()
+        self._board[Word.HEARTBEAT_MS] = self._clock.wall_ms()
+        self._count(self._server)
+        self._save_seen()
+
+    def _save_seen(self) -> None:
+        if not self._seen.changed:
+            return
+        try:
+            self._seen.save(self._places.seen)
+        except OSError:  # a full disk: the next look writes all of it
+            self._meter.add("snapshots_left_out_total")
+
+    def _count(self, server: Server) -> None:
+        counters = server.counters
+        now: dict[str, float] = {
+            "accepted_events_total": counters.accepted_events,
+            "accepted_requests_total": counters.accepted_requests,
+            "received_bytes_total": counters.received_bytes,
+            "relayed_requests_total": counters.relayed_requests,
+            "relay_failures_total": counters.relay_failures,
+            "connections_total": counters.connections_total,
+            "connections_refused_total": counters.connections_refused,
+            "connections_cut_total": counters.connections_cut,
+        }
+        for status, count in counters.answers_by_status.items():
+            now[f'answers_total{{status="{status}"}}'] = count
+        for code, count in counters.refusals_by_code.items():
+            now[f'refusals_total{{code="{code}"}}'] = count
+        for number, committer in enumerate(self._committers):
+            stats = committer.stats()
+            now[f'appended_records_total{{partition="{number}"}}'] = stats.record_count
+            now[f'appended_bytes_total{{partition="{number}"}}'] = stats.body_bytes
+            now[f'commits_total{{partition="{number}"}}'] = stats.commit_count
+            self._meter.gauges[f'append_queue_depth{{partition="{number}"}}'] = committer.pending
+            self._meter.gauges[f'last_commit_seconds{{partition="{number}"}}'] = stats.last_commit_s
+        for name, value in now.items():
+            self._meter.counters[name] = self._before.get(name, 0) + value
+        before, total = self._ack_before
+        self._ack.counts = [a + b for a, b in zip(before, counters.ack_buckets, strict=True)]
+        self._ack.total = total + counters.ack_seconds
+        self._meter.gauges["connections_open"] = counters.connections_open
+        self._meter.gauges["watches_in_flight"] = counters.watches_in_flight
+        self._meter.gauges["ingest_held_bytes"] = counters.held_bytes
+        self._meter.gauges["log_accepts"] = float(self._appends.open)
+        self._meter.save()
+
+
+def _book(places: Places) -> Book:
+    """The Brokers and Channels of the store."""
+    # Loaded here, aside: the port answers by then.
+    from distributary.core.sqlite import sqlite_url  # noqa: PLC0415 - see above
+    from distributary.knative.apiserver.objects import AddressBook  # noqa: PLC0415 - see above
+
+    return AddressBook(sqlite_url(places.state_db))
+
+
+def host_remedy(name: str, allowed: tuple[str, ...]) -> dict[str, str]:
+    """What to say with a refused *name*: the line of settings that would allow it, if one can."""
+    if not is_host_name(name):
+        return {}
+    listed = ", ".join(f'"{one}"' for one in (*allowed, name))
+    return {"remedy": f"allowed_hosts = [{listed}]"}
+
+
+def main(arguments: list[str]) -> int:
+    """Entry of the process: one argument, ``IngestStart`` as JSON."""
+    end_with_parent(int(os.environ["DISTRIBUTARY_PARENT"]))
+    start = msgspec.json.decode(arguments[0], type=IngestStart)
+    configure(start.log_level, role="ingest")
+    sys.setswitchinterval(SWITCH_S)
+    map_large_blocks()
+    return starting(lambda: uvloop.run(_run(start)), EXIT_LOG_DEAD)
+
+
+async def _run(start: IngestStart) -> int:
+    return await IngestProcess(start).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,120 @@
+"""The process of the sources: reads from brokers, publishes at our own receiver.
+
+Started by ``serve`` where sources are configured. Client libraries of brokers run here, and those
+written in C may crash: nothing else goes with them, and this process is started again.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from typing import Any
+
+import msgspec
+import structlog
+import uvloop
+
+from distributary.core.clock import SystemClock
+from distributary.core.datadir import Board, Places, Word
+from distributary.core.deliver import LoopTimers
+from distributary.core.meter import Meter
+from distributary.core.source import SourceSpec
+from distributary.net import AddressRule, CachingResolver, Connector, SystemResolver, parse_networks
+from distributary.protocols.http.sink import HttpTransport
+from distributary.server.processes._children import end_with_parent
+from distributary.server.processes._logging import configure
+from distributary.sources import UNSETTLED_TOTAL_MAX, Source, make_consumer, read_tables
+
+LOOK_S = 0.5
+"""How often the process writes its counters."""
+EXIT_UNUSABLE = 78
+"""Exit code: the sources cannot be read as they are configured. They could when the server started:
+a file of a secret is gone, or has changed. The process is started again after a pause."""
+
+
+class SourcesStart(msgspec.Struct, frozen=True, kw_only=True):
+    """What the process must know; an argument, as JSON. Holds no secret.
+
+    Attributes:
+        data_dir: Data directory.
+        base: Scheme, host and port at which this machine reaches the receiver.
+        tables: ``[[sources]]`` of the configuration file, which could be used at the start.
+        loopback_only: The server listens on loopback (decision 22).
+        allow_sinks: CIDRs that the operator allows.
+        event_bytes_max: Largest body that the receiver takes.
+        log_level: Least level that is logged.
+        drain_s: Longest wait for events under way at a stop.
+    """
+
+    data_dir: str
+    base: str
+    tables: list[dict[str, Any]]
+    loopback_only: bool
+    allow_sinks: tuple[str, ...]
+    event_bytes_max: int
+    log_level: str
+    drain_s: float
+
+
+async def run(start: SourcesStart, specs: tuple[SourceSpec, ...], meter: Meter) -> None:
+    """Run the sources until SIGTERM."""
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, stopping.set)
+    loop.add_signal_handler(signal.SIGINT, lambda: None)  # the parent stops us in its order
+    clock = SystemClock()
+    rule = AddressRule(parse_networks(start.allow_sinks), loopback_allowed=start.loopback_only)
+    connector = Connector(rule, CachingResolver(SystemResolver(), clock))
+    transport = HttpTransport(connector, clock, loop)
+    sources = [
+        Source(
+            spec,
+            make_consumer(spec, connector, clock),
+            transport,
+            start.base,
+            body_bytes_max=start.event_bytes_max,
+            unsettled_max=UNSETTLED_TOTAL_MAX // len(specs),
+            meter=meter,
+            clock=clock,
+            timers=LoopTimers(loop),
+        )
+        for spec in specs
+    ]
+    for source in sources:
+        source.start()
+    board = Board(Places.of(start.data_dir).sources_board)
+    writing = loop.create_task(_write(meter, sources, board))
+    await stopping.wait()
+    writing.cancel()
+    await asyncio.gather(*(source.stop(start.drain_s) for source in sources))
+    await transport.close()
+    meter.gauges.clear()
+    meter.save()
+
+
+async def _write(meter: Meter, sources: list[Source], board: Board) -> None:
+    while True:
+        board[Word.HEARTBEAT_MS] = SystemClock().wall_ms()
+        for source in sources:
+            source.gauge()
+        meter.save()
+        await asyncio.sleep(LOOK_S)
+
+
+def main(arguments: list[str]) -> int:
+    """Entry of the process: one argument, ``SourcesStart`` as JSON."""
+    end_with_parent(int(os.environ["DISTRIBUTARY_PARENT"]))
+    start = msgspec.json.decode(arguments[0], type=SourcesStart)
+    configure(start.log_level, role="sources")
+    specs, faults = read_tables(start.tables, os.environ)
+    meter = Meter(Places.of(start.data_dir).meter("sources"))
+    meter.save()  # nothing is read, whatever a process before this one was doing at its end
+    if faults:
+        structlog.get_logger().error("sources-unusable", faults=faults)
+        return EXIT_UNUSABLE
+    uvloop.run(run(start, specs, meter))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

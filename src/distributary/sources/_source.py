@@ -1,0 +1,228 @@
+"""One source: its consumer, run again whenever it ends, and what people are told of it.
+
+Called by ``app.source_process``. Hides states, pauses between connections, counters and log lines.
+
+::
+
+    CONNECTING --first message, or STEADY_S without an end--> READING
+        |  ^                                                     |
+        |  '--------------- pause ------------- FAILING <--------'  TransportError
+        '------------------------------------------^
+"""
+
+import asyncio
+import enum
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+
+from distributary.core.clock import Clock
+from distributary.core.deliver import TimerHandle, Timers, Transport
+from distributary.core.errors import TransportError
+from distributary.core.meter import Meter
+from distributary.core.source import Consumer, Message, SourceSpec
+from distributary.sources._handover import Handover
+
+UNSETTLED_MAX: Final = 256
+"""Messages of one source taken from its broker and not settled: four times what is under way at
+the receiver, so that the next is at hand when one is settled."""
+
+UNSETTLED_TOTAL_MAX: Final = 2_048
+"""The same for all sources together, shared evenly: 2 MiB of events of 1 KB; of the largest that
+the receiver takes (1 MiB, unless set otherwise) they would be 2 GiB."""
+
+RECONNECT_S_FIRST: Final = 0.2
+RECONNECT_S_MAX: Final = 5.0
+"""Pauses between connections, doubled each time: a broker that is back is found within 5 s."""
+
+STEADY_S: Final = 12.0
+"""A consumer that ran so long is connected (no dial takes longer than 10 s), and the pauses begin
+anew; one that has brought a message is so at once."""
+
+LINES_A_MINUTE_MAX: Final = 10
+"""Lines about messages that were refused, for each source: a topic full of what is no event would
+fill the disk. All are counted, and the next line says how many had none."""
+
+_MINUTE_S: Final = 60.0
+
+
+class State(enum.StrEnum):
+    """What a source does."""
+
+    CONNECTING = "connecting"
+    READING = "reading"
+    FAILING = "failing"
+    STOPPED = "stopped"
+
+
+class Source:
+    """Reads one place at one broker into the log, until it is stopped.
+
+    At least once: a message is acknowledged after the log has its event, so a crash between the
+    two, or a connection that is lost meanwhile, makes a second event with the same ``id``.
+
+    Args:
+        spec: What to read.
+        consumer: Reads it.
+        transport: HTTP, to the receiver.
+        base: Scheme, host and port of the receiver.
+        body_bytes_max: Largest body that the receiver takes.
+        unsettled_max: Most messages that are not settled, up to ``UNSETTLED_MAX``.
+        meter: Counts.
+        clock: For lines a minute.
+        timers: For pauses of the receiver, and to see that a connection stands.
+        sleep: For pauses between connections, seconds.
+    """
+
+    def __init__(
+        self,
+        spec: SourceSpec,
+        consumer: Consumer,
+        transport: Transport,
+        base: str,
+        *,
+        body_bytes_max: int,
+        unsettled_max: int,
+        meter: Meter,
+        clock: Clock,
+        timers: Timers,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._spec = spec
+        self._consumer = consumer
+        self._unsettled_max = min(unsettled_max, UNSETTLED_MAX)
+        self._handover = Handover(transport, base + spec.to, body_bytes_max, timers, self)
+        self._meter = meter
+        self._clock = clock
+        self._timers = timers
+        self._sleep = sleep
+        self._log = structlog.get_logger().bind(source=spec.name)
+        self._why_failing = ""
+        self._pause_s = RECONNECT_S_FIRST
+        self._waits = False
+        self._minute_s = float("-inf")
+        self._lines = 0
+        self._untold = 0
+        self._task: asyncio.Task[None] | None = None
+        self.state = State.CONNECTING
+        for result in ("taken", "refused", "retried"):
+            self._count(result, 0)
+
+    # -- beginning and end --------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin, as a task of the running loop."""
+        self._task = asyncio.get_running_loop().create_task(self.run())
+
+    async def run(self) -> None:
+        """Have the consumer run, again and again, until cancelled."""
+        while True:
+            self.state = State.CONNECTING
+            steady = self._timers.call_later(STEADY_S, self._is_connected)
+            why = await self._run_once(steady)
+            self._fails(why)
+            await self._sleep(self._pause_s)
+            self._pause_s = min(2 * self._pause_s, RECONNECT_S_MAX)
+
+    async def _run_once(self, steady: TimerHandle) -> str:
+        """Run the consumer to its end; why it ended."""
+        try:
+            await self._consumer.run(self._take, self._unsettled_max)
+        except TransportError as error:
+            return f"{error.reason}: {error}"
+        # A bug here or in a client library: the other sources of this process go on, and this one
+        # is tried again as after any other end.
+        except Exception as error:  # noqa: BLE001 - see above
+            why = f"bug: {type(error).__name__}"
+            if why != self._why_failing:  # its trace fills a screen, and every pause may bring it
+                self._log.exception("source-bug")
+            return why
+        finally:
+            steady.cancel()
+            self._handover.forget()
+        return "closed: the broker has ended the connection"
+
+    async def stop(self, drain_s: float) -> None:
+        """Send nothing new, settle what is under way, and disconnect.
+
+        What is not settled by then the broker gives to whoever reads next.
+
+        Args:
+            drain_s: Longest wait for what is under way.
+        """
+        self._handover.close()
+        if self._handover.in_flight:
+            idle = asyncio.Event()
+            self._handover.idle = idle.set
+            try:
+                async with asyncio.timeout(drain_s):
+                    await idle.wait()
+            except TimeoutError:
+                self._log.warning("source-not-drained", in_flight=self._handover.in_flight)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self.state = State.STOPPED
+
+    # -- what the consumer and the hand-over tell ------------------------------------------------
+
+    def _take(self, message: Message) -> None:
+        self._is_connected()
+        self._handover.take(message)
+
+    def taken(self) -> None:
+        """Count an event that the log has."""
+        self._count("taken")
+        if self._waits:
+            self._waits = False
+            self._log.info("source-goes-on", waiting=self._handover.waiting)
+
+    def refused(self, message: Message, why: str) -> None:
+        """Count a message that is no event, and say so."""
+        self._count("refused")
+        now_s = self._clock.monotonic_s()
+        if now_s - self._minute_s >= _MINUTE_S:
+            self._minute_s, self._lines = now_s, 0
+        if self._lines >= LINES_A_MINUTE_MAX:
+            self._untold += 1
+            return
+        self._lines += 1
+        self._log.warning("source-refused", where=message.where, why=why, untold=self._untold)
+        self._untold = 0
+
+    def retried(self, why: str) -> None:
+        """Count an event that is sent again; say so when it begins."""
+        self._count("retried")
+        if not self._waits:
+            self._waits = True
+            self._log.warning("source-waits", why=why, to=self._spec.to)
+
+    # -- state ----------------------------------------------------------------------------------
+
+    def _is_connected(self) -> None:
+        if self.state is State.READING:
+            return
+        self.state = State.READING
+        self._pause_s = RECONNECT_S_FIRST
+        self._why_failing = ""
+        self._log.info("source-reading", protocol=self._spec.protocol, place=self._spec.place)
+
+    def _fails(self, why: str) -> None:
+        self.state = State.FAILING
+        if why != self._why_failing:
+            self._why_failing = why
+            self._log.warning("source-failing", why=why, again_in_s=self._pause_s)
+
+    def _count(self, result: str, count: int = 1) -> None:
+        self._meter.add(
+            f'source_messages_total{{source="{self._spec.name}",result="{result}"}}', count
+        )
+
+    def gauge(self) -> None:
+        """Write what the source does now into the meter."""
+        label = f'{{source="{self._spec.name}"}}'
+        self._meter.gauges[f"source_reading{label}"] = float(self.state is State.READING)
+        self._meter.gauges[f"source_unsettled{label}"] = (
+            self._handover.waiting + self._handover.in_flight
+        )

@@ -1,0 +1,1 @@
+"""The Subscriptions API: its resource, its store, and its operations by each protocol."""

@@ -1,0 +1,40 @@
+"""The AMQP 1.0 binding of the Subscriptions API (3.4): messages that ask, messages that answer.
+
+Called by ``app``, where the setting ``amqp_port`` asks for it. Hides links, credit and messages.
+Decides nothing: ``api._operations`` stands behind this and behind HTTP alike.
+
+Importing this needs no proton; an ``AmqpServer`` does (``amqp.AVAILABLE``).
+"""
+
+from distributary.subscriptions.amqp._conversation import (
+    ADDRESS,
+    ANSWER_LINKS_MAX,
+    REQUEST_BYTES_MAX,
+    REQUEST_CREDIT,
+    REQUEST_LINKS_MAX,
+)
+from distributary.subscriptions.amqp._messages import ANSWER_BYTES_MAX, DISCOVER
+from distributary.subscriptions.amqp._server import (
+    CONNECTIONS_MAX,
+    CONNECTIONS_PER_ADDRESS_MAX,
+    GOODBYE_S_MAX,
+    IDLE_S_MAX,
+    OPEN_S_MAX,
+    AmqpServer,
+)
+
+__all__ = [
+    "ADDRESS",
+    "ANSWER_BYTES_MAX",
+    "ANSWER_LINKS_MAX",
+    "CONNECTIONS_MAX",
+    "CONNECTIONS_PER_ADDRESS_MAX",
+    "DISCOVER",
+    "GOODBYE_S_MAX",
+    "IDLE_S_MAX",
+    "OPEN_S_MAX",
+    "REQUEST_BYTES_MAX",
+    "REQUEST_CREDIT",
+    "REQUEST_LINKS_MAX",
+    "AmqpServer",
+]

@@ -1,0 +1,138 @@
+"""Listens for clients of the Subscriptions API over AMQP."""
+
+import asyncio
+import contextlib
+import ipaddress
+import socket
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from distributary.subscriptions.amqp._conversation import Conversation
+from distributary.subscriptions.http.operations import Operations
+from distributary.subscriptions.service import Subscriptions
+
+CONNECTIONS_MAX: Final = 100
+"""Connections at one time: the requests and the answer that each may hold are some 9 MiB if its
+client is hostile. One more is cut at once."""
+
+CONNECTIONS_PER_ADDRESS_MAX: Final = 20
+"""Of these, from one address that is not loopback: a fifth, so that nobody takes all of them."""
+
+IDLE_S_MAX: Final = 600.0
+"""Time without a request after which a connection is closed, seconds: heartbeats keep one for ever
+that nobody uses. A client that has something to ask opens another."""
+
+OPEN_S_MAX: Final = 10.0
+"""Time that a connection has to open, seconds: what does not speak AMQP never does."""
+
+GOODBYE_S_MAX: Final = 2.0
+"""Longest wait at a stop for requests under way and for clients to close, seconds."""
+
+
+class AmqpServer:
+    """The AMQP binding of the Subscriptions API (3.4).
+
+    Args:
+        subscriptions: Does what is asked; started before this is.
+    """
+
+    def __init__(self, subscriptions: Subscriptions) -> None:
+        self._operations = Operations(subscriptions)
+        self._server: asyncio.Server | None = None
+        self._conversations: dict[Conversation, asyncio.TimerHandle] = {}  # its next deadline
+        self._addresses: dict[Conversation, str] = {}  # those that are counted
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+
+    async def start(self, listener: socket.socket) -> None:
+        """Take connections on *listener*, a bound TCP socket; it belongs to this from now on."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: _Greeter(self.meet), sock=listener)
+
+    def meet(self, address: str | None = None) -> asyncio.Protocol:
+        """What a new connection is handled by, on the running loop.
+
+        Args:
+            address: Of the client; None: unknown.
+        """
+        counted = None if address is None or _loopback(address) else address
+        if len(self._conversations) >= CONNECTIONS_MAX:
+            return _Refusal()
+        if counted and Counter(self._addresses.values())[counted] >= CONNECTIONS_PER_ADDRESS_MAX:
+            return _Refusal()
+        loop = asyncio.get_running_loop()
+        conversation = Conversation(self._operations, self._leave, loop.time)
+        if counted:
+            self._addresses[conversation] = counted
+        timer = loop.call_later(OPEN_S_MAX, partial(self._expect_opening, conversation))
+        self._conversations[conversation] = timer
+        self._quiet.clear()
+        return conversation.engine
+
+    def _expect_opening(self, conversation: Conversation) -> None:
+        conversation.expect_opening()
+        self._expect_request(conversation)
+
+    def _expect_request(self, conversation: Conversation) -> None:
+        """Ends *conversation* when it has asked for nothing too long; else looks again then."""
+        if conversation not in self._conversations:
+            return
+        loop = asyncio.get_running_loop()
+        left_s = conversation.asked_s + IDLE_S_MAX - loop.time()
+        if left_s <= 0:
+            conversation.end_idle()
+            left_s = GOODBYE_S_MAX
+        timer = loop.call_later(left_s, partial(self._expect_request, conversation))
+        self._conversations[conversation] = timer
+
+    async def close(self) -> None:
+        """Take no more, finish the requests under way, and say goodbye to those who are there."""
+        if self._server is not None:
+            self._server.close()
+        for conversation in tuple(self._conversations):
+            conversation.stop()
+        await self._wait_quiet()
+        for conversation in tuple(self._conversations):
+            conversation.engine.abort()
+        await self._wait_quiet()
+
+    async def _wait_quiet(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GOODBYE_S_MAX):
+                await self._quiet.wait()
+
+    def _leave(self, conversation: Conversation) -> None:
+        self._addresses.pop(conversation, None)
+        timer = self._conversations.pop(conversation, None)
+        if timer is not None:
+            timer.cancel()  # it would keep what the connection held
+        if not self._conversations:
+            self._quiet.set()
+
+
+class _Greeter(asyncio.Protocol):
+    """Finds out who connects, and leaves the connection to whom *meet* names."""
+
+    def __init__(self, meet: Callable[[str | None], asyncio.Protocol]) -> None:
+        self._meet = meet
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        peer = transport.get_extra_info("peername")
+        protocol = self._meet(str(peer[0]) if isinstance(peer, tuple) else None)
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+
+
+def _loopback(address: str) -> bool:
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
+    return (mapped or parsed).is_loopback
+
+
+class _Refusal(asyncio.Protocol):
+    """For a connection too many."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()

@@ -1,0 +1,198 @@
+"""The API description (OpenAPI 3.1) of everything that the port answers."""
+
+from typing import Any, Final
+
+from distributary import __version__
+from distributary.resource import ref
+from distributary.subscriptions.http._openapi_deliveries import DELIVERY_SCHEMAS, delivery_paths
+from distributary.subscriptions.http._openapi_parts import (
+    Node,
+    answer,
+    header,
+    json_content,
+    operation,
+    parameter,
+    problems,
+    with_head_and_options,
+)
+from distributary.subscriptions.http._openapi_system import (
+    SYSTEM_PATHS,
+    SYSTEM_SCHEMAS,
+    events_path,
+)
+from distributary.subscriptions.http._schemas import BEYOND_SCHEMAS, SCHEMAS
+from distributary.subscriptions.service import PAGE_MAX
+
+_TAG: Final = "subscriptions"
+
+_ETAG: Final[Node] = {"ETag": header("Changes with every revision.")}
+_LOCATION: Final[Node] = {
+    "Location": header(
+        "Path of the subscription.", {"type": "string", "pattern": "^/subscriptions/"}
+    )
+}
+_PENDING: Final[Node] = {
+    "503": {
+        "Retry-After": header("Seconds.", {"type": "integer"}),
+        "Location": header(
+            "There only if the change is stored, and takes effect when the log is back: read the"
+            " subscription there instead of sending the change again.",
+            required=False,
+        ),
+    }
+}
+
+_ID: Final[Node] = {
+    "name": "id",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$"},
+}
+
+_TAGS_SCHEMA: Final[Node] = {
+    "type": "string",
+    "pattern": r'^(?:\*|(?:W/)?"[!#-~]*"(?:, ?(?:W/)?"[!#-~]*")*)$',
+}
+_IF_MATCH: Final = parameter(
+    "If-Match",
+    "header",
+    "Only if the subscription stands with one of these entity tags (* : with any).",
+    _TAGS_SCHEMA,
+)
+_IF_ABSENT: Final = parameter(
+    "If-None-Match",
+    "header",
+    "Only if the subscription stands with none of these entity tags (* : if there is none).",
+    _TAGS_SCHEMA,
+)
+_IF_CHANGED: Final = parameter(
+    "If-None-Match", "header", "Answer 304 if it still has one of these entity tags.", _TAGS_SCHEMA
+)
+
+_BODY_PROBLEMS: Final = ("invalid", "unsupported-media-type")
+_CHANGE_PROBLEMS: Final = ("log-unavailable", "store-failed")
+
+
+def _body(schema: str) -> Node:
+    return {"required": True, "content": json_content(schema)}
+
+
+def _links(id_expression: str) -> Node:
+    return {
+        name: {"operationId": f"{name}Subscription", "parameters": {"id": id_expression}}
+        for name in ("retrieve", "replace", "delete")
+    }
+
+
+def _collection() -> Node:
+    next_part = header('rel="next": the next part; absent after the last.', required=False)
+    found = {"type": "array", "items": ref("Subscription")}
+    limit = {"type": "integer", "minimum": 1, "maximum": PAGE_MAX}
+    return {
+        "get": operation(
+            "querySubscriptions",
+            _TAG,
+            "List subscriptions by id: all of them, or with a limit part by part.",
+            {"200": answer("The subscriptions.", json_content(found), {"Link": next_part})}
+            | problems("invalid", "store-failed"),
+            parameters=[
+                parameter("limit", "query", "At most so many.", limit),
+                parameter(
+                    "cursor",
+                    "query",
+                    "From the Link of the part before; says nothing by itself.",
+                    {"type": "string", "pattern": "^[A-Za-z0-9_-]+$", "maxLength": 171},
+                ),
+            ],
+        ),
+        "post": operation(
+            "createSubscription",
+            _TAG,
+            "Create a subscription. Answers once every event accepted from now on is judged by it.",
+            {
+                "201": answer(
+                    "As realized.",
+                    json_content("Subscription"),
+                    _ETAG | _LOCATION,
+                    _links("$response.body#/id"),
+                )
+            }
+            | problems(*_BODY_PROBLEMS, *_CHANGE_PROBLEMS, headers=_PENDING),
+            requestBody=_body("SubscriptionProposal"),
+        ),
+    }
+
+
+def _member() -> Node:
+    subscription = json_content("Subscription")
+    return {
+        "parameters": [_ID],
+        "get": operation(
+            "retrieveSubscription",
+            _TAG,
+            "Read a subscription.",
+            {
+                "200": answer("The subscription.", subscription, _ETAG),
+                "304": answer("It has not changed.", headers=_ETAG),
+            }
+            | problems("notfound", "store-failed"),
+            parameters=[_IF_CHANGED],
+        ),
+        "put": operation(
+            "replaceSubscription",
+            _TAG,
+            "Replace the whole subscription, or create it under this id.",
+            {
+                "200": answer("Replaced; as realized.", subscription, _ETAG),
+                "201": answer(
+                    "Created; as realized.",
+                    subscription,
+                    _ETAG | _LOCATION,
+                    _links("$request.path.id"),
+                ),
+            }
+            | problems("conflict", *_BODY_PROBLEMS, *_CHANGE_PROBLEMS, headers=_PENDING),
+            parameters=[_IF_MATCH, _IF_ABSENT],
+            requestBody=_body("SubscriptionReplacement"),
+        ),
+        "delete": operation(
+            "deleteSubscription",
+            _TAG,
+            "Delete a subscription; deliveries that wait are dropped.",
+            {"200": answer("As it stood.", subscription)}
+            | problems("notfound", "conflict", *_CHANGE_PROBLEMS),
+            parameters=[_IF_MATCH, _IF_ABSENT],
+        ),
+    }
+
+
+def _description() -> str:
+    beyond = "\n".join(f"- `{code}`: {meaning}" for code, meaning in BEYOND_SCHEMAS.items())
+    return (
+        "Errors are problem details with a stable `code`. A body that a schema refuses is refused."
+        " One that it accepts may still be `invalid`, for what no schema can say:\n\n" + beyond
+    )
+
+
+def build_openapi() -> dict[str, Any]:
+    """The document; the same every time."""
+    paths: Node = {
+        "/events": events_path(),
+        "/subscriptions": _collection(),
+        "/subscriptions/{id}": _member(),
+        **delivery_paths(_ID),
+        **SYSTEM_PATHS,
+    }
+    return {
+        "openapi": "3.1.1",
+        "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
+        "info": {
+            "title": "distributary",
+            "version": __version__,
+            "summary": "CloudEvents subscription manager and event router",
+            "description": _description(),
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": {path: with_head_and_options(item) for path, item in paths.items()},
+        "components": {"schemas": SCHEMAS | DELIVERY_SCHEMAS | SYSTEM_SCHEMAS},
+    }

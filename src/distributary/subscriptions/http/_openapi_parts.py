@@ -1,0 +1,121 @@
+"""Pieces that the operations of the API description are made of."""
+
+from typing import Any, Final
+
+from distributary.core.errors import CATALOGUE
+from distributary.resource import Schema, ref
+from distributary.subscriptions.http.problem_details import PROBLEM_TYPE
+
+Node = dict[str, Any]
+
+EVERYWHERE: Final = (
+    "bad-request",
+    "request-timeout",
+    "content-too-large",
+    "uri-too-long",
+    "headers-too-large",
+    "internal",
+    "unavailable",
+)
+"""Codes that any request can be answered with: by the receiver, before anybody looks at it."""
+
+RETRY_AFTER: Final[Node] = {
+    "Retry-After": {
+        "required": True,
+        "schema": {"type": "integer", "minimum": 0},
+        "description": "Seconds; then it may be tried again.",
+    }
+}
+
+
+def header(text: str, schema: Schema | None = None, *, required: bool = True) -> Node:
+    """A header field of an answer."""
+    return {"required": required, "schema": schema or {"type": "string"}, "description": text}
+
+
+def parameter(name: str, place: str, text: str, schema: Schema) -> Node:
+    """An optional parameter of a request; *place* is ``header`` or ``query``."""
+    return {"name": name, "in": place, "description": text, "schema": schema}
+
+
+def json_content(schema: str | Schema) -> Node:
+    """``application/json`` of *schema*, a name or a schema."""
+    return {"application/json": {"schema": ref(schema) if isinstance(schema, str) else schema}}
+
+
+def answer(
+    text: str, content: Node | None = None, headers: Node | None = None, links: Node | None = None
+) -> Node:
+    """One answer of an operation."""
+    node: Node = {"description": text}
+    for name, value in (("content", content), ("headers", headers), ("links", links)):
+        if value:
+            node[name] = value
+    return node
+
+
+def problems(*codes: str, headers: dict[str, Node] | None = None) -> Node:
+    """Answers for *codes* and those of ``EVERYWHERE``; codes of one status share one.
+
+    Args:
+        codes: Keys of the catalogue.
+        headers: Status -> more header fields of that answer.
+    """
+    texts: dict[str, list[str]] = {}
+    for code in dict.fromkeys((*codes, *EVERYWHERE)):
+        entry = CATALOGUE[code]
+        texts.setdefault(str(entry.status), []).append(f"{entry.title} (`{code}`).")
+    content = {PROBLEM_TYPE: {"schema": ref("Problem")}}
+    more = {"503": RETRY_AFTER} | (headers or {})
+    return {
+        status: answer(" ".join(sentences), content, more.get(status))
+        for status, sentences in sorted(texts.items())
+    }
+
+
+def operation(name: str, tag: str, summary: str, responses: Node, **more: Any) -> Node:
+    """One operation; *more* are its parameters, request body and so on."""
+    return {"operationId": name, "tags": [tag], "summary": summary, **more, "responses": responses}
+
+
+_PATH_PART: Final[Node] = {
+    "type": "string",
+    "pattern": r"^[^\x00-\x1f\x7f/\\]+$",
+    "not": {"enum": [".", ".."]},
+}
+"""What the front door takes between two slashes of a path."""
+
+
+def with_head_and_options(path_item: Node) -> Node:
+    """*path_item* with what follows from its operations: ``HEAD`` of GET, ``OPTIONS``."""
+    found = dict(path_item)
+    if "get" in found:
+        found["head"] = _head_of(found["get"])
+    first = next(item for name, item in found.items() if name != "parameters")
+    # Asked without looking at what stands there, so that any part of a path will do.
+    loose = [each | {"schema": _PATH_PART} for each in found.get("parameters", ())]
+    found["options"] = operation(
+        f"optionsOf{_titled(first['operationId'])}",
+        first["tags"][0],
+        "What can be done here.",
+        {"200": answer("In Allow.", headers={"Allow": header("The methods.")})} | problems(),
+        **({"parameters": loose} if loose else {}),
+    )
+    return found
+
+
+def _head_of(get: Node) -> Node:
+    responses = {
+        status: {name: value for name, value in response.items() if name not in _NOT_OF_HEAD}
+        for status, response in get["responses"].items()
+    }
+    more = {name: get[name] for name in ("parameters",) if name in get}
+    name, summary = f"headOf{_titled(get['operationId'])}", "The header fields of GET alone."
+    return operation(name, get["tags"][0], summary, responses, **more)
+
+
+_NOT_OF_HEAD: Final = ("content", "links")
+
+
+def _titled(name: str) -> str:
+    return name[0].upper() + name[1:]

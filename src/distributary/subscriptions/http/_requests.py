@@ -1,0 +1,92 @@
+"""Reading HTTP requests: bodies within limits, conditions, and the parameters of a list."""
+
+from typing import Final
+
+from starlette.requests import Request
+
+from distributary.core.errors import Fault, RequestError, ResourceError
+from distributary.resource import RESOURCE_BYTES_MAX, decode_json
+from distributary.subscriptions.http.parameters import (
+    LIMIT_EXPECTED,
+    is_json,
+    parse_limit,
+    parse_tags,
+    precondition,
+)
+from distributary.subscriptions.store.stored import Precondition
+
+_LIST_PARAMETERS: Final = ("limit", "cursor")
+
+
+async def read_json(request: Request) -> object:
+    """The JSON value that *request* carries.
+
+    Raises:
+        RequestError: Not declared as JSON (415), or larger than ``RESOURCE_BYTES_MAX`` (413,
+            before it is read where the length says so).
+        ResourceError: Not JSON, or nested too deep.
+    """
+    if not is_json(request.headers.get("content-type", "")):
+        message = "the content type of a subscription is application/json (in UTF-8)"
+        raise RequestError("unsupported-media-type", message)
+    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise RequestError("unsupported-media-type", "compressed bodies are not supported")
+    return decode_json(await _read(request))
+
+
+async def _read(request: Request) -> bytes:
+    too_large = RequestError(
+        "content-too-large", f"a subscription has at most {RESOURCE_BYTES_MAX} bytes"
+    )
+    length = request.headers.get("content-length", "0")
+    if length.isascii() and length.isdigit() and int(length[:20]) > RESOURCE_BYTES_MAX:
+        raise too_large
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > RESOURCE_BYTES_MAX:
+            raise too_large
+    return bytes(body)
+
+
+def read_precondition(request: Request) -> Precondition:
+    """``If-Match`` and ``If-None-Match`` of *request*.
+
+    Raises:
+        RequestError: One of them is no list of entity tags. Ignoring it would make a change that
+            the client meant to be conditional.
+    """
+    return precondition(_tags(request, "if-match"), _tags(request, "if-none-match"))
+
+
+def _tags(request: Request, name: str) -> frozenset[str] | None:
+    values = request.headers.getlist(name)
+    if not values:
+        return None
+    tags = parse_tags(",".join(values))
+    if tags is None:
+        raise RequestError("bad-request", f"{name} holds * or entity tags in double quotes")
+    return tags
+
+
+def read_list_parameters(request: Request) -> tuple[int | None, str | None]:
+    """``limit`` (None: everything) and ``cursor`` of a list request.
+
+    Raises:
+        ResourceError: An unknown or repeated parameter, or a limit that is none. A misspelt
+            parameter must not look as if it had been followed.
+    """
+    faults: list[Fault] = []
+    for name in dict.fromkeys(request.query_params.keys()):
+        if name not in _LIST_PARAMETERS:
+            known = ", ".join(_LIST_PARAMETERS)
+            faults.append(Fault("query", "unknown", f"unknown parameter; known: {known}"))
+        elif len(request.query_params.getlist(name)) > 1:
+            faults.append(Fault(name, "duplicate", "stands twice"))
+    text = request.query_params.get("limit")
+    limit = None if text is None else parse_limit(text)
+    if text is not None and limit is None:
+        faults.append(Fault("limit", "value", LIMIT_EXPECTED))
+    if faults:
+        raise ResourceError(faults)
+    return limit, request.query_params.get("cursor")

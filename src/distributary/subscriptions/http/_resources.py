@@ -1,0 +1,56 @@
+"""A path with its methods: dispatch, ``OPTIONS``, ``HEAD`` and 405, the same for every path."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from distributary.subscriptions.http._problems import MethodNotAllowed
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+METHODS: Final = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS")
+"""The order in which ``Allow`` names them."""
+
+
+class Resource:
+    """An ASGI application for one path.
+
+    ``HEAD`` follows from GET and ``OPTIONS`` answers ``Allow`` (decision 4).
+
+    Args:
+        handlers: Method -> what answers it.
+
+    Attributes:
+        allow: Value of ``Allow``.
+    """
+
+    def __init__(self, handlers: Mapping[str, Handler]) -> None:
+        assert handlers
+        self._handlers = handlers
+        known = {*handlers, "OPTIONS"} | ({"HEAD"} if "GET" in handlers else set())
+        self.allow = ", ".join(method for method in METHODS if method in known)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        response = await self._answer(request)
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        method = request.method
+        if method == "OPTIONS":
+            return Response(status_code=200, headers={"allow": self.allow})
+        handler = self._handlers.get("GET" if method == "HEAD" else method)
+        if handler is None:
+            raise MethodNotAllowed(self.allow)
+        response = await handler(request)
+        return _without_body(response) if method == "HEAD" else response
+
+
+def _without_body(response: Response) -> Response:
+    """The same header fields and nothing after them; a stream is not even begun."""
+    bare = Response(status_code=response.status_code)
+    bare.raw_headers = response.raw_headers
+    return bare

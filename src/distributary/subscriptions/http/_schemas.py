@@ -1,0 +1,89 @@
+"""JSON schemas of what the API takes and gives: those that are checked, and of problems."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from distributary.core.errors import CATALOGUE
+from distributary.resource import Schema, closed, patterns, published
+from distributary.subscriptions import resource as subscription
+from distributary.subscriptions.http._filter_schemas import FILTER_SCHEMAS
+
+BEYOND_SCHEMAS: Final[Mapping[str, str]] = {
+    "blocked-address": "an address that the operator does not allow",
+    "character": "a type or source that an event cannot have, where a timer makes events of it",
+    "conflict": "members that contradict one another",
+    "duplicate": "header names that differ in their case alone",
+    "duration": "a duration of more than ten years",
+    "immutable": "an id in the body of an update that is not the path's",
+    "missing": (
+        "a secret that is left out although none is stored; an address or topic that neither the"
+        " settings nor the path of the sink names"
+    ),
+    "nested": "a dead letter sink of a dead letter sink",
+    "not-applicable": "certificates for a sink whose scheme has no TLS",
+    "not-boolean": "a CloudEvents SQL expression that is never true or false",
+    "syntax": "a text that is no CloudEvents SQL",
+    "time": "a day that the month does not have",
+    "too-deep": "filters that nest too deep",
+    "text": "a path that is no UTF-8",
+    "too-long": "a map of settings that is too long together; a text counted in bytes",
+    "too-many": "filter expressions that are too many together",
+    "type": "a whole number that is written with a fraction (10.0)",
+    "unicode": "a text that is no Unicode",
+    "unsupported": "a delivery protocol that this server was installed without",
+    "unknown-function": "a CloudEvents SQL function that this server does not have",
+    "uri": "a URI with more than its pattern shows: a long host name, http where https is needed",
+    "value": (
+        "a wait that is too long or shorter than another, a time that has passed, certificates"
+        " that are none, a path that names no place, an identifier with a colon for HTTP"
+    ),
+}
+"""Code of a fault -> what it means for a body that satisfies the schema all the same: what only
+the server can tell. A test holds every other fault against the schemas."""
+
+_PROBLEM_SCHEMA: Final = closed(
+    {
+        "type": {"type": "string", "format": "uri-reference"},
+        "title": {"type": "string"},
+        "status": {"type": "integer", "minimum": 400, "maximum": 599},
+        "code": {"enum": sorted(CATALOGUE), "description": "Stable; for programs."},
+        "detail": {"type": "string"},
+        "faults": {
+            "type": "array",
+            "description": "Everything that is wrong, each thing with its place.",
+            "items": closed(
+                {
+                    "path": {"type": "string", "description": "JSON path, header or parameter."},
+                    "code": {"type": "string"},
+                    "message": {"type": "string"},
+                },
+                required=("path", "code", "message"),
+            ),
+        },
+    },
+    required=("type", "title", "status", "code", "detail", "faults"),
+) | {"description": "RFC 9457 problem details."}
+
+
+def _with_patterns(schema: Any) -> Any:
+    """*schema* with a pattern for each ``format: date-time``, which not all validators know.
+
+    Those that do disagree about leap seconds, which the code takes.
+    """
+    if isinstance(schema, list):
+        return [_with_patterns(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: _with_patterns(value) for name, value in schema.items()}
+    if found.get("format") == "date-time":
+        del found["format"]
+        found["pattern"] = patterns.TIME
+    return found
+
+
+SCHEMAS: Final[dict[str, Schema]] = {
+    **FILTER_SCHEMAS,
+    **_with_patterns(published(dict(subscription.schemas()))),
+    "Problem": _PROBLEM_SCHEMA,
+}
+"""``components/schemas`` of the API description, those of subscriptions and problems."""

@@ -1,0 +1,83 @@
+"""The HTTP binding of the Subscriptions API (3.3): methods and paths, and how results are said."""
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from distributary.subscriptions.http._requests import (
+    read_json,
+    read_list_parameters,
+    read_precondition,
+)
+from distributary.subscriptions.http._resources import Handler, Resource
+from distributary.subscriptions.http.operations import Operation, Operations, Range, Result
+from distributary.subscriptions.store.stored import Precondition
+
+_JSON = "application/json"
+
+
+class SubscriptionPaths:
+    """``/subscriptions`` and ``/subscriptions/{id}``.
+
+    Args:
+        operations: Do what is asked.
+    """
+
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
+        self.collection = Resource(
+            {"GET": self._answering(Operation.QUERY), "POST": self._answering(Operation.CREATE)}
+        )
+        self.member = Resource(
+            {
+                "GET": self._answering(Operation.RETRIEVE),
+                "PUT": self._answering(Operation.UPDATE),
+                "DELETE": self._answering(Operation.DELETE),
+            }
+        )
+
+    def _answering(self, operation: Operation) -> Handler:
+        async def answer(request: Request) -> Response:
+            call = _HttpCall(request)
+            rendered = _render(await self._operations.answer(operation, call), call)
+            rendered.headers["cache-control"] = "no-store"  # they may hold keys of sinks
+            return rendered
+
+        return answer
+
+
+class _HttpCall:
+    """A request as the operations read it."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+
+    @property
+    def id(self) -> str:
+        return str(self._request.path_params["id"])
+
+    async def read_body(self) -> object:
+        return await read_json(self._request)
+
+    def read_precondition(self) -> Precondition:
+        return read_precondition(self._request)
+
+    def read_range(self) -> Range:
+        return Range(*read_list_parameters(self._request))
+
+
+def _render(result: Result, call: _HttpCall) -> Response:
+    headers = {}
+    if result.etag is not None:
+        headers["etag"] = result.etag
+    if result.created_id is not None:
+        # Relative, so that no Host header of a client decides where others are sent.
+        headers["location"] = f"/subscriptions/{result.created_id}"
+    if result.next_cursor is not None:
+        target = f"/subscriptions?limit={call.read_range().limit}&cursor={result.next_cursor}"
+        headers["link"] = f'<{target}>; rel="next"'
+    if not isinstance(result.body, bytes):
+        return StreamingResponse(result.body, media_type=_JSON)
+    status = result.status.code
+    if not result.body:
+        return Response(status_code=status, headers=headers)
+    return Response(result.body, status, headers, media_type=_JSON)

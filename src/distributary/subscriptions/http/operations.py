@@ -1,0 +1,220 @@
+"""The operations of the Subscriptions API (3.2.5), whatever carries them: one handler for all.
+
+A binding reads what its protocol carries (``Call``), has it answered here, and writes the
+``Result`` or the error in its protocol's way. What is read of a call, and in which order, is
+decided here, so that the same mistakes get the same answer everywhere.
+"""
+
+import enum
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from distributary.subscriptions.service import Subscriptions
+from distributary.subscriptions.store.stored import Page, Precondition, StoredSubscription
+
+_STREAM_PAGE = 500
+"""Subscriptions read at a time for a list without limit: about 300 KiB in memory."""
+
+_STEP_PAGE: Final = 100
+"""Subscriptions read at a time for a list that ends by its size: how far it may overshoot."""
+
+
+class Operation(enum.StrEnum):
+    """Names as the specification writes them."""
+
+    CREATE = "Create"
+    RETRIEVE = "Retrieve"
+    QUERY = "Query"
+    UPDATE = "Update"
+    DELETE = "Delete"
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Which part of the list a client wants.
+
+    Attributes:
+        limit: At most so many subscriptions, from 1; None: all.
+        cursor: ``Result.next_cursor`` of the part before; None: from the beginning.
+        body_bytes_max: The part ends early once its JSON is about so long, for a protocol whose
+            answers are whole messages. None: it never does, and all of them are a stream.
+    """
+
+    limit: int | None = None
+    cursor: str | None = None
+    body_bytes_max: int | None = None
+
+
+class Call(Protocol):
+    """What a client asked, as its binding reads it. Each part is read when it is needed."""
+
+    @property
+    def id(self) -> str:
+        """Id of the subscription that is meant."""
+        ...
+
+    async def read_body(self) -> object:
+        """The JSON value that the call carries.
+
+        Raises:
+            RequestError, ResourceError: It carries none.
+        """
+        ...
+
+    def read_precondition(self) -> Precondition:
+        """What must hold.
+
+        Raises:
+            RequestError, ResourceError: It cannot be read. Ignoring it would make a change that
+                was meant to be conditional.
+        """
+        ...
+
+    def read_range(self) -> Range:
+        """Which part of the list is wanted.
+
+        Raises:
+            ResourceError: It cannot be read.
+        """
+        ...
+
+
+class Status(enum.Enum):
+    """How an operation succeeded: the specification's word, and the number that HTTP says."""
+
+    OK = ("ok", 200)
+    CREATED = ("ok", 201)
+    NO_CONTENT = ("nocontent", 200)
+    """A list without results (3.2.5.3); over HTTP it is 200 with ``[]`` (decision 3)."""
+    NOT_MODIFIED = ("notmodified", 304)
+    """Ours, for a read that was bound to a change."""
+
+    def __init__(self, word: str, code: int) -> None:
+        self.word = word
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What an operation came to.
+
+    Attributes:
+        status: How it succeeded.
+        body: JSON, whole or in pieces; empty: there is none.
+        etag: Entity tag of the one subscription in the body.
+        created_id: Id of the subscription that was made.
+        next_cursor: Asks for the next part of a list; None: there is none.
+    """
+
+    status: Status
+    body: bytes | AsyncIterator[bytes] = b""
+    etag: str | None = None
+    created_id: str | None = None
+    next_cursor: str | None = None
+
+
+class Operations:
+    """Has calls answered.
+
+    Args:
+        subscriptions: Does what is asked; started before the first call.
+    """
+
+    def __init__(self, subscriptions: Subscriptions) -> None:
+        self._subscriptions = subscriptions
+        self._handlers = {
+            Operation.CREATE: self._create,
+            Operation.RETRIEVE: self._retrieve,
+            Operation.QUERY: self._query,
+            Operation.UPDATE: self._update,
+            Operation.DELETE: self._delete,
+        }
+
+    async def answer(self, operation: Operation, call: Call) -> Result:
+        """Do what *call* asks.
+
+        Raises:
+            DistributaryError: It failed; the binding says so in its own way.
+        """
+        return await self._handlers[operation](call)
+
+    async def _create(self, call: Call) -> Result:
+        created = await self._subscriptions.create(await call.read_body())
+        return _made(created)
+
+    async def _retrieve(self, call: Call) -> Result:
+        found = await self._subscriptions.retrieve(call.id)
+        unless = call.read_precondition().if_none_match
+        if unless is not None and ("*" in unless or found.etag in unless):
+            return Result(Status.NOT_MODIFIED, etag=found.etag)
+        return Result(Status.OK, found.encode(), etag=found.etag)
+
+    async def _update(self, call: Call) -> Result:
+        precondition = call.read_precondition()
+        body = await call.read_body()
+        replaced = await self._subscriptions.replace(call.id, body, precondition)
+        if replaced.created:
+            return _made(replaced.subscription)
+        stands = replaced.subscription
+        return Result(Status.OK, stands.encode(), etag=stands.etag)
+
+    async def _delete(self, call: Call) -> Result:
+        precondition = call.read_precondition()
+        gone = await self._subscriptions.delete(call.id, precondition)
+        return Result(Status.OK, gone.encode())
+
+    async def _query(self, call: Call) -> Result:
+        wanted = call.read_range()
+        if wanted.limit is not None or wanted.body_bytes_max is not None:
+            return await self._part(wanted)
+        # The first page is read before anything is answered, so that a store that cannot be
+        # read is an answer and not a broken stream.
+        first = await self._subscriptions.query(_STREAM_PAGE, wanted.cursor)
+        return Result(_listed(bool(first.items)), self._all_from(first))
+
+    async def _part(self, wanted: Range) -> Result:
+        items: list[bytes] = []
+        size, cursor = 0, wanted.cursor
+        while True:
+            page = await self._subscriptions.query(_step(wanted, len(items)), cursor)
+            for item in page.items:
+                items.append(item.encode())
+                size += len(items[-1])
+            cursor = page.next_cursor
+            full = wanted.body_bytes_max is not None and size >= wanted.body_bytes_max
+            if cursor is None or full or len(items) == wanted.limit:
+                break
+        body = b"[" + b",".join(items) + b"]"
+        return Result(_listed(bool(items)), body, next_cursor=cursor)
+
+    async def _all_from(self, page: Page) -> AsyncIterator[bytes]:
+        opening = b"["
+        while page.items:
+            yield opening + b",".join(item.encode() for item in page.items)
+            opening = b","
+            if page.next_cursor is None:
+                break
+            page = await self._subscriptions.query(_STREAM_PAGE, page.next_cursor)
+        yield b"[]" if opening == b"[" else b"]"
+
+
+def _made(subscription: StoredSubscription) -> Result:
+    return Result(
+        Status.CREATED,
+        subscription.encode(),
+        etag=subscription.etag,
+        created_id=subscription.id,
+    )
+
+
+def _listed(found: bool) -> Status:
+    return Status.OK if found else Status.NO_CONTENT
+
+
+def _step(wanted: Range, count: int) -> int:
+    """How many to read next; all at once where the size does not matter."""
+    if wanted.limit is None:
+        return _STEP_PAGE
+    left = wanted.limit - count
+    return left if wanted.body_bytes_max is None else min(left, _STEP_PAGE)

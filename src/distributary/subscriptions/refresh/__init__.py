@@ -1,0 +1,12 @@
+"""Access tokens of sinks, renewed before they expire."""
+
+from distributary.subscriptions.refresh._answer import TokenReply
+from distributary.subscriptions.refresh._endpoint import HttpTokenEndpoint
+from distributary.subscriptions.refresh._refresher import Refresher, TokenEndpoint
+
+__all__ = [
+    "HttpTokenEndpoint",
+    "Refresher",
+    "TokenEndpoint",
+    "TokenReply",
+]

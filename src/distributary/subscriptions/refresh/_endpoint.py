@@ -1,0 +1,60 @@
+"""Asking a token endpoint over the network (RFC 6749, section 6).
+
+Called by ``Refresher``. The endpoint is an address that a user named: it is dialled by the same
+connector, and so by the same rule, as sinks are. It may be slow, endless or hostile: there is one
+deadline for all of it, one limit for all that it sends, and no redirect is followed.
+"""
+
+import asyncio
+from typing import Final
+from urllib.parse import urlencode
+
+from distributary.core.errors import TransportError
+from distributary.net import Connector
+from distributary.net.http1 import ClientConnection
+from distributary.subscriptions.refresh._answer import TokenReply
+
+ANSWER_BYTES_MAX: Final = 64 * 1024
+"""Largest answer, headers included: two tokens of the largest size are a quarter of it."""
+
+TRADE_S_MAX: Final = 10.0
+"""Longest trade, from the name look-up to the last byte. A healthy endpoint takes a fraction of a
+second, and a slow one keeps one of few places."""
+
+_REQUEST: Final = (
+    b"POST %b HTTP/1.1\r\nhost: %b\r\ncontent-type: application/x-www-form-urlencoded\r\n"
+    b"accept: application/json\r\nuser-agent: distributary\r\nconnection: close\r\n"
+    b"content-length: %d\r\n\r\n%b"
+)
+
+
+class HttpTokenEndpoint:
+    """``TokenEndpoint`` over HTTP/1.1; a connection for each trade.
+
+    Args:
+        connector: Dials; decides which addresses are allowed.
+    """
+
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
+
+    async def trade(self, uri: str, refresh_token: str) -> TokenReply:
+        """Post *refresh_token* to *uri*.
+
+        Raises:
+            TransportError: No whole answer came within ``TRADE_S_MAX``, or the address is not
+                allowed.
+        """
+        endpoint = self._connector.endpoint(uri)
+        form = urlencode({"grant_type": "refresh_token", "refresh_token": refresh_token}).encode()
+        request = _REQUEST % (endpoint.target, endpoint.authority, len(form), form)
+        connection = ClientConnection(ANSWER_BYTES_MAX)
+        try:
+            async with asyncio.timeout(TRADE_S_MAX):
+                await self._connector.open(endpoint, lambda: connection)
+                response = await connection.send(request)
+        except TimeoutError as error:
+            raise TransportError("timeout", f"No answer within {TRADE_S_MAX:g} s") from error
+        finally:
+            connection.close()
+        return TokenReply(response.status, response.body)

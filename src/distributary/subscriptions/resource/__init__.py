@@ -1,0 +1,81 @@
+"""``ApiSubscription``: a subscription of the CloudEvents Subscriptions API.
+
+One description: schemas (of each protocol's settings in its own module), which ``parse`` checks
+with and the API description shows; what no schema can say stands beside them. The three revisions
+of the specification that are accepted on input are known to ``_revisions`` alone; behind it there
+is only the newest.
+"""
+
+from distributary.subscriptions.resource._config import (
+    CONFIG_KEYS,
+    TIMER_TYPE,
+    timer_source,
+    timer_type,
+)
+from distributary.subscriptions.resource._credentials import (
+    CREDENTIAL_MEMBERS,
+    CREDENTIAL_SHAPE,
+    IDENTIFIER_BYTES_MAX,
+    SECRET_BYTES_MAX,
+    TOKEN_CHARS_MAX,
+    credential_faults,
+    is_token,
+)
+from distributary.subscriptions.resource._parse import parse
+from distributary.subscriptions.resource._restore import restore
+from distributary.subscriptions.resource._schemas import (
+    SHORT_DEAD_LETTER,
+    TYPES_MAX,
+    schemas,
+    settings_schema,
+)
+from distributary.subscriptions.resource._secret_settings import (
+    MASK,
+    SecretSettings,
+    SecretValues,
+    has_masks,
+    kept,
+    put_back,
+    sink_origin,
+    take_out,
+)
+from distributary.subscriptions.resource._settings import SHARED_SETTINGS
+from distributary.subscriptions.resource._shape import (
+    ConfigSpec,
+    DeadLetterSpec,
+    DeliverySpec,
+    SubscriptionSpec,
+)
+
+__all__ = [
+    "CONFIG_KEYS",
+    "CREDENTIAL_MEMBERS",
+    "CREDENTIAL_SHAPE",
+    "IDENTIFIER_BYTES_MAX",
+    "MASK",
+    "SECRET_BYTES_MAX",
+    "SHARED_SETTINGS",
+    "SHORT_DEAD_LETTER",
+    "TIMER_TYPE",
+    "TOKEN_CHARS_MAX",
+    "TYPES_MAX",
+    "ConfigSpec",
+    "DeadLetterSpec",
+    "DeliverySpec",
+    "SecretSettings",
+    "SecretValues",
+    "SubscriptionSpec",
+    "credential_faults",
+    "has_masks",
+    "is_token",
+    "kept",
+    "parse",
+    "put_back",
+    "restore",
+    "schemas",
+    "settings_schema",
+    "sink_origin",
+    "take_out",
+    "timer_source",
+    "timer_type",
+]

@@ -1,0 +1,126 @@
+"""``config``: how events come to be for a subscription (decision 11, timers and ends).
+
+A timer that makes events for this subscription alone (``interval``, ``data``, ``type``), where
+in the history it begins (``start``), and when it ends by itself (``expires``, ``maxevents``).
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from distributary.core import event
+from distributary.core.errors import Fault
+from distributary.resource.faults import Faults
+from distributary.resource.rules import Rules
+from distributary.resource.schema import Schema, checked, closed
+from distributary.resource.times import parse_time_ms
+from distributary.subscriptions.resource._shape import EARLIEST, LATEST
+
+INTERVAL_S_MIN: Final = 1
+"""Shortest interval of a timer, seconds: a timer is no source of load."""
+
+INTERVAL_S_MAX: Final = 31_536_000
+"""Longest interval of a timer, seconds: a year of 365 days."""
+
+EVENTS_COUNT_MAX: Final = 1_000_000_000
+"""Largest ``maxevents``: a day of 10,000 deliveries a second. Each is counted on disk."""
+
+TIMER_TYPE_CHARS_MAX: Final = 1024
+"""Longest event type of a timer: that of ``types``."""
+
+TIMER_TYPE: Final = "dev.distributary.timer"
+"""Type of a timer's events where the subscription names none."""
+
+CONFIG_KEYS: Final[dict[str, Schema]] = {
+    "interval": {
+        "type": "number",
+        "minimum": INTERVAL_S_MIN,
+        "maximum": INTERVAL_S_MAX,
+        "description": (
+            "A timer makes an event for this subscription alone, every so many seconds."
+            " Its source is the subscription's, its type the first of types."
+        ),
+    },
+    "data": {
+        "description": "Data of the timer's events: any JSON. Absent: they have none.",
+    },
+    "type": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": TIMER_TYPE_CHARS_MAX,
+        "default": TIMER_TYPE,
+        "description": "Type of the timer's events where types names none.",
+    },
+    "start": {
+        "anyOf": [{"enum": [LATEST, EARLIEST]}, {"type": "string", "format": "date-time"}],
+        "default": LATEST,
+        "description": (
+            "Where in the history a new subscription begins: with events from now on, with"
+            " the oldest that is kept, or with the first of that time. Only creating one"
+            " looks at it."
+        ),
+    },
+    "expires": {
+        "type": "string",
+        "format": "date-time",
+        "description": "When the subscription ends by itself: a time in the future.",
+    },
+    "maxevents": {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": EVENTS_COUNT_MAX,
+        "description": "How many events are delivered before it ends by itself.",
+    },
+}
+"""Key of ``config`` -> JSON schema of its value, with what its absence means where that is said."""
+
+CONFIG: Final[Schema] = closed(CONFIG_KEYS) | {
+    "dependentRequired": {"data": ["interval"], "type": ["interval"]},
+    "description": "How events come to be for this subscription, and when it ends by itself.",
+}
+
+
+def read_config(faults: Faults, path: str, value: object, rules: Rules) -> dict[str, Any]:
+    """The object as it stands; faults are noted. No default is filled in."""
+    config: dict[str, Any] = checked(faults, path, CONFIG, value) or {}
+    expires = config.get("expires")
+    if expires is not None and parse_time_ms(expires) <= rules.wall_ms():
+        faults.add(f"{path}.expires", "value", "expected a time in the future")
+    return config
+
+
+def check_timer(faults: Faults, realized: Mapping[str, Any]) -> None:
+    """Note what would keep the timer of *realized* from making events; of a good one nothing.
+
+    A constraint that no event can meet (a type with a line break) selects nothing; an event
+    cannot be made of it.
+    """
+    if faults.found or "interval" not in realized.get("config", ()):
+        return
+    attributes = {
+        "specversion": "1.0",
+        "id": "1",
+        "source": timer_source(realized.get("source"), "1"),
+        "type": timer_type(realized.get("types", ()), realized["config"].get("type")),
+    }
+    type_path = "$.types[0]" if "types" in realized else "$.config.type"
+    for fault in event.validate(attributes):
+        path = type_path if fault.path == "$.type" else fault.path
+        faults.found.append(Fault(path, fault.code, f"of the timer's events: {fault.message}"))
+
+
+def timer_source(source: str | None, id_: str) -> str:
+    """The ``source`` of a timer's events: the subscription's, else the path of subscription *id_*.
+
+    Source:
+        Decision 11.
+    """
+    return source or f"/subscriptions/{id_}"
+
+
+def timer_type(types: tuple[str, ...] | list[str], chosen: str | None) -> str:
+    """The ``type`` of a timer's events: the first of *types*, else *chosen*, else ``TIMER_TYPE``.
+
+    Source:
+        Decision 11.
+    """
+    return types[0] if types else chosen or TIMER_TYPE

@@ -1,0 +1,321 @@
+"""``sinkCredential``: checked, and split in what may be shown and what may not.
+
+Called by ``_parse``. Hides both spellings of the members. No fault repeats a value: where a
+client misplaced a secret nobody can tell which of them it is.
+"""
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from distributary.core.deliver.credential import (
+    CREDENTIAL_TYPES,
+    SECRET_MEMBERS,
+    Credential,
+    CredentialType,
+)
+from distributary.core.protocol import protocols
+from distributary.resource import patterns
+from distributary.resource.faults import Faults, one_of
+from distributary.resource.rules import Rules
+from distributary.resource.schema import Schema, checked, fits
+from distributary.resource.times import parse_time_ms
+from distributary.resource.uri import check_http_sink
+
+CREDENTIAL_MEMBERS: Final = ("sinkCredential", "sinkcredential")
+"""Names of the member that holds a credential: the reference's, and the later spelling."""
+
+TOKEN_CHARS_MAX: Final = 8 * 1024
+"""Longest token. It goes into one header field; common servers take 8 KiB for it."""
+
+IDENTIFIER_BYTES_MAX: Final = 1024
+"""Longest account name in UTF-8: with the longest secret it comes to 6.8 KiB of Base64, which
+fits into a header field of 8 KiB."""
+
+SECRET_BYTES_MAX: Final = 4 * 1024
+"""Longest password or key in UTF-8; see ``IDENTIFIER_BYTES_MAX``."""
+
+TOKEN_TYPE_CHARS_MAX: Final = 64
+"""Longest ``accessTokenType``; registered authentication schemes have at most 20 characters."""
+
+CREDENTIAL_SHAPE: Final[dict[CredentialType, dict[str, bool]]] = {
+    "PLAIN": {"identifier": True, "secret": True},
+    "ACCESSTOKEN": {"accessToken": True, "accessTokenType": True, "accessTokenExpiresUtc": True},
+    "REFRESHTOKEN": {
+        "accessToken": True,
+        "accessTokenType": True,
+        "accessTokenExpiresUtc": True,
+        "refreshToken": True,
+        "refreshTokenEndpoint": False,
+    },
+}
+"""For each kind its members beside ``credentialType``, and whether they are required."""
+
+
+def _account(bytes_max: int, description: str) -> Schema:
+    """Half of an account: no control characters, for NUL separates the two in SASL PLAIN."""
+    return {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": bytes_max,
+        "pattern": patterns.PLAIN_TEXT,
+        "description": description,
+        "x-utf8": True,
+        "x-expected": "control characters cannot stand in a credential",
+    }
+
+
+_TOKEN: Final[Schema] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": TOKEN_CHARS_MAX,
+    "pattern": "^[!-~](?:[ -~]*[!-~])?$",
+    "x-expected": "a token is printable ASCII, and neither begins nor ends with a space",
+}
+
+CREDENTIAL_PROPERTIES: Final[dict[str, Schema]] = {
+    "identifier": _account(IDENTIFIER_BYTES_MAX, "Account name; for HTTP without a colon."),
+    "secret": _account(SECRET_BYTES_MAX, "Password."),
+    "accessToken": _TOKEN,
+    "accessTokenType": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": TOKEN_TYPE_CHARS_MAX,
+        "pattern": patterns.HTTP_NAME,
+        "examples": ["Bearer"],
+        "x-expected": "expected a name such as Bearer (a token of RFC 9110)",
+    },
+    "accessTokenExpiresUtc": {
+        "type": "string",
+        "format": "date-time",
+        "description": "From then on no request leaves with the token (RFC 3339).",
+    },
+    "refreshToken": _TOKEN,
+    "refreshTokenEndpoint": {
+        "$ref": "#/components/schemas/HttpSink",
+        "description": "Trades it; https, or on this machine.",
+    },
+}
+"""Member -> its schema; what ``credentialType`` allows is in ``CREDENTIAL_SHAPE``."""
+
+_TYPE: Final[Schema] = {"enum": list(CREDENTIAL_TYPES), "x-codes": {"enum": "unknown"}}
+
+_NAMES: Final = {name.lower(): name for name in ("credentialType", *CREDENTIAL_PROPERTIES)}
+
+
+class ReadCredential(NamedTuple):
+    """A credential as it was read.
+
+    Attributes:
+        credential: All of it.
+        realized: What may be shown, in the names of the reference.
+    """
+
+    credential: Credential
+    realized: dict[str, Any]
+
+
+def is_token(text: str) -> bool:
+    """Whether *text* can be an access or refresh token: it fits into a header field."""
+    return fits(_TOKEN, text)
+
+
+def refuse_credentials(faults: Faults, path: str, value: Mapping[str, Any]) -> None:
+    """Note a credential where there can be none. Its content is never looked at."""
+    for name in CREDENTIAL_MEMBERS:
+        if name in value:
+            message = "a credential is for the subscription's own sink alone (decision 10)"
+            faults.add(f"{path}.{name}", "unsupported", message)
+
+
+def read_credential(
+    faults: Faults, body: Mapping[str, Any], rules: Rules, *, kept: bool
+) -> ReadCredential | None:
+    """The credential of the subscription *body*; None where it has none, or with faults noted.
+
+    Args:
+        faults: Takes what is wrong.
+        body: The whole proposal.
+        rules: Where a refresh token may be sent: where events may; and what time it is.
+        kept: A credential may leave its secrets out, all of them: the stored ones are kept, and
+            so is every member that is required and left out with them.
+
+    Source:
+        Subscriptions API 3.2.3; decision 10.
+    """
+    names = [name for name in CREDENTIAL_MEMBERS if name in body]
+    if not names:
+        return None
+    path = f"$.{names[0]}"
+    if len(names) > 1:
+        faults.add(f"$.{names[1]}", "conflict", f"{one_of(names)} are the same; give one of them")
+        return None
+    written = faults.object_at(path, body[names[0]])
+    if written is None:
+        return None
+    return _Reader(faults, path, written, rules, body.get("protocol")).read(kept=kept)
+
+
+def credential_faults(
+    faults: Faults, path: str, type_: CredentialType, elsewhere: str | None = None
+) -> None:
+    """Note the secrets that are missing where none are stored that could be kept.
+
+    Args:
+        faults: Takes them.
+        path: Where the credential stands.
+        type_: Its type.
+        elsewhere: Why those that are stored may not be kept; None: there are none.
+    """
+    for name in SECRET_MEMBERS[type_]:
+        if elsewhere is None:
+            _missing(faults, f"{path}.{name}", type_)
+        else:
+            faults.add(f"{path}.{name}", "missing", f"{elsewhere}: send the secrets again")
+
+
+class _Reader:
+    """Reads one credential.
+
+    Args:
+        faults: Takes what is wrong.
+        path: Where it stands.
+        written: The object.
+        rules: See ``read_credential``.
+        protocol: Of the deliveries; anything where it is faulty.
+    """
+
+    def __init__(
+        self, faults: Faults, path: str, written: Mapping[str, Any], rules: Rules, protocol: object
+    ) -> None:
+        self._faults = faults
+        self._path = path
+        self._written = written
+        self._rules = rules
+        self._protocol = protocol
+        self._spelling: dict[str, str] = {}
+
+    def read(self, *, kept: bool) -> ReadCredential | None:
+        count_before = len(self._faults.found)
+        self._find_members()
+        type_ = self._type()
+        if type_ is None:
+            return None
+        self._check_members(type_, kept=kept)
+        credential = self._credential(type_)
+        self._check_expiry(credential)
+        if len(self._faults.found) != count_before:
+            return None
+        shown = {
+            name: self._value(name)
+            for name in ("credentialType", *CREDENTIAL_SHAPE[type_])
+            if name in self._spelling and name not in SECRET_MEMBERS[type_]
+        }
+        return ReadCredential(credential, shown)
+
+    def _find_members(self) -> None:
+        known = {*_NAMES, *_NAMES.values()}
+        self._faults.unknown_members(self._path, self._written, sorted(known))
+        for name in self._written:
+            if name not in known:
+                continue
+            member = _NAMES[name.lower()]
+            if member in self._spelling:
+                first = self._spelling[member]
+                message = f"{first} and {name} are the same; give one of them"
+                self._faults.add(f"{self._path}.{name}", "conflict", message)
+            else:
+                self._spelling[member] = name
+
+    def _at(self, member: str) -> str:
+        return f"{self._path}.{self._spelling.get(member, member)}"
+
+    def _value(self, member: str) -> object:
+        return self._written[self._spelling[member]]
+
+    def _type(self) -> CredentialType | None:
+        where = self._at("credentialType")
+        if "credentialType" not in self._spelling:
+            self._faults.add(where, "missing", "a credential names its type")
+            return None
+        found: CredentialType | None = checked(
+            self._faults, where, _TYPE, self._value("credentialType")
+        )
+        return found
+
+    def _check_members(self, type_: CredentialType, *, kept: bool) -> None:
+        """Note members that are missing, and those that another type has."""
+        shape = CREDENTIAL_SHAPE[type_]
+        bare = kept and not any(name in self._spelling for name in SECRET_MEMBERS[type_])
+        for name, required in shape.items():
+            # Who keeps a secret says whose: the identifier is never left out.
+            required_now = required and (not bare or name == "identifier")
+            if required_now and name not in self._spelling:
+                _missing(self._faults, self._at(name), type_)
+        for name in self._spelling:
+            if name not in shape and name != "credentialType":
+                message = f"does not apply to the type {type_}; it has {one_of(shape)}"
+                self._faults.add(self._at(name), "not-applicable", message)
+
+    def _credential(self, type_: CredentialType) -> Credential:
+        found = {
+            name: self._checked(name) for name in CREDENTIAL_SHAPE[type_] if name in self._spelling
+        }
+        expires = found.get("accessTokenExpiresUtc")
+        return Credential(
+            type_,
+            identifier=found.get("identifier"),
+            secret=found.get("secret"),
+            access_token=found.get("accessToken"),
+            access_token_type=found.get("accessTokenType"),
+            access_token_expires_ms=None if expires is None else parse_time_ms(expires),
+            refresh_token=found.get("refreshToken"),
+            refresh_token_endpoint=found.get("refreshTokenEndpoint"),
+        )
+
+    def _checked(self, name: str) -> str | None:
+        path, value = self._at(name), self._value(name)
+        if name == "refreshTokenEndpoint":
+            return self._endpoint(path, value)
+        text: str | None = checked(self._faults, path, CREDENTIAL_PROPERTIES[name], value)
+        if name == "identifier" and ":" in (text or "") and not self._colon_allowed():
+            # Basic authentication joins both by a colon.
+            self._faults.add(path, "value", "an identifier has no colon (RFC 7617)")
+        return text
+
+    def _colon_allowed(self) -> bool:
+        """Whether the protocol gives an account name and its password a place of their own each."""
+        return self._protocol in protocols() and self._protocol != "HTTP"
+
+    def _check_expiry(self, credential: Credential) -> None:
+        """A new token that has expired, and that nothing renews, would never send anything."""
+        if (
+            credential.complete
+            and not credential.refreshable
+            and credential.expired(self._rules.wall_ms())
+        ):
+            message = "expected a time in the future: without a refresh token nothing is ever sent"
+            self._faults.add(self._at("accessTokenExpiresUtc"), "value", message)
+
+    def _endpoint(self, path: str, value: object) -> str | None:
+        uri = check_http_sink(self._faults, path, value, self._rules.sinks)
+        if uri is not None and not uri.lower().startswith("https:") and not _on_loopback(uri):
+            message = "a refresh token is sent by https alone (http only on this machine)"
+            self._faults.add(path, "uri", message)
+            return None
+        return uri
+
+
+def _missing(faults: Faults, path: str, type_: CredentialType) -> None:
+    faults.add(path, "missing", f"required for the type {type_}")
+
+
+def _on_loopback(uri: str) -> bool:
+    host = (urlsplit(uri).hostname or "").rstrip(".")
+    if host == "localhost" or host.endswith(".localhost"):  # RFC 6761, section 6.3
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

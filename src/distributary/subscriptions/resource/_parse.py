@@ -1,0 +1,111 @@
+"""From a client's proposal to a spec: every fault at once, or a complete object."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from distributary.resource.faults import Faults, member
+from distributary.resource.rules import Rules
+from distributary.resource.schema import checked
+from distributary.subscriptions.resource._config import check_timer, read_config
+from distributary.subscriptions.resource._credentials import (
+    CREDENTIAL_MEMBERS,
+    ReadCredential,
+    read_credential,
+)
+from distributary.subscriptions.resource._restore import restore
+from distributary.subscriptions.resource._revisions import read_filters
+from distributary.subscriptions.resource._schemas import SELECTION, members
+from distributary.subscriptions.resource._secret_settings import (
+    refuse_masks,
+    sink_origin,
+    take_out,
+)
+from distributary.subscriptions.resource._settings import check_protocol, realize_target
+from distributary.subscriptions.resource._shape import SubscriptionSpec
+
+
+def parse(body: object, rules: Rules, *, secrets_kept: bool = False) -> SubscriptionSpec:
+    """The spec that *body* proposes, in any of the three revisions of the specification.
+
+    An ``id`` is not looked at: who creates or replaces decides what it means.
+
+    Args:
+        body: Any JSON value.
+        rules: What to check against.
+        secrets_kept: *body* may replace a subscription, so its credential may leave the secrets
+            out, and masks may stand in secret settings; whether there are any to keep the store
+            alone knows (``Credential.complete``, ``SecretValues.complete``).
+
+    Raises:
+        ResourceError: *body* is not a subscription; it names every fault. Nothing else can come
+            out, whatever *body* is.
+
+    Source:
+        CloudEvents Subscriptions API 0.1-wip, 3.2.1 to 3.2.4.
+    """
+    faults = Faults()
+    proposal = faults.object_at("$", body)
+    faults.refuse()
+    assert proposal is not None
+    read = read_credential(faults, proposal, rules, kept=secrets_kept)
+    realized = _realize(faults, proposal, rules, read)
+    if not secrets_kept:
+        refuse_masks(faults, proposal)
+    faults.refuse()
+    secrets = take_out(realized)
+    try:
+        text = msgspec.json.encode(realized)
+    except UnicodeEncodeError:  # from a decoder less strict than ``decode_json``
+        faults.add("$", "text", "a lone surrogate is no character")
+        faults.refuse()
+    spec = restore(text)
+    credential = None
+    if read is not None:
+        credential = dataclasses.replace(read.credential, origin=sink_origin(realized))
+    return dataclasses.replace(spec, credential=credential, secrets=secrets)
+
+
+def _realize(
+    faults: Faults, body: Mapping[str, Any], rules: Rules, read: ReadCredential | None
+) -> dict[str, Any]:
+    """The realized object, in the order of the specification; of use without faults only."""
+    faults.unknown_members("$", body, members())
+    realized: dict[str, Any] = {
+        name: checked(faults, f"$.{name}", SELECTION[name], body[name])
+        for name in SELECTION
+        if name in body
+    }
+    if "config" in body:
+        realized["config"] = read_config(faults, "$.config", body["config"], rules)
+    realized["filters"] = read_filters(faults, body, rules.check_filters)
+    realized |= _target(faults, body, rules, read)
+    check_timer(faults, realized)
+    _check_headers(faults, body, realized["protocolsettings"])
+    return realized
+
+
+def _target(
+    faults: Faults, body: Mapping[str, Any], rules: Rules, read: ReadCredential | None
+) -> dict[str, Any]:
+    protocol: str | None = None
+    if "protocol" in body:
+        protocol = check_protocol(faults, "$.protocol", body["protocol"], rules)
+    else:
+        faults.add("$.protocol", "missing", "a subscription names its delivery protocol")
+    sink, settings = realize_target(faults, "$", body, protocol, rules)
+    credential = {} if read is None else {"sinkCredential": read.realized}
+    return {"sink": sink, **credential, "protocol": protocol, "protocolsettings": settings}
+
+
+def _check_headers(faults: Faults, body: Mapping[str, Any], settings: object) -> None:
+    """A sink reads one ``Authorization``: the credential's, or a custom one."""
+    headers = settings.get("headers") if isinstance(settings, dict) else None
+    if not isinstance(headers, dict) or not any(name in body for name in CREDENTIAL_MEMBERS):
+        return
+    for name in headers:
+        if name.lower() == "authorization":
+            where = member("$.protocolsettings.headers", name)
+            faults.add(where, "conflict", "the credential of the sink writes this header")

@@ -1,0 +1,128 @@
+"""From the realized object, as the store keeps it, back to a spec."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from distributary.core.deliver.broker_settings import BrokerSettings, HttpSettings
+from distributary.core.deliver.origins import origin_of
+from distributary.core.durations import parse_duration_s
+from distributary.core.protocol import protocols
+from distributary.resource.times import parse_time_ms
+from distributary.resource.uri import place_in
+from distributary.subscriptions.resource._shape import (
+    EARLIEST,
+    LATEST,
+    ConfigSpec,
+    DeadLetterSpec,
+    DeliverySpec,
+    SubscriptionSpec,
+)
+
+
+def restore(realized: bytes) -> SubscriptionSpec:
+    """The spec whose ``realized`` is *realized*. It was checked before it was stored.
+
+    Raises:
+        ValueError: *realized* is not such an object (damage, or a newer version wrote it).
+    """
+    try:
+        value = msgspec.json.decode(realized)
+        settings = value["protocolsettings"]
+        protocol = value["protocol"]
+        sent = protocols()[protocol].restore(settings)
+        return SubscriptionSpec(
+            source=value.get("source"),
+            types=tuple(value.get("types", ())),
+            filters=tuple(value["filters"]),
+            sink=value["sink"],
+            protocol=protocol,
+            settings=sent,
+            format=settings["format"],
+            ca_certs=settings.get("cacerts"),
+            delivery=_delivery(value, sent),
+            realized=realized,
+            config=_config(value.get("config", {})),
+        )
+    except (msgspec.MsgspecError, LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a realized subscription: {error}") from error
+
+
+def _config(value: Mapping[str, Any]) -> ConfigSpec:
+    if not value:
+        return ConfigSpec()
+    expires = value.get("expires")
+    return ConfigSpec(
+        interval_s=value.get("interval"),
+        timer_data=msgspec.json.encode(value["data"]) if "data" in value else None,
+        timer_type=value.get("type"),
+        begin_ms=_begin_ms(value.get("start", LATEST)),
+        expires_ms=None if expires is None else parse_time_ms(expires),
+        events_max=value.get("maxevents"),
+    )
+
+
+def _begin_ms(start: str) -> int | None:
+    if start == LATEST:
+        return None
+    return 0 if start == EARLIEST else max(0, parse_time_ms(start))
+
+
+def _delivery(
+    subscription: Mapping[str, Any],
+    sent: HttpSettings | BrokerSettings,
+) -> DeliverySpec:
+    settings, protocol = subscription["protocolsettings"], subscription["protocol"]
+    value = settings["delivery"]
+    plain = _delivery_alone(value)
+    target = value.get("deadLetterSink")
+    if target is None:
+        return plain
+    if isinstance(target, str):  # the same protocol and settings, but no dead letters of its own
+        own_party = origin_of(subscription["sink"]).covers(origin_of(target))
+        moved = _moved(sent, protocol, place_in(protocol, target), own_party=own_party)
+        certificates = settings.get("cacerts")
+        letters = DeadLetterSpec(target, protocol, moved, settings["format"], certificates, plain)
+        return dataclasses.replace(plain, dead_letter=letters)
+    own = target["protocolsettings"]
+    letters = DeadLetterSpec(
+        target["sink"],
+        target["protocol"],
+        protocols()[target["protocol"]].restore(own),
+        own["format"],
+        own.get("cacerts"),
+        _delivery_alone(own["delivery"]),
+    )
+    return dataclasses.replace(plain, dead_letter=letters)
+
+
+def _moved(
+    settings: HttpSettings | BrokerSettings, protocol: str, place: str | None, *, own_party: bool
+) -> HttpSettings | BrokerSettings:
+    """The same settings for the *place* that another URI names, where it names one.
+
+    Another party (*own_party* is false) does not get what may hold the sink's secrets.
+
+    Source:
+        Decision 21, dead letter sinks.
+    """
+    row, changes = protocols()[protocol], dict[str, Any]()
+    if row.placed is not None and place is not None:
+        changes[row.placed] = place
+    if row.masked is not None and not own_party:
+        changes[row.masked] = ()
+    return dataclasses.replace(settings, **changes)
+
+
+def _delivery_alone(value: Mapping[str, Any]) -> DeliverySpec:
+    return DeliverySpec(
+        retry=value["retry"],
+        backoff_policy=value["backoffPolicy"],
+        backoff_delay_s=parse_duration_s(value["backoffDelay"]),
+        backoff_max_s=parse_duration_s(value["backoffMax"]),
+        timeout_s=parse_duration_s(value["timeout"]),
+        rate_limit_per_s=value.get("rateLimit"),
+        dead_letter=None,
+    )

@@ -1,0 +1,346 @@
+"""The schemas of a subscription: as a client writes it, and as it is answered.
+
+Made of the schemas that ``parse`` checks with; names of the form ``<Prefix>...`` are of one
+delivery protocol. Filters are described where their dialects are known: ``Filter`` and
+``EarlierFilter`` are references.
+"""
+
+import functools
+from collections.abc import Mapping
+from typing import Any, Final
+
+from distributary.core.deliver.credential import SECRET_MEMBERS, CredentialType
+from distributary.core.protocol import protocols
+from distributary.resource import patterns
+from distributary.resource.delivery import DELIVERY
+from distributary.resource.schema import Schema, closed, ref
+from distributary.resource.uri import URI_CHARS_MAX, why_no_reference
+from distributary.subscriptions.resource._certificates import CERTIFICATES
+from distributary.subscriptions.resource._config import CONFIG
+from distributary.subscriptions.resource._credentials import (
+    CREDENTIAL_MEMBERS,
+    CREDENTIAL_PROPERTIES,
+    CREDENTIAL_SHAPE,
+)
+from distributary.subscriptions.resource._settings import format_of
+
+TYPES_MAX: Final = 1000
+"""Types of one subscription; beyond that a prefix filter says it better."""
+
+TYPE_CHARS_MAX: Final = 1024
+"""Longest event type that a subscription can name."""
+
+SELECTION: Final[dict[str, Schema]] = {
+    "source": {
+        "type": "string",
+        "pattern": patterns.REFERENCE,
+        "minLength": 1,
+        "maxLength": URI_CHARS_MAX,
+        "description": "Exact match on the event's source.",
+        "x-codes": {"pattern": "uri"},
+        "x-expected": why_no_reference,
+    },
+    "types": {
+        "type": "array",
+        "items": {"type": "string", "minLength": 1, "maxLength": TYPE_CHARS_MAX},
+        "minItems": 1,
+        "maxItems": TYPES_MAX,
+        "description": "The event's type is one of these.",
+    },
+}
+"""Members that select events by an attribute."""
+
+_FILTERS: Final[Schema] = {
+    "type": "array",
+    "items": ref("Filter"),
+    "default": [],
+    "description": "All of them must hold; none: every event passes.",
+}
+
+
+def _prefix_of(protocol: str) -> str:
+    return protocol.capitalize()
+
+
+def _sink(protocol: str) -> Schema:
+    row = protocols()[protocol]
+    schemes = ", ".join(row.schemes)
+    several = " Several hosts, separated by commas." if row.hosts_max > 1 else ""
+    return {
+        "type": "string",
+        "pattern": patterns.sink_uri(protocol),
+        "maxLength": URI_CHARS_MAX,
+        "description": (
+            f"Absolute URI with one of the schemes {schemes}, without user information and"
+            f" fragment.{several}"
+        ),
+    }
+
+
+# -- settings and dead letter sinks ------------------------------------------------------------
+
+
+def settings_schema(protocol: str, *, realized: bool, dead_letter: Schema | None) -> Schema:
+    """``protocolsettings`` of this protocol.
+
+    Args:
+        protocol: The delivery protocol.
+        realized: As it is answered, with every default; else as a client writes it.
+        dead_letter: What ``deadLetterSink`` may be; None inside a dead letter sink, which has none
+            of its own.
+    """
+    row = protocols()[protocol]
+    format_ = format_of(protocol)
+    delivery = dict(DELIVERY)
+    if dead_letter is not None:
+        delivery["deadLetterSink"] = dead_letter
+    required = list(row.required)
+    if realized:
+        format_ |= {"enum": list(row.formats)}
+        required += [row.placed] if row.placed else []
+        required += [name for name, schema in row.settings.items() if "default" in schema]
+        required += ["format", "delivery"]
+    else:  # Knative's DeliverySpec has it here
+        delivery["format"] = format_
+    always = [name for name in DELIVERY if realized and "default" in DELIVERY[name]]
+    properties = {
+        **row.settings,
+        "format": format_,
+        "cacerts": CERTIFICATES,
+        "delivery": closed(delivery, required=always)
+        | {"description": "How often an event is sent, and how long is waited between."},
+    }
+    return closed(properties, required=required)
+
+
+SHORT_DEAD_LETTER: Final[Schema] = {
+    "type": ["string", "object"],
+    "description": (
+        "Where an event goes that could not be delivered: a URI (same protocol and settings), or"
+        " an object with sink, protocol and protocolsettings; see /openapi.json."
+    ),
+}
+"""Dead letter sinks where their schema would be longer than all the others."""
+
+
+def _dead_letter_sink(protocol: str, *, realized: bool) -> Schema:
+    """A dead letter sink in a subscription with this protocol."""
+    own = _dead_letter_object(protocol, realized=realized)
+    if not realized:
+        own["required"].remove("protocol")  # that of the subscription
+    others = [each for each in protocols() if each != protocol]
+    return {
+        "description": (
+            "Where an event goes that could not be delivered: a URI (same protocol and settings)"
+            " or a sink with its own. It gets no credential. Absent: the server keeps it."
+        ),
+        "anyOf": [
+            ref(f"{_prefix_of(protocol)}Sink"),
+            own,
+            *(ref(_dead_letter_name(each, realized=realized)) for each in others),
+        ],
+    }
+
+
+def _dead_letter_object(protocol: str, *, realized: bool) -> Schema:
+    required = ["sink", "protocol"]
+    if realized or protocols()[protocol].required:
+        required.append("protocolsettings")
+    return closed(
+        {
+            "sink": ref(f"{_prefix_of(protocol)}Sink"),
+            "protocol": {"const": protocol},
+            "protocolsettings": ref(_dead_letter_name(protocol, realized=realized) + "Settings"),
+        },
+        required=required,
+    )
+
+
+def _dead_letter_name(protocol: str, *, realized: bool) -> str:
+    return f"{'Realized' if realized else ''}{_prefix_of(protocol)}DeadLetter"
+
+
+# -- credentials -------------------------------------------------------------------------------
+
+
+def _credential(*, kept: bool) -> Schema:
+    """``sinkCredential`` as a client writes it, in either spelling of each member.
+
+    Args:
+        kept: All secrets may be left out where they are stored already (decision 10, credentials).
+    """
+    kinds = [_kind(type_, bare=False) for type_ in CREDENTIAL_SHAPE]
+    if kept:
+        kinds += [_kind(type_, bare=True) for type_ in CREDENTIAL_SHAPE]
+    return {
+        "description": "Authorizes deliveries at the subscription's own sink.",
+        "anyOf": kinds,
+    }
+
+
+def _kind(type_: CredentialType, *, bare: bool) -> Schema:
+    """A credential of this type; *bare*: without its secrets, which are stored."""
+    properties: dict[str, Schema] = {"credentialType": {"const": type_}}
+    required = ["credentialType"]
+    for name, is_required in CREDENTIAL_SHAPE[type_].items():
+        secret = name in SECRET_MEMBERS[type_]
+        if secret and bare:
+            continue
+        properties[name] = CREDENTIAL_PROPERTIES[name] | ({"writeOnly": True} if secret else {})
+        if is_required and (not bare or name == "identifier"):
+            required.append(name)
+    spelled = {
+        spelling: schema
+        for name, schema in properties.items()
+        for spelling in dict.fromkeys((name, name.lower()))
+    }
+    twice = [name for name in properties if name != name.lower()]
+    schema = closed(spelled, required=[name for name in required if name not in twice])
+    schema["allOf"] = [
+        {"oneOf": [{"required": [name]}, {"required": [name.lower()]}]}
+        if name in required
+        else {"not": {"required": [name, name.lower()]}}
+        for name in twice
+    ]
+    return schema
+
+
+def _shown_credential() -> Schema:
+    """``sinkCredential`` as it is answered: no secrets, in the names of the reference."""
+    shown = {
+        name: CREDENTIAL_PROPERTIES[name]
+        for type_, shape in CREDENTIAL_SHAPE.items()
+        for name in shape
+        if name not in SECRET_MEMBERS[type_]
+    }
+    kinds: Schema = {"enum": list(CREDENTIAL_SHAPE)}
+    return closed({"credentialType": kinds} | shown, required=("credentialType",)) | {
+        "description": "What may be shown of the credential; its secrets never are."
+    }
+
+
+# -- the whole ---------------------------------------------------------------------------------
+
+
+def _proposal(protocol: str, *, kept: bool) -> Schema:
+    """A subscription with this protocol, as a client writes it.
+
+    Args:
+        protocol: The delivery protocol.
+        kept: Its credential may leave out what is stored already: an update's.
+    """
+    required = ["sink", "protocol"]
+    if protocols()[protocol].required:
+        required.append("protocolsettings")
+    credential = ref("KeptSinkCredential" if kept else "SinkCredential")
+    properties = {
+        "id": {"description": "Ignored on create; on update absent or as in the path."},
+        **SELECTION,
+        "config": ref("Config"),
+        "filters": _FILTERS,
+        "filter": ref("EarlierFilter"),
+        "sink": ref(f"{_prefix_of(protocol)}Sink"),
+        **dict.fromkeys(CREDENTIAL_MEMBERS, credential),
+        "protocol": _protocol(protocol),
+        "protocolsettings": ref(f"{_prefix_of(protocol)}Settings"),
+    }
+    return closed(properties, required=required) | {
+        "allOf": [
+            {"not": {"required": ["filter", "filters"]}},
+            {"not": {"required": list(CREDENTIAL_MEMBERS)}},
+        ]
+    }
+
+
+def _realized(protocol: str) -> Schema:
+    return closed(
+        {
+            "id": {
+                "type": "string",
+                "pattern": "^[A-Za-z0-9._-]{1,128}$",
+                "readOnly": True,
+                "description": "Given by the server, or the client's own (PUT). Never changes.",
+            },
+            **SELECTION,
+            "config": ref("Config"),
+            "filters": _FILTERS,
+            "sink": ref(f"{_prefix_of(protocol)}Sink"),
+            CREDENTIAL_MEMBERS[0]: ref("ShownSinkCredential"),
+            "protocol": _protocol(protocol),
+            "protocolsettings": ref(f"Realized{_prefix_of(protocol)}Settings"),
+        },
+        required=("id", "filters", "sink", "protocol", "protocolsettings"),
+    )
+
+
+def _protocol(protocol: str) -> Schema:
+    return {"const": protocol, "description": "The protocol of deliveries; its case counts."}
+
+
+def _schemas_of(protocol: str) -> dict[str, Schema]:
+    prefix = _prefix_of(protocol)
+    schemas = {
+        f"{prefix}Sink": _sink(protocol),
+        f"{prefix}SubscriptionProposal": _proposal(protocol, kept=False),
+        f"{prefix}SubscriptionReplacement": _proposal(protocol, kept=True),
+        f"{prefix}Subscription": _realized(protocol),
+    }
+    for realized in (False, True):
+        letter = _dead_letter_name(protocol, realized=realized)
+        letter_sink = _dead_letter_sink(protocol, realized=realized)
+        schemas |= {
+            letter.replace("DeadLetter", "Settings"): settings_schema(
+                protocol, realized=realized, dead_letter=letter_sink
+            ),
+            letter: _dead_letter_object(protocol, realized=realized),
+            f"{letter}Settings": settings_schema(protocol, realized=realized, dead_letter=None),
+        }
+    return schemas
+
+
+def _of_each(name: str, **more: Any) -> Schema:
+    """What differs with the protocol: one of the schemas ``<Prefix><name>``."""
+    names = {each: f"{_prefix_of(each)}{name}" for each in protocols()}
+    mapping = {each: ref(name)["$ref"] for each, name in names.items()}
+    return {
+        "type": "object",
+        "anyOf": [ref(each) for each in names.values()],
+        "discriminator": {"propertyName": "protocol", "mapping": mapping},
+        **more,
+    }
+
+
+_EXAMPLES: Final = [
+    {
+        "sink": "https://example.com/event-processor",
+        "protocol": "HTTP",
+        "filters": [{"prefix": {"type": "com.example."}}],
+    },
+    {
+        "sink": "mqtts://broker.example.com",
+        "protocol": "MQTT5",
+        "protocolsettings": {"topicname": "events/orders"},
+    },
+    {"sink": "kafka://k1.example.com,k2.example.com/orders", "protocol": "KAFKA"},
+]
+
+
+@functools.cache
+def schemas() -> Mapping[str, Schema]:
+    """Schemas of subscriptions by name: those of ``components/schemas`` that they refer to."""
+    return {
+        **{name: schema for each in protocols() for name, schema in _schemas_of(each).items()},
+        "Config": CONFIG,
+        "SinkCredential": _credential(kept=False),
+        "KeptSinkCredential": _credential(kept=True),
+        "ShownSinkCredential": _shown_credential(),
+        "SubscriptionProposal": _of_each("SubscriptionProposal", examples=_EXAMPLES),
+        "SubscriptionReplacement": _of_each("SubscriptionReplacement", examples=_EXAMPLES),
+        "Subscription": _of_each("Subscription"),
+    }
+
+
+@functools.cache
+def members() -> tuple[str, ...]:
+    """Members of a proposal: the same for every protocol."""
+    return tuple(schemas()["HttpSubscriptionProposal"]["properties"])

@@ -1,0 +1,203 @@
+"""Settings that hold secrets: told by their names, masked where they are shown.
+
+Called by ``_parse`` (takes the values out), by the store (seals them, finds those that a masked
+value stands for) and by the data plane (puts them back). The realized object never holds one.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from distributary.core.deliver.broker_settings import Scalar
+from distributary.core.deliver.origins import Origin, origin_of
+from distributary.core.protocol import protocols
+from distributary.core.shown import is_secret
+from distributary.resource.faults import Faults, member
+
+MASK: Final = "***"
+"""Stands in every answer where a secret value stands. Sent back, it keeps the stored value."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretValues:
+    """The secret settings of one sink.
+
+    Attributes:
+        origin: Of the sink that they were given for.
+        values: Name -> value; None: the client sent the mask, so the stored value is to be kept.
+    """
+
+    origin: Origin
+    values: dict[str, Scalar | None] = field(repr=False)
+
+    @property
+    def complete(self) -> bool:
+        """False where a value is to be kept that this does not have."""
+        return None not in self.values.values()
+
+    def find(self, name: str) -> Scalar | None:
+        """The value under *name*; names of header fields differ in more than their case."""
+        if name in self.values:
+            return self.values[name]
+        lower = name.lower()
+        return next((each for key, each in self.values.items() if key.lower() == lower), None)
+
+
+@dataclass(frozen=True, slots=True)
+class SecretSettings:
+    """The secret settings of a subscription.
+
+    Attributes:
+        sink: Those for its sink; None: there are none.
+        dead_letter: Those for a dead letter sink with settings of its own; None: there are none.
+    """
+
+    sink: SecretValues | None = None
+    dead_letter: SecretValues | None = None
+
+    @property
+    def complete(self) -> bool:
+        """False where a value is to be kept that this does not have."""
+        return all(each.complete for each in (self.sink, self.dead_letter) if each is not None)
+
+    def __bool__(self) -> bool:
+        return self.sink is not None or self.dead_letter is not None
+
+
+class _Place(NamedTuple):
+    """Where secret settings may stand in a subscription object.
+
+    Attributes:
+        which: Attribute of ``SecretSettings``.
+        path: JSON path of the map.
+        sink: URI that they are for.
+        entries: The map itself.
+    """
+
+    which: str
+    path: str
+    sink: Any
+    entries: dict[str, Any]
+
+
+def refuse_masks(faults: Faults, body: Mapping[str, Any]) -> None:
+    """Note each mask in the proposal *body*, which has nothing stored to keep."""
+    for place in _places(body):
+        for name, value in place.entries.items():
+            if value == MASK and is_secret(name):
+                no_value_kept(faults, member(place.path, name))
+
+
+def no_value_kept(faults: Faults, path: str, *, moved: bool = False) -> None:
+    """Note a mask at *path* for which there is no value; *moved*: none for this sink."""
+    why = (
+        "the stored value was given for another origin of the sink (scheme, host, port)"
+        if moved
+        else "no value is stored under this name"
+    )
+    faults.add(path, "missing", f"{MASK} keeps a stored value, and {why}: send the value again")
+
+
+def take_out(realized: dict[str, Any], *, stored: bool = False) -> SecretSettings:
+    """The secret settings of *realized*, where the mask takes their places.
+
+    Args:
+        realized: A realized subscription object; is changed.
+        stored: It comes from a store that holds no masks: all that stands there is a value.
+    """
+    found: dict[str, SecretValues] = {}
+    for place in _places(realized):
+        values: dict[str, Scalar | None] = {}
+        for name, value in place.entries.items():
+            if is_secret(name):
+                values[name] = None if value == MASK and not stored else value
+                place.entries[name] = MASK
+        if values:
+            found[place.which] = SecretValues(_origin(realized, place), values)
+    return SecretSettings(**found)
+
+
+def sink_origin(subscription: Mapping[str, Any]) -> Origin:
+    """The origin of the sink of *subscription* (realized), with the account at a broker."""
+    credential = subscription.get("sinkCredential", {})
+    user = credential.get("identifier") if subscription["protocol"] != "HTTP" else None
+    return origin_of(subscription["sink"], user)
+
+
+def kept(
+    faults: Faults,
+    realized: Mapping[str, Any],
+    new: SecretSettings,
+    stored: SecretSettings,
+) -> SecretSettings:
+    """*new* with the values of *stored* where it has masks; each that has none is a fault."""
+    paths = {place.which: place.path for place in _places(realized)}
+    found: dict[str, SecretValues | None] = {}
+    for which, path in paths.items():
+        wanted: SecretValues | None = getattr(new, which)
+        if wanted is None:
+            continue
+        held: SecretValues | None = getattr(stored, which)
+        allowed = held is not None and held.origin.covers(wanted.origin)
+        values = dict(wanted.values)
+        for name in [name for name, value in values.items() if value is None]:
+            values[name] = held.find(name) if held is not None else None
+            if values[name] is None or not allowed:
+                no_value_kept(faults, member(path, name), moved=values[name] is not None)
+        found[which] = SecretValues(wanted.origin, values)
+    return SecretSettings(**found)
+
+
+def has_masks(realized: bytes) -> bool:
+    """Whether secret settings are needed to send as *realized* says."""
+    if MASK.encode() not in realized:  # most have none, and are not read twice
+        return False
+    return bool(take_out(msgspec.json.decode(realized)))
+
+
+def put_back(realized: bytes, secrets: SecretSettings) -> bytes:
+    """*realized* with the values of *secrets* where masks stand.
+
+    Raises:
+        ValueError: A value is missing, or was given for another origin than the sink that it
+            would go to now. Nothing is to be sent without it, nor to anybody else.
+    """
+    value = msgspec.json.decode(realized)
+    for place in _places(value):
+        held: SecretValues | None = getattr(secrets, place.which)
+        for name in [name for name in place.entries if is_secret(name)]:
+            found = held.find(name) if held is not None else None
+            if held is None or found is None:
+                raise ValueError("a stored secret setting is missing")
+            if not held.origin.covers(_origin(value, place)):
+                raise ValueError("a stored secret setting is for another sink")
+            place.entries[name] = found
+    return msgspec.json.encode(value)
+
+
+def _origin(subscription: Mapping[str, Any], place: _Place) -> Origin:
+    # A dead letter sink never gets the subscription's credential: it has no user.
+    return sink_origin(subscription) if place.which == "sink" else origin_of(place.sink)
+
+
+def _places(subscription: Mapping[str, Any]) -> Iterator[_Place]:
+    """Each map of *subscription*, realized or any proposal, that may hold secret settings."""
+    yield from _place("sink", "$", subscription, subscription.get("protocol"))
+    settings = subscription.get("protocolsettings")
+    delivery = settings.get("delivery") if isinstance(settings, Mapping) else None
+    target = delivery.get("deadLetterSink") if isinstance(delivery, Mapping) else None
+    if isinstance(target, Mapping):
+        path = "$.protocolsettings.delivery.deadLetterSink"
+        protocol = target.get("protocol", subscription.get("protocol"))
+        yield from _place("dead_letter", path, target, protocol)
+
+
+def _place(which: str, path: str, holder: Mapping[str, Any], protocol: object) -> Iterator[_Place]:
+    row = protocols().get(protocol) if isinstance(protocol, str) else None
+    name = None if row is None else row.masked
+    settings = holder.get("protocolsettings")
+    entries = settings.get(name) if name is not None and isinstance(settings, Mapping) else None
+    if isinstance(entries, dict):
+        yield _Place(which, f"{path}.protocolsettings.{name}", holder.get("sink"), entries)

@@ -1,0 +1,186 @@
+"""``protocolsettings``: what every protocol has, and the dead letter sink with its own.
+
+Called by ``_parse``. What a protocol has alone is in ``_settings_<protocol>``.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from distributary.core.protocol import protocols
+from distributary.resource.delivery import realize_delivery
+from distributary.resource.faults import Faults, member, one_of
+from distributary.resource.rules import Rules
+from distributary.resource.schema import Schema, checked, closed, with_defaults
+from distributary.resource.uri import SinkUri, check_reference, check_sink
+from distributary.subscriptions.resource._certificates import CERTIFICATES
+from distributary.subscriptions.resource._credentials import (
+    CREDENTIAL_MEMBERS,
+    refuse_credentials,
+)
+
+SHARED_SETTINGS: Final = ("format", "cacerts", "delivery")
+"""Members of ``protocolsettings`` that every protocol has."""
+
+_DEAD_LETTER_MEMBERS: Final = ("sink", "protocol", "protocolsettings")
+
+
+def format_of(protocol: str) -> Schema:
+    """The schema of the content mode; ``json`` is Knative's name for structured."""
+    formats = protocols()[protocol].formats
+    return {
+        "enum": [*formats, "json"],
+        "default": formats[0],
+        "description": "Content mode of the CloudEvents binding (json: structured).",
+        "x-same": {"json": "structured"},
+    }
+
+
+def check_protocol(faults: Faults, path: str, value: object, rules: Rules) -> str | None:
+    """*value* where events can be sent by that protocol; else None, and a fault."""
+    if isinstance(value, str) and value in rules.protocols_absent:
+        faults.add(path, "unsupported", rules.protocols_absent[value])
+        return None
+    schema: Schema = {"enum": list(protocols()), "x-codes": {"enum": "unknown"}}
+    found: str | None = checked(faults, path, schema, value)
+    return found
+
+
+def realize_target(
+    faults: Faults,
+    path: str,
+    holder: Mapping[str, Any],
+    protocol: str | None,
+    rules: Rules,
+    *,
+    dead_letter_allowed: bool = True,
+) -> tuple[object, dict[str, Any]]:
+    """``sink`` and ``protocolsettings`` of a subscription or of a dead letter sink.
+
+    Args:
+        faults: Takes what is wrong.
+        path: Where *holder* stands.
+        holder: The object that both stand in.
+        protocol: The protocol; None where it is faulty: it decides which sinks and settings fit,
+            so that little can be said of them.
+        rules: What to check against.
+        dead_letter_allowed: False inside a dead letter sink: letters stop there.
+
+    Returns:
+        The URI and the settings with every default; only of use while *faults* stays as it was.
+    """
+    sink: SinkUri | None = None
+    if "sink" not in holder:
+        faults.add(f"{path}.sink", "missing", "a sink is required")
+    elif protocol is None:
+        check_reference(faults, f"{path}.sink", holder["sink"])
+    else:
+        sink = _sink(faults, f"{path}.sink", holder["sink"], protocol, rules)
+    where = f"{path}.protocolsettings"
+    written = faults.object_at(where, holder.get("protocolsettings", {}))
+    if protocol is None or written is None:
+        return None, {}
+    settings = _realize(faults, where, written, protocol, sink)
+    wanted = written.get("delivery", {})
+    settings["delivery"] = delivery = realize_delivery(faults, f"{where}.delivery", wanted)
+    if isinstance(wanted, dict) and "deadLetterSink" in wanted:
+        inner = f"{where}.delivery.deadLetterSink"
+        if dead_letter_allowed:
+            target = _dead_letter(faults, inner, wanted["deadLetterSink"], protocol, rules)
+            delivery["deadLetterSink"] = target
+        else:
+            faults.add(inner, "nested", "a dead letter sink has no dead letter sink of its own")
+    return None if sink is None else sink.text, settings
+
+
+def _sink(faults: Faults, path: str, value: object, protocol: str, rules: Rules) -> SinkUri | None:
+    """The URI, whose path is held to the setting that it stands for; None, and a fault."""
+    sink = check_sink(faults, path, value, protocol, rules.sinks)
+    if sink is None or sink.place is None:
+        return sink
+    row = protocols()[protocol]
+    assert row.placed is not None
+    named = checked(faults, path, row.settings[row.placed], sink.place)
+    return None if named is None else sink
+
+
+def _realize(
+    faults: Faults, path: str, written: Mapping[str, Any], protocol: str, sink: SinkUri | None
+) -> dict[str, Any]:
+    row = protocols()[protocol]
+    _check_names(faults, path, written, protocol)
+    in_path = {row.placed: sink.place} if row.placed and sink is not None and sink.place else {}
+    own = with_defaults(row.settings, in_path | dict(written))
+    schema = closed(row.settings, required=row.required)
+    realized: dict[str, Any] = checked(faults, path, schema, own)
+    if row.placed is not None and sink is not None:
+        _check_placed(faults, f"{path}.{row.placed}", realized.get(row.placed, ""), sink)
+    realized["format"] = _format(faults, path, written, protocol)
+    if "cacerts" in written:
+        realized["cacerts"] = checked(faults, f"{path}.cacerts", CERTIFICATES, written["cacerts"])
+        if sink is not None and not sink.tls_possible:
+            message = f"there is no TLS with the scheme {sink.scheme}"
+            faults.add(f"{path}.cacerts", "not-applicable", message)
+    return realized
+
+
+def _check_placed(faults: Faults, path: str, place: str | None, sink: SinkUri) -> None:
+    """Note a *place* that neither the settings nor the path of *sink* names, or each otherwise.
+
+    Args:
+        faults: Takes it.
+        path: Where the setting stands.
+        place: None where it is faulty itself; empty where nobody names it.
+        sink: The good URI of the sink.
+    """
+    if place == "":
+        message = "required where the path of the sink does not name it"
+        faults.add(path, "missing", message)
+    elif place is not None and not sink.agrees_with(place):
+        faults.add(path, "conflict", "differs from what the path of the sink names")
+
+
+def _check_names(faults: Faults, path: str, written: Mapping[str, Any], protocol: str) -> None:
+    """Note members that this protocol does not have; another's are told from misspelt ones."""
+    known = (*protocols()[protocol].settings, *SHARED_SETTINGS)
+    unknown = {}
+    for name, value in written.items():
+        others = [each for each, row in protocols().items() if name in row.settings]
+        if name in known or not others:
+            unknown[name] = value
+        else:
+            message = f"does not apply to {protocol}: a setting of {one_of(others)}"
+            faults.add(member(path, name), "not-applicable", message)
+    faults.unknown_members(path, unknown, known)
+
+
+def _dead_letter(faults: Faults, path: str, value: object, protocol: str, rules: Rules) -> object:
+    if isinstance(value, str):  # the same protocol and settings
+        sink = _sink(faults, path, value, protocol, rules)
+        return None if sink is None else sink.text
+    if not isinstance(value, dict):
+        faults.wrong_type(path, "a URI or an object with a sink", value)
+        return None
+    refuse_credentials(faults, path, value)
+    faults.unknown_members(path, value, (*_DEAD_LETTER_MEMBERS, *CREDENTIAL_MEMBERS))
+    own = check_protocol(faults, f"{path}.protocol", value.get("protocol", protocol), rules)
+    uri, settings = realize_target(faults, path, value, own, rules, dead_letter_allowed=False)
+    return {"sink": uri, "protocol": own, "protocolsettings": settings}
+
+
+def _format(faults: Faults, path: str, written: Mapping[str, Any], protocol: str) -> str:
+    """The content mode; read from ``delivery`` too, where Knative's DeliverySpec has it."""
+    schema = format_of(protocol)
+    found = [
+        checked(faults, f"{where}.format", schema, value)
+        for where, value in _formats_in(path, written)
+    ]
+    good = [each for each in found if each is not None]
+    if len(set(good)) > 1:
+        faults.add(f"{path}.delivery.format", "conflict", f"differs from {path}.format")
+    return str(good[0] if good else schema["default"])
+
+
+def _formats_in(path: str, written: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    for where, holder in ((path, written), (f"{path}.delivery", written.get("delivery"))):
+        if isinstance(holder, Mapping) and "format" in holder:
+            yield where, holder["format"]

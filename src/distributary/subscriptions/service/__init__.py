@@ -1,0 +1,28 @@
+"""The operations of the Subscriptions API, whatever protocol they arrive by."""
+
+from distributary.subscriptions.service._deliveries import (
+    Deliveries,
+    ListedLetter,
+    RouteState,
+    Selection,
+)
+from distributary.subscriptions.service._subscriptions import PAGE_MAX, Subscriptions
+from distributary.subscriptions.service._wiring import (
+    PROTOCOLS_ABSENT,
+    delivery_policy,
+    route_policy,
+    rules,
+)
+
+__all__ = [
+    "PAGE_MAX",
+    "PROTOCOLS_ABSENT",
+    "Deliveries",
+    "ListedLetter",
+    "RouteState",
+    "Selection",
+    "Subscriptions",
+    "delivery_policy",
+    "route_policy",
+    "rules",
+]

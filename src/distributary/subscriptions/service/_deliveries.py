@@ -1,0 +1,268 @@
+"""How deliveries stand, for people; and what people ask of them.
+
+Control reads what owners write (their delivery stores, and whose deliveries fail), and writes what
+it asks of them into its own store: a *demand*, which each owner meets in its own time.
+"""
+
+import asyncio
+import dataclasses
+import re
+import uuid
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from distributary.core.clock import Clock
+from distributary.core.errors import EventError, Fault, NotFoundError, ResourceError
+from distributary.core.event import json_format
+from distributary.core.event import record as event_record
+from distributary.core.flow import Demand, DemandKind
+from distributary.core.outcome import DeliveryReader, FailingRoute, Failure, Standing, read_failing
+from distributary.core.shown import shown_uri
+from distributary.subscriptions.store.demands import RouteName
+from distributary.subscriptions.store.store import Store
+from distributary.subscriptions.store.stored import StoredSubscription
+
+PART_BYTES: Final = 4 * 1024 * 1024
+"""A part of the list of letters ends early once its events have so many bytes."""
+SLICE: Final = 32
+"""Letters read at once; each has an event of up to 1 MiB."""
+_CURSOR = re.compile(r"([0-9]{1,3})-([0-9]{1,18})")
+
+
+class RouteState(NamedTuple):
+    """How the deliveries of a subscription stand.
+
+    Attributes:
+        subscription: As it stands now.
+        partitions: How it stands in each of them, in their order.
+        failing: Its failures since the last delivery, for each partition where there are any.
+    """
+
+    subscription: StoredSubscription
+    partitions: list[Standing]
+    failing: list[FailingRoute]
+
+
+class Selection(NamedTuple):
+    """Which letters are meant: those of a subscription, of a route, or (neither) all.
+
+    Attributes:
+        subscription: Id of a subscription.
+        route: Uid of a route, of a deleted one too.
+    """
+
+    subscription: str | None
+    route: str | None
+
+
+class ListedLetter(NamedTuple):
+    """A kept letter, for people.
+
+    Attributes:
+        id: Its place in the list.
+        route: Uid of its route.
+        name: What the route belongs to; None: that is deleted.
+        kept_ms: Wall clock when it was kept, milliseconds.
+        failure: Why.
+        event_json: The event as it stood in the log, in the JSON format; None: what was kept cannot
+            be read any more.
+    """
+
+    id: str
+    route: str
+    name: RouteName | None
+    kept_ms: int
+    failure: Failure
+    event_json: bytes | None
+
+
+class LetterPage(NamedTuple):
+    """A part of the list of letters.
+
+    Attributes:
+        letters: The oldest of each partition first, one partition after the other.
+        next_cursor: Asks for the next part; None: there is none.
+    """
+
+    letters: list[ListedLetter]
+    next_cursor: str | None
+
+
+class RunState(NamedTuple):
+    """How far a run is, all partitions together.
+
+    Attributes:
+        demand: What was asked.
+        handled: Letters that were sent again, or deleted.
+        passed: Letters that the newest filters do not match: they stay.
+        done: Every partition is through.
+    """
+
+    demand: Demand
+    handled: int
+    passed: int
+    done: bool
+
+
+class Deliveries:
+    """Looks at the partitions, and asks their owners.
+
+    Args:
+        store: The resources, and the demands.
+        clock: For stamps.
+        databases: The delivery store of each partition, in their order.
+        failing: The file of each that tells whose deliveries fail.
+        new_uuid: Draws ids of runs.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        databases: Sequence[Path],
+        failing: Sequence[Path],
+        *,
+        new_uuid: Callable[[], uuid.UUID] = uuid.uuid4,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._readers = [DeliveryReader(path, number) for number, path in enumerate(databases)]
+        self._failing = failing
+        self._new_uuid = new_uuid
+
+    async def state(self, id_: str) -> RouteState:
+        """How the deliveries of the subscription with this id stand.
+
+        Raises:
+            NotFoundError: There is none.
+            StoreError: That cannot be read now.
+        """
+        return await asyncio.to_thread(self._state, id_)
+
+    def _state(self, id_: str) -> RouteState:
+        found = self._store.find(id_)
+        return RouteState(
+            found,
+            [reader.standing(found.uid) for reader in self._readers],
+            [row for path in self._failing for row in read_failing(path) if row.route == found.uid],
+        )
+
+    async def resume(self, id_: str) -> Demand:
+        """Ask for the subscription to be sent to again; nothing changes where it is not parked.
+
+        Raises:
+            NotFoundError: There is none of this id.
+            RequestError: Too much was asked lately.
+            StoreError: Nothing was asked.
+        """
+        return await asyncio.to_thread(self._resume, id_)
+
+    def _resume(self, id_: str) -> Demand:
+        uid = self._store.find(id_).uid
+        run = self._new_uuid().hex
+        return self._store.demand("resume", uid, run, self._clock.wall_ms())
+
+    async def letters(self, selection: Selection, limit: int, cursor: str | None) -> LetterPage:
+        """A part of the kept letters.
+
+        Args:
+            selection: Which.
+            limit: At most so many, from 1; a part may end earlier.
+            cursor: ``LetterPage.next_cursor`` of the part before; None: from the beginning.
+
+        Raises:
+            NotFoundError: There is no such subscription.
+            ResourceError: *cursor* is no such value.
+            StoreError: They cannot be read now.
+        """
+        return await asyncio.to_thread(self._letters, selection, limit, cursor)
+
+    def _letters(self, selection: Selection, limit: int, cursor: str | None) -> LetterPage:
+        route = self._route(selection) or None
+        partition, after = _read_cursor(cursor)
+        found: list[tuple[int, int, ListedLetter]] = []
+        size = 0
+        while partition < len(self._readers) and len(found) <= limit and size < PART_BYTES:
+            kept = self._readers[partition].letters(SLICE, after, route)
+            for one in kept:
+                key, failure = one.letter.key, one.letter.failure
+                letter = ListedLetter(
+                    f"{partition}-{one.id}",
+                    key.route,
+                    None,
+                    one.letter.kept_ms,
+                    dataclasses.replace(failure, dest=shown_uri(failure.dest)),
+                    _event_json(one.event),
+                )
+                found.append((partition, one.id, letter))
+                size += len(letter.event_json or b"")
+            after = kept[-1].id if kept else 0
+            partition += 0 if kept else 1
+        more = len(found) > limit or partition < len(self._readers)
+        found = found[:limit]
+        names = self._store.route_names({letter.route for _, _, letter in found})
+        letters = [letter._replace(name=names.get(letter.route)) for _, _, letter in found]
+        return LetterPage(letters, f"{found[-1][0]}-{found[-1][1]}" if more and found else None)
+
+    def _route(self, selection: Selection) -> str:
+        """Uid of the route that is meant; empty: all."""
+        if selection.subscription is not None:
+            return self._store.find(selection.subscription).uid
+        return selection.route or ""
+
+    async def ask(self, kind: DemandKind, selection: Selection, run: str | None) -> Demand:
+        """Ask for letters to be sent again, or deleted; a run is asked for once.
+
+        Raises:
+            NotFoundError: There is no such subscription.
+            ConflictError: The run asked for something else.
+            RequestError: Too much was asked lately.
+            StoreError: Nothing was asked.
+        """
+        return await asyncio.to_thread(self._ask, kind, selection, run)
+
+    def _ask(self, kind: DemandKind, selection: Selection, run: str | None) -> Demand:
+        name = run or self._new_uuid().hex
+        return self._store.demand(kind, self._route(selection), name, self._clock.wall_ms())
+
+    async def run(self, run: str) -> RunState:
+        """How far a run is.
+
+        Raises:
+            NotFoundError: It is not remembered.
+            StoreError: That cannot be read now.
+        """
+        return await asyncio.to_thread(self._run, run)
+
+    def _run(self, run: str) -> RunState:
+        demand = self._store.find_demand(run)
+        if demand is None or demand.kind == "resume":
+            raise NotFoundError("there is no run of this id, or it is more than a week old")
+        rows = [reader.run(demand.seq) for reader in self._readers]
+        begun = [row for row in rows if row is not None]
+        return RunState(
+            demand,
+            sum(row.handled for row in begun),
+            sum(row.passed for row in begun),
+            all(row is not None and row.done for row in rows),
+        )
+
+
+def _event_json(kept: bytes) -> bytes | None:
+    """The event of a letter in the JSON format; None where its bytes are damaged."""
+    try:
+        (event,) = event_record.decode(kept)
+    except (EventError, ValueError):
+        return None  # the others must be told all the same
+    return json_format.encode(event)
+
+
+def _read_cursor(cursor: str | None) -> tuple[int, int]:
+    if cursor is None:
+        return 0, 0
+    found = _CURSOR.fullmatch(cursor)
+    if found is None:
+        message = "this cursor did not come from a Link header of this server"
+        raise ResourceError([Fault("cursor", "value", message)])
+    return int(found[1]), int(found[2])

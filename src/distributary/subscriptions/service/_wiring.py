@@ -1,0 +1,49 @@
+"""Where the rooms below meet: validation needs dialects and durations, delivery a policy."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from distributary.core import filter as filter_room
+from distributary.core.policy import BackoffPolicy, DeliveryPolicy
+from distributary.core.protocol import protocols
+from distributary.resource import Rules, SinkRule
+from distributary.routes.settings import RouteSettings
+from distributary.subscriptions.resource import DeliverySpec
+
+PROTOCOLS_ABSENT: Final[Mapping[str, str]] = {
+    name: f"delivery by {name} {each.absent}"
+    for name, each in protocols().items()
+    if each.absent is not None
+}
+"""Delivery protocols that this installation cannot speak -> what it needs to, for people."""
+
+
+def rules(sinks: SinkRule) -> Rules:
+    """What proposals are checked against, with this version's filter dialects."""
+    refused = {name: sinks.protocol_refusal(name) for name in protocols()}
+    absent = {name: reason for name, reason in refused.items() if reason is not None}
+    return Rules(sinks, filter_room.check, protocols_absent={**absent, **PROTOCOLS_ABSENT})
+
+
+def delivery_policy(spec: DeliverySpec) -> DeliveryPolicy:
+    """*spec* as ``policy`` and ``deliver`` read it."""
+    return DeliveryPolicy(
+        retry=spec.retry,
+        backoff_policy=BackoffPolicy(spec.backoff_policy),
+        backoff_delay_s=spec.backoff_delay_s,
+        backoff_max_s=spec.backoff_max_s,
+        timeout_s=spec.timeout_s,
+        rate_limit_per_s=spec.rate_limit_per_s,
+    )
+
+
+def route_policy(settings: RouteSettings) -> DeliveryPolicy:
+    """How *settings* want deliveries made, as ``policy`` and ``deliver`` read it."""
+    return DeliveryPolicy(
+        retry=settings.retry,
+        backoff_policy=BackoffPolicy(settings.backoff_policy),
+        backoff_delay_s=settings.backoff_delay_s,
+        backoff_max_s=settings.backoff_max_s,
+        timeout_s=settings.timeout_s,
+        retry_after_max_s=settings.retry_after_max_s,
+    )

@@ -1,0 +1,253 @@
+"""What a batch of changes comes to: pure, between one read of the store and one write."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from distributary.core.errors import DistributaryError, Fault, NotFoundError, ResourceError
+from distributary.core.flow import RouteRecord, encode_route
+from distributary.routes import tables as _tables
+from distributary.routes.batch import RouteTargets, standing
+from distributary.routes.changes import AppliedRoute, DropRoute, PutRoute
+from distributary.subscriptions.resource import SubscriptionSpec
+from distributary.subscriptions.store._credentials_batch import CredentialChanges, Sealing
+from distributary.subscriptions.store.schedule import Scheduled
+from distributary.subscriptions.store.stored import Applied, Change, Delete, Put, StoredSubscription
+
+_UID_CHARS_IN_TAG = 12
+"""Enough of the uid that a recreated subscription never repeats an entity tag."""
+
+
+class Row(NamedTuple):
+    """A row of ``api_subscription``."""
+
+    subscription: StoredSubscription
+    state: str
+    seq: int
+
+    @classmethod
+    def of(cls, row: Mapping[Any, Any]) -> "Row":
+        """The row that the database returned."""
+        subscription = StoredSubscription(
+            row["id"],
+            row["uid"],
+            row["revision"],
+            row["etag"],
+            row["created_ms"],
+            row["updated_ms"],
+            row["spec_json"].encode(),
+        )
+        return cls(subscription, row["state"], row["seq"])
+
+    def columns(self) -> dict[str, Any]:
+        """The values that the database takes."""
+        found = self.subscription
+        return {
+            "uid": found.uid,
+            "id": found.id,
+            "revision": found.revision,
+            "spec_json": found.realized.decode(),
+            "created_ms": found.created_ms,
+            "updated_ms": found.updated_ms,
+            "etag": found.etag,
+            "state": self.state,
+            "seq": self.seq,
+        }
+
+
+@dataclass(slots=True)
+class Batch:
+    """Changes on top of the state that the database holds.
+
+    Attributes:
+        live: Rows that stand, by id; at least those that the changes name.
+        seq: Number of the newest change.
+        room: How many more subscriptions and routes may be created.
+        now_ms: Stamp of these changes.
+        credentials: Sealed credentials of these subscriptions.
+        targets: Routes of Triggers and messaging Subscriptions.
+        inserts: New rows, by uid, to be written.
+        updates: Changed rows, by uid, to be written.
+        records: Rows of ``route_change`` to be written.
+        schedules: What comes due by itself, by uid, to be written; None: nothing any more.
+    """
+
+    live: dict[str, Row]
+    seq: int
+    room: int
+    now_ms: int
+    credentials: CredentialChanges
+    targets: RouteTargets
+    inserts: dict[str, Row] = field(default_factory=dict)
+    updates: dict[str, Row] = field(default_factory=dict)
+    records: list[dict[str, Any]] = field(default_factory=list)
+    schedules: dict[str, Scheduled | None] = field(default_factory=dict)
+
+    def apply(self, change: Change) -> Applied | AppliedRoute | DistributaryError:
+        """Make *change*, or say why it is refused; a refused one leaves nothing."""
+        try:
+            match change:
+                case Put():
+                    return self._put(change)
+                case Delete():
+                    return self._delete(change)
+                case PutRoute():
+                    return self._put_route(change)
+                case DropRoute():
+                    return self._drop_route(change)
+        except DistributaryError as error:
+            return error
+
+    def _put(self, change: Put) -> Applied:
+        before = self.live.get(change.id)
+        change.precondition.check(before.subscription.etag if before else None)
+        if before is None:
+            return self._create(change)
+        if change.claimed_id is not None and change.claimed_id != change.id:
+            message = "must be absent or the id of the path: an id never changes"
+            raise ResourceError([Fault("$.id", "immutable", message)])
+        old = before.subscription
+        sealing = self.credentials.seal(old.uid, change.spec, old)
+        return self._stand(
+            "replaced",
+            sealing,
+            old._replace(
+                revision=old.revision + 1,
+                etag=_etag(old.uid, old.revision + 1),
+                updated_ms=self.now_ms,
+                realized=sealing.spec.realized,
+            ),
+        )
+
+    def _create(self, change: Put) -> Applied:
+        self._check_room()
+        sealing = self.credentials.seal(change.uid, change.spec, None)
+        self.room -= 1
+        new = StoredSubscription(
+            id=change.id,
+            uid=change.uid,
+            revision=1,
+            etag=_etag(change.uid, 1),
+            created_ms=self.now_ms,
+            updated_ms=self.now_ms,
+            realized=sealing.spec.realized,
+        )
+        return self._stand("created", sealing, new)
+
+    def _delete(self, change: Delete) -> Applied:
+        before = self.live.get(change.id)
+        if before is None:
+            raise NotFoundError("there is no subscription with this id")
+        change.precondition.check(before.subscription.etag)
+        del self.live[change.id]
+        self.room += 1
+        gone = before.subscription
+        record = self._record("delete", gone, None)
+        # What it was leaves with it: a deleted row only tells readers that it is gone.
+        self._keep(Row(gone._replace(realized=b"{}"), _tables.DELETED, self.seq))
+        self.schedules[gone.uid] = None
+        self.credentials.remove(gone.uid)
+        return Applied(self.seq, change.reason, gone, record)
+
+    def _stand(self, op: str, sealing: Sealing, new: StoredSubscription) -> Applied:
+        spec = sealing.spec
+        record = self._record("put", new, spec)
+        row = Row(new, _tables.LIVE, self.seq)
+        scheduled = Scheduled(self.seq, spec.config, self.now_ms)
+        if op != "created" or not scheduled.empty:
+            self.schedules[new.uid] = scheduled
+        self.live[new.id] = row
+        self.credentials.put(new.uid, new.revision, sealing.sealed)
+        if op == "created":
+            self.inserts[new.uid] = row
+        else:
+            self._keep(row)
+        return Applied(self.seq, op, new, record)
+
+    def _put_route(self, change: PutRoute) -> AppliedRoute:
+        before = self.targets.live.get(change.uid)
+        after = standing(change, before.revision if before else 1)
+        if after == before:
+            return AppliedRoute(self.seq, "unchanged", change.uid, before.revision, None)
+        if before is None:
+            self._check_room()
+            self.room -= 1
+        else:
+            after = after._replace(revision=before.revision + 1)
+        record = self._write_record(
+            "put",
+            change.uid,
+            after.revision,
+            filters=change.filters,
+            address=change.address,
+            present=change.present,
+        )
+        self.targets.put(change.uid, after, self.seq)
+        op: Literal["created", "replaced"] = "created" if before is None else "replaced"
+        return AppliedRoute(self.seq, op, change.uid, after.revision, record)
+
+    def _drop_route(self, change: DropRoute) -> AppliedRoute:
+        before = self.targets.live.get(change.uid)
+        if before is None:
+            return AppliedRoute(self.seq, "unchanged", change.uid, 0, None)
+        self.room += 1
+        record = self._write_record("delete", change.uid, before.revision, address=before.address)
+        self.targets.drop(change.uid, self.seq)
+        return AppliedRoute(self.seq, "deleted", change.uid, before.revision, record)
+
+    def _check_room(self) -> None:
+        if self.room <= 0:
+            message = (
+                "there are as many subscriptions and triggers as this server takes; delete some"
+                " first"
+            )
+            raise ResourceError([Fault("$", "too-many", message)])
+
+    def _keep(self, row: Row) -> None:
+        uid = row.subscription.uid
+        changed = self.inserts if uid in self.inserts else self.updates
+        changed[uid] = row
+
+    def _record(
+        self,
+        op: Literal["put", "delete"],
+        subscription: StoredSubscription,
+        spec: SubscriptionSpec | None,
+    ) -> bytes:
+        uid, revision = subscription.uid, subscription.revision
+        if spec is None:
+            return self._write_record(op, uid, revision)
+        # A beginning counts once: a replace, and whoever repeats it, replays nothing.
+        begin_ms = spec.config.begin_ms if revision == 1 else None
+        return self._write_record(
+            op,
+            uid,
+            revision,
+            source=spec.source,
+            types=spec.types,
+            filters=spec.filters,
+            begin_ms=begin_ms,
+        )
+
+    def _write_record(
+        self, op: Literal["put", "delete"], uid: str, revision: int, **matching: Any
+    ) -> bytes:
+        """The next change: its record, which is written to the store too."""
+        self.seq += 1
+        route = RouteRecord(seq=self.seq, op=op, uid=uid, revision=revision, **matching)
+        record = encode_route(route)
+        self.records.append(
+            {
+                "seq": self.seq,
+                "uid": uid,
+                "revision": revision,
+                "op": op,
+                "record_json": record.decode(),
+                "appended": False,
+            }
+        )
+        return record
+
+
+def _etag(uid: str, revision: int) -> str:
+    return f'"{uid[:_UID_CHARS_IN_TAG]}-{revision}"'

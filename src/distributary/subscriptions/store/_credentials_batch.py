@@ -1,0 +1,174 @@
+"""What a batch of changes does to sealed secrets: decided before anything is written.
+
+Called by ``Batch``. Hides how a credential without secrets, and a masked setting, find what is
+stored, and for whom that is (decision 10). A row holds the revision that it belongs to, and each
+secret in it the origin that it was given for, so that nobody ever sends it to another sink.
+"""
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+
+from distributary.core.deliver.credential import Credential
+from distributary.core.deliver.origins import Origin, origin_of
+from distributary.resource import Faults
+from distributary.subscriptions.resource import (
+    CREDENTIAL_MEMBERS,
+    SecretSettings,
+    SubscriptionSpec,
+    credential_faults,
+    kept,
+    sink_origin,
+)
+from distributary.subscriptions.store._credentials_sealed import Sealed, Sealer
+from distributary.subscriptions.store.stored import StoredSubscription
+
+_MEMBER = CREDENTIAL_MEMBERS[0]
+_PATH = f"$.{_MEMBER}"
+_EXPIRES = "accessTokenExpiresUtc"
+
+
+class Sealing(NamedTuple):
+    """A spec with what the store keeps of it.
+
+    Attributes:
+        spec: Its ``realized`` is complete.
+        sealed: Its secrets.
+    """
+
+    spec: SubscriptionSpec
+    sealed: Sealed
+
+
+@dataclass(slots=True)
+class CredentialChanges:
+    """The sealed secrets of the subscriptions that a batch changes.
+
+    Attributes:
+        sealer: Seals and opens.
+        seq: Number of these changes.
+        stored: What the database holds, by uid; those of the subscriptions that stand.
+        written: Rows to be written, by uid.
+        gone: Uids whose rows are to be deleted.
+    """
+
+    sealer: Sealer
+    seq: int
+    stored: dict[str, Sealed]
+    written: dict[str, dict[str, Any]] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+
+    def seal(self, uid: str, spec: SubscriptionSpec, before: StoredSubscription | None) -> Sealing:
+        """*spec* with all that it keeps of *before*, and its secrets sealed.
+
+        Raises:
+            ResourceError: It leaves secrets out or masks them, and there are none to keep, or
+                none for this sink.
+            StoreError: There is no key to seal or to open with.
+        """
+        faults = Faults()
+        credential = spec.credential
+        if credential is not None and not credential.complete:
+            spec = self._keep(faults, uid, spec, credential, before)
+        secrets = self._kept_settings(faults, uid, spec, before)
+        faults.refuse()
+        credential = spec.credential
+        return Sealing(
+            spec,
+            Sealed(
+                b"" if credential is None else self.sealer.seal(uid, credential),
+                self.sealer.seal_settings(uid, secrets) if secrets else None,
+            ),
+        )
+
+    def put(self, uid: str, revision: int, sealed: Sealed) -> None:
+        """The subscription *uid* stands in *revision*, with these secrets or with none."""
+        if sealed == Sealed():
+            self.remove(uid)
+            return
+        self.stored[uid] = sealed
+        self.written[uid] = {
+            "uid": uid,
+            "revision": revision,
+            "seq": self.seq,
+            "sealed": sealed.credential,
+            "settings": sealed.settings,
+        }
+
+    def remove(self, uid: str) -> None:
+        """The subscription *uid* has no secrets any more."""
+        if self.stored.pop(uid, None) is not None:
+            self.written.pop(uid, None)
+            self.gone.add(uid)
+
+    def _kept_settings(
+        self,
+        faults: Faults,
+        uid: str,
+        spec: SubscriptionSpec,
+        before: StoredSubscription | None,
+    ) -> SecretSettings:
+        """The secret settings of *spec*, with stored values where it has masks."""
+        if spec.secrets.complete:
+            return spec.secrets
+        stored = SecretSettings()
+        sealed = self.stored.get(uid, Sealed()).settings
+        if before is not None and sealed:
+            stored = self.sealer.open_settings(uid, sealed)
+        return kept(faults, spec.to_json(), spec.secrets, stored)
+
+    def _keep(
+        self,
+        faults: Faults,
+        uid: str,
+        spec: SubscriptionSpec,
+        new: Credential,
+        before: StoredSubscription | None,
+    ) -> SubscriptionSpec:
+        """*spec* whose credential has the stored secrets, where it may have them."""
+        sealed = self.stored.get(uid, Sealed()).credential
+        old = self.sealer.open(uid, sealed) if before is not None and sealed else None
+        if (
+            old is None
+            or before is None
+            or (old.type, old.identifier) != (new.type, new.identifier)
+        ):
+            credential_faults(faults, _PATH, new.type)
+            return spec
+        shown_before = msgspec.json.decode(before.realized)
+        elsewhere = _elsewhere(new, old, old.origin or sink_origin(shown_before))
+        if elsewhere is not None:
+            credential_faults(faults, _PATH, new.type, elsewhere)
+            return spec
+        realized = msgspec.json.decode(spec.realized)
+        shown = shown_before[_MEMBER] | realized[_MEMBER]
+        # An expiry that was only repeated says nothing of a token that was renewed since then.
+        moved = shown.get(_EXPIRES) != shown_before[_MEMBER].get(_EXPIRES)
+        credential = Credential(
+            new.type,
+            identifier=new.identifier,
+            secret=old.secret,
+            access_token=old.access_token,
+            access_token_type=new.access_token_type or old.access_token_type,
+            access_token_expires_ms=(
+                new.access_token_expires_ms if moved else old.access_token_expires_ms
+            ),
+            refresh_token=old.refresh_token,
+            refresh_token_endpoint=new.refresh_token_endpoint or old.refresh_token_endpoint,
+            origin=new.origin,
+        )
+        text = msgspec.json.encode(realized | {_MEMBER: shown})
+        return dataclasses.replace(spec, realized=text, credential=credential)
+
+
+def _elsewhere(new: Credential, old: Credential, origin: Origin) -> str | None:
+    """Why the secrets of *old*, which were given for *origin*, may not be kept by *new*."""
+    assert new.origin is not None
+    if not origin.covers(new.origin):
+        return "the stored one was given for another origin of the sink (scheme, host, port)"
+    before, now = old.refresh_token_endpoint, new.refresh_token_endpoint
+    if now is not None and (before is None or not origin_of(before).covers(origin_of(now))):
+        return "the stored one was given for another origin of refreshTokenEndpoint"
+    return None

@@ -1,0 +1,176 @@
+"""Keys that seal credentials: from the environment, or from a file for its owner alone.
+
+Called by ``_credentials_sealed``; ``app`` and ``pipeline`` say where keys are. Keys never travel
+in settings, arguments or Spark's configuration: each process finds them by itself.
+
+A source may hold several keys. The first one seals, all of them open: so a key is replaced by
+putting a new one before it, and taken away once nothing is sealed by it any more.
+"""
+
+import base64
+import binascii
+import hashlib
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from distributary.core.environment import CREDENTIAL_KEY_VARIABLE
+from distributary.core.errors import StoreError
+from distributary.core.files import PRIVATE_MODE, write_atomically
+
+"""Of the key file in the data directory: one key in Base64 a line."""
+
+KEY_BYTES: Final = 32
+"""AES-256."""
+
+KEYS_MAX: Final = 8
+"""Keys of one source: the one that seals, and those that are being replaced."""
+
+KEY_ID_BYTES: Final = 8
+"""Of the hash of a key, to know it by: two of a few keys never share it."""
+
+_FILE_BYTES_MAX: Final = 4096
+"""More than any file with ``KEYS_MAX`` keys has; whoever names a disk image is told so."""
+
+
+class Key(NamedTuple):
+    """A key and what it is known by.
+
+    Attributes:
+        id: Begins everything that the key has sealed; tells nothing about it.
+        value: 32 bytes.
+    """
+
+    id: bytes
+    value: bytes
+
+    def __repr__(self) -> str:
+        return f"Key({self.id.hex()})"
+
+
+class Keys:
+    """The keys of one server. For one thread at a time.
+
+    Args:
+        path: The key file. It is made at the first need to seal, if there is no *text*.
+        text: The keys themselves, from ``CREDENTIAL_KEY_VARIABLE``: then no file is looked at.
+    """
+
+    def __init__(self, path: Path, text: str | None = None) -> None:
+        self._path = path
+        self._text = text
+        self._known: tuple[Key, ...] = ()
+
+    @classmethod
+    def of(cls, path: Path, environ: Mapping[str, str]) -> "Keys":
+        """From ``CREDENTIAL_KEY_VARIABLE`` where *environ* has it, else from the file at *path*."""
+        return cls(path, environ.get(CREDENTIAL_KEY_VARIABLE))
+
+    @property
+    def source(self) -> str:
+        """Where the keys are, for people."""
+        return str(self._path) if self._text is None else CREDENTIAL_KEY_VARIABLE
+
+    def check(self) -> None:
+        """Read the keys, if there are any yet.
+
+        Raises:
+            StoreError: What is there cannot be used. It says what to do, and repeats no key.
+        """
+        if self._text is not None or self._path.exists():
+            self._read()
+
+    def sealing(self) -> Key:
+        """The key to seal with; made where there is none yet.
+
+        Raises:
+            StoreError: There is none, and none can be made.
+        """
+        key = self.current()
+        if key is None:
+            _make(self._path)
+            self._read()
+            key = self._known[0]
+        return key
+
+    def current(self) -> Key | None:
+        """The key that seals; None: none was made yet, or it is lost.
+
+        Raises:
+            StoreError: There are keys, and they cannot be read.
+        """
+        if not self._known:
+            self.check()
+        return self._known[0] if self._known else None
+
+    def opening(self, key_id: bytes) -> Key | None:
+        """The key that is known by *key_id*; None: there is no such key here.
+
+        Raises:
+            StoreError: There are keys, and they cannot be read.
+        """
+        found = self._find(key_id)
+        if found is None:
+            # Not known yet; or the file has got another key since it was read.
+            self.check()
+            found = self._find(key_id)
+        return found
+
+    def _find(self, key_id: bytes) -> Key | None:
+        return next((key for key in self._known if key.id == key_id), None)
+
+    def _read(self) -> None:
+        if self._text is not None:
+            self._known = _parse(self._text.replace(",", "\n"), CREDENTIAL_KEY_VARIABLE)
+        else:
+            self._known = _parse(_read_private(self._path), f"the key file {self._path}")
+
+
+def _parse(text: str, source: str) -> tuple[Key, ...]:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not 1 <= len(lines) <= KEYS_MAX:
+        raise StoreError(f"{source}: expected 1 to {KEYS_MAX} keys; it has {len(lines)}")
+    return tuple(_key(line, number, source) for number, line in enumerate(lines, 1))
+
+
+def _key(text: str, number: int, source: str) -> Key:
+    try:
+        value = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        value = b""
+    if len(value) != KEY_BYTES:
+        raise StoreError(
+            f"{source}: key {number} is not {KEY_BYTES} bytes in Base64;"
+            f" make one with: openssl rand -base64 {KEY_BYTES}"
+        )
+    return Key(hashlib.sha256(b"distributary key id\0" + value).digest()[:KEY_ID_BYTES], value)
+
+
+def _read_private(path: Path) -> str:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            state = os.fstat(descriptor)
+            if stat.S_ISREG(state.st_mode) and state.st_mode & 0o077:
+                raise StoreError(
+                    f"others may read the key file {path} (mode {stat.S_IMODE(state.st_mode):o}):"
+                    f" make it private with: chmod 600 {path}. If others may have read it,"
+                    " replace the key and the credentials"
+                )
+            return file.read(_FILE_BYTES_MAX).decode("ascii", "replace")
+    except OSError as error:
+        raise StoreError(f"the key file {path} cannot be read: {error.strerror}") from error
+
+
+def _make(path: Path) -> None:
+    """A new key in a new file: whole or not at all, and on the medium before it is used.
+
+    Only the process that holds the data directory's lock makes one.
+    """
+    key = base64.b64encode(os.urandom(KEY_BYTES)) + b"\n"
+    try:
+        write_atomically(path, key, mode=PRIVATE_MODE, durable=True)
+    except OSError as error:
+        raise StoreError(f"the key file {path} cannot be made: {error.strerror}") from error

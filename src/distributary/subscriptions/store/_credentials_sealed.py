@@ -1,0 +1,167 @@
+"""Secrets at rest: sealed with AES-256-GCM, each bound to the subscription it belongs to.
+
+Called by the store, which seals, and by the ``Directory`` and the refresher, which open. What is
+sealed::
+
+    byte 0       1: this layout
+    bytes 1-8    id of the key
+    bytes 9-20   nonce, drawn at random
+    then         ciphertext of the credential (MessagePack) and tag; authenticated with the uid
+
+Secret settings are sealed in the same way, authenticated with the uid, a NUL and ``settings``.
+Inside stands the origin of the sink that each secret was given for, so that whoever opens it can
+see that it goes to nobody else.
+
+A key may seal 2^32 times before random nonces become a risk: a million credentials renewed once
+an hour for half a year. Replace the key before that.
+"""
+
+import os
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+import msgspec
+import sqlalchemy as sa
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from distributary.core.datadir import KEY_FILE_NAME
+from distributary.core.deliver.credential import Credential
+from distributary.core.errors import StoreError
+from distributary.subscriptions.resource import SecretSettings
+from distributary.subscriptions.store._credentials_keys import KEY_ID_BYTES, Key, Keys
+
+_LAYOUT: Final = b"\x01"
+_NONCE_BYTES: Final = 12
+_KEY_AT: Final = len(_LAYOUT)
+_NONCE_AT: Final = _KEY_AT + KEY_ID_BYTES
+_TEXT_AT: Final = _NONCE_AT + _NONCE_BYTES
+
+_encoder = msgspec.msgpack.Encoder()
+_credential = msgspec.msgpack.Decoder(Credential)
+_settings = msgspec.msgpack.Decoder(SecretSettings)
+
+_T = TypeVar("_T")
+
+
+class Sealed(NamedTuple):
+    """What the store keeps sealed of one subscription.
+
+    Attributes:
+        credential: For ``Sealer.open``; empty: it has none.
+        settings: For ``Sealer.open_settings``; None: it has none.
+    """
+
+    credential: bytes = b""
+    settings: bytes | None = None
+
+
+def _settings_of(uid: str) -> bytes:
+    return uid.encode() + b"\0settings"
+
+
+class Sealer:
+    """Seals and opens credentials and secret settings. For one thread at a time.
+
+    Args:
+        keys: What with.
+    """
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        self._ciphers: dict[bytes, AESGCM] = {}
+
+    def seal(self, uid: str, credential: Credential) -> bytes:
+        """*credential* of the subscription *uid*, for the store.
+
+        Raises:
+            StoreError: There is no key, and none can be made.
+        """
+        return self._seal(credential, uid.encode())
+
+    def seal_settings(self, uid: str, settings: SecretSettings) -> bytes:
+        """The secret *settings* of the subscription *uid*, for the store.
+
+        Raises:
+            StoreError: There is no key, and none can be made.
+        """
+        return self._seal(settings, _settings_of(uid))
+
+    def open(self, uid: str, sealed: bytes) -> Credential:
+        """The credential of the subscription *uid*.
+
+        Raises:
+            StoreError: Not with the keys that are here, or it is damaged. The message says what
+                to do and holds nothing of it.
+        """
+        return self._open(sealed, uid.encode(), _credential)
+
+    def open_settings(self, uid: str, sealed: bytes) -> SecretSettings:
+        """The secret settings of the subscription *uid*.
+
+        Raises:
+            StoreError: As ``open``.
+        """
+        return self._open(sealed, _settings_of(uid), _settings)
+
+    def reseal(self, uid: str, sealed: "Sealed") -> "Sealed | None":
+        """*sealed* of the subscription *uid*, by the key that seals now; None: it is already.
+
+        Raises:
+            StoreError: As ``open``.
+        """
+        credential, settings = sealed
+        if credential and self.outdated(credential):
+            credential = self.seal(uid, self.open(uid, credential))
+        if settings and self.outdated(settings):
+            settings = self.seal_settings(uid, self.open_settings(uid, settings))
+        anew = Sealed(credential, settings)
+        return None if anew == sealed else anew
+
+    def _seal(self, secret: Credential | SecretSettings, bound_to: bytes) -> bytes:
+        key = self._keys.sealing()
+        nonce = os.urandom(_NONCE_BYTES)
+        text = self._cipher(key).encrypt(nonce, _encoder.encode(secret), bound_to)
+        return _LAYOUT + key.id + nonce + text
+
+    def _open(self, sealed: bytes, bound_to: bytes, decoder: msgspec.msgpack.Decoder[_T]) -> _T:
+        key_id = sealed[_KEY_AT:_NONCE_AT]
+        if sealed[:_KEY_AT] != _LAYOUT:
+            raise StoreError("the stored credential is damaged, or a newer version sealed it")
+        key = self._keys.opening(key_id)
+        if key is None:
+            raise StoreError(
+                f"the stored credential was sealed by another key (id {key_id.hex()}) than"
+                f" {self._keys.source} holds: put that key back and start again, or send the"
+                " subscription with its secrets again"
+            )
+        try:
+            text = self._cipher(key).decrypt(
+                sealed[_NONCE_AT:_TEXT_AT], sealed[_TEXT_AT:], bound_to
+            )
+            return decoder.decode(text)
+        except (InvalidTag, ValueError, msgspec.MsgspecError):
+            # Without the cause: a decoder's message may quote what it read.
+            raise StoreError(
+                "the stored credential is damaged: send the subscription with its secrets again"
+            ) from None
+
+    def outdated(self, sealed: bytes) -> bool:
+        """Whether there is a key that seals, and another one has sealed it.
+
+        Raises:
+            StoreError: There are keys, and they cannot be read.
+        """
+        key = self._keys.current()
+        return key is not None and sealed[_KEY_AT:_NONCE_AT] != key.id
+
+    def _cipher(self, key: Key) -> AESGCM:
+        cipher = self._ciphers.get(key.id)
+        if cipher is None:
+            cipher = self._ciphers[key.id] = AESGCM(key.value)
+        return cipher
+
+
+def sealer_beside(url: sa.URL) -> Sealer:
+    """A sealer with the key file in the folder of the store at *url*."""
+    return Sealer(Keys(Path(url.database or "").with_name(KEY_FILE_NAME)))

@@ -1,0 +1,351 @@
+"""What the processes of the pipeline know about resources: read-only, and never stale for long."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from distributary.core import sqlite
+from distributary.core.deliver.credential import Credential
+from distributary.core.errors import StoreError
+from distributary.core.flow import Demand
+from distributary.routes import tables as _tables
+from distributary.routes.settings import RouteSettings, decode_settings
+from distributary.subscriptions.resource import (
+    CREDENTIAL_MEMBERS,
+    SecretSettings,
+    SubscriptionSpec,
+    has_masks,
+    put_back,
+    restore,
+    sink_origin,
+)
+from distributary.subscriptions.store._credentials_sealed import Sealed, Sealer, sealer_beside
+from distributary.subscriptions.store.demands import DEMANDS_MAX, read_demands
+
+_t = _tables.api_subscription
+_g = _tables.generation
+_c = _tables.credential
+_k = _tables.route_target
+
+_NEWEST = sa.select(_g.c.seq, _g.c.trimmed_through, _g.c.credential_seq, _g.c.demand_seq)
+
+# One statement: a credential that is read with its resource belongs to that revision.
+_RESOURCES = sa.select(
+    _t.c.uid, _t.c.id, _t.c.revision, _t.c.state, _t.c.spec_json, _c.c.sealed, _c.c.settings
+).join_from(_t, _c, sa.and_(_t.c.uid == _c.c.uid, _t.c.revision == _c.c.revision), isouter=True)
+
+_ROUTES = sa.select(_k.c.uid, _k.c.revision, _k.c.state, _k.c.settings_json)
+
+
+class Listed(NamedTuple):
+    """The newest revision of a resource.
+
+    Attributes:
+        id: Name of the resource, for people.
+        revision: From 1.
+        spec: Where and how to deliver.
+    """
+
+    id: str
+    revision: int
+    spec: SubscriptionSpec
+
+
+class ListedRoute(NamedTuple):
+    """The newest revision of the route of a Trigger or messaging Subscription.
+
+    Attributes:
+        revision: From 1.
+        settings: Where and how to deliver.
+    """
+
+    revision: int
+    settings: RouteSettings
+
+
+class News(NamedTuple):
+    """What was read and is to be taken in.
+
+    Attributes:
+        seq: Number of the newest change.
+        credential_seq: Of the newest credential.
+        demand_seq: Of the newest demand.
+        everything: Whatever is not listed is gone.
+        resources: Rows of subscriptions.
+        routes: Rows of the routes of Triggers and messaging Subscriptions.
+        renewed: Credentials that were sealed anew.
+        demands: What owners were asked to do.
+    """
+
+    seq: int
+    credential_seq: int
+    demand_seq: int
+    everything: bool
+    resources: Sequence[Any]
+    routes: Sequence[Any]
+    renewed: Sequence[Any]
+    demands: Sequence[Demand]
+
+    def __repr__(self) -> str:
+        # Without its rows: custom headers may hold secrets.
+        return f"News(seq={self.seq}, credential_seq={self.credential_seq})"
+
+
+class _UnreadRoute(NamedTuple):
+    revision: int
+    settings_json: str
+
+
+class _Unread(NamedTuple):
+    id: str
+    revision: int
+    realized: str
+
+    def __repr__(self) -> str:
+        # Without ``realized``: custom headers may hold secrets.
+        return f"_Unread({self.id}, revision={self.revision})"
+
+
+class Directory:
+    """The resources in the store at *url*, as of the last ``refresh``. For one thread.
+
+    A route record may reach a reader of the log before its next ``refresh``. The store is
+    always written first, so a ``refresh`` after an unknown uid finds it.
+
+    Args:
+        url: ``sqlite_url`` of a file.
+        sealer: Opens credentials; None: with the key file beside the store.
+
+    Raises:
+        StoreError: There is no store yet, or a newer version wrote it.
+    """
+
+    def __init__(self, url: sa.URL, sealer: Sealer | None = None) -> None:
+        self._sealer = sealer or sealer_beside(url)
+        self._engine = sqlite.open_reader(url, _tables.STORE)
+        self._seq = -1
+        self._credential_seq = 0
+        self._demand_seq = 0
+        self._demands: deque[Demand] = deque(maxlen=DEMANDS_MAX)
+        self._listed: dict[str, Listed | ListedRoute | _Unread | _UnreadRoute] = {}
+        self._sealed: dict[str, Sealed] = {}
+        self._renewed: set[str] = set()
+        self._changed: set[str] = set()
+        with sqlite.reading(self._engine) as connection:
+            version = connection.execute(sa.select(_tables.schema.c.version)).scalar()
+        if version is None:
+            raise StoreError("the resource store is not made yet")
+        _tables.check_version(version)
+
+    def __len__(self) -> int:
+        """How many resources stand."""
+        return len(self._listed)
+
+    def uids(self) -> list[str]:
+        """Uids of the resources that stand, as of the last ``refresh``."""
+        return list(self._listed)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._engine.dispose()
+
+    def refresh(self) -> bool:
+        """Look for changes and take them in; True where there were some.
+
+        One short read where there are none (about 0.1 ms); otherwise only changed resources
+        are read, and all of them where this process has slept through more changes than the
+        store keeps deleted rows for.
+
+        Raises:
+            StoreError: The store cannot be read now; what was known stays.
+        """
+        news = self.read()
+        if news is None:
+            return False
+        self.take(news)
+        return True
+
+    @property
+    def seq(self) -> int:
+        """Number of the newest change that was taken in; a resource of an older one is known."""
+        return self._seq
+
+    def read(self) -> News | None:
+        """What has changed since the last ``take``; None: nothing. Changes nothing here.
+
+        Blocks, so a thread of its own may call it: one at a time, and with ``take`` between.
+
+        Raises:
+            StoreError: The store cannot be read now.
+        """
+        with sqlite.reading(self._engine) as connection:
+            newest = connection.execute(_NEWEST).one()
+            everything = self._seq < newest.trimmed_through
+            rows: Sequence[Any] = ()
+            routes: Sequence[Any] = ()
+            renewed: Sequence[Any] = ()
+            if newest.seq != self._seq and everything:
+                rows = connection.execute(_RESOURCES.where(_t.c.state == _tables.LIVE)).all()
+                routes = connection.execute(_ROUTES.where(_k.c.state == _tables.LIVE)).all()
+            elif newest.seq != self._seq:
+                rows = connection.execute(_RESOURCES.where(_t.c.seq > self._seq)).all()
+                routes = connection.execute(_ROUTES.where(_k.c.seq > self._seq)).all()
+            elif (newest.credential_seq, newest.demand_seq) == (
+                self._credential_seq,
+                self._demand_seq,
+            ):
+                return None
+            if newest.credential_seq != self._credential_seq:
+                # What was sealed anew without a change of its resource.
+                query = sa.select(_c.c.uid, _c.c.revision, _c.c.sealed, _c.c.settings)
+                query = query.where(_c.c.seq > self._credential_seq)
+                renewed = connection.execute(query).all()
+            demands: Sequence[Demand] = ()
+            if newest.demand_seq != self._demand_seq:
+                demands = list(read_demands(connection, self._demand_seq))
+        numbers = newest.seq, newest.credential_seq, newest.demand_seq
+        everything = everything and newest.seq != self._seq
+        return News(*numbers, everything, rows, routes, renewed, demands)
+
+    def take(self, news: News) -> None:
+        """Take in what was read; in the thread that asks for resources."""
+        if news.everything:
+            self._changed.update(self._listed)
+            self._listed.clear()
+            self._sealed.clear()
+        for uid, revision, state, settings_json in news.routes:
+            self._changed.add(uid)
+            if state == _tables.LIVE:
+                self._listed[uid] = _UnreadRoute(revision, settings_json)
+            else:
+                self._listed.pop(uid, None)
+        for uid, id_, revision, state, realized, sealed, settings in news.resources:
+            self._changed.add(uid)
+            if state == _tables.LIVE:
+                self._listed[uid] = _Unread(id_, revision, realized)
+            else:
+                self._listed.pop(uid, None)
+            if sealed is None:
+                self._sealed.pop(uid, None)
+            else:
+                self._sealed[uid] = Sealed(sealed, settings)
+        for uid, revision, *secrets in news.renewed:
+            sealed = Sealed(*secrets)
+            listed = self._listed.get(uid)
+            # One of a revision that was not read yet comes with that revision.
+            if listed is None or listed.revision != revision or self._sealed.get(uid) == sealed:
+                continue
+            self._sealed[uid] = sealed
+            self._renewed.add(uid)
+        self._demands.extend(news.demands)
+        self._seq, self._credential_seq = news.seq, news.credential_seq
+        self._demand_seq = news.demand_seq
+
+    def end(self, uid: str) -> None:
+        """The log tells that *uid* is deleted, which the store knows already."""
+        if self._listed.pop(uid, None) is not None:
+            self._sealed.pop(uid, None)
+            self._changed.add(uid)
+
+    def changed(self) -> set[str]:
+        """Uids of resources that came, changed or went since the last call."""
+        changed, self._changed = self._changed, set()
+        return changed
+
+    def renewed(self) -> set[str]:
+        """Uids of resources whose credential was renewed since the last call."""
+        renewed, self._renewed = self._renewed, set()
+        return renewed
+
+    def demands(self, after_seq: int) -> list[Demand]:
+        """What owners were asked to do, those with a number above *after_seq*, in order."""
+        if after_seq >= self._demand_seq:
+            return []
+        return [demand for demand in self._demands if demand.seq > after_seq]
+
+    def credential(self, uid: str) -> Credential | None:
+        """The credential for the sink of the resource *uid*; None: it has none.
+
+        Raises:
+            StoreError: It cannot be opened, is not there although the resource has one, or was
+                given for another sink. Do not deliver without it. The message says what to do.
+        """
+        sealed = self._sealed.get(uid, Sealed()).credential
+        listed = self.get(uid)
+        if not isinstance(listed, Listed):
+            return None
+        if sealed:
+            credential = self._sealer.open(uid, sealed)
+            # Without an origin it was sealed before there were any, in one row with this sink.
+            if credential.origin is None or credential.origin.covers(
+                sink_origin(listed.spec.to_json())
+            ):
+                return credential
+            raise StoreError(
+                "the stored credential is for another sink: send the subscription with its"
+                " secrets again"
+            )
+        if _has_credential(listed.spec):
+            raise StoreError(
+                "the stored credential is missing: send the subscription with its secrets again"
+            )
+        return None
+
+    def spec(self, uid: str) -> SubscriptionSpec:
+        """The spec of the subscription *uid*, which stands, with its secret settings in place.
+
+        Raises:
+            StoreError: As ``credential``, of the secret settings.
+        """
+        listed = self.get(uid)
+        assert isinstance(listed, Listed)
+        if not has_masks(listed.spec.realized):
+            return listed.spec
+        sealed = self._sealed.get(uid, Sealed()).settings
+        secrets = self._sealer.open_settings(uid, sealed) if sealed else SecretSettings()
+        try:
+            return restore(put_back(listed.spec.realized, secrets))
+        except ValueError as error:
+            raise StoreError(f"{error}: send the subscription with its secrets again") from None
+
+    def revision(self, uid: str) -> int | None:
+        """Revision of the resource of the route *uid*; None where there is none, or not yet."""
+        found = self._listed.get(uid)
+        return None if found is None else found.revision
+
+    def get(self, uid: str) -> Listed | ListedRoute | None:
+        """The resource of the route *uid*; None where it is deleted, or not seen yet.
+
+        Raises:
+            StoreError: Its row cannot be read: damage, or a newer version wrote it.
+        """
+        found = self._listed.get(uid)
+        # Most routes are asked for rarely: they are read when they are.
+        if isinstance(found, _Unread):
+            found = self._listed[uid] = _read_resource(found)
+        elif isinstance(found, _UnreadRoute):
+            found = self._listed[uid] = _read_route(uid, found)
+        return found
+
+
+def _read_resource(unread: _Unread) -> Listed:
+    try:
+        spec = restore(unread.realized.encode())
+    except ValueError as error:
+        raise StoreError(f"the stored subscription {unread.id} is damaged") from error
+    return Listed(unread.id, unread.revision, spec)
+
+
+def _read_route(uid: str, unread: _UnreadRoute) -> ListedRoute:
+    try:
+        settings = decode_settings(unread.settings_json.encode())
+    except ValueError as error:
+        raise StoreError(f"the stored settings of the route {uid} are damaged") from error
+    return ListedRoute(unread.revision, settings)
+
+
+def _has_credential(spec: SubscriptionSpec) -> bool:
+    member = CREDENTIAL_MEMBERS[0]
+    return member.encode() in spec.realized and member in spec.to_json()

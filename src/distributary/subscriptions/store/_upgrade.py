@@ -1,0 +1,124 @@
+"""Bringing the store of an older version up: in the transaction that opens it.
+
+Called by ``_store.prepare``. An older version has written secret settings in the clear, and sealed
+credentials without saying whom they are for.
+"""
+
+import dataclasses
+from typing import Any, Final
+
+import msgspec
+import sqlalchemy as sa
+import structlog
+from sqlalchemy.engine import Connection, Engine
+
+from distributary.core import sqlite
+from distributary.core.errors import StoreError
+from distributary.routes import tables as _tables
+from distributary.subscriptions.resource import sink_origin, take_out
+from distributary.subscriptions.store._credentials_sealed import Sealed, Sealer
+
+_SEALED_IN: Final = 4
+"""The version that seals secret settings, and the origin of each secret with it."""
+
+_ROWS: Final = 1_000
+"""Subscriptions that are looked at together: some 2 MB."""
+
+_c = _tables.credential
+_g = _tables.generation
+_t = _tables.api_subscription
+
+_log = structlog.get_logger(__name__)
+
+
+def bring_up(connection: Connection, version: int, sealer: Sealer) -> None:
+    """Make a store of *version* one of this version; its tables are there already.
+
+    Raises:
+        StoreError: There are secrets to seal, and no key can be read or made.
+    """
+    for newer in range(version + 1, _tables.SCHEMA_VERSION + 1):
+        for table, column, type_ in _tables.ADDED_COLUMNS.get(newer, ()):
+            there = {each["name"] for each in sa.inspect(connection).get_columns(table)}
+            if column not in there:  # a table that was missing was made with it
+                connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {column} {type_}")
+    if version < _SEALED_IN:
+        _seal_all(connection, sealer)
+    connection.execute(sa.update(_tables.schema).values(version=_tables.SCHEMA_VERSION))
+
+
+def scrub(engine: Engine) -> None:
+    """Leave nothing readable of what ``bring_up`` sealed, in the file or its write-ahead log.
+
+    Copies that others made, and blocks that the medium has given up, are out of reach. Where
+    somebody else reads the store, the next start tries again.
+    """
+    try:
+        if not sqlite.scrubbed(engine):
+            _log.warning("store-not-scrubbed", reason="somebody else has the store open")
+    except StoreError as error:  # a full disk: what is sealed is sealed, and deliveries matter
+        _log.warning("store-not-scrubbed", reason=str(error))
+
+
+def _seal_all(connection: Connection, sealer: Sealer) -> None:
+    seq = connection.execute(sa.select(_g.c.credential_seq)).scalar_one() + 1
+    query = sa.select(_t.c.uid, _t.c.revision, _t.c.spec_json, _c.c.sealed)
+    # A credential of a revision that is gone is nobody's.
+    own = sa.and_(_t.c.uid == _c.c.uid, _t.c.revision == _c.c.revision)
+    query = query.join_from(_t, _c, own, isouter=True)
+    query = query.where(_t.c.state == _tables.LIVE).order_by(_t.c.uid).limit(_ROWS)
+    after, plain = "", False
+    while True:
+        rows = connection.execute(query.where(_t.c.uid > after)).all()
+        for uid, revision, spec_json, sealed in rows:
+            plain |= _seal_one(connection, sealer, seq, (uid, revision, spec_json, sealed))
+        if len(rows) < _ROWS:
+            break
+        after = rows[-1].uid
+    connection.execute(sa.update(_g).values(credential_seq=seq))
+    if plain:
+        sqlite.ask_for_scrubbing(connection)
+
+
+def _seal_one(
+    connection: Connection, sealer: Sealer, seq: int, row: tuple[str, int, str, bytes | None]
+) -> bool:
+    """Seal what *row* (uid, revision, object, credential) has; True where it stood in the clear.
+
+    One that cannot be read stays as it is: nothing is sent by it, and the others are.
+    """
+    uid, revision, spec_json, sealed = row
+    try:
+        realized = msgspec.json.decode(spec_json)
+        secrets = take_out(realized, stored=True)
+        credential = _bound(sealer, uid, sealed, realized) if sealed else b""
+    except (ValueError, LookupError, TypeError, AttributeError):
+        # Without the reason, which may quote what was read.
+        _log.error("subscription-damaged", uid=uid)
+        return False
+    anew = Sealed(credential, sealer.seal_settings(uid, secrets) if secrets else None)
+    if anew == Sealed():
+        return False
+    connection.execute(sa.delete(_c).where(_c.c.uid == uid))
+    values: dict[str, Any] = {"uid": uid, "revision": revision, "seq": seq}
+    values |= {"sealed": anew.credential, "settings": anew.settings}
+    connection.execute(sa.insert(_c).values(**values))
+    if not secrets:
+        return False
+    text = msgspec.json.encode(realized).decode()
+    connection.execute(sa.update(_t).where(_t.c.uid == uid).values(spec_json=text))
+    return True
+
+
+def _bound(sealer: Sealer, uid: str, sealed: bytes, realized: dict[str, Any]) -> bytes:
+    """The credential with the origin of the sink that it stands with.
+
+    One that cannot be opened stays as it is: its key may come back. Whoever opens it then takes
+    the origin of the revision that it belongs to.
+    """
+    try:
+        credential = sealer.open(uid, sealed)
+        origin = sink_origin(realized)
+        return sealer.seal(uid, dataclasses.replace(credential, origin=origin))
+    except StoreError:
+        return sealed

@@ -1,0 +1,187 @@
+"""The table of sealed secrets: written with the resource, renewed by the refresher.
+
+Called by ``Store`` (in its own transaction) and by ``Refresher``. A renewal needs no route record
+and no revision: it gets a number of its own, which readers see in the row that they look at
+anyway.
+"""
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from distributary.core import sqlite
+from distributary.core.deliver.credential import Credential
+from distributary.core.errors import StoreError
+from distributary.routes import tables as _tables
+from distributary.subscriptions.store._credentials_batch import CredentialChanges
+from distributary.subscriptions.store._credentials_sealed import Sealed, Sealer
+
+RESEALED_MAX: Final = 256
+"""Rows of secrets that one transaction seals anew; it holds the store for some milliseconds."""
+
+_c = _tables.credential
+_g = _tables.generation
+_t = _tables.api_subscription
+
+_HELD = (
+    sa.select(_t.c.id, _c.c.uid, _c.c.revision, _c.c.sealed)
+    .join_from(_c, _t, _c.c.uid == _t.c.uid)
+    .where(_c.c.sealed != b"")
+)
+
+
+class Held(NamedTuple):
+    """A credential that the store holds.
+
+    Attributes:
+        id: Of its subscription, for people.
+        uid: Of its subscription.
+        revision: Of its subscription.
+        sealed: Open it with a ``Sealer``.
+    """
+
+    id: str
+    uid: str
+    revision: int
+    sealed: bytes
+
+
+def read_stored(connection: Connection, ids: Iterable[str]) -> dict[str, Sealed]:
+    """Sealed secrets of the subscriptions with these ids, by uid."""
+    query = sa.select(_c.c.uid, _c.c.sealed, _c.c.settings)
+    query = query.join_from(_t, _c, _t.c.uid == _c.c.uid)
+    rows = connection.execute(query.where(_t.c.id.in_(ids), _t.c.state == _tables.LIVE))
+    return {row.uid: Sealed(row.sealed, row.settings) for row in rows}
+
+
+def write_credentials(connection: Connection, changes: CredentialChanges) -> None:
+    """Write what *changes* came to."""
+    old = changes.gone | changes.written.keys()
+    if old:
+        connection.execute(sa.delete(_c).where(_c.c.uid.in_(old)))
+    if changes.written:
+        connection.execute(sa.insert(_c), list(changes.written.values()))
+        connection.execute(sa.update(_g).values(credential_seq=changes.seq))
+
+
+class CredentialRows:
+    """The credentials of the store at *url*, as the refresher sees them.
+
+    Blocking; for one thread at a time.
+
+    Args:
+        url: Of a store that was made.
+        sealer: Seals what is renewed.
+    """
+
+    def __init__(self, url: sa.URL, sealer: Sealer) -> None:
+        self._sealer = sealer
+        self._writer = sqlite.open_writer(url, _tables.STORE)
+        self._reader = sqlite.open_reader(url, _tables.STORE)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._reader.dispose()
+        self._writer.dispose()
+
+    def changed(self, after_seq: int) -> tuple[int, list[Held]]:
+        """The number of the newest change, and what was written after *after_seq*.
+
+        Raises:
+            StoreError: The store cannot be read now.
+        """
+        with sqlite.reading(self._reader) as connection:
+            newest = int(connection.execute(sa.select(_g.c.credential_seq)).scalar_one())
+            if newest == after_seq:
+                return newest, []
+            rows = connection.execute(_HELD.where(_c.c.seq > after_seq)).all()
+        return newest, [Held(*row) for row in rows]
+
+    def find(self, uid: str) -> Held | None:
+        """The credential of the subscription *uid*; None: it has none, or is deleted.
+
+        Raises:
+            StoreError: The store cannot be read now.
+        """
+        with sqlite.reading(self._reader) as connection:
+            row = connection.execute(_HELD.where(_c.c.uid == uid)).one_or_none()
+        return None if row is None else Held(*row)
+
+    def open(self, held: Held) -> Credential:
+        """The credential itself.
+
+        Raises:
+            StoreError: It cannot be opened; see ``Sealer.open``.
+        """
+        return self._sealer.open(held.uid, held.sealed)
+
+    def renew(self, uid: str, used: Credential, renewed: Credential) -> bool:
+        """Put the tokens of *renewed* in place of those of *used*, durably.
+
+        Args:
+            uid: Of the subscription.
+            used: The credential that was traded in.
+            renewed: What came of it.
+
+        Returns:
+            False where another refresh token, another endpoint or none stands there by now:
+            the subscription was replaced or deleted, and what was renewed is not its own.
+
+        Raises:
+            StoreError: Nothing was changed.
+        """
+        with sqlite.writing(self._writer) as connection:
+            newest = connection.execute(
+                sa.select(_g.c.credential_seq).with_for_update()
+            ).scalar_one()
+            row = connection.execute(sa.select(_c.c.sealed).where(_c.c.uid == uid)).one_or_none()
+            if row is None or not row.sealed:
+                return False
+            stands = self._sealer.open(uid, row.sealed)
+            if (stands.refresh_token, stands.refresh_token_endpoint) != (
+                used.refresh_token,
+                used.refresh_token_endpoint,
+            ):
+                return False
+            kept = dataclasses.replace(
+                stands,
+                access_token=renewed.access_token,
+                access_token_expires_ms=renewed.access_token_expires_ms,
+                refresh_token=renewed.refresh_token,
+            )
+            sealed = self._sealer.seal(uid, kept)
+            connection.execute(
+                sa.update(_c).where(_c.c.uid == uid).values(sealed=sealed, seq=newest + 1)
+            )
+            connection.execute(sa.update(_g).values(credential_seq=newest + 1))
+        return True
+
+    def reseal(self, after_uid: str = "") -> tuple[int, str | None]:
+        """Seal with the newest key what an older one has sealed, from *after_uid* on, some.
+
+        Returns:
+            How many were sealed anew, and where to go on; None: all have been looked at. What
+            cannot be opened is left as it is: its key may come back.
+
+        Raises:
+            StoreError: Nothing was changed.
+        """
+        query = sa.select(_c.c.uid, _c.c.sealed, _c.c.settings)
+        query = query.where(_c.c.uid > after_uid).order_by(_c.c.uid)
+        count = 0
+        with sqlite.writing(self._writer) as connection:
+            rows = connection.execute(query.limit(RESEALED_MAX)).all()
+            for uid, *sealed in rows:
+                try:
+                    anew = self._sealer.reseal(uid, Sealed(*sealed))
+                except StoreError:
+                    continue
+                if anew is None:
+                    continue
+                values = {"sealed": anew.credential, "settings": anew.settings}
+                connection.execute(sa.update(_c).where(_c.c.uid == uid).values(**values))
+                count += 1
+        return count, rows[-1].uid if len(rows) == RESEALED_MAX else None

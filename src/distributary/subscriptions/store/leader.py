@@ -1,0 +1,250 @@
+"""The one loop that makes changes: store first, then the log, in the same order everywhere.
+
+All changes that arrive while one batch is under way share the next transaction and the next
+append. A batch that the log refused stays
+pending in the store; before anything else is stored it is rolled forward, in the order of its
+numbers, so no partition ever sees changes in another order (DESIGN rule 4). The records carry
+their numbers, and readers pass over one that they have seen: rolling forward twice is harmless.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final, Protocol, TypeAlias, overload
+
+import structlog
+
+from distributary.core.clock import Clock
+from distributary.core.errors import (
+    DistributaryError,
+    LogError,
+    LogUnavailableError,
+    RequestError,
+    StoreError,
+)
+from distributary.core.write_loop import Waiting, WriteLoop
+from distributary.routes.batch import StandingRoute
+from distributary.routes.changes import AppliedRoute, RouteChange
+from distributary.subscriptions.store.store import Store
+from distributary.subscriptions.store.stored import Applied, Change, ChangePendingError, Delete, Put
+
+BATCH_MAX: Final = 256
+"""Changes in one transaction; it holds the store for some 20 ms."""
+
+WAITING_MAX: Final = 10_000
+"""Changes that may wait for their batch: ten seconds' worth; beyond that callers are refused."""
+
+ROLL_FORWARD_MAX: Final = 1_000
+"""Pending records appended by one call."""
+
+RETRY_WAIT_S: Final = 1.0
+"""Between two tries to roll forward while nobody asks for a change, seconds."""
+
+_log = structlog.get_logger(__name__)
+
+
+class RouteAppender(Protocol):
+    """Appends route records to the log."""
+
+    async def append_routes(self, bodies: Sequence[bytes]) -> None:
+        """Append *bodies*, in their order, to every partition.
+
+        Returns when all of them are durable in every partition.
+
+        Raises:
+            LogUnavailableError: Some partition did not take some of them. Others may have; the
+                caller appends all of them again later, in the same order.
+        """
+        ...
+
+
+_Waiting: TypeAlias = Waiting[Change, Applied | AppliedRoute]
+
+
+class Leader:
+    """Makes changes one batch after the other. One per store, in one process.
+
+    Args:
+        store: Takes the changes.
+        appender: Takes their route records.
+        clock: For stamps.
+        retry_wait_s: See ``RETRY_WAIT_S``.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        appender: RouteAppender,
+        clock: Clock,
+        *,
+        retry_wait_s: float = RETRY_WAIT_S,
+    ) -> None:
+        self._store = store
+        self._appender = appender
+        self._clock = clock
+        self._retry_wait_s = retry_wait_s
+        self._behind: LogError | StoreError | None = LogUnavailableError("not started yet")
+        self._loop: WriteLoop[Change, Applied | AppliedRoute] = WriteLoop(
+            "control-leader", self._make, batch_max=BATCH_MAX, pause_s=self._pause_s
+        )
+
+    @property
+    def behind(self) -> str | None:
+        """Why stored changes may be missing in the log; None: none are."""
+        return None if self._behind is None else str(self._behind)
+
+    async def start(self) -> None:
+        """Roll forward what an earlier process left, then take changes.
+
+        A log that takes nothing yet does not keep it from starting: it is tried again until
+        it does, and changes are refused until then.
+        """
+        await self._roll_forward()
+        self._loop.start()
+
+    async def close(self) -> None:
+        """Finish the batch under way, refuse what waits, stop."""
+        await self._loop.close(RequestError("unavailable", "the server is stopping"))
+
+    async def routes(self) -> dict[str, StandingRoute]:
+        """The routes of Triggers and messaging Subscriptions in the store, by uid.
+
+        Raises:
+            LogUnavailableError: Some of them may not stand in the whole log yet.
+            StoreError: The store cannot be read now.
+        """
+        if self._behind is not None:
+            raise LogUnavailableError(f"route changes wait for the log: {self._behind}")
+        return await asyncio.to_thread(self._store.routes)
+
+    @overload
+    async def submit(self, change: Put | Delete) -> Applied: ...
+
+    @overload
+    async def submit(self, change: RouteChange) -> AppliedRoute: ...
+
+    async def submit(self, change: Change) -> Applied | AppliedRoute:
+        """Make *change*; returns when it stands in the store and in the whole log.
+
+        A route that stood like this already is in the whole log too when this returns.
+
+        Raises:
+            ResourceError, ConflictError, NotFoundError: Refused; nothing changed.
+            ChangePendingError: It is stored; its record follows when the log is back. Where the
+                change was one of a route, a ``LogUnavailableError`` that may be stored or not: ask
+                for the same again.
+            LogUnavailableError: The log takes nothing now; nothing was stored.
+            StoreError: The store takes nothing now; nothing was stored.
+            RequestError: Too many changes wait, or the server stops; nothing was stored.
+        """
+        if not self._loop.takes:
+            raise RequestError("unavailable", "the server takes no changes now")
+        if self._loop.waiting >= WAITING_MAX:
+            raise RequestError("unavailable", f"{WAITING_MAX} changes are waiting; try later")
+        return await self._loop.submit(change)
+
+    def _pause_s(self) -> float | None:
+        return None if self._behind is None else self._retry_wait_s
+
+    async def _make(self, batch: Sequence[_Waiting]) -> None:
+        try:
+            if self._behind is not None:
+                await self._roll_forward()
+            if batch:
+                await self._apply(batch)
+        except Exception:
+            _log.exception("control-batch-failed", changes=len(batch))
+            self._behind = LogUnavailableError("a batch of changes failed")
+            raise
+
+    async def _apply(self, batch: Sequence[_Waiting]) -> None:
+        if self._behind is not None:
+            _refuse(batch, self._behind)
+            return
+        changes = [waiting.asked for waiting in batch]
+        try:
+            outcomes = await asyncio.to_thread(self._store.apply, changes, self._clock.wall_ms())
+        except StoreError as error:
+            # It failed, perhaps at the end of the commit: what did get stored goes first.
+            self._behind = error
+            _refuse(batch, error)
+            return
+        made = [outcome for outcome in outcomes if not isinstance(outcome, DistributaryError)]
+        failed = await self._append(made)
+        for waiting, outcome in zip(batch, outcomes, strict=True):
+            _settle(waiting, outcome, failed)
+        if made and failed is None:
+            await self._mark(made[-1].seq)
+
+    async def _append(self, made: list[Applied | AppliedRoute]) -> LogError | None:
+        records = [change.record for change in made if change.record is not None]
+        if not records:
+            return None
+        for change in made:
+            _report(change)
+        try:
+            await self._appender.append_routes(records)
+        except LogError as error:
+            _log.warning("route-changes-pending", from_seq=made[0].seq, reason=str(error))
+            self._behind = error
+            return error
+        return None
+
+    async def _roll_forward(self) -> None:
+        """Append what is pending, oldest first; leaves ``_behind`` saying how it went."""
+        try:
+            while pending := await asyncio.to_thread(self._store.pending, ROLL_FORWARD_MAX):
+                await self._appender.append_routes([record for _, record in pending])
+                await asyncio.to_thread(self._store.mark_appended, pending[-1][0])
+                _log.info("route-changes-rolled-forward", count=len(pending))
+        except (LogError, StoreError) as error:
+            self._behind = error
+            return
+        self._behind = None
+
+    async def _mark(self, seq: int) -> None:
+        try:
+            await asyncio.to_thread(self._store.mark_appended, seq)
+        except StoreError as error:  # they will be appended once more, which changes nothing
+            _log.warning("route-changes-not-marked", seq=seq, reason=str(error))
+            self._behind = error
+
+
+def _report(change: Applied | AppliedRoute) -> None:
+    if isinstance(change, Applied):
+        made = change.subscription
+        _log.info(
+            f"subscription-{change.op}",
+            id=made.id,
+            uid=made.uid,
+            revision=made.revision,
+            seq=change.seq,
+        )
+    elif change.record is not None:
+        _log.info(f"route-{change.op}", uid=change.uid, revision=change.revision, seq=change.seq)
+
+
+def _settle(
+    waiting: _Waiting,
+    outcome: Applied | AppliedRoute | DistributaryError,
+    failed: LogError | None,
+) -> None:
+    if isinstance(outcome, DistributaryError):
+        waiting.refuse(outcome)
+    elif failed is not None:
+        waiting.refuse(_pending(outcome, failed))
+    else:
+        waiting.answer(outcome)
+
+
+def _pending(outcome: Applied | AppliedRoute, failed: LogError) -> LogUnavailableError:
+    if isinstance(outcome, Applied):
+        pending: LogUnavailableError = ChangePendingError(outcome)
+    else:
+        pending = LogUnavailableError("the route's record does not stand in the whole log yet")
+    pending.__cause__ = failed
+    return pending
+
+
+def _refuse(batch: Sequence[_Waiting], error: Exception) -> None:
+    for waiting in batch:
+        waiting.refuse(error)

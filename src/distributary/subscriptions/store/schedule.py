@@ -1,0 +1,306 @@
+"""What comes due by itself, as the store knows it: timers, expiries, limits of deliveries.
+
+A row stands for each live subscription that has any of them. The transaction that changes the
+subscription writes it (``write_schedule``, called by ``Store``), so a replaced or deleted one
+leaves no stale timer behind. ``Timers`` and ``Endings`` read here, each from its own thread call.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from distributary.core import sqlite
+from distributary.routes import tables as _tables
+from distributary.subscriptions.resource import ConfigSpec
+
+ROWS_MAX: Final = 5_000
+"""Rows that one look reads: some 20 ms of a thread, which the API's requests share."""
+
+ENDINGS_MAX: Final = 256
+"""Subscriptions that are ended together: one batch of changes."""
+
+_s = _tables.schedule
+_t = _tables.api_subscription
+_r = _tables.route_change
+_g = _tables.generation
+
+
+class Scheduled(NamedTuple):
+    """What the newest revision of a subscription wants to come due.
+
+    Attributes:
+        seq: Number of the change.
+        config: Its ``config``.
+        now_ms: Stamp of the change.
+    """
+
+    seq: int
+    config: ConfigSpec
+    now_ms: int
+
+    @property
+    def empty(self) -> bool:
+        """Nothing comes due."""
+        config = self.config
+        return config.interval_s is None and config.expires_ms is None and config.events_max is None
+
+
+class TimerRow(NamedTuple):
+    """A timer.
+
+    Attributes:
+        uid: Of the subscription.
+        seq: Number of its newest change.
+        interval_s: Between two ticks, seconds.
+        phase_ms: The first tick comes one interval after this; wall clock, milliseconds.
+    """
+
+    uid: str
+    seq: int
+    interval_s: float
+    phase_ms: int
+
+
+class TimerChanges(NamedTuple):
+    """What became of timers.
+
+    Attributes:
+        through_seq: Changes up to this one are told.
+        set: Timers that were made or changed.
+        gone: Uids of deleted subscriptions, with timers or without.
+        more: Further changes stand in the log already.
+    """
+
+    through_seq: int
+    set: list[TimerRow]
+    gone: list[str]
+    more: bool
+
+
+class DueTimer(NamedTuple):
+    """What a tick is made of.
+
+    Attributes:
+        seq: Number of the newest change.
+        interval_s: As ``TimerRow``; None: it has no timer any more.
+        id: Name of the subscription.
+        revision: Its newest.
+        realized: JSON of the subscription without its ``id``; headers may hold secrets.
+    """
+
+    seq: int
+    interval_s: float | None
+    id: str
+    revision: int
+    realized: bytes
+
+    def __repr__(self) -> str:
+        return f"DueTimer({self.id}, revision={self.revision}, interval_s={self.interval_s})"
+
+
+class Ending(NamedTuple):
+    """A subscription that ends by itself.
+
+    Attributes:
+        uid: Of the subscription.
+        id: Its name.
+        etag: Of the revision that says so.
+        events_max: How many deliveries it lasts; None: any number.
+    """
+
+    uid: str
+    id: str
+    etag: str
+    events_max: int | None
+
+
+class Schedule:
+    """The schedule in the store at *url*, which a ``Store`` has made. Blocking.
+
+    Raises:
+        StoreError: There is no store.
+    """
+
+    def __init__(self, url: sa.URL) -> None:
+        self._reader = sqlite.open_reader(url, _tables.STORE)
+        self._writer = sqlite.open_writer(url, _tables.STORE)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._reader.dispose()
+        self._writer.dispose()
+
+    def timer_changes(self, after_seq: int) -> TimerChanges:
+        """What changed after change *after_seq*, as far as it stands in the whole log.
+
+        So nobody makes a tick of a route that the log does not know.
+
+        Raises:
+            StoreError: The store cannot be read now.
+        """
+        with sqlite.reading(self._reader) as connection:
+            through = newest = _appended_through(connection)
+            rows = connection.execute(_TIMERS, {"after": after_seq, "through": through}).all()
+            if len(rows) == ROWS_MAX:
+                through = rows[-1].seq
+            gone = connection.execute(_GONE, {"after": after_seq, "through": through})
+            return TimerChanges(
+                through, [TimerRow(*row) for row in rows], list(gone.scalars()), through < newest
+            )
+
+    def due(self, uids: Sequence[str]) -> dict[str, DueTimer]:
+        """What the ticks of *uids* are made of; those that stand no more are missing.
+
+        Raises:
+            StoreError: The store cannot be read now.
+        """
+        with sqlite.reading(self._reader) as connection:
+            rows = connection.execute(_DUE, {"uids": uids}).all()
+        return {
+            uid: DueTimer(seq, interval_s, id_, revision, realized.encode())
+            for uid, seq, interval_s, id_, revision, realized in rows
+        }
+
+    def reserve(self, uids: Mapping[str, int], count: int) -> dict[str, int]:
+        """Give each of *uids* the next *count* numbers of ticks, durably, for ever.
+
+        Args:
+            uids: Each with the number of its newest change, as the caller knows it. Where
+                there is a newer one the count may have begun anew, for the newer revision.
+            count: How many.
+
+        Returns:
+            The first of its numbers for each uid that still stands so.
+
+        Raises:
+            StoreError: No numbers were given.
+        """
+        with sqlite.writing(self._writer) as connection:
+            connection.execute(_RESERVE, {"uids": list(uids), "count": count})
+            rows = connection.execute(_NUMBERED, {"uids": list(uids)}).all()
+        return {uid: numbered - count + 1 for uid, seq, numbered in rows if seq == uids[uid]}
+
+    def expired(self, now_ms: int) -> list[Ending]:
+        """The subscriptions whose end has come by *now_ms*, at most ``ENDINGS_MAX``.
+
+        Raises:
+            StoreError: The store cannot be read now.
+        """
+        with sqlite.reading(self._reader) as connection:
+            return [Ending(*row) for row in connection.execute(_EXPIRED, {"now_ms": now_ms})]
+
+    def next_expiry_ms(self) -> int | None:
+        """When the next subscription ends by itself, wall clock, milliseconds; None: none does.
+
+        Raises:
+            StoreError: The store cannot be read now.
+        """
+        with sqlite.reading(self._reader) as connection:
+            found: int | None = connection.execute(_NEXT_EXPIRY).scalar()
+        return found
+
+    def any_counted(self) -> bool:
+        """True where a subscription has a ``maxevents``.
+
+        Raises:
+            StoreError: The store cannot be read now.
+        """
+        with sqlite.reading(self._reader) as connection:
+            return connection.execute(_ANY_COUNTED).first() is not None
+
+    def counted(self, uids: Sequence[str]) -> list[Ending]:
+        """Those of *uids* that stand and have a ``maxevents``.
+
+        Raises:
+            StoreError: The store cannot be read now.
+        """
+        found: list[Ending] = []
+        with sqlite.reading(self._reader) as connection:
+            for first in range(0, len(uids), ROWS_MAX):
+                some = {"uids": uids[first : first + ROWS_MAX]}
+                found += [Ending(*row) for row in connection.execute(_COUNTED, some)]
+        return found
+
+
+def write_schedule(connection: Connection, changed: Mapping[str, Scheduled | None]) -> None:
+    """Write what *changed* wants, by uid; None: nothing, any more.
+
+    A timer keeps its phase while its interval stays, and its numbers while its row does.
+    """
+    if not changed:
+        return
+    uids = list(changed)
+    before = {row.uid: row for row in connection.execute(_KEPT, {"uids": uids})}
+    if before:
+        connection.execute(sa.delete(_s).where(_s.c.uid.in_(list(before))))
+    rows = [
+        _row(uid, wanted, before.get(uid))
+        for uid, wanted in changed.items()
+        if wanted is not None and not wanted.empty
+    ]
+    if rows:
+        connection.execute(sa.insert(_s), rows)
+
+
+def _row(uid: str, wanted: Scheduled, before: Any) -> dict[str, Any]:
+    config = wanted.config
+    goes_on = before is not None and before.interval_s == config.interval_s
+    return {
+        "uid": uid,
+        "seq": wanted.seq,
+        "expires_ms": config.expires_ms,
+        "events_max": config.events_max,
+        "interval_s": config.interval_s,
+        "phase_ms": before.phase_ms if goes_on else wanted.now_ms,
+        "numbered": 0 if before is None else before.numbered,
+    }
+
+
+def _appended_through(connection: Connection) -> int:
+    """The newest change up to which all stand in every partition."""
+    # In this order: what is committed between the two reads is above the first.
+    newest: int = connection.execute(sa.select(_g.c.seq)).scalar_one()
+    pending = connection.execute(_PENDING).scalar()
+    return newest if pending is None else min(newest, pending - 1)
+
+
+_UIDS: Final[sa.BindParameter[Any]] = sa.bindparam("uids", expanding=True)
+_AFTER: Final[sa.BindParameter[Any]] = sa.bindparam("after")
+_THROUGH: Final[sa.BindParameter[Any]] = sa.bindparam("through")
+
+_PENDING: Final = sa.select(sa.func.min(_r.c.seq)).where(_r.c.appended.is_(False))
+
+_TIMERS: Final = (
+    sa.select(_s.c.uid, _s.c.seq, _s.c.interval_s, _s.c.phase_ms)
+    .where(_s.c.seq > _AFTER, _s.c.seq <= _THROUGH, _s.c.interval_s.is_not(None))
+    .order_by(_s.c.seq)
+    .limit(ROWS_MAX)
+)
+_GONE: Final = sa.select(_r.c.uid).where(
+    _r.c.seq > _AFTER, _r.c.seq <= _THROUGH, _r.c.op == "delete"
+)
+_DUE: Final = (
+    sa.select(_s.c.uid, _s.c.seq, _s.c.interval_s, _t.c.id, _t.c.revision, _t.c.spec_json)
+    .join(_t, _t.c.uid == _s.c.uid)
+    .where(_s.c.uid.in_(_UIDS))
+)
+_RESERVE: Final = (
+    sa.update(_s).where(_s.c.uid.in_(_UIDS)).values(numbered=_s.c.numbered + sa.bindparam("count"))
+)
+_NUMBERED: Final = sa.select(_s.c.uid, _s.c.seq, _s.c.numbered).where(_s.c.uid.in_(_UIDS))
+_KEPT: Final = sa.select(_s.c.uid, _s.c.interval_s, _s.c.phase_ms, _s.c.numbered).where(
+    _s.c.uid.in_(_UIDS)
+)
+_ENDING: Final = sa.select(_s.c.uid, _t.c.id, _t.c.etag, _s.c.events_max).join(
+    _t, _t.c.uid == _s.c.uid
+)
+_EXPIRED: Final = (
+    _ENDING.where(_s.c.expires_ms <= sa.bindparam("now_ms"))
+    .order_by(_s.c.expires_ms)
+    .limit(ENDINGS_MAX)
+)
+_NEXT_EXPIRY: Final = sa.select(sa.func.min(_s.c.expires_ms))
+_ANY_COUNTED: Final = sa.select(_s.c.uid).where(_s.c.events_max.is_not(None)).limit(1)
+_COUNTED: Final = _ENDING.where(_s.c.uid.in_(_UIDS), _s.c.events_max.is_not(None))

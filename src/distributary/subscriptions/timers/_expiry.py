@@ -1,0 +1,185 @@
+"""Subscriptions that end by themselves: ``config.expires`` and ``config.maxevents``.
+
+Only the control leader ends them, by the same change as a client's delete: a route record in
+every partition. The wall clock says whether a time has come; the wait until the next look is a
+plain wait of at most a second, so a clock that jumps is noticed within it. Each look asks the
+store, so what was replaced or deleted meanwhile is never ended by what stood before.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+import structlog
+
+from distributary.core.clock import Clock
+from distributary.core.errors import (
+    ConflictError,
+    DistributaryError,
+    NotFoundError,
+    StoreError,
+)
+from distributary.core.periodic import keep_turning
+from distributary.subscriptions.store.schedule import ENDINGS_MAX, Ending, Schedule
+from distributary.subscriptions.store.store import Store
+from distributary.subscriptions.store.stored import (
+    Applied,
+    ChangePendingError,
+    DeleteReason,
+    end_of,
+)
+
+LOOK_S_MAX: Final = 1.0
+"""Longest wait between two looks at the wall clock and the counts, seconds."""
+
+LOOK_S_MIN: Final = 0.01
+"""Shortest wait, seconds: the clock has milliseconds, and is read a little after the store."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Counts(Protocol):
+    """Counts the successful deliveries of subscriptions with a ``maxevents``. Blocking."""
+
+    def used_up(self) -> Iterable[str]:
+        """Uids of those that have made as many as their last match was told that they may.
+
+        Raises:
+            StoreError: The counts cannot be read now.
+        """
+        ...
+
+    def delivered(self, uid: str) -> int:
+        """How many deliveries of the subscription were counted, from 0.
+
+        Raises:
+            StoreError: The counts cannot be read now.
+        """
+        ...
+
+
+class Ends(Protocol):
+    """Ends subscriptions: ``Subscriptions``."""
+
+    async def end(self, ending: Ending, reason: DeleteReason) -> None:
+        """Delete what has come to its end, as it stood when that was seen."""
+        ...
+
+
+class Endings:
+    """Ends what has come to its end, in one process.
+
+    Args:
+        schedule: Knows when.
+        ends: Makes the changes.
+        clock: The wall clock decides.
+        counts: Counts deliveries; None: nobody does.
+        count: Told the name of a counter and by how much it rises.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        ends: Ends,
+        clock: Clock,
+        *,
+        counts: Counts | None = None,
+        count: Callable[[str, int], None] = lambda _name, _count: None,
+    ) -> None:
+        self._schedule = schedule
+        self._ends = ends
+        self._clock = clock
+        self._counts = counts
+        self._count = count
+        self._held_up = False
+
+    def end_before_start(self, store: Store) -> None:
+        """End what expired while no server ran, in the store alone. Blocking.
+
+        For the time before the log takes anything: the leader rolls the route records forward
+        when it starts, and until then nothing is delivered to a subscription that the store
+        does not hold.
+
+        Raises:
+            StoreError: Not all were ended; ``turn`` does it later.
+        """
+        now_ms = self._clock.wall_ms()
+        while ended := self._schedule.expired(now_ms):
+            changes = [end_of(ending.id, ending.etag, "expired") for ending in ended]
+            applied = [one for one in store.apply(changes, now_ms) if isinstance(one, Applied)]
+            self._tell(len(applied), "expired")
+            for one in applied:
+                _log.info("subscription-expired", id=one.subscription.id, seq=one.seq)
+            if not applied:  # somebody else writes the store: nothing to end is left to us
+                return
+
+    async def run(self) -> None:
+        """Look and end until cancelled."""
+        await keep_turning(self.turn, "endings")
+
+    async def turn(self) -> float:
+        """End what has come to its end; the seconds until the next turn."""
+        try:
+            full = await self._expire()
+            await self._end_used_up()
+            next_ms = await asyncio.to_thread(self._schedule.next_expiry_ms)
+        except (StoreError, _HeldUpError) as error:
+            if not self._held_up:
+                _log.warning("endings-held-up", reason=str(error))
+            self._held_up = True
+            return LOOK_S_MAX
+        self._held_up = False
+        if full:
+            return 0.0
+        if next_ms is None:
+            return LOOK_S_MAX
+        return min(LOOK_S_MAX, max(LOOK_S_MIN, (next_ms - self._clock.wall_ms()) / 1000))
+
+    async def _expire(self) -> bool:
+        """End what has expired; True: there may be more."""
+        ended = await asyncio.to_thread(self._schedule.expired, self._clock.wall_ms())
+        await self._end(ended, "expired")
+        return len(ended) == ENDINGS_MAX
+
+    async def _end_used_up(self) -> None:
+        """End what has made all its deliveries."""
+        if self._counts is None:
+            return
+        ended = await asyncio.to_thread(self._used_up, self._counts)
+        for first in range(0, len(ended), ENDINGS_MAX):
+            await self._end(ended[first : first + ENDINGS_MAX], "used-up")
+
+    def _used_up(self, counts: Counts) -> list[Ending]:
+        """Those whose count has reached what their newest revision says."""
+        if not self._schedule.any_counted():
+            return []
+        found = self._schedule.counted(list(counts.used_up()))
+        return [
+            ending
+            for ending in found
+            if ending.events_max is not None and counts.delivered(ending.uid) >= ending.events_max
+        ]
+
+    async def _end(self, ended: list[Ending], reason: DeleteReason) -> None:
+        changes = [self._ends.end(ending, reason) for ending in ended]
+        results = await asyncio.gather(*changes, return_exceptions=True)
+        self._tell(sum(_is_made(result) for result in results), reason)
+        for result in results:
+            if isinstance(result, NotFoundError | ConflictError | ChangePendingError):
+                continue  # ended by somebody else, replaced, or as good as ended
+            if isinstance(result, DistributaryError):
+                raise _HeldUpError(str(result)) from result
+            if isinstance(result, BaseException):
+                raise result
+
+    def _tell(self, count: int, reason: DeleteReason) -> None:
+        if count:
+            self._count(f'subscriptions_ended_total{{reason="{reason}"}}', count)
+
+
+class _HeldUpError(Exception):
+    """The log or the store takes no changes now."""
+
+
+def _is_made(result: BaseException | None) -> bool:
+    return result is None or isinstance(result, ChangePendingError)

@@ -1,0 +1,236 @@
+"""Timers: an event every so often, for one subscription alone (``config.interval``; DESIGN rule 6).
+
+Only the control leader fires. A tick is a record of the log, in the one partition that its uid
+falls in, so it is durable before it counts and is delivered like any event. Its number is
+reserved in the store before it is used: a crash skips numbers and repeats none.
+
+Nothing waits here: a tick that the log does not take in time is skipped, with a count.
+"""
+
+import asyncio
+import zlib
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+import structlog
+
+from distributary.core.clock import Clock
+from distributary.core.errors import EventError, LogError, StoreError
+from distributary.core.event import Event
+from distributary.core.flow import Tick, encode_tick
+from distributary.core.periodic import keep_turning
+from distributary.subscriptions import resource as api_subscription
+from distributary.subscriptions.store.schedule import DueTimer, Schedule
+from distributary.subscriptions.timers._beats import Beats, Timer
+
+LOOK_S: Final = 0.25
+"""Wait between two looks for new timers, seconds: well within the shortest interval."""
+
+GATHER_S: Final = 0.05
+"""Ticks that come due within this share an append (and its sync), seconds."""
+
+TICKS_MAX: Final = 500
+"""Ticks that are made together: a third of a second's, for 100,000 timers of a minute. Each may
+hold as much data as a resource may (256 KiB), and all are in memory."""
+
+APPEND_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Ticks of one append, bytes: one commit of the log."""
+
+NUMBERS_RESERVED: Final = 64
+"""Numbers that a timer reserves at a time: one transaction serves so many of its ticks."""
+
+_log = structlog.get_logger(__name__)
+
+
+class TickAppender(Protocol):
+    """Appends ticks to the log."""
+
+    async def append_ticks(self, ticks: Sequence[tuple[int, bytes]]) -> int:
+        """Append each body to its partition; returns how many are durable there.
+
+        Raises:
+            LogUnavailableError: Nobody answers. Some may have been appended: none of them may
+                be appended again.
+        """
+        ...
+
+
+class Timers:
+    """Fires the timers of all subscriptions, in one process.
+
+    Args:
+        schedule: Knows them.
+        appender: Takes their ticks.
+        clock: Says when they are due (monotonic) and stamps them (wall).
+        partition_count: Partitions of the log.
+        count: Told the name of a counter and by how much it rises.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        appender: TickAppender,
+        clock: Clock,
+        *,
+        partition_count: int,
+        count: Callable[[str, int], None] = lambda _name, _count: None,
+    ) -> None:
+        self._schedule = schedule
+        self._appender = appender
+        self._clock = clock
+        self._partition_count = partition_count
+        self._count = count
+        self._beats = Beats()
+        self._seq = 0
+        self._skipping: str | None = None
+
+    def __len__(self) -> int:
+        """How many timers run."""
+        return len(self._beats)
+
+    async def run(self) -> None:
+        """Fire until cancelled."""
+        await keep_turning(self.turn, "timers")
+
+    async def turn(self) -> float:
+        """Make the ticks that are due now; the seconds until the next turn."""
+        try:
+            await self._look()
+        except StoreError as error:  # what is known stays; a tick needs the store, and is skipped
+            self._report("store", str(error))
+        due = self._beats.due(self._clock.monotonic_s(), TICKS_MAX)
+        self._skip(due.missed, "late")
+        if due.timers:
+            await self._fire(due.timers)
+        if len(due.timers) == TICKS_MAX:
+            return 0.0
+        next_s = self._beats.next_due_s()
+        if next_s is None:
+            return LOOK_S
+        return min(LOOK_S, max(GATHER_S, next_s - self._clock.monotonic_s()))
+
+    async def _look(self) -> None:
+        """Learn what changed since the last look."""
+        more = True
+        while more:
+            changes = await asyncio.to_thread(self._schedule.timer_changes, self._seq)
+            now_s, wall_ms = self._clock.monotonic_s(), self._clock.wall_ms()
+            for uid in changes.gone:
+                self._beats.remove(uid)
+            for row in changes.set:
+                self._beats.set(row, now_s, wall_ms)
+            self._seq = changes.through_seq
+            more = changes.more
+
+    async def _fire(self, timers: list[Timer]) -> None:
+        try:
+            ready = await self._ready(timers)
+            await self._number([timer for timer, _ in ready])
+        except StoreError as error:
+            self._skip(len(timers), "store")
+            self._report("store", str(error))
+            return
+        now_ms = self._clock.wall_ms()
+        ticks: list[tuple[int, bytes]] = []
+        size = 0
+        for timer, due in ready:
+            if timer.number == timer.numbers_end:
+                continue  # it was deleted or replaced a moment ago
+            try:
+                ticks.append(self._tick(timer, due, now_ms))
+            except (ValueError, EventError) as error:  # its row is damaged; the others are well
+                self._skip(1, "damaged")
+                _log.error("timer-damaged", id=due.id, uid=timer.uid, reason=str(error))
+                continue
+            size += len(ticks[-1][1])
+            if size >= APPEND_BYTES_MAX:
+                await self._append(ticks)
+                ticks, size = [], 0
+        await self._append(ticks)
+
+    async def _ready(self, timers: list[Timer]) -> list[tuple[Timer, DueTimer]]:
+        """Those that still run, each with what its tick is made of."""
+        found = await asyncio.to_thread(self._schedule.due, [timer.uid for timer in timers])
+        ready = []
+        for timer in timers:
+            due = found.get(timer.uid)
+            if due is None or due.interval_s is None:
+                self._beats.remove(timer.uid)
+            elif due.seq != timer.seq:  # the change is on its way into the log
+                self._beats.again(timer)
+            else:
+                ready.append((timer, due))
+        return ready
+
+    async def _number(self, timers: list[Timer]) -> None:
+        """Reserve numbers for those that have none left."""
+        out = {timer.uid: timer for timer in timers if timer.number == timer.numbers_end}
+        if not out:
+            return
+        wanted = {uid: timer.seq for uid, timer in out.items()}
+        firsts = await asyncio.to_thread(self._schedule.reserve, wanted, NUMBERS_RESERVED)
+        for uid, first in firsts.items():
+            out[uid].number = first
+            out[uid].numbers_end = first + NUMBERS_RESERVED
+
+    def _tick(self, timer: Timer, due: DueTimer, now_ms: int) -> tuple[int, bytes]:
+        """The partition and the body of the next tick of *timer*; its number is spent."""
+        number = timer.number
+        timer.number += 1
+        event = tick_event(timer.uid, number, due, now_ms)
+        body = encode_tick(Tick(timer.uid, due.revision, number, event))
+        return zlib.crc32(timer.uid.encode()) % self._partition_count, body
+
+    async def _append(self, ticks: list[tuple[int, bytes]]) -> None:
+        if not ticks:
+            return
+        try:
+            made = await self._appender.append_ticks(ticks)
+        except LogError as error:
+            self._skip(len(ticks), "log")
+            self._report("log", str(error))
+            return
+        self._count("timer_ticks_total", made)
+        self._skip(len(ticks) - made, "log")
+        self._report("log" if made < len(ticks) else None, "the log refused some")
+
+    def _skip(self, count: int, reason: str) -> None:
+        if count:
+            self._count(f'timer_ticks_skipped_total{{reason="{reason}"}}', count)
+
+    def _report(self, skipping: str | None, why: str) -> None:
+        """Say once that ticks are skipped, and once that they are made again."""
+        if skipping == self._skipping:
+            return
+        self._skipping = skipping
+        if skipping is None:
+            _log.info("timer-ticks-made-again")
+        else:
+            _log.warning("timer-ticks-skipped", by=skipping, reason=why)
+
+
+def tick_event(uid: str, number: int, due: DueTimer, now_ms: int) -> Event:
+    """The event of one tick.
+
+    Args:
+        uid: Of the subscription.
+        number: Of the tick.
+        due: The subscription as it stands.
+        now_ms: Wall clock.
+
+    Source:
+        Decision 11 for ``source`` and ``type``.
+    """
+    spec = api_subscription.restore(due.realized)
+    now = datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    attributes: dict[str, str | int | bool] = {
+        "specversion": "1.0",
+        "id": f"{uid}/{due.revision}/{number}",
+        "source": api_subscription.timer_source(spec.source, due.id),
+        "type": api_subscription.timer_type(spec.types, spec.config.timer_type),
+        "time": now.replace("+00:00", "Z"),
+    }
+    if spec.config.timer_data is not None:
+        attributes["datacontenttype"] = "application/json"
+    return Event(attributes, spec.config.timer_data)

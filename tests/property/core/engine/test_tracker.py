@@ -1,0 +1,74 @@
+"""The watermark: the lowest open record, in whatever order matches finish."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distributary.core.engine import Tracker
+from distributary.core.event import Event
+from distributary.core.flow import Leg, Origin, Position, Task
+from distributary.core.journal import Mark
+
+EVENT = Event({"specversion": "1.0", "id": "1", "source": "/", "type": "t"}, None)
+
+steps = st.lists(
+    st.tuples(
+        st.integers(0, 2),  # records that are missing before this one
+        st.integers(0, 3),  # matches of this one
+        st.lists(st.integers(0, 50), max_size=4),  # which open matches finish then
+    ),
+    max_size=25,
+)
+
+
+def task(offset, number):
+    """A match."""
+    place = Position(0, offset, number)
+    return Task(place, offset, f"r{number}", EVENT, Leg.EVENT, 1, 0, Origin.LIVE)
+
+
+@given(st.integers(0, 9), steps)
+def test_the_cursor_is_the_lowest_open_record_with_the_checksum_before_it(start, plan):
+    """And 0 where there is no record before it; below it nothing is open."""
+    tracker = Tracker(Mark(start, 99))
+    open_tasks, before = [], {start: 99}
+    offset = start
+    for gap, matches, finishing in plan:
+        offset += gap
+        tasks = [task(offset, number) for number in range(matches)]
+        tracker.take(offset, offset + 1000, tasks)
+        open_tasks += tasks
+        before[offset + 1] = offset + 1000
+        offset += 1
+        for pick in finishing:
+            if open_tasks:
+                tracker.finish(open_tasks.pop(pick % len(open_tasks)))
+        lowest = min((found.position.offset for found in open_tasks), default=offset)
+        assert tracker.mark() == Mark(lowest, before.get(lowest, 0))
+        assert tracker.next_offset == offset
+        assert tracker.open_count == len({found.position.offset for found in open_tasks})
+
+
+@given(st.integers(0, 30), steps)
+def test_open_below_gives_every_open_match_before_a_place_oldest_first(limit, plan):
+    """No more and no less: they are what must become rows."""
+    tracker = Tracker(Mark(0, 0))
+    open_tasks = []
+    for offset, (_, matches, finishing) in enumerate(plan):
+        tasks = [task(offset, number) for number in range(matches)]
+        tracker.take(offset, 1, tasks)
+        open_tasks += tasks
+        for pick in finishing:
+            if open_tasks:
+                tracker.finish(open_tasks.pop(pick % len(open_tasks)))
+    expected = [found for found in open_tasks if found.position.offset < limit]
+    found = tracker.open_below(limit)
+    assert sorted(found, key=lambda t: t.position) == expected
+    assert [t.position.offset for t in found] == [t.position.offset for t in expected]
+
+
+@given(st.integers(0, 20), st.integers(0, 40))
+def test_a_gap_is_passed_forward_alone(start, target):
+    """What lies behind it is a cursor without a record before it."""
+    tracker = Tracker(Mark(start, 7))
+    tracker.skip_to(target)
+    assert tracker.mark() == (Mark(target, 0) if target > start else Mark(start, 7))

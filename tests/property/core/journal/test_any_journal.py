@@ -1,0 +1,83 @@
+"""Whatever lies in the journal's file, reading it gives a state and never an exception."""
+
+import zlib
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distributary.core import journal as internals
+from distributary.core.journal import DoneKey, JournalState, Mark
+
+keys = st.builds(DoneKey, st.integers(0, 2**40), st.integers(0, 999), st.text(max_size=8))
+marks = st.builds(Mark, st.integers(0, 2**40), st.integers(0, 2**32 - 1))
+frames = st.tuples(marks, st.lists(st.tuples(keys, st.integers(0, 2**32 - 1)), max_size=4))
+
+
+def forged(body):
+    """A frame whose checksum holds, whatever its body is."""
+    return internals._HEADER.pack(internals._MAGIC, len(body), zlib.crc32(body)) + body
+
+
+def parsed(content):
+    """What the frames say, as a list."""
+    return list(internals._frames(content))
+
+
+@given(st.binary(max_size=400))
+def test_any_bytes_are_a_journal(content):
+    """Random bytes: what is no frame ends the journal."""
+    assert all(end <= len(content) for _, _, end in parsed(content))
+
+
+@given(st.binary(max_size=200))
+def test_any_body_behind_a_checksum_that_holds_is_accepted_or_ends_the_journal(body):
+    """A frame that this version did not write, but whole."""
+    assert len(parsed(forged(body))) <= 1
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.binary(max_size=9) | st.text(max_size=9) | st.floats(),
+        lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(), inner, max_size=3),
+        max_leaves=12,
+    ).filter(lambda value: not _too_large(value))
+)
+def test_any_value_behind_a_checksum_that_holds_is_accepted_or_ends_the_journal(value):
+    """Well-formed MessagePack that is no outcome."""
+    assert len(parsed(forged(msgspec.msgpack.encode(value)))) <= 1
+
+
+def test_a_route_that_is_not_unicode_ends_the_journal():
+    """The decoder's error for it is not of its usual kind."""
+    body = b"\x93\x01\x02\x91\x94\x01\x02\xa2\xff\xfe\x03"
+    assert parsed(forged(body)) == []
+
+
+@given(st.lists(frames, max_size=6), st.binary(max_size=30))
+def test_what_was_written_is_read_whatever_follows(written, rest):
+    """Round trip, with any bytes behind it."""
+    content = b"".join(internals._frame(mark, done) for mark, done in written)
+    found = parsed(content + rest)[: len(written)]
+    assert [(mark, [(DoneKey(*d[:3]), d[3]) for d in done]) for mark, done, _ in found] == written
+
+
+@given(st.lists(marks, max_size=8), st.sets(st.integers(0, 2**40)))
+def test_fit_ends_at_the_newest_cursor_that_stands(cursors, standing):
+    """And keeps every outcome: each is checked by itself."""
+    state = JournalState(list(cursors), {DoneKey(1, 0, "r"): 5})
+    found = internals.fit(state, lambda mark: mark.offset in standing)
+    fitting = [i for i, m in enumerate(cursors) if m.checksum == 0 or m.offset in standing]
+    assert found.marks == cursors[: fitting[-1] + 1 if fitting else 0]
+    assert found.done == state.done
+
+
+def _too_large(value):
+    """Integers beyond what MessagePack holds."""
+    if isinstance(value, int):
+        return not -(2**63) <= value < 2**64
+    if isinstance(value, list):
+        return any(_too_large(item) for item in value)
+    if isinstance(value, dict):
+        return any(_too_large(item) for item in value.values())
+    return False

@@ -1,0 +1,299 @@
+"""What many lags, many matches and many rows cost."""
+
+import random
+
+import pytest
+
+from distributary.core.engine._catch_up import (
+    CHUNKS_MAX,
+    READERS_MAX,
+    SLICE_CHUNKS,
+    SLICE_LAGS,
+    SLICE_RECORDS,
+    WAKE_COUNT,
+    CatchUp,
+)
+from distributary.core.engine._tracker import LISTED_MAX, Tracker
+from distributary.core.engine._waiting import Waiting
+from distributary.core.event import Event
+from distributary.core.event import record as event_record
+from distributary.core.flow import Kind, Leg, RouteRecord, encode_route
+from distributary.core.journal import DoneKey, Mark
+from distributary.core.outcome import LagRow, RetryRow
+from distributary.testing.memory_log import MemoryLog
+
+EVENT = Event({"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}, b"")
+
+
+class _Log(MemoryLog):
+    opened = 0
+    closed = 0
+
+    def close(self):
+        self.closed += 1
+
+
+class _Owner:
+    """Takes what lags bring, unless its sink is full."""
+
+    def __init__(self):
+        self.tasks = []
+        self.full = set()
+        self.asked = 0
+
+    def offer_catch_up(self, task):
+        self.asked += 1
+        if task.route in self.full:
+            return "http://full.example/"
+        self.tasks.append(task)
+        return None
+
+    def is_done(self, _task):
+        return False
+
+
+@pytest.fixture
+def log(clock):
+    """A thousand records of one event."""
+    made = _Log(clock)
+    made.append([(Kind.EVENTS, event_record.encode([EVENT]))] * 1000)
+    return made
+
+
+@pytest.fixture
+def owner():
+    """Whoever gets the tasks."""
+    return _Owner()
+
+
+@pytest.fixture
+def ended():
+    """Names of the lags that have ended."""
+    return []
+
+
+@pytest.fixture
+def catch_up(log, owner, ended):
+    """Lags of a live reader that stands at the end."""
+
+    def open_log():
+        log.opened += 1
+        return log
+
+    def end(row):
+        ended.append(row.name)
+        return False
+
+    return CatchUp(
+        partition=0,
+        make_records=open_log,
+        offers=owner,
+        live=log.durable_end,
+        may_join=lambda _route: True,
+        ended=end,
+        dropped=lambda _name: None,
+    )
+
+
+def _row(route, *, types=("other",), start=0):
+    record = RouteRecord(seq=1, op="put", uid=route, revision=1, types=types)
+    return LagRow(route, start, 0, start, None, encode_route(record))
+
+
+def _next_offsets(catch_up):
+    return {name: lag.next_offset for name, lag in catch_up._lags.items()}
+
+
+def test_all_lags_share_one_slice_of_a_turn(catch_up, ended):
+    """Live events wait for one slice, not one a route; and every lag has its turn."""
+    for number in range(10):
+        catch_up.add(_row(f"r{number}"))
+    turns = 0
+    more = True
+    while more:
+        before = _next_offsets(catch_up)
+        more = catch_up.advance()
+        after = dict.fromkeys(before, 1000) | _next_offsets(catch_up)
+        assert sum(after.values()) - sum(before.values()) <= SLICE_RECORDS
+        turns += 1
+    assert turns >= 10 * 1000 // SLICE_RECORDS
+    assert len(ended) == 10
+
+
+def test_many_lags_share_few_readers_and_give_them_back(log, catch_up, ended):
+    """Each holds a file or two, and 10,000 routes may begin in the past at once."""
+    for number in range(2 * READERS_MAX):
+        catch_up.add(_row(f"r{number}"))
+    while catch_up.advance():
+        pass
+    assert len(ended) == 2 * READERS_MAX
+    assert log.opened <= READERS_MAX
+    assert log.closed == log.opened
+
+
+def test_a_sink_that_is_full_is_not_asked_for_every_lag_at_every_turn(catch_up, owner):
+    """A thousand routes lag behind one sink: a turn costs a slice of lags, and then they rest."""
+    names = [f"r{number}" for number in range(1000)]
+    owner.full.update(names)
+    for name in names:
+        catch_up.add(_row(name, types=()))
+    while catch_up.advance():  # Each reads its first chunk.
+        pass
+    asked = owner.asked
+    assert asked == 1000
+    assert not catch_up.advance()
+    assert owner.asked == asked
+    catch_up.wake()
+    before = owner.asked
+    while catch_up.advance():
+        assert owner.asked - before <= SLICE_LAGS
+        before = owner.asked
+    assert owner.asked - asked == WAKE_COUNT
+
+
+def test_a_turn_reads_few_chunks_however_many_lags_there_are(log, catch_up, owner, monkeypatch):
+    """A chunk is read, and searched for, in a time in which hundreds of records are looked at."""
+    names = [f"r{number}" for number in range(100)]
+    owner.full.update(names)
+    for name in names:
+        catch_up.add(_row(name, types=()))
+    reads = []
+    read_chunk = log.read_chunk
+    monkeypatch.setattr(log, "read_chunk", lambda *where: (reads.append(1), read_chunk(*where))[1])
+    more = True
+    while more:
+        before = len(reads)
+        more = catch_up.advance()
+        assert len(reads) - before <= SLICE_CHUNKS
+    assert len(reads) == 100
+
+
+def test_a_sink_that_has_room_is_tried_by_those_that_wait_for_it(catch_up, owner):
+    """And not by those that wait for another."""
+    owner.full.add("r")
+    catch_up.add(_row("r", types=()))
+    while catch_up.advance():
+        pass
+    asked = owner.asked
+    catch_up.wake_for("http://other.example/")
+    assert not catch_up.advance()
+    assert owner.asked == asked
+    owner.full.clear()
+    catch_up.wake_for("http://full.example/")
+    while catch_up.advance():
+        pass
+    assert len(owner.tasks) == 1000
+
+
+def test_resting_lags_hold_no_chunk_when_there_are_many(catch_up, owner):
+    """64 KiB each would be 640 MB for 10,000 of them."""
+    names = [f"r{number}" for number in range(CHUNKS_MAX + 1)]
+    owner.full.update(names)
+    for name in names:
+        catch_up.add(_row(name, types=()))
+    while catch_up.advance():
+        pass
+    assert [next(lag._frames, None) for lag in catch_up._lags.values()] == [None] * len(names)
+    owner.full.clear()
+    catch_up.wake_for("http://full.example/")
+    catch_up.wake()
+    while catch_up.advance():
+        pass
+    assert len(owner.tasks) == 1000 * len(names)
+
+
+def test_lags_that_are_dropped_or_left_close_their_readers(log, catch_up):
+    """A deleted route, and an owner that goes."""
+    catch_up.add(_row("r"))
+    catch_up.advance()
+    catch_up.drop("r")
+    assert log.closed == log.opened == 1
+    catch_up.add(_row("q"))
+    catch_up.advance()
+    catch_up.close()
+    assert log.closed == log.opened == 2
+
+
+def test_a_task_is_finished_in_the_lag_that_brought_it(catch_up, owner, ended):
+    """Only then does the lag end."""
+    catch_up.add(_row("r", types=()))
+    catch_up.add(_row("q"))
+    while catch_up.advance():
+        pass
+    assert catch_up.floors() == {"r": 0}
+    for task in owner.tasks:
+        catch_up.finish(task)
+    catch_up.advance()
+    assert set(ended) == {("r", 0), ("q", 0)}
+
+
+def test_a_lag_that_ended_is_remembered_until_the_cursor_has_passed_where_it_joined(catch_up):
+    """Else a restart would begin a replay again that has been made."""
+    catch_up.add(_row("r")._replace(from_offset=40, to_offset=40))
+    assert not len(catch_up)
+    assert catch_up.began_before("r", 30)
+    assert not catch_up.covers("r", 10, 0)
+    assert catch_up.forgettable(39) == []
+    assert catch_up.forgettable(40) == [("r", 0)]
+    assert not catch_up.began_before("r", 30)
+
+
+def test_a_record_with_many_matches_is_tracked_like_one_with_few(make_task):
+    """Finished in any order; the mark moves with the last one."""
+    tracker = Tracker(Mark(0, 0))
+    tasks = [make_task(route=f"r{number}") for number in range(LISTED_MAX + 5)]
+    tracker.take(0, 7, tasks)
+    for task in tasks[::2] + tasks[1::2]:
+        assert tracker.mark() == Mark(0, 0)
+        assert task in tracker.open_below(1)
+        tracker.finish(task)
+    assert tracker.mark() == Mark(1, 7)
+
+
+def test_finished_rows_are_looked_through_once_a_second(tmp_path):
+    """A flush comes every 10 ms, and a stuck match may keep 100,000 of them."""
+    from distributary.testing.simulation import Partition  # noqa: PLC0415 - heavy, for one test
+
+    partition = Partition(tmp_path)
+    partition.start()
+    settle = partition.owner._settle
+    asked = []
+
+    def needed(route, _offset):
+        asked.append(route)
+        return True
+
+    key = DoneKey(0, 0, "r")
+    settle.waiting.finished[key] = RetryRow(key, 1, 1, 1, 0, None, done=True)
+    partition.advance(2.0)
+    settle.waiting.finished[key] = RetryRow(key, 1, 1, 1, 0, None, done=True)
+    for _ in range(5):
+        settle.forgettable(1, needed)
+    assert len(asked) <= 1
+    partition.close()
+
+
+class _Unwalked(dict):
+    """Rows that nobody may walk over."""
+
+    def __iter__(self):
+        raise AssertionError("all rows were looked at")
+
+    keys = items = values = __iter__
+
+
+def test_the_lowest_row_is_known_without_a_look_at_all_of_them():
+    """There may be 100,000 rows, and the board is written ten times a second."""
+    chance = random.Random(7)
+    waiting = Waiting()
+    waiting.rows = _Unwalked()
+    left = set()
+    for _ in range(3_000):
+        key = DoneKey(chance.randrange(200), chance.randrange(2), chance.choice("ab"))
+        if key in left:
+            left.discard(key)
+            waiting.finish(key)
+        else:
+            left.add(key)
+            waiting.add(RetryRow(key, 1, Leg.EVENT, 1, 0, None, done=False))
+        assert waiting.lowest_offset() == min((key.offset for key in left), default=None)

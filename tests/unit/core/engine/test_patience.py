@@ -1,0 +1,141 @@
+"""When a full lane is worth a pause of the whole intake, and when its route must lag."""
+
+import pytest
+
+from distributary.core.deliver import BreakerState, LaneState
+from distributary.core.engine._patience import (
+    DRAIN_S_MAX,
+    PAUSE_S,
+    SHARE_MAX,
+    UNPROVEN_S,
+    Patience,
+)
+
+URI, OTHER = "http://sink.example/", "http://other.example/"
+
+
+def lane(uri=URI, **changed):
+    """A full lane that empties quickly."""
+    state = LaneState(
+        uri=uri,
+        queued=4096,
+        queued_bytes=1,
+        in_flight=64,
+        concurrency=64,
+        breaker=BreakerState.CLOSED,
+        completions_per_s=20_000.0,
+        drain_s=0.2,
+        oldest_in_flight_s=0.005,
+        held_s=0.0,
+    )
+    return state._replace(**changed)
+
+
+class Lanes:
+    """Lanes as the test says."""
+
+    def __init__(self, *states):
+        self.states = {state.uri: state for state in states}
+
+    def lane(self, uri):
+        return self.states.get(uri)
+
+    def lanes(self):
+        return list(self.states.values())
+
+
+@pytest.mark.parametrize(
+    ("changed", "worth"),
+    [
+        pytest.param({}, True, id="fast"),
+        pytest.param({"breaker": BreakerState.OPEN}, False, id="closed-sink"),
+        pytest.param({"breaker": BreakerState.HALF_OPEN}, False, id="probing"),
+        pytest.param({"held_s": 0.5}, False, id="retry-after"),
+        pytest.param(
+            {"drain_s": DRAIN_S_MAX * 1.1, "oldest_in_flight_s": PAUSE_S * 1.1}, False, id="slow"
+        ),
+        pytest.param({"completions_per_s": 0.0, "drain_s": 1e9}, True, id="connecting"),
+        pytest.param(
+            {"completions_per_s": 0.0, "drain_s": 1e9, "oldest_in_flight_s": UNPROVEN_S * 1.1},
+            False,
+            id="hangs",
+        ),
+    ],
+)
+def test_a_pause_is_for_a_sink_that_is_about_to_have_room(clock, changed, worth):
+    """Everything else lags alone (promise 4)."""
+    assert Patience(clock, Lanes(lane(**changed)), lambda _: False).worth(URI) is worth
+
+
+def test_a_sink_without_a_lane_is_not_waited_for(clock):
+    """There is nothing to wait for."""
+    assert not Patience(clock, Lanes(), lambda _: False).worth(URI)
+
+
+def pauses(patience, clock):
+    """Pauses that one sink gets in a row within a second."""
+    count = 0
+    while patience.worth(URI) and count < 45:
+        clock.move_to(clock.monotonic_s() + PAUSE_S)
+        count += 1
+    return count
+
+
+def test_a_sink_may_hold_up_the_others_for_a_share_of_the_time(clock):
+    """Half of a second while another lane is hungry."""
+    hungry = lane(OTHER, queued=0, drain_s=0.0)
+    count = pauses(Patience(clock, Lanes(lane(), hungry), lambda _: False), clock)
+    assert SHARE_MAX <= count * PAUSE_S <= SHARE_MAX + 3 * PAUSE_S
+
+
+def test_the_share_is_of_each_second(clock):
+    """What was spent before does not count for ever."""
+    patience = Patience(clock, Lanes(lane(), lane(OTHER, queued=0, drain_s=0.0)), lambda _: False)
+    pauses(patience, clock)
+    assert not patience.worth(URI)
+    clock.move_to(clock.monotonic_s() + 1.0)
+    assert patience.worth(URI)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param({"queued": 7}, id="has-work"),
+        pytest.param({"queued": 0, "breaker": BreakerState.OPEN}, id="takes-nothing"),
+    ],
+)
+def test_the_share_holds_whatever_the_other_lanes_say(clock, other):
+    """A sink whose events lie behind in the log has no lane that could be hungry."""
+    count = pauses(Patience(clock, Lanes(lane(), lane(OTHER, **other)), lambda _: False), clock)
+    assert SHARE_MAX <= count * PAUSE_S <= SHARE_MAX + 3 * PAUSE_S
+
+
+def test_the_only_sink_may_hold_up_the_intake_for_long(clock):
+    """Nobody waits behind it, and a lag would read the log twice."""
+    assert pauses(Patience(clock, Lanes(lane()), lambda uri: uri == URI), clock) == 45
+
+
+@pytest.mark.parametrize(
+    ("changed", "comfortable"),
+    [
+        pytest.param({"queued": 10}, True, id="nearly-empty"),
+        pytest.param({}, False, id="full"),
+        pytest.param({"queued": 10, "breaker": BreakerState.HALF_OPEN}, False, id="probing"),
+        pytest.param(
+            {"queued": 0, "in_flight": 0, "breaker": BreakerState.HALF_OPEN}, True, id="no-probe"
+        ),
+        pytest.param(
+            {"queued": 0, "in_flight": 1, "breaker": BreakerState.HALF_OPEN}, False, id="a-probe"
+        ),
+        pytest.param({"queued": 10, "held_s": 0.1}, False, id="retry-after"),
+        pytest.param({"queued": 10, "drain_s": 2.0}, False, id="slow"),
+    ],
+)
+def test_a_route_joins_where_its_sink_keeps_up(clock, changed, comfortable):
+    """Else it would lag again at once."""
+    assert Patience(clock, Lanes(lane(**changed)), lambda _: False).comfortable(URI) is comfortable
+
+
+def test_a_sink_without_a_lane_is_comfortable(clock):
+    """Nothing was sent there lately, so nothing waits."""
+    assert Patience(clock, Lanes(), lambda _: False).comfortable(URI)

@@ -1,0 +1,209 @@
+"""Limits of the store, and what is left after a write that failed."""
+
+import asyncio
+import sqlite3
+import threading
+
+import pytest
+
+from distributary.core.errors import StoreError
+from distributary.knative.apiserver.machinery import OBJECT_BYTES_MAX, Key, StatusError
+from distributary.knative.apiserver.objects import Write
+from distributary.knative.kinds import BROKER, CONFIG_MAP, TRIGGER
+
+
+def key(kind, name, namespace="default") -> Key:
+    """Key of an object."""
+    return Key(kind.resource, namespace, name)
+
+
+def with_spec(**spec):
+    """A change that sets the spec."""
+    return lambda content: {**content, "spec": spec}
+
+
+def test_objects_are_limited_in_number(make_world):
+    """The server's own writes are not."""
+    world = make_world(objects_max=4)
+    world.trigger("a")
+    world.trigger("b")
+    error = world.refused(world.objects.create(TRIGGER, "default", {"metadata": {"name": "c"}}))
+    assert error.reason == "Forbidden"
+    assert "exceeded quota" in str(error)
+    world.delete(key(TRIGGER, "a"))
+    world.trigger("c")
+
+
+def test_objects_are_limited_in_bytes(make_world):
+    """What grows is refused, what shrinks is not."""
+    world = make_world(json_bytes_max=5_000)
+    made = world.trigger("a", text="x" * 3_000)
+    error = world.refused(world.objects.edit(made.key, with_spec(text="x" * 5_000)))
+    assert "exceeded quota" in str(error)
+    world.edit(made.key, with_spec(text=""))
+    world.trigger("b", text="x" * 3_000)
+
+
+def test_an_object_is_limited_in_bytes(world):
+    """413 names the limit."""
+    content = {"metadata": {"name": "c"}, "data": {"x": "x" * OBJECT_BYTES_MAX}}
+    error = world.refused(world.objects.create(CONFIG_MAP, "default", content))
+    assert error.reason == "RequestEntityTooLarge"
+
+
+def test_text_that_is_not_unicode_is_refused(world):
+    """A lone surrogate cannot be written."""
+    content = {"metadata": {"name": "c"}, "data": {"x": "\ud800"}}
+    error = world.refused(world.objects.create(CONFIG_MAP, "default", content))
+    assert error.reason == "BadRequest"
+
+
+def test_contents_are_nobody_elses(world):
+    """What a caller does to its argument later changes nothing."""
+    spec = {"list": [1]}
+    made = world.trigger("t", **spec)
+    spec["list"].append(2)
+    assert made.content["spec"] == {"list": [1]}
+
+
+def test_writes_are_refused_before_the_start_and_after_the_end(make_world):
+    """ServiceUnavailable, and nothing is stored."""
+    world = make_world()
+    world.run(world.objects.close())
+    error = world.refused(world.objects.create(TRIGGER, "default", {"metadata": {"name": "t"}}))
+    assert error.reason == "ServiceUnavailable"
+
+
+def test_a_failed_commit_stores_nothing(world, monkeypatch):
+    """The caller hears it; the next write goes on with the same version."""
+
+    def fail(*_):
+        raise StoreError("disk")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.objects._rows, "write", fail)
+        with pytest.raises(StoreError):
+            world.trigger("t")
+    assert world.objects.get(key(TRIGGER, "t")) is None
+    assert world.trigger("u").version == 3
+
+
+def test_a_commit_that_failed_after_all_was_stored_is_found_again(world, monkeypatch):
+    """Memory follows the store; listeners hear it, watches begin anew."""
+    rows = world.objects._rows
+    write = rows.write
+
+    def fail_late(*arguments):
+        write(*arguments)
+        raise StoreError("fsync")
+
+    world.trigger("gone")
+    world.trigger("changed")
+    watch = world.objects.watch(TRIGGER, None, world.objects.version)
+    world.told.clear()
+
+    async def all_at_once():
+        await asyncio.gather(
+            world.objects.create(TRIGGER, "default", {"metadata": {"name": "new"}}),
+            world.objects.delete(key(TRIGGER, "gone")),
+            world.objects.edit(key(TRIGGER, "changed"), with_spec(a=1)),
+        )
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rows, "write", fail_late)
+        with pytest.raises(StoreError):
+            world.run(all_at_once())
+    world.trigger("next")
+    assert world.names(TRIGGER) == [("default", name) for name in ("changed", "new", "next")]
+    heard = {(change.type, change.stored.key.name) for change in world.told}
+    assert heard == {
+        ("ADDED", "new"), ("DELETED", "gone"), ("MODIFIED", "changed"), ("ADDED", "next"),
+    }  # fmt: skip
+    assert world.refused(watch.changes(0)).reason == "Expired"
+
+
+def test_a_batch_is_whole_in_the_store(world):
+    """Counter, objects and addresses are of one transaction."""
+    world.make(BROKER, "b", "new")
+    with sqlite3.connect(world.url.database) as connection:
+        assert connection.execute("SELECT version, address_version FROM object_counter").fetchall(
+        ) == [(4, 4)]  # fmt: skip
+        assert connection.execute("SELECT count(*) FROM object").fetchall() == [(4,)]
+        assert connection.execute("SELECT count(*) FROM address").fetchall() == [(2,)]
+
+
+def test_too_many_waiting_writes_are_told_to_come_again(world, monkeypatch):
+    """429 with a time; the server's own find room."""
+    monkeypatch.setattr("distributary.knative.apiserver.objects._writer.WAITING_MAX", 3)
+
+    async def race():
+        def create(name, write):
+            return world.objects.create(TRIGGER, "default", {"metadata": {"name": name}}, write)
+
+        writes = [create(f"t{number}", Write()) for number in range(4)]
+        return await asyncio.gather(
+            *writes, create("own", Write(by_server=True)), return_exceptions=True
+        )
+
+    *made, refused, own = world.run(race())
+    assert [each.key.name for each in made] == ["t0", "t1", "t2"]
+    assert (refused.reason, refused.retry_after_s) == ("TooManyRequests", 1)
+    assert own.key.name == "own"
+
+
+def test_a_caller_that_went_away_before_its_batch_writes_nothing(world, monkeypatch):
+    """A request that is cancelled while it waits is let go."""
+    rows = world.objects._rows
+    write, begun, go_on = rows.write, threading.Event(), threading.Event()
+
+    def slow(*arguments):
+        begun.set()
+        assert go_on.wait(10)
+        write(*arguments)
+
+    def create(name):
+        content = {"metadata": {"name": name}}
+        return asyncio.ensure_future(world.objects.create(TRIGGER, "default", content))
+
+    async def cancel():
+        first = create("first")
+        assert await asyncio.to_thread(begun.wait, 10)
+        second, third = create("second"), create("third")
+        await asyncio.sleep(0)
+        second.cancel()
+        go_on.set()
+        await asyncio.gather(first, third)
+
+    monkeypatch.setattr(rows, "write", slow)
+    world.run(cancel())
+    assert world.names(TRIGGER) == [("default", "first"), ("default", "third")]
+
+
+def test_a_damaged_object_is_named_at_the_start(world):
+    """With what to do; an object that cannot be read must not be served as if it were not there."""
+    world.trigger("t", broker="default")
+    with sqlite3.connect(world.url.database) as connection:
+        connection.execute("UPDATE object SET content_json = '{' WHERE name = 't'")
+    connection.close()
+    with pytest.raises(StoreError, match=r"triggers.eventing.knative.dev default/t is damaged"):
+        world.restart()
+
+
+def test_a_full_server_takes_the_deletes_that_make_room(make_world):
+    """Marking an object as ending makes it larger; its finalizer would keep it for ever."""
+    world = make_world(json_bytes_max=2_000)
+    made = world.make(BROKER, "b", metadata={"finalizers": ["example.com/wait"]})
+    filling = world.make(CONFIG_MAP, "c").key
+    refused = None
+    for length in range(2_000):  # byte by byte, until there is no room for another one
+
+        def longer(content, text="x" * length):
+            return {**content, "data": {"text": text}}
+
+        try:
+            world.edit(filling, longer)
+        except StatusError as error:
+            refused = error.reason
+            break
+    assert refused == "Forbidden"
+    assert "deletionTimestamp" in world.delete(made.key).content["metadata"]

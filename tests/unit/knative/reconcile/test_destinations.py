@@ -1,0 +1,193 @@
+"""Destinations: references, URIs relative to them, and what is dialled."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from distributary.knative.apiserver.machinery import Key
+from distributary.knative.reconcile import Site
+from distributary.resource import SinkRule
+from kit.servers import Authority
+
+CERTS = "PEM"
+
+
+def sink(world, destination, name="t"):
+    """The endpoint that a Trigger with this subscriber gets; None: it does not resolve."""
+    spec = {"broker": "default", "subscriber": destination}
+    settings = world.settings(world.apply("Trigger", name, spec))
+    return None if settings is None else settings.sink
+
+
+def test_a_service_is_dialled_where_it_says(world):
+    """The status has its cluster name; outside of a cluster something else is dialled."""
+    world.service("plain")
+    world.service("external", type="ExternalName", externalName="svc.example")
+    world.service("local", {"distributary.dev/address": "127.0.0.1:9001"})
+    found = [sink(world, world.at("Service", name)) for name in ("plain", "external", "local")]
+    assert [each.uri for each in found] == [
+        "http://plain.default.svc/",
+        "http://external.default.svc/",
+        "http://local.default.svc/",
+    ]
+    assert [each.dial for each in found] == [None, "svc.example:8081", "127.0.0.1:9001"]
+
+
+def test_a_service_with_certificates_is_spoken_to_by_tls(world, tmp_path):
+    """As Knative makes ``https`` of it; what is dialled stays."""
+    world.service("s", {"distributary.dev/address": "127.0.0.1:9001"})
+    world.service("external", type="ExternalName", externalName="svc.example", ports=[])
+    certificates = {"CACerts": Authority(tmp_path).ca_certs}
+    found = sink(world, world.at("Service", "s", **certificates))
+    assert (found.uri, found.dial) == ("https://s.default.svc/", "127.0.0.1:9001")
+    below = sink(world, world.at("Service", "s", uri="/a", **certificates), "below")
+    assert (below.uri, below.dial) == ("https://s.default.svc/a", "127.0.0.1:9001")
+    assert (
+        sink(world, world.at("Service", "external", **certificates), "e").dial == "svc.example:443"
+    )
+    assert world.get("Trigger", "t")["status"]["subscriberUri"] == "https://s.default.svc/"
+
+
+def test_trust_bundles_are_trusted_by_every_destination_with_https(world, tmp_path):
+    """And by no other; the status shows what the destination names itself."""
+    own, bundle, later = (Authority(tmp_path / name).ca_certs for name in ("own", "b", "later"))
+
+    def bind(name, label, **data):
+        labels = {"networking.knative.dev/trust-bundle": label}
+        key = Key("configmaps", "knative-eventing", name)
+        made = {"metadata": {"name": name, "labels": labels}, "data": data}
+        world.runner.run(world.objects.put(key, lambda before: {**(before or {}), **made}))
+        world.settle(all_of="default")
+
+    bind("b", "true", pem=bundle)
+    bind("no", "false", pem=later)
+    bind("bad", "true", pem="no certificate")
+    secure = world.to("https://one.example/", CACerts=own)
+    assert sink(world, secure).ca_certs == f"{own}\n{bundle}"
+    assert world.get("Trigger", "t")["status"]["subscriberCACerts"] == own
+    assert sink(world, world.to("https://two.example/"), "plain").ca_certs == bundle
+    assert "subscriberCACerts" not in world.get("Trigger", "plain")["status"]
+    assert sink(world, world.to("http://three.example/"), "http").ca_certs is None
+    bind("b", "true", pem=later)
+    assert world.settings(world.get("Trigger", "plain")).sink.ca_certs == later
+    world.runner.run(world.objects.delete(Key("configmaps", "knative-eventing", "b")))
+    world.settle(all_of="default")
+    assert world.settings(world.get("Trigger", "plain")).sink.ca_certs is None
+
+
+def test_a_trust_bundle_that_cannot_be_read_is_told_once(world):
+    """However many destinations ask for the bundles."""
+    labels = {"networking.knative.dev/trust-bundle": "true"}
+    made = {"metadata": {"name": "bad", "labels": labels}, "data": {"pem": "no certificate"}}
+    with capture_logs() as told:
+        key = Key("configmaps", "knative-eventing", "bad")
+        world.runner.run(world.objects.put(key, lambda _: made))
+        for name in ("one", "two"):
+            assert sink(world, world.to(f"https://{name}.example/"), name).ca_certs is None
+    assert [line["event"] for line in told].count("trust-bundle-left-out") == 1
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected", "dialled"),
+    [
+        ("/a/b", "http://s.default.svc/a/b", True),
+        ("a?x=1", "http://s.default.svc/a?x=1", True),
+        ("../up", "http://s.default.svc/up", True),
+        ("//other.example/p", "http://other.example/p", False),
+        ("https://other.example/", "https://other.example/", False),
+    ],
+)
+def test_a_uri_is_relative_to_its_reference(world, uri, expected, dialled):
+    """RFC 3986; another host than the Service's is not dialled as the Service is."""
+    world.service("s", {"distributary.dev/address": "127.0.0.1:9001"})
+    found = sink(world, world.at("Service", "s", uri=uri))
+    assert found.uri == expected
+    assert (found.dial is not None) is dialled
+
+
+def test_brokers_and_channels_are_destinations(world):
+    """Ours: reached on this machine, and passes are counted."""
+    world.apply("Broker", "b", namespace="other")
+    world.apply("Channel", "c")
+    ref = {"apiVersion": "eventing.knative.dev/v1", "kind": "Broker", "name": "b"}
+    broker = sink(world, {"ref": {**ref, "namespace": "other"}}, "one")
+    channel = sink(world, world.at("Channel", "c"), "two")
+    written = sink(world, world.to("HTTP://Events.Example:8080/brokers/other/b"), "three")
+    assert broker.uri == "http://events.example:8080/brokers/other/b"
+    assert channel.uri == "http://events.example:8080/channels/default/c"
+    assert {each.own for each in (broker, channel, written)} == {True}
+    assert {each.dial for each in (broker, channel, written)} == {"127.0.0.1:8080"}
+
+
+def test_a_service_that_stands_for_this_server_is_our_own(world):
+    """Its passes are counted as a Broker's are; paths that take no events are like anybody's."""
+    world.service("s", {"distributary.dev/address": "127.0.0.1:8080"})
+    ours = sink(world, world.at("Service", "s", uri="/brokers/default/default"))
+    assert (ours.uri, ours.own) == ("http://s.default.svc/brokers/default/default", True)
+    assert ours.dial == "127.0.0.1:8080"
+    assert not sink(world, world.at("Service", "s", uri="/subscriptions"), "u").own
+
+
+def test_references_in_a_circle_resolve(world):
+    """An address depends on no reference; what goes round ends at the hop limit."""
+    one = world.apply("Broker", "one", {"delivery": {"deadLetterSink": world.at("Broker", "two")}})
+    assert world.ready(one) == "False"
+    world.apply("Broker", "two", {"delivery": {"deadLetterSink": world.at("Broker", "one")}})
+    for name in ("one", "two"):
+        assert world.ready(world.get("Broker", name)) == "True"
+        spec = {"broker": name, "subscriber": world.at("Broker", name)}
+        assert world.ready(world.apply("Trigger", name, spec)) == "True"
+    world.apply("Channel", "a")
+    world.apply("Channel", "b")
+    for name, other in (("a", "b"), ("b", "a")):
+        channel = {"apiVersion": "messaging.knative.dev/v1", "kind": "Channel", "name": name}
+        spec = {"channel": channel, "subscriber": world.at("Channel", other)}
+        assert world.ready(world.apply("Subscription", name, spec)) == "True"
+
+
+def test_a_missing_configuration_is_told_and_blocks_nothing(world):
+    """Nothing in it concerns this server."""
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "name": "m", "namespace": "default"}
+    broker = world.apply("Broker", "b", {"config": config})
+    assert world.condition(broker, "ConfigurationResolved") == ("False", "NotFound")
+    assert world.ready(broker) == "True"
+    world.apply("ConfigMap", "m")
+    broker = world.get("Broker", "b")
+    assert world.condition(broker, "ConfigurationResolved") == ("True", "")
+
+
+def test_only_those_who_asked_look_again(world):
+    """A thousand Triggers do not move for a Service that one of them refers to."""
+    world.service("s")
+    for name in ("a", "b", "c"):
+        sink(world, world.to(), name)
+    sink(world, world.at("Service", "s"))
+    before = world.counts["objects_reconciled_total"]
+    world.service("s", {"distributary.dev/address": "127.0.0.1:9001"})
+    # The one Trigger, and once more for its own new status where that changed: it did not.
+    assert world.counts["objects_reconciled_total"] - before == 1
+
+
+@pytest.mark.parametrize(
+    ("uri", "owned"),
+    [
+        ("http://events.example/brokers/default/b", True),
+        ("http://events.example.:80/brokers/default/b", True),
+        ("http://EVENTS.example/channels/default/c", True),
+        ("http://events.example/events", True),
+        ("http://events.example/subscriptions", False),
+        ("http://events.example/", False),
+        ("http://localhost:8080/brokers/default/b", True),
+        ("http://localhost:8081/brokers/default/b", False),
+        ("https://events.example/brokers/default/b", False),
+        ("http://other.example/brokers/default/b", False),
+    ],
+)
+def test_every_name_of_this_server_is_its_own(uri, owned):
+    """Or a loop by another name of the server would never end."""
+    site = Site(
+        "http://events.example",
+        "127.0.0.1:8080",
+        SinkRule(local_allowed=True),
+        ("http://localhost:8080",),
+    )
+    assert site.owns(uri) is owned

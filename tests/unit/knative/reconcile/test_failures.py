@@ -1,0 +1,86 @@
+"""Deliveries that keep failing: a condition and a Kubernetes event, and no more writes."""
+
+from distributary.core.outcome import FailingRoute, write_failing
+from distributary.knative.reconcile._failures import TELL_AGAIN_MS, FailureFiles
+
+
+def trigger(world):
+    """A Trigger whose deliveries may fail."""
+    return world.apply("Trigger", "t", {"broker": "default", "subscriber": world.to()})
+
+
+def failing(uid, at_ms=1_700_000_000_000, count=3, reason="status-503"):
+    """What an owner says of it."""
+    return FailingRoute(
+        route=uid,
+        since_ms=1_700_000_000_000,
+        last_ms=at_ms,
+        count=count,
+        reason=reason,
+        dest="http://127.0.0.1:9/in",
+    )
+
+
+def events(world):
+    """All Kubernetes events."""
+    return [stored.content for stored in world.objects.list(world.kinds["Event"])[0]]
+
+
+def test_failing_deliveries_are_told(world):
+    """The Trigger stays ready: its route stands."""
+    made = trigger(world)
+    assert world.condition(made, "DeliveriesSucceeding") == ("True", "")
+    world.fail(failing(made["metadata"]["uid"]))
+    told = world.get("Trigger", "t")
+    assert world.condition(told, "DeliveriesSucceeding") == ("False", "DeliveryFailed")
+    assert world.ready(told) == "True"
+    (event,) = events(world)
+    assert event["involvedObject"]["uid"] == made["metadata"]["uid"]
+    assert (event["involvedObject"]["kind"], event["involvedObject"]["name"]) == ("Trigger", "t")
+    assert (event["type"], event["reason"], event["count"]) == ("Warning", "DeliveryFailed", 3)
+    assert event["firstTimestamp"] == "2023-11-14T22:13:20Z"
+    world.fail()
+    assert world.condition(world.get("Trigger", "t"), "DeliveriesSucceeding") == ("True", "")
+
+
+def test_what_goes_on_failing_is_told_once_a_minute(world):
+    """Each telling is a write; a thousand routes may fail at once."""
+    made = trigger(world)
+    uid = made["metadata"]["uid"]
+    world.fail(failing(uid))
+    version = world.objects.version
+    world.fail(failing(uid, 1_700_000_000_000 + TELL_AGAIN_MS - 1, 50, "timeout"))
+    assert world.objects.version == version
+    world.fail(failing(uid, 1_700_000_000_000 + TELL_AGAIN_MS, 60, "timeout"))
+    (event,) = events(world)
+    assert (event["count"], event["lastTimestamp"]) == (60, "2023-11-14T22:14:20Z")
+    assert "timeout" in event["message"]
+
+
+def test_routes_of_the_other_api_and_of_deleted_objects_are_passed_by(world):
+    """There is nothing to tell it by."""
+    made = trigger(world)
+    version = world.objects.version
+    world.fail(failing("of-a-subscription"))
+    assert world.objects.version == version
+    world.delete("Trigger", "t")
+    world.fail(failing(made["metadata"]["uid"]))
+    assert events(world) == []
+
+
+def test_partitions_are_summed_up(tmp_path):
+    """One route fails in all of them; and files that did not change are not read."""
+    paths = [tmp_path / "a", tmp_path / "b", tmp_path / "none"]
+    write_failing(paths[0], [failing("u", 1_700_000_005_000, 3, "old")])
+    write_failing(paths[1], [failing("u", 1_700_000_009_000, 4, "new"), failing("v")])
+    files = FailureFiles(paths)
+    found = files.look()
+    assert (found["u"].attempts, found["u"].reason, found["u"].last_ms) == (
+        7,
+        "new",
+        1_700_000_009_000,
+    )
+    assert set(found) == {"u", "v"}
+    assert files.look() is None
+    write_failing(paths[0], [])
+    assert files.look()["u"].attempts == 4

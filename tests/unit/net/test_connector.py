@@ -1,0 +1,274 @@
+"""Sink URIs taken apart, names looked up, answers checked: all before anything is dialled."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from distributary.core.errors import TransportError
+from distributary.net import AddressRule, CachingResolver, Connector
+from distributary.testing.virtual import VirtualClock
+
+
+class Names:
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.asked = 0
+
+    async def resolve(self, _host):
+        self.asked += 1
+        await asyncio.sleep(0)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, TransportError):
+            raise answer
+        return answer
+
+
+def connector(*answers, **rule):
+    """A connector whose resolver gives these answers in turn; by default loopback."""
+    return Connector(AddressRule(**rule), Names(*answers or (["127.0.0.1"],)))
+
+
+def checked(connector, uri):
+    """The addresses that would be dialled."""
+    return asyncio.run(connector.checked_addresses(connector.endpoint(uri).host))
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "file:///etc/passwd",
+        "gopher://a.example/",
+        "ftp://a.example/",
+        "data:text/plain,x",
+        "unix:/run/sock",
+        "http+unix://%2Frun%2Fsock/",
+        "//a.example/",
+        "a.example",
+        "",
+        "http://",
+        "http:///path",
+        "http://a@127.0.0.1/",
+        "http://a:b@a.example/",
+        "http://@a.example/",
+        "http://a.example\\@127.0.0.1/",
+        "http://a.example\\.b.example/",
+        "http://a.example /",
+        "http://a.exa\tmple/",
+        "http://a.exa\nmple/",
+        "http://a.example/\r\nx: y",
+        "http://a.example/\x00",
+        "\x01http://a.example/",
+        "http://a.example:0/",
+        "http://a.example:65536/",
+        "http://a.example:-1/",
+        "http://a.example:+80/",
+        "http://a.example:8o/",
+        "http://[fe80::1%25lo]/",
+        "http://[fe80::1%lo]/",
+        "http://[::1/",
+        "http://[::1]x/",
+        "http://::1/",
+        "http://a..example/" + "x" * 9000,
+        "http://-a.example/",
+        "http://a%2eexample/",
+        "http://127.0.0.1%2f/",
+        "http://a,b.example/",
+        "http://*.example/",
+        "http://" + "a" * 254 + "/",
+        "http://a.example/\ud800",
+    ],
+)
+def test_refuses_uris_that_could_be_read_two_ways(uri):
+    """``blocked-address``, for good, and the message does not repeat the URI."""
+    with pytest.raises(TransportError) as caught:
+        connector().endpoint(uri)
+    assert (caught.value.reason, caught.value.retryable) == ("blocked-address", False)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1",
+        "127.1",
+        "127.0.1",
+        "0x7f.1",
+        "0x7f000001",
+        "2130706433",
+        "017700000001",
+        "0177.0.0.1",
+        "0",
+        "0.0.0.0",
+        "[::1]",
+        "[::]",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]",
+        "[64:ff9b::7f00:1]",
+        "[2002:7f00:1::]",
+        "\uff11\uff12\uff17.0.0.1",
+        "\u2460\u2461\u2466.\u24ea.\u24ea.\u2460",
+        "127\u30020\u30020\u30021",
+        "127\uff0e0\uff0e0\uff0e1",
+        "localhost",
+        "LOCALHOST",
+        "localhost.",
+        "a.localhost",
+        "127.0.0.1.nip.io",
+        "10.0.0.1",
+        "169.254.169.254",
+        "metadata.google.internal",
+        "xn--e1afmkfd.example",
+        "\u043f\u0440\u0438\u043c\u0435\u0440.example",
+    ],
+)
+def test_checks_the_address_behind_every_spelling(host):
+    """Literals in any form, names by their answers (here: loopback), none is allowed."""
+    with pytest.raises(TransportError) as caught:
+        checked(connector(), f"http://{host}/")
+    assert caught.value.reason == "blocked-address"
+
+
+@pytest.mark.parametrize(
+    ("host", "answers"),
+    [
+        ("public-and-private", ["93.184.216.34", "10.0.0.1"]),
+        ("private-last-of-many", ["93.184.216.34"] * 99 + ["127.0.0.1"]),
+        ("v6-private-only", ["fd00::1"]),
+        ("zone", ["fe80::1%eth0"]),
+        ("garbage", ["not an address"]),
+    ],
+)
+def test_one_bad_answer_refuses_the_name(host, answers):
+    """Every answer is checked, not the one that would be used."""
+    with pytest.raises(TransportError) as caught:
+        checked(connector(answers), f"http://{host}.example/")
+    assert caught.value.reason == "blocked-address"
+
+
+def test_checks_again_for_every_connection():
+    """DNS rebinding: the second answer is checked like the first."""
+    rebinding = connector(["93.184.216.34"], ["127.0.0.1"])
+    assert checked(rebinding, "http://a.example/") == ["93.184.216.34"]
+    with pytest.raises(TransportError):
+        checked(rebinding, "http://a.example/")
+
+
+def test_dials_the_unmapped_address():
+    """What was checked is what is dialled, in one notation."""
+    assert checked(connector(["::ffff:93.184.216.34"]), "http://a/") == ["93.184.216.34"]
+
+
+@pytest.mark.parametrize(
+    ("uri", "host", "port", "target", "authority"),
+    [
+        ("http://a.example", "a.example", 80, b"/", b"a.example"),
+        ("HTTP://A.Example:80/X?y=%20#z", "a.example", 80, b"/X?y=%20", b"a.example"),
+        ("https://a.example:8443/p", "a.example", 8443, b"/p", b"a.example:8443"),
+        ("https://a.example:443?q", "a.example", 443, b"/?q", b"a.example"),
+        ("http://[2001:DB8::1]:81/", "2001:db8::1", 81, b"/", b"[2001:db8::1]:81"),
+        (
+            "http://b\u00fccher.example/\u00fc?\u00df",
+            "xn--bcher-kva.example",
+            80,
+            b"/%C3%BC?%C3%9F",
+            b"xn--bcher-kva.example",
+        ),
+        ("http://my_service:8080/", "my_service", 8080, b"/", b"my_service:8080"),
+        ("http://127.0.0.1#@a.example", "127.0.0.1", 80, b"/", b"127.0.0.1"),
+    ],
+)
+def test_takes_a_uri_apart(uri, host, port, target, authority):
+    """Host, port, request target and Host header."""
+    endpoint = connector().endpoint(uri)
+    assert endpoint[1:5] == (host, port, target, authority)
+
+
+def test_a_name_without_addresses_is_a_failure_of_dns():
+    """Not an index error."""
+    with pytest.raises(TransportError) as caught:
+        checked(connector([]), "http://a.example/")
+    assert caught.value.reason == "dns"
+
+
+# The cache
+
+
+def test_keeps_answers_for_seconds_and_then_asks_again():
+    """Five seconds; not longer, so that a moved sink is found."""
+    clock, names = VirtualClock(), Names(["1.1.1.1"], ["2.2.2.2"])
+    cache = CachingResolver(names, clock)
+
+    async def scenario():
+        first = await cache.resolve("a.example")
+        clock.move_to(4.9)
+        second = await cache.resolve("a.example")
+        clock.move_to(5.1)
+        return first, second, await cache.resolve("a.example")
+
+    assert asyncio.run(scenario()) == (["1.1.1.1"], ["1.1.1.1"], ["2.2.2.2"])
+    assert names.asked == 2
+
+
+def test_asks_once_for_a_crowd():
+    """A hundred connections to one name are one question."""
+    names = Names(["1.1.1.1"])
+    cache = CachingResolver(names, VirtualClock())
+
+    async def scenario():
+        return await asyncio.gather(*(cache.resolve("a.example") for _ in range(100)))
+
+    assert asyncio.run(scenario()) == [["1.1.1.1"]] * 100
+    assert names.asked == 1
+
+
+def test_a_name_that_failed_rests_for_longer_each_time():
+    """5, 10, 20 and then 30 s; an answer ends that."""
+    clock, names = VirtualClock(), Names(TransportError("dns", "no"))
+    cache = CachingResolver(names, clock)
+    asked_at = []
+
+    async def scenario():
+        for second in range(120):
+            clock.move_to(float(second))
+            before = names.asked
+            with contextlib.suppress(TransportError):
+                await cache.resolve("a.example")
+            if names.asked > before:
+                asked_at.append(second)
+        names.answers = [["1.1.1.1"]]
+        clock.move_to(200.0)
+        return await cache.resolve("a.example")
+
+    assert asyncio.run(scenario()) == ["1.1.1.1"]
+    assert asked_at == [0, 5, 15, 35, 65, 95]
+
+
+def test_one_attempt_that_gives_up_does_not_end_the_look_up_for_others():
+    """The look-up belongs to all who wait for it."""
+    names = Names(["1.1.1.1"])
+    cache = CachingResolver(names, VirtualClock())
+
+    async def scenario():
+        one = asyncio.ensure_future(cache.resolve("a.example"))
+        two = asyncio.ensure_future(cache.resolve("a.example"))
+        await asyncio.sleep(0)
+        one.cancel()
+        return await two
+
+    assert asyncio.run(scenario()) == ["1.1.1.1"]
+
+
+def test_the_cache_is_bounded():
+    """A flood of names pushes out the oldest."""
+    names = Names(["1.1.1.1"])
+    cache = CachingResolver(names, VirtualClock())
+
+    async def scenario():
+        for number in range(1100):
+            await cache.resolve(f"n{number}.example")
+        await cache.resolve("n1099.example")
+        assert names.asked == 1100
+        await cache.resolve("n0.example")
+
+    asyncio.run(scenario())
+    assert names.asked == 1101

@@ -1,0 +1,195 @@
+"""Faults on the owner's thread: each stops it in good order, or costs nothing, and never hangs."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from distributary.core.datadir import Word
+from distributary.core.engine import AttemptLog, follow_from
+from distributary.core.engine import _standing as standing_module
+from distributary.core.errors import (
+    DistributaryError,
+    LogDamagedError,
+    LogUnavailableError,
+    StoreError,
+)
+from distributary.core.flow import Kind, RouteRecord, encode_route
+from distributary.core.journal import Mark
+from distributary.partitions import Session
+from distributary.partitions import _session as session_module
+from distributary.testing.memory_log import MemoryLog
+from distributary.testing.simulated_ports import TargetsView
+from distributary.testing.simulation import Partition, answers
+
+SINK = "http://sink.example/"
+
+
+@pytest.fixture
+def partition(tmp_path):
+    """A partition with one route, and an owner."""
+    made = Partition(tmp_path)
+    made.put_route("r", SINK)
+    made.start()
+    yield made
+    made.close()
+
+
+def test_a_full_disk_keeps_the_board_written(partition, monkeypatch):
+    """The route table is a cache: where it cannot be kept, retention still learns its floor."""
+
+    def full(*_arguments):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(standing_module, "save_table", full)
+    for _ in range(30):
+        partition.publish("a")
+        partition.advance(1.0)
+    assert partition.board[Word.HEARTBEAT_MS] == pytest.approx(partition.clock.wall_ms(), abs=200)
+    assert partition.board[Word.KEEP_FROM] > 25
+    assert "routes-not-kept" in [event for event, _ in partition.reports]
+
+
+@pytest.mark.parametrize("status", [503, 400], ids=["retry", "final"])
+def test_a_store_that_cannot_be_read_loses_no_answer(partition, monkeypatch, status):
+    """An answer that cannot be judged stops the owner; the match is the next owner's."""
+    partition.sinks[SINK] = answers(status, after_s=0.5)
+    partition.publish("a")
+    partition.advance(0.2)
+
+    def broken(*_arguments):
+        raise StoreError("the store is locked")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TargetsView, "get", broken)
+        partition.advance(1.0)
+    assert isinstance(partition.failure, StoreError)
+    partition.rest()
+
+
+def test_a_store_that_cannot_be_read_loses_no_retry(partition, monkeypatch):
+    """A due row that cannot be handed out stops the owner instead of being forgotten."""
+    partition.sinks[SINK] = answers(503)
+    partition.publish("a")
+    partition.advance(0.1)
+    assert partition.store.kept_rows
+
+    def broken(*_arguments):
+        raise StoreError("the store is locked")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TargetsView, "get", broken)
+        partition.advance(5.0)
+    assert isinstance(partition.failure, StoreError)
+    partition.rest()
+
+
+def test_however_many_ask_lags_advance_in_one_chain_of_turns(partition, monkeypatch):
+    """Each answer and each tick asks; a chain of turns for each would take the whole loop."""
+    owner = partition.owner
+    monkeypatch.setattr(type(owner._catch_up), "__len__", lambda _self: 1)
+    monkeypatch.setattr(owner._catch_up, "advance", lambda: True)
+    before = len(partition.timers._waiting)
+    for _ in range(20):
+        owner._on_room(SINK)
+    assert len(partition.timers._waiting) == before + 1
+    monkeypatch.setattr(owner._catch_up, "advance", lambda: False)
+
+
+def test_a_drained_owner_lets_the_logs_files_go(partition, monkeypatch):
+    """Worker processes are reused: what an owner opens it must close."""
+    closed = []
+    monkeypatch.setattr(partition.log, "close", lambda: closed.append(1))
+    partition.hand_over()
+    assert closed
+
+
+def test_an_attempt_log_that_cannot_be_opened_stops_nothing(tmp_path):
+    """Attempts matter more than their log."""
+    (tmp_path / "file").write_bytes(b"")
+    log = AttemptLog(tmp_path / "file" / "attempts.jsonl")
+    log.flush()
+    log.close()
+
+
+class _DamagedSnapshot(MemoryLog):
+    def route_snapshot(self):
+        raise LogDamagedError("the snapshot is not what was written")
+
+
+class _History:
+    def __init__(self, records):
+        self.records = records
+
+    def last_seq(self):
+        return self.records[-1].seq
+
+    def newest_seq(self):
+        return self.last_seq()
+
+    def between(self, after_seq, before_seq):
+        return [record for record in self.records if after_seq < record.seq < before_seq]
+
+
+def test_a_damaged_route_snapshot_is_restored_from_the_store(clock, tmp_path):
+    """What retention wrote is lost: the store still knows every change (DESIGN rule 4)."""
+    log = _DamagedSnapshot(clock)
+    changes = [RouteRecord(seq=n, op="put", uid=f"r{n}", revision=1) for n in (1, 2, 3)]
+    log.append([(Kind.ROUTE, encode_route(change)) for change in changes])
+    log.drop(2)
+    follower = follow_from(tmp_path / "routes", log, _History(changes), 3)
+    assert [record.uid for record in follower.table.records()] == ["r1", "r2", "r3"]
+
+
+class _End:
+    def __init__(self, *ends):
+        self.ends = list(ends)
+
+    def durable_end(self):
+        return self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
+
+
+def test_an_owner_waits_for_a_log_that_is_not_recovered(clock, monkeypatch):
+    """An end below the cursor is an old one: nothing is concluded from it."""
+    monkeypatch.setattr(
+        session_module.time, "sleep", lambda s: clock.move_to(clock.monotonic_s() + s)
+    )
+    around = SimpleNamespace(_clock=clock)
+    Session._wait_for_log(around, _End(0, 0, 7), Mark(7, 1))
+    with pytest.raises(LogUnavailableError, match="has not recovered"):
+        Session._wait_for_log(around, _End(0), Mark(7, 1))
+
+
+@pytest.mark.parametrize(
+    ("context", "stops"),
+    [
+        pytest.param({"handle": object()}, True, id="a-callback"),
+        pytest.param({"transport": object(), "protocol": object()}, False, id="a-connection"),
+    ],
+)
+def test_a_bug_in_a_callback_stops_the_owner(context, stops):
+    """A record that was half taken must not be passed; a connection's bug costs that alone."""
+    failures = []
+    around = SimpleNamespace(
+        _log=SimpleNamespace(error=lambda *_a, **_k: None),
+        _closing=False,
+        owner=SimpleNamespace(fail=failures.append),
+    )
+    Session._on_loop_error(around, None, {"exception": ValueError("x"), "message": "m", **context})
+    assert [type(failure) for failure in failures] == [DistributaryError] * stops
+
+
+def test_bytes_on_their_way_to_the_owner_count():
+    """A loop that stands still for seconds must not let the feeder fill the memory."""
+    posted = []
+    around = SimpleNamespace(
+        _gate=session_module.threading.Condition(),
+        _failure=None,
+        _sent_bytes=0,
+        _arrived_bytes=0,
+        _arrive=None,
+        owner=SimpleNamespace(buffered_bytes=0),
+        _loop=SimpleNamespace(call_soon_threadsafe=lambda *call: posted.append(call)),
+    )
+    around._waiting_bytes = lambda: Session._waiting_bytes(around)
+    Session.feed(around, 1, b"x" * 100)
+    assert Session._waiting_bytes(around) == 100
