@@ -46,19 +46,29 @@ def test_every_contract_is_kept(copy: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "planted", "contract"),
     [
-        pytest.param("route/_x.py", "import distributary.core.deliver", "rooms are", id="siblings"),
-        pytest.param("event/_x.py", "import distributary.core.flow", "rooms are", id="upwards"),
-        pytest.param("newroom.py", "", "rooms are", id="unplaced-room"),
-        pytest.param("log/_x.py", "import pyspark", "only the spark room", id="pyspark"),
-        pytest.param("app/_x.py", "from py4j import version", "only the spark room", id="py4j"),
+        pytest.param("core/_x.py", "import distributary.net", "slices are", id="upwards"),
+        pytest.param(
+            "knative/_x.py", "import distributary.subscriptions", "slices are", id="strangers"
+        ),
+        pytest.param("spark/_x.py", "import distributary.server", "slices are", id="wiring"),
+        pytest.param("cesql/_x.py", "import distributary.core", "slices are", id="language"),
+        pytest.param("newslice.py", "", "slices are", id="unplaced-slice"),
+        pytest.param(
+            "core/route/_x.py", "import distributary.core.deliver", "parts of the", id="siblings"
+        ),
+        pytest.param(
+            "core/event/_x.py", "import distributary.core.flow", "parts of the", id="core-upwards"
+        ),
+        pytest.param("core/newpart.py", "", "parts of the", id="unplaced-part"),
+        pytest.param("core/log/_x.py", "import pyspark", "only the spark", id="pyspark"),
+        pytest.param("server/_x.py", "from py4j import version", "only the spark", id="py4j"),
         pytest.param(
             "protocols/amqp/_x.py",
             "import distributary.protocols.nats",
             "protocols do not",
             id="protocols",
         ),
-        pytest.param("control/_x.py", "import distributary.testing", "test kit", id="test-kit"),
-        pytest.param("newfile.py", "import distributary.testing", "rooms are", id="unplaced-file"),
+        pytest.param("routes/_x.py", "import distributary.testing", "test kit", id="test-kit"),
     ],
 )
 def test_a_planted_violation_is_caught(copy: Path, path: str, planted: str, contract: str) -> None:
@@ -81,11 +91,11 @@ def test_the_test_kit_needs_nothing_private_of_the_command_line() -> None:
     assert found == []
 
 
-def test_every_room_is_named_in_the_test_kit_contract() -> None:
-    """A new room cannot slip past the contract that lists its sources one by one."""
+def test_every_slice_is_named_in_the_test_kit_contract() -> None:
+    """A new slice cannot slip past the contract that lists its sources one by one."""
     contract = (ROOT / ".importlinter").read_text().partition("contract:testing]")[2]
     package = ROOT / "src" / "distributary"
-    rooms = {path.stem for path in package.glob("[a-z]*.py")}
-    rooms |= {path.parent.name for path in package.glob("*/__init__.py")}
-    missing = [room for room in rooms - {"testing"} if f"distributary.{room}\n" not in contract]
+    slices = {path.stem for path in package.glob("[a-z]*.py")}
+    slices |= {path.parent.name for path in package.glob("*/__init__.py")}
+    missing = [name for name in slices - {"testing"} if f"distributary.{name}\n" not in contract]
     assert missing == []

@@ -46,6 +46,12 @@ def clock() -> StillClock:
 
 
 @pytest.fixture
+def good() -> Callable[..., dict[str, Any]]:
+    """Make a good proposal, with some members changed."""
+    return lambda **members: {"sink": "http://127.0.0.1:9/", "protocol": "HTTP", **members}
+
+
+@pytest.fixture
 def url(tmp_path):
     """Where the store is."""
     return sqlite_url(tmp_path / "control.db")

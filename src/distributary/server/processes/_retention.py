@@ -103,9 +103,9 @@ class Retention:
         def routes_at(cut: int) -> bytes:
             # Loaded when old segments go, for the first time: whoever starts the ingest process
             # again waits for everything that it loads at its start, and publishers with it.
-            from distributary.server.processes._route_snapshot import snapshot_at  # noqa: PLC0415 - see above
+            from distributary.server.processes import _route_snapshot  # noqa: PLC0415 - see above
 
-            return snapshot_at(places, partition, cut)
+            return _route_snapshot.snapshot_at(places, partition, cut)
 
         return retain(
             partition_dir(places.log, partition),

@@ -81,12 +81,6 @@ def proposal(**members: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def good():
-    """Make a good proposal."""
-    return proposal
-
-
-@pytest.fixture
 def api(tmp_path) -> Iterator[Api]:
     """A started application."""
     with asyncio.Runner() as runner:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from distributary.core.sqlite import sqlite_url
 from distributary.knative.apiserver.machinery import Cause, Object, StatusError, invalid
 from distributary.knative.apiserver.objects import Objects
 from distributary.knative.kinds import BROKER, KINDS, TRIGGER
@@ -101,6 +102,12 @@ class World:
         """Names of a kind's objects, with their namespaces."""
         found, _ = self.objects.list(kind, namespace)
         return [(stored.key.namespace, stored.key.name) for stored in found]
+
+
+@pytest.fixture
+def url(tmp_path):
+    """Where the store is."""
+    return sqlite_url(tmp_path / "control.db")
 
 
 @pytest.fixture
