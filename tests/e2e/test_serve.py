@@ -34,6 +34,7 @@ STEADFAST = {"retry": 1000, "backoffDelay": "PT0.1S", "backoffMax": "PT0.3S"}
 JSON = {"content-type": "application/json"}
 UNKNOWN_MODE = "application/cloudevents+xml"
 NAMES = ("good", "other", "flaky", "refusing", "dead", "later")
+RESTARTS = 'process_restarts_total{process="pipeline"}'
 
 
 @pytest.fixture(scope="module")
@@ -329,16 +330,18 @@ def test_ports_of_spark_deserialize_nothing_for_who_has_no_secret(world: World) 
 def test_events_published_while_the_pipeline_is_down_are_delivered_later(world: World) -> None:
     """The front door stays open without Spark; what it took comes when Spark is back."""
     world.subscribe("/down", "good")
-    restarts = world.server.metrics()['process_restarts_total{process="pipeline"}']
+    restarts = world.server.metrics()[RESTARTS]
     world.server.kill(Role.JVM)
     for number in range(20):
         assert world.publish("/down", str(number)).status == 202
+    wait_until(  # until then all looks well
+        lambda: world.server.metrics()[RESTARTS] > restarts, 60.0, "the end of the driver is seen"
+    )
     world.server.wait_ready()
     world.arrived("/down", "good", 20)
     world.settle()
     assert sorted(_ids(world.requests("/down", "good")), key=int) == [str(n) for n in range(20)]
-    after = world.server.metrics()['process_restarts_total{process="pipeline"}']
-    assert after == restarts + 1
+    assert world.server.metrics()[RESTARTS] == restarts + 1
 
 
 def test_a_stop_drains_and_a_start_goes_on_with_waiting_retries(world: World) -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from distributary.server.processes._memory import GROWN_BYTES_MIN, give_back
 
-MIB = 1024 * 1024
+QUARTER = GROWN_BYTES_MIN // 4
+"""A quarter of the growth that is worth a look."""
 
 
 class Process:
@@ -27,7 +28,7 @@ class Process:
 
 
 @pytest.mark.parametrize(
-    ("sizes_mib", "looks"),
+    ("quarters", "looks"),
     [
         ([100, 100, 101, 103, 0], 0),
         ([100, 104, 101, 103, 0], 1),
@@ -37,11 +38,10 @@ class Process:
     ],
     ids=str,
 )
-def test_a_process_that_has_grown_returns_what_is_free(monkeypatch, sizes_mib, looks):
+def test_a_process_that_has_grown_returns_what_is_free(monkeypatch, quarters, looks):
     """Measured from the least that it came down to, as long as there is something to find."""
     monkeypatch.setattr("distributary.server.processes._memory.LOOK_S", 0)
-    process = Process([size * MIB for size in sizes_mib], 0)
+    process = Process([size * QUARTER for size in quarters], 0)
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(give_back(process.size, process.trim))
     assert len(process.looks) == looks
-    assert GROWN_BYTES_MIN == 4 * MIB
