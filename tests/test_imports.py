@@ -5,11 +5,15 @@ import re
 import shutil
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).parents[1]
+
+ARROWS_MAX = 60
 
 
 def _lint(folder: Path) -> tuple[int, str]:
@@ -79,6 +83,21 @@ def test_a_planted_violation_is_caught(copy: Path, path: str, planted: str, cont
     broken = [line for line in output.splitlines() if " BROKEN" in line]
     assert exit_code == 1, output
     assert any(contract in line for line in broken), output
+
+
+def test_few_arrows_run_between_the_slices_and_none_in_a_circle() -> None:
+    """What imports what can be drawn on a page, and there is an order in which it can be read."""
+    graph = grimp.build_graph("distributary", cache_dir=None)
+    below: dict[str, set[str]] = {}
+    for module in graph.modules:
+        for imported in graph.find_modules_directly_imported_by(module):
+            ends = [name.split(".")[1] for name in (module, imported) if "." in name]
+            if len(set(ends)) == 2:
+                below.setdefault(ends[0], set()).add(ends[1])
+    order = list(TopologicalSorter(below).static_order())
+    arrows = sum(len(imported) for imported in below.values())
+    print(f"{arrows} arrows between {len(order)} slices, from below: {' '.join(order)}")
+    assert arrows < ARROWS_MAX
 
 
 def test_the_test_kit_needs_nothing_private_of_the_command_line() -> None:
