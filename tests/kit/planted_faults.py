@@ -1,0 +1,332 @@
+"""Faults that are planted one by one in a copy of the tree: does the fast stage find each of them?
+
+A fault is data: a text that stands once in the package, and what takes its place. It says no file,
+so that it is found wherever the code has moved; a text that stands nowhere any more is named by
+``tests/unit/kit/test_planted_faults.py``, and whoever changed the line plants the fault anew.
+
+Callers: the soak run, ``python -m kit.planted_faults [NAME…]``. Hides: the copy, and which tests
+are asked first.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+__all__ = ["FAULTS", "Fault", "Found", "main", "places_of", "plant"]
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+NEEDED: Final = ("src", "tests", "docs", "scripts", "examples", "benchmarks")
+"""Folders of a copy, beside the files of the root."""
+
+SUITES: Final = ("unit", "simulation", "property", "contract", "conformance/cesql")
+"""Of the fast stage, what starts no server; the quickest to find something first."""
+
+RUN_S_MAX: Final = 1800.0
+"""Longest run of the tests over one fault; the whole stage takes some minutes."""
+
+
+class Fault(NamedTuple):
+    """A fault to plant.
+
+    Attributes:
+        name: Of what goes wrong, for people.
+        room: Folder of tests that is asked first, at any depth.
+        old: A text that stands once in the package.
+        new: What stands there instead.
+    """
+
+    name: str
+    room: str
+    old: str
+    new: str
+
+
+class Found(NamedTuple):
+    """What the tests said of a fault.
+
+    Attributes:
+        fault: Which.
+        by: The first test that failed; "" where none did.
+        took_s: How long that took, seconds.
+    """
+
+    fault: Fault
+    by: str
+    took_s: float
+
+
+FAULTS: Final = (
+    # -- the log ------------------------------------------------------------------------------
+    Fault("acknowledged before the sync", "log", "self._disk.fdatasync(self._handle)", "pass"),
+    Fault(
+        "a log goes on after a sync that failed",
+        "log",
+        'failed = unavailable(error, self._folder, "sync")\n            self._die(failed)',
+        'failed = unavailable(error, self._folder, "sync")',
+    ),
+    Fault(
+        "times go back with the clock",
+        "log",
+        "time_ms = max(self._clock.wall_ms(), self._time_ms)",
+        "time_ms = self._clock.wall_ms()",
+    ),
+    Fault(
+        "the rest of a write that failed stays",
+        "log",
+        "self._dirty_to = max(self._dirty_to, self._position + len(frames))",
+        "self._dirty_to = 0",
+    ),
+    Fault(
+        "the name of a segment is not synced",
+        "log",
+        "target)\n            self._disk.fsync_dir(self._folder)",
+        "target)",
+    ),
+    Fault(
+        "offsets that were lost are used again",
+        "log",
+        "wanted = max(hint, min_next_offset, self.next_offset, *cuts)",
+        "wanted = max(self.next_offset, 0, *cuts)",
+    ),
+    Fault(
+        "what retention gave up is still read",
+        "log",
+        "return max(firsts[0], cuts[-1]) if cuts else firsts[0]",
+        "return firsts[0]",
+    ),
+    Fault(
+        "a damaged head of a record passes",
+        "log",
+        "if zlib.crc32(block[position : position + _COVERED_BYTES]) != fields[8]:",
+        "if not fields:",
+    ),
+    Fault(
+        "a damaged body passes",
+        "log",
+        "return zlib.crc32(body, _SEALED) == header.body_crc",
+        "return len(body) == header.length",
+    ),
+    Fault(
+        "retention does not look again before it deletes",
+        "log",
+        "if keep_from_again is not None and keep_from_again() < cut:",
+        "if keep_from_again is None and cut < 0:",
+    ),
+    Fault(
+        "a full queue takes more",
+        "log",
+        "if self.full:\n            raise LogUnavailableError(",
+        "if self._closing:\n            raise LogUnavailableError(",
+    ),
+    # -- filters ------------------------------------------------------------------------------
+    Fault(
+        "all means any",
+        "filter",
+        "return all(nested(expression, attributes) for expression in value)",
+        "return any(nested(expression, attributes) for expression in value)",
+    ),
+    Fault(
+        "not means nothing",
+        "filter",
+        "return lambda attributes: not test(attributes)",
+        "return lambda attributes: bool(test(attributes))",
+    ),
+    Fault(
+        "exact passes an event without the attribute",
+        "filter",
+        "return value == text or (",
+        "return value is None or value == text or (",
+    ),
+    Fault(
+        "prefix of a number never matches",
+        "filter",
+        "return value is not None and canonical(value).startswith(text)",
+        "return False",
+    ),
+    Fault(
+        "suffix is prefix", "filter", "return value.endswith(text)", "return value.startswith(text)"
+    ),
+    Fault(
+        "an error of CESQL passes",
+        "filter",
+        "return result.value is True and result.error is None",
+        "return result.value is True or result.error is not None",
+    ),
+    Fault("a comparison with nothing is taken", "filter", "elif not text:", "elif text is None:"),
+    Fault(
+        "a filter with faults is compiled",
+        "filter",
+        "faults = check(filters)\n    if faults:",
+        "faults = check(filters)\n    if len(faults) > 1:",
+    ),
+    # -- the engine ---------------------------------------------------------------------------
+    Fault(
+        "the cursor passes matches that are open",
+        "pipeline",
+        "return order[0] if order else Mark(self._next, self._checksum)",
+        "return Mark(self._next, self._checksum)",
+    ),
+    Fault(
+        "a gap in the log is not passed",
+        "pipeline",
+        "if offset > self._next:\n            self._next = offset",
+        "if offset > self._next + 1:\n            self._next = offset",
+    ),
+    Fault(
+        "a match that is done counts twice",
+        "pipeline",
+        "if len(tasks) == 1 and offset != self._partial:",
+        "if len(tasks) <= 2 and offset != self._partial:",
+    ),
+    Fault(
+        "an outcome is believed whatever the record is now",
+        "pipeline",
+        "return checksum == task.checksum",
+        "return checksum is not None",
+    ),
+    Fault(
+        "ticks pass a filter that refuses them",
+        "pipeline",
+        "if not self._table.matches(route, event):",
+        "if not self._table:",
+    ),
+    Fault(
+        "a damaged frame of the journal passes",
+        "outcome",
+        "if zlib.crc32(body) != checksum:",
+        "if not checksum:",
+    ),
+    Fault(
+        "a row on its way to the store loses its event",
+        "pipeline",
+        "if row.event == IN_STORE and row.key in self._changes.rows:",
+        "if row.event == IN_STORE and row.key not in self._changes.rows:",
+    ),
+    Fault(
+        "one route may keep all the rows",
+        "pipeline",
+        "if count >= ROWS_PER_ROUTE_MAX * share:",
+        "if count >= ROWS_MAX * share:",
+    ),
+    Fault(
+        "a backfill that ended goes on",
+        "pipeline",
+        "if row.to_offset is not None and row.from_offset >= row.to_offset:",
+        "if row.to_offset is not None and row.from_offset > row.to_offset:",
+    ),
+    Fault(
+        "an attempt too many",
+        "policy",
+        "if attempt > policy.retry:",
+        "if attempt > policy.retry + 1:",
+    ),
+    Fault(
+        "Retry-After shortens a wait",
+        "policy",
+        "wait_s = max(wait_s, min(asked_s, policy.asked_wait_s_max))",
+        "wait_s = min(asked_s, policy.asked_wait_s_max)",
+    ),
+    Fault(
+        "the wait doubles once too often",
+        "policy",
+        "2.0 ** min(attempt - 2, _DOUBLINGS_MAX)",
+        "2.0 ** min(attempt - 1, _DOUBLINGS_MAX)",
+    ),
+    Fault(
+        "a redirect counts as delivered",
+        "policy",
+        "return 200 <= answer.status < 300",
+        "return 200 <= answer.status < 400",
+    ),
+    Fault(
+        "a dead letter never leaves",
+        "pipeline",
+        "if task.leg is Leg.EVENT and target.dead_letter is not None:",
+        "if task.leg is Leg.EVENT and target.dead_letter is None and target.reply is task:",
+    ),
+)
+
+
+def places_of(text: str, root: Path = ROOT) -> list[Path]:
+    """The modules of the package below *root* where *text* stands, one entry each time."""
+    modules = sorted((root / "src" / "distributary").rglob("*.py"))
+    return [path for path in modules for _ in range(path.read_text("utf-8").count(text))]
+
+
+def plant(fault: Fault, root: Path) -> Path:
+    """Plant *fault* below *root*; the file that has it."""
+    (path,) = places_of(fault.old, root)
+    path.write_text(path.read_text("utf-8").replace(fault.old, fault.new), "utf-8")
+    return path
+
+
+def find(fault: Fault) -> Found:
+    """Plant *fault* in a copy and run the tests there until one fails."""
+    began_s = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        left_out = shutil.ignore_patterns("__pycache__", "results", ".*")
+        for name in NEEDED:
+            shutil.copytree(ROOT / name, copy / name, ignore=left_out)
+        for path in ROOT.iterdir():
+            if path.is_file() and (path.suffix or path.name in {"Makefile", ".importlinter"}):
+                shutil.copy(path, copy)
+        plant(fault, copy)
+        by = next(
+            (failed for paths in _rounds(fault, copy) if (failed := _failed(copy, paths))), ""
+        )
+    return Found(fault, by, time.monotonic() - began_s)
+
+
+def _rounds(fault: Fault, root: Path) -> Iterator[list[Path]]:
+    """Folders of tests, those of the fault's room first; then whole suites."""
+    tests = root / "tests"
+    near = [path for suite in SUITES for path in sorted((tests / suite).rglob(fault.room))]
+    if near:
+        yield near
+    for suite in SUITES:
+        yield [tests / suite]
+
+
+def _failed(root: Path, paths: Sequence[Path]) -> str:
+    """The first test of *paths* that fails; "" where none does."""
+    options = ("-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=no")
+    environ = os.environ | {"PYTHONPATH": str(root / "src")}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *map(str, paths)],
+        cwd=root,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=RUN_S_MAX,
+    )
+    told = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    if done.returncode in {0, 5}:
+        return ""
+    return told[0].split(" ", 2)[1] if told else f"pytest ended with {done.returncode}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Plant the faults whose names hold a word of *arguments*, or all; 1 where one is not found."""
+    chosen = [
+        fault for fault in FAULTS if not arguments or any(word in fault.name for word in arguments)
+    ]
+    missed = 0
+    for fault in chosen:
+        found = find(fault)
+        missed += not found.by
+        print(f"{fault.name:<52} {found.took_s:6.0f} s  {found.by or 'NOT FOUND'}", flush=True)
+    print(f"{len(chosen) - missed} of {len(chosen)} planted faults were found")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
