@@ -1,13 +1,18 @@
-"""The long run: kills under load, of the server and of brokers, then minutes with flat memory.
+"""The long run: kills under load, seeds, the tests of the soak, planted faults, flat memory.
 
-    python benchmarks/run.py --soak [--kills 100] [--broker-kills 20] [--minutes 10] [--seed N]
+    python benchmarks/run.py --soak [--kills 100] [--broker-kills 20] [--resource-changes 1000]
+                                    [--seeds 1000] [--no-tests] [--no-faults] [--minutes 10]
+                                    [--seed N]
 
-Prints a table of verdicts; exit code 1 where one of them is bad. Repeat a run with its seed.
+A figure of 0 leaves that part out. Prints a table of verdicts; exit code 1 where one of them is
+bad. Repeat a run with its seed.
 """
 
 import argparse
+import os
 import random
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -21,12 +26,17 @@ from _rig import Rig
 from kit.broker_kills import Silence, run_broker_kills
 from kit.broker_trials import TRIALS
 from kit.kills import run_kills
+from kit.planted_faults import FAULTS, find
+from kit.resource_kills import run_resource_kills
+from knative import VICTIMS
 
 SILENCES = dict.fromkeys(TRIALS, (Silence(1.0), Silence(30.0), Silence(30.0, answers_only=True)))
 """Of the wire before each broker, after its kills."""
 
 NOTICED_S_MAX = 22.0
 """A half-open wire: two keepalives of 10 s, and the pause before the next dial."""
+
+ROOT = Path(__file__).parents[1]
 
 SAMPLE_S = 10.0
 GROWTH_MIB_MAX = 50.0
@@ -38,6 +48,10 @@ def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--broker-kills", type=int, default=20, help="of each broker")
+    parser.add_argument("--resource-changes", type=int, default=1000, help="while parts are killed")
+    parser.add_argument("--seeds", type=int, default=1000, help="of the simulation")
+    parser.add_argument("--tests", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--faults", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     options = parser.parse_args(arguments)
@@ -46,6 +60,14 @@ def main(arguments):
         verdicts += _kills(options.kills, options.seed)
     if options.broker_kills:
         verdicts += _broker_kills(options.broker_kills, options.seed)
+    if options.resource_changes:
+        verdicts += _resource_kills(options.resource_changes, options.seed)
+    if options.seeds:
+        verdicts += _seeds(options.seeds)
+    if options.tests:
+        verdicts += _tests()
+    if options.faults:
+        verdicts += _faults()
     if options.minutes:
         verdicts += _memory(options.minutes)
     table = Table("what", "figure", "verdict", title=f"soak, seed {options.seed}")
@@ -99,6 +121,39 @@ def _broker_kills(count, seed):
         )
         verdicts.append((f"{name}: {count} kills, {report.acked:,} events", figure, good))
     return [*verdicts, ("exit code of the stop", str(report.stop_code), report.stop_code == 0)]
+
+
+def _resource_kills(changes, seed):
+    with tempfile.TemporaryDirectory(prefix="distributary-soak-") as folder:
+        report = run_resource_kills(Path(folder), changes, VICTIMS, seed)
+    print(report, flush=True)
+    figure = f"{report.broken} requests broke off, {report.ready} routes ready"
+    good = not report.faults and not report.stop_code and report.changes == changes
+    what = f"{len(VICTIMS)} kills while {changes} objects of Knative change"
+    return [(what, "; ".join(report.faults[:3]) or figure, good)]
+
+
+def _seeds(count):
+    environ = {"DISTRIBUTARY_SEEDS": str(count), "DISTRIBUTARY_FIRST_SEED": "0"}
+    good = _pytest(["tests/simulation/test_seeds.py"], environ)
+    return [(f"simulation: {count} seeds, each in two settings", "", good)]
+
+
+def _tests():
+    return [("tests that the gate leaves to the soak", "", _pytest(["-m", "soak", "tests"], {}))]
+
+
+def _pytest(arguments, environ):
+    command = [sys.executable, "-m", "pytest", "-q", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=os.environ | environ, check=False).returncode == 0
+
+
+def _faults():
+    found = []
+    for fault in FAULTS:
+        found.append(find(fault))
+        print(f"{fault.name}: {found[-1].by or 'NOT FOUND'}", flush=True)
+    return [(f"planted: {one.fault.name}", one.by or "NOT FOUND", bool(one.by)) for one in found]
 
 
 def _memory(minutes):

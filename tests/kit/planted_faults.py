@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["FAULTS", "Fault", "Found", "main", "places_of", "plant"]
+__all__ = ["FAULTS", "Fault", "Found", "find", "main", "places_of", "plant"]
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
