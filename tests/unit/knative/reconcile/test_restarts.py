@@ -60,6 +60,7 @@ def test_nothing_is_ready_while_the_log_takes_no_route(world):
     world.appender.partial = 1
     content = {"metadata": {"name": "t"}, "spec": {"broker": "default", "subscriber": world.to()}}
     world.runner.run(world.objects.create(world.kinds["Trigger"], "default", content))
+    wait_for_pending(world)
     assert not world.runner.run(world.reconciler.settled(Key(TRIGGERS, "default", "t"), 0.05))
     waiting = world.get("Trigger", "t")
     assert world.condition(waiting, "RouteReady") == ("Unknown", "Pending")
@@ -141,12 +142,17 @@ def create(world, subscriber):
 
 def wait_for_pending(world):
     """Until the newest Trigger is said to wait for the log."""
+    wait_for(world, "Trigger", "t", "RouteReady", ("Unknown", "Pending"))
+
+
+def wait_for(world, kind, name, condition, wanted):
+    """Until the newest generation of an object is said to be so, however busy the machine is."""
 
     def told():
-        found = world.get("Trigger", "t")
+        found = world.get(kind, name)
         status = found.get("status", {})
         newest = status.get("observedGeneration") == found["metadata"]["generation"]
-        return newest and world.condition(found, "RouteReady") == ("Unknown", "Pending")
+        return newest and world.condition(found, condition) == wanted
 
     async def look():
         async with asyncio.timeout(10.0):
@@ -181,9 +187,9 @@ def test_a_broker_is_not_ready_before_the_receiver_knows_it(world):
     world.runner.run(
         world.objects.create(world.kinds["Broker"], "default", {"metadata": {"name": "b"}})
     )
+    wait_for(world, "Broker", "b", "Ready", ("Unknown", "NotAnnounced"))
     assert not world.runner.run(world.reconciler.settled(key, 0.05))
     broker = world.get("Broker", "b")
-    assert world.condition(broker, "Ready") == ("Unknown", "NotAnnounced")
     assert "address" not in broker["status"]
     world.ingress.failing = False
     world.settle(key)
@@ -231,8 +237,8 @@ def test_the_most_routes_are_counted_with_the_subscriptions(world):
     trigger(world, "one")
     content = {"metadata": {"name": "two"}, "spec": {"broker": "default", "subscriber": world.to()}}
     world.runner.run(world.objects.create(world.kinds["Trigger"], "default", content))
+    wait_for(world, "Trigger", "two", "RouteReady", ("False", "TooManyRoutes"))
     assert not world.runner.run(world.reconciler.settled(Key(TRIGGERS, "default", "two"), 0.05))
-    assert world.condition(world.get("Trigger", "two"), "RouteReady") == ("False", "TooManyRoutes")
     world.delete("Trigger", "one")
     assert world.ready(world.get("Trigger", "two")) == "True"
 
