@@ -51,15 +51,12 @@ def ids_at(sink: Sink) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def wire(tmp_path_factory) -> Iterator[Wire]:
+def wire(tmp_path_factory, plain_server) -> Iterator[Wire]:
     """A running server with a sink for each test that needs one."""
     folder = tmp_path_factory.mktemp("api")
     behaviours = {"kept": Behaviour(), "replaced": Behaviour()}
-    with (
-        Traffic(folder, behaviours, keep_requests=True) as traffic,
-        RunningServer(folder / "data") as server,
-    ):
-        yield Wire(server, traffic)
+    with Traffic(folder, behaviours, keep_requests=True) as traffic:
+        yield Wire(plain_server, traffic)
 
 
 def test_an_update_that_is_rejected_leaves_the_old_subscription_at_work(wire):

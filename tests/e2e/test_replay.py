@@ -69,15 +69,12 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """One server for the whole module."""
+def world(tmp_path_factory: pytest.TempPathFactory, plain_server: RunningServer) -> Iterator[World]:
+    """The server with the sinks of this module."""
     folder = tmp_path_factory.mktemp("replay")
     sinks = dict.fromkeys(("one", "two"), Behaviour())
-    with (
-        Traffic(folder, sinks, keep_requests=True) as traffic,
-        RunningServer(folder / "data") as server,
-    ):
-        yield World(server, traffic)
+    with Traffic(folder, sinks, keep_requests=True) as traffic:
+        yield World(plain_server, traffic)
 
 
 def test_from_the_earliest_event_without_a_gap_or_a_double(world: World) -> None:

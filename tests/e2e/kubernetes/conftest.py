@@ -1,4 +1,4 @@
-"""One server for the folder, every kubectl that is found, and a namespace for each test."""
+"""Every kubectl that is found, and a namespace for each test."""
 
 import importlib.util
 import itertools
@@ -152,10 +152,9 @@ class Kubectl:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory) -> Iterator[RunningServer]:
-    """A server of its own."""
-    with RunningServer(tmp_path_factory.mktemp("kubernetes") / "data") as server:
-        yield server
+def server(shared_server: RunningServer) -> RunningServer:
+    """The one that other tests use too."""
+    return shared_server
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,32 @@
+"""One server for all tests that ask for nothing special of it."""
+
+import urllib.parse
+from collections.abc import Iterator
+
+import pytest
+
+from kit.running_server import RunningServer, wait_until
+
+SETTLE_S_MAX = 60.0
+"""Longest wait until nothing is under way for subscriptions that are gone."""
+
+
+@pytest.fixture(scope="session")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server with the settings it is shipped with; starting one is the dearest part of a test.
+
+    Who uses it has sources, sinks or a namespace of its own, counts from what it found, and
+    leaves a server that runs.
+    """
+    with RunningServer(tmp_path_factory.mktemp("shared") / "data") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def plain_server(shared_server: RunningServer) -> Iterator[RunningServer]:
+    """The same for one module, whose subscriptions are gone at its end."""
+    yield shared_server
+    for subscription in shared_server.request("GET", "/subscriptions?limit=1000").json():
+        name = urllib.parse.quote(subscription["id"], safe="")
+        shared_server.request("DELETE", f"/subscriptions/{name}")
+    wait_until(shared_server.settled, SETTLE_S_MAX, "what was under way ends")
