@@ -1,10 +1,8 @@
 """Registers, tests, modules and texts agree; and each way of not agreeing is found."""
 
-from pathlib import Path
-
 import pytest
 
-SPECIFICATIONS = Path(__file__).parents[2] / ".." / "shared" / "spec"
+from kit import given
 
 TEXT = """# A specification
 
@@ -92,9 +90,7 @@ def test_registers_tests_and_modules_agree(clauses):
 
 def test_every_sentence_of_the_texts_has_a_clause(clauses):
     """All that say MUST, SHOULD or MAY, in all four texts; the failure names the rest."""
-    if not SPECIFICATIONS.is_dir():
-        pytest.skip("the texts of the specifications are not beside this repository")
-    texts = clauses.read_texts(SPECIFICATIONS)
+    texts = clauses.read_texts(given.needed(given.TEXTS))
     assert set(texts) == {"000", "001", "003", "004"}
     assert clauses.sentence_faults(texts) == []
 

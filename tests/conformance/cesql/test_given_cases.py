@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from distributary import cesql
+from kit import given
 
-FOLDER = Path(__file__).parents[3] / ".." / "shared" / "conformance" / "cesql_tck"
 ANY_EVENT = {"specversion": "1.0", "id": "myId", "source": "/source", "type": "myType"}
 
 
@@ -26,7 +25,7 @@ WithoutTimes.yaml_implicit_resolvers = {
 
 def cases() -> Iterator[Any]:
     """Every case of every file; an expression is a text even where YAML sees TRUE or 1 in it."""
-    for path in sorted(FOLDER.glob("*.yaml")):
+    for path in sorted(given.CESQL.glob("*.yaml")):
         text = path.read_text(encoding="utf-8")
         typed = yaml.load(text, WithoutTimes)["tests"]
         texts = yaml.load(text, yaml.BaseLoader)["tests"]
@@ -40,8 +39,7 @@ CASES = list(cases())
 
 def test_the_cases_are_there():
     """A run without them says so; a folder with few of them is a mistake."""
-    if not FOLDER.is_dir():
-        pytest.skip("the CESQL test kit is not beside this repository")
+    given.needed(given.CESQL)
     assert len(CASES) > 150
     assert not any(
         isinstance(value, datetime)

@@ -4,12 +4,10 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[3] / ".." / "shared" / "conformance" / "cloudevents"
+from kit import given
 
 
 @pytest.fixture(scope="session")
 def corpus() -> Path:
-    """The folder of the official conformance files; skips where it is absent."""
-    if not FOLDER.is_dir():
-        pytest.skip("the CloudEvents conformance files are not beside this repository")
-    return FOLDER
+    """The folder of the official conformance files; NOT RUN where it is absent."""
+    return given.needed(given.CLOUDEVENTS)

@@ -1,7 +1,6 @@
 """Clauses of the data plane: how events are taken at addresses, and how they are sent."""
 
 import json
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -10,12 +9,10 @@ import yaml
 from distributary.core.event import Event
 from distributary.knative.kinds import BROKER, CHANNEL
 from distributary.protocols.http import binding as event_http
+from kit import given
 from kit.knative_client import event_attributes
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-CORPUS = Path(__file__).parents[3] / ".." / "shared" / "conformance" / "cloudevents"
-"""The official conformance files stand beside the repository; they are never copied into it."""
 
 EVENT = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
 BINARY = {f"ce-{name}": value for name, value in EVENT.items()}
@@ -205,15 +202,14 @@ def official_events():
 
 def read(name: str) -> str:
     """One of the files."""
-    return (CORPUS / "yaml" / f"{name}.yaml").read_text("utf-8")
+    return (given.CLOUDEVENTS / "yaml" / f"{name}.yaml").read_text("utf-8")
 
 
 @pytest.mark.clause("knative.broker.ready.address")
 @pytest.mark.clause("knative.channel.ready.address")
 def test_the_events_of_the_official_suite_pass_through(way):
     """Every one of them, in its mode; attributes and data arrive as they were."""
-    if not CORPUS.is_dir():
-        pytest.skip("the CloudEvents conformance files are not beside this repository")
+    given.needed(given.CLOUDEVENTS)
     way.route(way.sink.url)
     cases = {place: (attributes, data) for place, attributes, data, _ in official_events()}
     assert len(cases) > 10

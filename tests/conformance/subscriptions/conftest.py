@@ -25,12 +25,10 @@ from distributary.subscriptions.service import Deliveries as StandingDeliveries
 from distributary.subscriptions.service import Subscriptions, rules
 from distributary.subscriptions.store.store import Store
 from distributary.testing.simulation import Partition
+from kit import given
 from kit.amqp_client import AmqpClient, join
 from kit.asgi_client import Answer, AsgiClient
 from kit.memory_routes import MemoryRouteAppender
-
-SPECIFICATIONS = Path(__file__).parents[3] / ".." / "shared" / "spec"
-"""The texts stand beside the repository; they are never copied into it."""
 
 
 class AlwaysReady:
@@ -274,7 +272,5 @@ def deliveries(subscription_manager, tmp_path) -> Iterator[Deliveries]:
 
 @pytest.fixture(scope="session")
 def specifications() -> Path:
-    """The folder of the texts; skips where it is absent."""
-    if not SPECIFICATIONS.is_dir():
-        pytest.skip("the texts of the specifications are not beside this repository")
-    return SPECIFICATIONS
+    """The folder of the texts; NOT RUN where it is absent."""
+    return given.needed(given.TEXTS)
