@@ -15,6 +15,7 @@ from distributary.core.policy import (
     Reply,
     Verdict,
     classify,
+    delivered,
     response_rule,
 )
 
@@ -64,6 +65,13 @@ def test_every_status_ends_when_the_attempts_are_used_up():
         assert verdict.wait_s == 0.0, status
         if status in RETRIED:
             assert verdict.reason == f"attempts-used-up: status-{status}"
+
+
+def test_the_quick_look_says_of_every_status_what_the_verdict_says():
+    """``delivered`` is asked for every answer, and ``classify`` for those that are no success."""
+    for status in (*STATUSES, 0, 99, 600, 999):
+        verdict = classify(reply(status), 1, POLICY, 0.0, NOW_MS)
+        assert delivered(reply(status)) == (verdict is DELIVERED), status
 
 
 def test_retry_after_counts_for_429_and_503_alone():
