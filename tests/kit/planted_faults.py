@@ -169,32 +169,32 @@ FAULTS: Final = (
     # -- the engine ---------------------------------------------------------------------------
     Fault(
         "the cursor passes matches that are open",
-        "pipeline",
+        "engine",
         "return order[0] if order else Mark(self._next, self._checksum)",
         "return Mark(self._next, self._checksum)",
     ),
     Fault(
         "a gap in the log is not passed",
-        "pipeline",
+        "engine",
         "if offset > self._next:\n            self._next = offset",
         "if offset > self._next + 1:\n            self._next = offset",
     ),
     Fault(
         "a match that is done counts twice",
-        "pipeline",
+        "engine",
         "if len(tasks) == 1 and offset != self._partial:",
         "if len(tasks) <= 2 and offset != self._partial:",
     ),
     Fault(
         "an outcome is believed whatever the record is now",
-        "pipeline",
+        "engine",
         "if checksum is not None and checksum != task.checksum:\n"
         "            self._void(key)\n        return checksum == task.checksum",
         "return checksum is not None",
     ),
     Fault(
         "ticks pass a filter that refuses them",
-        "pipeline",
+        "engine",
         "if not self._table.matches(route, event):",
         "if not self._table:",
     ),
@@ -206,19 +206,19 @@ FAULTS: Final = (
     ),
     Fault(
         "a row on its way to the store loses its event",
-        "pipeline",
+        "engine",
         "if row.event == IN_STORE and row.key in self._changes.rows:",
         "if row.event == IN_STORE and row.key not in self._changes.rows:",
     ),
     Fault(
         "one route may keep all the rows",
-        "pipeline",
+        "engine",
         "if count >= ROWS_PER_ROUTE_MAX * share:",
         "if count >= ROWS_MAX * share:",
     ),
     Fault(
         "a backfill that ended goes on",
-        "pipeline",
+        "engine",
         "if row.to_offset is not None and row.from_offset >= row.to_offset:",
         "if row.to_offset is not None and row.from_offset > row.to_offset:",
     ),
@@ -248,7 +248,7 @@ FAULTS: Final = (
     ),
     Fault(
         "a dead letter never leaves",
-        "pipeline",
+        "engine",
         "if task.leg is Leg.EVENT and target.dead_letter is not None:",
         "if task.leg is Leg.EVENT and target.dead_letter is None and target.reply is task:",
     ),
