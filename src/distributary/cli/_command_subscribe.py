@@ -79,7 +79,7 @@ def subscribe(
     *,
     sink: Annotated[
         Text,
-        typer.Option(metavar="URI", help="Where matching events are sent; several Kafka hosts."),
+        typer.Option(metavar="URI", help="Where matching events are sent."),
     ] = None,
     file: Annotated[
         Text,

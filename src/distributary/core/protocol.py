@@ -105,6 +105,7 @@ class Protocol:
         masked: Setting that is a map whose entries may be secret; the typed settings have an
             attribute of this name.
         formats: Content modes of its CloudEvents binding; the first is the default.
+        example: A proposal of a subscription, for the API description; None: none is shown.
         flags: Flag of ``subscribe`` -> the setting that it says.
         reading: How events are read; None: they are not.
         absent: Why this installation cannot speak it, for people; None: it can.
@@ -125,6 +126,7 @@ class Protocol:
     placed: str | None = None
     masked: str | None = None
     formats: tuple[EventFormat, ...] = ("binary", "structured")
+    example: Mapping[str, Any] | None = None
     flags: Mapping[str, Flag] = field(default_factory=dict)
     reading: Reading | None = None
     absent: str | None = None

@@ -17,5 +17,10 @@ PROTOCOLS = (
         settings=settings.SETTINGS,
         restore=settings.restore,
         masked="headers",
+        example={
+            "sink": "https://example.com/event-processor",
+            "protocol": "HTTP",
+            "filters": [{"prefix": {"type": "com.example."}}],
+        },
     ),
 )

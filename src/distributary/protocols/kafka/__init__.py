@@ -19,6 +19,10 @@ PROTOCOLS = (
         settings=settings.SETTINGS,
         restore=settings.restore,
         placed="topicname",
+        example={
+            "sink": "kafka://k1.example.com,k2.example.com/orders",
+            "protocol": "KAFKA",
+        },
         flags={"--topic": Flag("topicname", "Topic to publish to")},
         reading=READING,
     ),

@@ -40,6 +40,11 @@ PROTOCOLS = (
         required=("topicname",),
         flags=_FLAGS,
         masked="userproperties",
+        example={
+            "sink": "mqtts://broker.example.com",
+            "protocol": "MQTT5",
+            "protocolsettings": {"topicname": "events/orders"},
+        },
         reading=READING,
     ),
 )

@@ -310,32 +310,18 @@ def _of_each(name: str, **more: Any) -> Schema:
     }
 
 
-_EXAMPLES: Final = [
-    {
-        "sink": "https://example.com/event-processor",
-        "protocol": "HTTP",
-        "filters": [{"prefix": {"type": "com.example."}}],
-    },
-    {
-        "sink": "mqtts://broker.example.com",
-        "protocol": "MQTT5",
-        "protocolsettings": {"topicname": "events/orders"},
-    },
-    {"sink": "kafka://k1.example.com,k2.example.com/orders", "protocol": "KAFKA"},
-]
-
-
 @functools.cache
 def schemas() -> Mapping[str, Schema]:
     """Schemas of subscriptions by name: those of ``components/schemas`` that they refer to."""
+    examples = [each.example for each in protocols().values() if each.example is not None]
     return {
         **{name: schema for each in protocols() for name, schema in _schemas_of(each).items()},
         "Config": CONFIG,
         "SinkCredential": _credential(kept=False),
         "KeptSinkCredential": _credential(kept=True),
         "ShownSinkCredential": _shown_credential(),
-        "SubscriptionProposal": _of_each("SubscriptionProposal", examples=_EXAMPLES),
-        "SubscriptionReplacement": _of_each("SubscriptionReplacement", examples=_EXAMPLES),
+        "SubscriptionProposal": _of_each("SubscriptionProposal", examples=examples),
+        "SubscriptionReplacement": _of_each("SubscriptionReplacement", examples=examples),
         "Subscription": _of_each("Subscription"),
     }
 

@@ -1,0 +1,56 @@
+"""What a package that adds a delivery protocol needs, under one roof.
+
+Called by packages of others; the folders beside import the same names where they are made. The
+guide is ``docs/how-to/add-a-protocol.md``.
+"""
+
+from distributary.core.clock import Clock
+from distributary.core.deliver import Destination, Done, Transport
+from distributary.core.deliver.broker_settings import BrokerSettings
+from distributary.core.deliver.credential import Credential
+from distributary.core.errors import EventError, TransportError
+from distributary.core.event import Event, json_format
+from distributary.core.policy import Acknowledgement, AcknowledgementRule, Answer
+from distributary.core.policy.acknowledgements import dead_lettered, delivered, retried
+from distributary.core.protocol import Check, Flag, Protocol, Reading, Scheme
+from distributary.core.source import Consumer, Message, Settlement, SourceSpec
+from distributary.net import Connector
+from distributary.net.link import BrokerTransport, Flight, Lost, Session
+from distributary.resource import Faults, Reach, Schema, bounded_map
+
+__all__ = [
+    "Acknowledgement",
+    "AcknowledgementRule",
+    "Answer",
+    "BrokerSettings",
+    "BrokerTransport",
+    "Check",
+    "Clock",
+    "Connector",
+    "Consumer",
+    "Credential",
+    "Destination",
+    "Done",
+    "Event",
+    "EventError",
+    "Faults",
+    "Flag",
+    "Flight",
+    "Lost",
+    "Message",
+    "Protocol",
+    "Reach",
+    "Reading",
+    "Schema",
+    "Scheme",
+    "Session",
+    "Settlement",
+    "SourceSpec",
+    "Transport",
+    "TransportError",
+    "bounded_map",
+    "dead_lettered",
+    "delivered",
+    "json_format",
+    "retried",
+]
