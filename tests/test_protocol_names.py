@@ -22,7 +22,6 @@ ALLOWED = {
     "app/_serve.py": OWN,
     "resource/knative/_export.py": "kinds of channels that other systems have",
     "settings/__init__.py": "the port of the Subscriptions API over AMQP; help texts name KAFKA",
-    "settings/_shapes.py": "the settings stand below the protocols",
 }
 """File below the package -> why it may name a protocol."""
 

@@ -10,6 +10,7 @@ from typing import Any, Never
 from urllib.parse import urlsplit
 
 from distributary.core.durations import read_duration_s
+from distributary.core.protocol import protocols
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -17,7 +18,6 @@ GIB = 1024 * MIB
 _SIZE_UNITS = {"": 1, "b": 1, "k": KIB, "kib": KIB, "m": MIB, "mib": MIB, "g": GIB}
 _SIZE_UNITS |= {"gib": GIB, "t": 1024 * GIB, "tib": 1024 * GIB}
 _NAT64_BITS = frozenset((32, 40, 48, 56, 64, 96))  # RFC 6052, section 2.2
-_PROTOCOLS = frozenset(("AMQP", "HTTP", "KAFKA", "MQTT3", "MQTT5", "NATS"))
 _DIGITS = re.compile(r"[0-9]{1,18}")
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
@@ -175,7 +175,7 @@ def parse_nat64(raw: Any) -> tuple[str, ...]:
 
 def parse_protocols(raw: Any) -> tuple[str, ...]:
     names = [part.strip() for part in raw.split(",")] if isinstance(raw, str) else raw
-    if not isinstance(names, (list, tuple)) or not set(names) <= _PROTOCOLS:
+    if not isinstance(names, (list, tuple)) or not set(names) <= set(protocols()):
         _refuse()
     return tuple(sorted(names))
 
