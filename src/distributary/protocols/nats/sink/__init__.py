@@ -12,10 +12,9 @@ from distributary.core.deliver import Destination, Transport
 from distributary.core.policy import Answer
 from distributary.net import Connector
 from distributary.net.link import BrokerTransport, Lost, Session
-from distributary.protocols.nats.sink import _session
 from distributary.protocols.nats.sink._answers import JETSTREAM_NOT_ENABLED
-from distributary.protocols.nats.sink._client import connect
-from distributary.protocols.nats.sink._connection import Connection, Listener
+from distributary.protocols.nats.sink._connection import Connection, Listener, connect
+from distributary.protocols.nats.sink._session import NatsSession
 from distributary.resource import Reach
 
 __all__ = ["JETSTREAM_NOT_ENABLED", "Connection", "Listener", "connect", "make"]
@@ -30,7 +29,12 @@ def make(
     """See ``resource.Protocol.sink``."""
 
     async def open_session(destination: Destination, lost: Lost) -> Session | Answer:
-        return await _session.open_session(connector, destination, lost)
+        session = NatsSession(lost)
+        connection = await connect(connector, destination, session)
+        if isinstance(connection, Connection):
+            session.start(connection)
+            return session
+        return connection
 
     def key_of(destination: Destination) -> Hashable:
         return connector.endpoint_of(destination), destination.credential

@@ -1,6 +1,6 @@
 """What a NATS server says, as answers: its ``-ERR`` lines and the replies of JetStream.
 
-Called by ``_client`` and ``_session``. Pure. Codes are those of ``protocols.nats.answers``.
+Called by ``_connection`` and ``_session``. Pure. Codes are those of ``protocols.nats.answers``.
 """
 
 import re

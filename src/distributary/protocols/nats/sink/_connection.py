@@ -1,6 +1,6 @@
-"""A connection to a NATS server: logging in, sending, and who listens to it.
+"""A connection to a NATS server: dialling, logging in, sending, and who listens to it.
 
-Called by ``_client``, ``_session`` and the NATS consumer. Hides how commands look, TLS that begins
+Called by ``_session`` and the NATS consumer. Hides how commands look, TLS that begins
 behind INFO, and the keepalive. A message costs no task and no future: frames of one turn of the
 loop leave together, and messages are handed over as they come off the wire.
 """
@@ -13,11 +13,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Protocol, cast
 
-from distributary.core.deliver import Endpoint
+from distributary.core.deliver import Destination, Endpoint
 from distributary.core.deliver.credential import Credential
 from distributary.core.errors import TransportError
 from distributary.core.policy import Acknowledgement, Answer, Decision, acknowledgement_rule
-from distributary.net.tunnel import TUNNEL_SCHEMES
+from distributary.net import Connector
+from distributary.net.tunnel import TUNNEL_SCHEMES, open_tunnel
 from distributary.protocols.nats.sink import _answers
 from distributary.protocols.nats.sink._parser import (
     PING,
@@ -39,6 +40,10 @@ HANDSHAKE_S_MAX: Final = 10
 UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
 """What may wait for a server that reads nothing, bytes; then the connection is ended. Several times
 what a session has in flight: only a server that asks (PING) and does not read gets there."""
+
+ANSWER_BYTES_MAX: Final = 1024 * 1024
+"""Largest message that is taken where only answers are awaited: the longest names a thousand
+streams."""
 
 _MAX_PAYLOAD: Final = 1024 * 1024
 """Largest message of a server that does not say (nats-server's default)."""
@@ -345,3 +350,45 @@ def _login_of(credential: Credential | None) -> dict[str, Any]:
     if credential.type == "PLAIN":
         return {"user": credential.identifier or "", "pass": credential.secret or ""}
     return {"auth_token": credential.access_token}
+
+
+async def connect(
+    connector: Connector,
+    destination: Destination,
+    listener: Listener,
+    message_bytes_max: int = ANSWER_BYTES_MAX,
+) -> Connection | Acknowledgement:
+    """Connect and log in as *destination* says.
+
+    Args:
+        connector: Dials.
+        destination: The server, the credential and the certificates.
+        listener: Takes what arrives.
+        message_bytes_max: Bytes of the largest message that is taken, headers included; a larger
+            one ends the connection.
+
+    Returns:
+        The connection, or what the server answered to the login.
+
+    Raises:
+        TransportError: There is no connection.
+    """
+    endpoint = connector.endpoint_of(destination)
+    connection = Connection(listener, message_bytes_max)
+    if endpoint.scheme in TUNNEL_SCHEMES:
+        await open_tunnel(connector, endpoint, None, lambda: connection)
+    else:
+        dialled = await connector.dial(endpoint)
+        try:
+            await asyncio.get_running_loop().create_connection(lambda: connection, sock=dialled)
+        except BaseException:
+            dialled.close()
+            raise
+    try:
+        refusal = await connection.log_in(
+            endpoint, lambda: connector.tls_context(endpoint.ca_certs), destination.credential
+        )
+    except BaseException:
+        connection.abort()
+        raise
+    return connection if refusal is None else refusal

@@ -19,14 +19,12 @@ import operator
 import re
 from typing import Final, TypeAlias
 
-from distributary.core.deliver import Destination
 from distributary.core.errors import EventError, TransportError
 from distributary.core.policy import Acknowledgement, Answer
-from distributary.net import Connector
 from distributary.net.link import Flight, Lost
 from distributary.protocols.nats import binding as nats
 from distributary.protocols.nats.settings import NatsSettings
-from distributary.protocols.nats.sink import _answers, _client
+from distributary.protocols.nats.sink import _answers
 from distributary.protocols.nats.sink._connection import Connection
 from distributary.protocols.nats.sink._holders import Holder, Holders
 
@@ -304,19 +302,3 @@ def _subject(flight: Flight) -> str:
 
 
 _NOT_FLUSHED: Final = TransportError("timeout", "The server did not answer a PING")
-
-
-async def open_session(
-    connector: Connector, destination: Destination, lost: Lost
-) -> NatsSession | Acknowledgement:
-    """A session with the server of *destination*, or what it answered to the login.
-
-    Raises:
-        TransportError: There is no connection.
-    """
-    session = NatsSession(lost)
-    connection = await _client.connect(connector, destination, session)
-    if isinstance(connection, Acknowledgement):
-        return connection
-    session.start(connection)
-    return session
