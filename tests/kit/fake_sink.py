@@ -1,6 +1,7 @@
 """A sink on loopback that does with each request what a function says: well or badly.
 
-Called by tests of transports. Writes bytes, not responses, so that anything can be sent.
+Called by tests of transports. Writes bytes, not responses, so that anything can be sent. Reads as
+strictly as our own receiver: what is no good request ends the connection.
 """
 
 import asyncio
@@ -11,8 +12,12 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from distributary.net import http1
+from distributary.net.http1 import RequestReader
 from kit.listening import stop_listening
 
+BODY_BYTES_MAX = 1 << 30
+RECEIVE_BYTES = 256 * 1024
 OK = b"HTTP/1.1 204 No Content\r\n\r\n"
 """A plain acknowledgement."""
 
@@ -118,11 +123,12 @@ def endless(head: bytes, piece: bytes = b"x" * 65_536) -> Behave:
 
 
 class FakeSink:
-    """A server on a free port of loopback; an asynchronous context manager.
+    """A server on loopback; an asynchronous context manager.
 
     Args:
         behave: What to do with each request.
         tls: Speak TLS with this context.
+        port: Where it listens; 0: where it is free.
 
     Attributes:
         requests: Every request that arrived whole.
@@ -130,13 +136,15 @@ class FakeSink:
         quiet: Set while no connection is open.
     """
 
-    def __init__(self, behave: Behave = accept, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, behave: Behave = accept, tls: ssl.SSLContext | None = None, port: int = 0
+    ) -> None:
         self.behave = behave
         self.requests: list[Request] = []
         self.connections = 0
         self._open = 0
         self.quiet = asyncio.Event()
-        self.port = 0
+        self.port = port
         self._tls = tls
         self._server: asyncio.Server | None = None
         self._serving: set[asyncio.Task[None]] = set()
@@ -148,7 +156,7 @@ class FakeSink:
     async def __aenter__(self) -> Self:
         # The backlog is for tests that open hundreds of connections in one turn of the loop.
         self._server = await asyncio.start_server(
-            self._serve, "127.0.0.1", 0, ssl=self._tls, backlog=1024
+            self._serve, "127.0.0.1", self.port, ssl=self._tls, backlog=1024
         )
         self.port = self._server.sockets[0].getsockname()[1]
         return self
@@ -174,9 +182,12 @@ class FakeSink:
         self._open += 1
         self.quiet.clear()
         number = self.connections
+        requests = RequestReader(lambda _: None, BODY_BYTES_MAX, lambda _, size: size, {})
         try:
             while not writer.is_closing():
-                request = await _read(reader, number)
+                came = await _read(reader, requests)
+                method, target = came.method.decode(), came.target.decode()
+                request = Request(method, target, came.fields, came.body, number)
                 self.requests.append(request)
                 await _unless_gone(reader, self.behave(request, writer))
         except (asyncio.IncompleteReadError, OSError):
@@ -212,12 +223,10 @@ async def _gone(reader: asyncio.StreamReader) -> None:
         await asyncio.sleep(0.02)
 
 
-async def _read(reader: asyncio.StreamReader, connection: int) -> Request:
-    head = await reader.readuntil(b"\r\n\r\n")
-    first, *lines = head[:-4].split(b"\r\n")
-    method, target, _ = first.decode("latin-1").split(" ")
-    pairs = [line.partition(b": ") for line in lines]
-    headers = [(name.lower(), value) for name, _, value in pairs]
-    length = next((int(value) for name, value in headers if name == b"content-length"), 0)
-    body = await reader.readexactly(length)
-    return Request(method, target, headers, body, connection)
+async def _read(stream: asyncio.StreamReader, requests: RequestReader) -> http1.Request:
+    while (request := requests.next_request()) is None:
+        piece = await stream.read(RECEIVE_BYTES)
+        if not piece:
+            raise asyncio.IncompleteReadError(b"", None)
+        requests.receive(piece)
+    return request

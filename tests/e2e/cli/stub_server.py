@@ -16,8 +16,10 @@ from distributary.cli._http import Client, parse_address
 from distributary.core.errors import TransportError
 from distributary.core.event import Event
 from distributary.core.filter import naive_matches
+from distributary.net.http1 import RequestReader
 from distributary.protocols.http import binding as event_http
 
+BODY_BYTES_MAX = 1024 * 1024
 FAULT = sys.argv[2] if len(sys.argv) > 2 else ""
 subscriptions: list[dict[str, Any]] = []
 tasks: set[asyncio.Task[None]] = set()
@@ -25,18 +27,15 @@ tasks: set[asyncio.Task[None]] = set()
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Serve one connection."""
-    with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-        while True:
-            head = await reader.readuntil(b"\r\n\r\n")
-            first, *lines = head.decode("latin-1").rstrip().split("\r\n")
-            pairs = [line.partition(":") for line in lines]
-            headers = [(n.strip().lower().encode(), v.strip().encode()) for n, _, v in pairs]
-            body = await reader.readexactly(int(dict(headers).get(b"content-length", b"0")))
-            status, answered = handle(*first.split(" ")[:2], headers, body)
-            writer.write(
-                f"HTTP/1.1 {status} x\r\ncontent-length: {len(answered)}\r\n\r\n".encode()
-                + answered
-            )
+    requests = RequestReader(lambda _: None, BODY_BYTES_MAX, lambda _, size: size, {})
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(BODY_BYTES_MAX):
+            requests.receive(data)
+            while (came := requests.next_request()) is not None:
+                method, path = came.method.decode(), came.path.decode()
+                status, answered = handle(method, path, came.fields, came.body)
+                head = f"HTTP/1.1 {status} x\r\ncontent-length: {len(answered)}\r\n\r\n"
+                writer.write(head.encode() + answered)
             await writer.drain()
     writer.close()
 
