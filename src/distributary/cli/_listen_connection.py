@@ -1,8 +1,8 @@
 """One connection of a sink: HTTP/1.1, answers in order, and every way to misbehave.
 
 Callers: ``_listen_server``. Hides: parsing, pipelining, resets, dripping and endless answers.
-Parses by llhttp alone, not by ``http1``: a sink takes any path, and where it only counts, the header
-is never looked at, so that the sink is not what a measurement measures.
+Parses by llhttp alone, not by ``http1``: a sink takes any path, and where it only counts, the
+header is never looked at, so that the sink is not what a measurement measures.
 """
 
 import asyncio
