@@ -12,6 +12,7 @@ hand and stays:
 """
 
 import ast
+import inspect
 import itertools
 import operator
 import re
@@ -26,6 +27,7 @@ import protocol_settings
 
 from distributary.core import errors, policy
 from distributary.core.deliver import TRANSITIONS, BreakerState
+from distributary.core.engine import LIFE, MatchState
 from distributary.core.protocol import protocols
 from distributary.server import settings
 from distributary.server.processes._health import HELPS
@@ -111,6 +113,38 @@ def draw_breaker() -> str:
     return "\n".join(["```mermaid", "stateDiagram-v2", first, *arrows, "```"])
 
 
+def draw_life() -> str:
+    """The life of a match, from its table."""
+    arrows: dict[tuple[str, str], list[str]] = {}
+    for step, row in LIFE.items():
+        for source in row.sources:
+            target = row.target or source
+            arrows.setdefault((source.value, target.value), []).append(step.value)
+    lines = [f"    {a} --> {b}: {' / '.join(says)}" for (a, b), says in arrows.items()]
+    states = ((f"*{state.value}*", _reason(MatchState, state.name)) for state in MatchState)
+    diagram = [
+        "```mermaid",
+        "stateDiagram-v2",
+        "    [*] --> Matched",
+        *lines,
+        "    Done --> [*]",
+        "```",
+    ]
+    return clauses.table(("State", "What it is"), states) + "\n\n" + "\n".join(diagram)
+
+
+def _reason(kind: type, name: str) -> str:
+    """The text behind *name* in the source of the class *kind*."""
+    (body,) = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(body, ast.ClassDef)
+    for statement, behind in itertools.pairwise(body.body):
+        match statement, behind:
+            case ast.Assign(targets=[ast.Name(found)]), ast.Expr(ast.Constant(str(says))):
+                if found == name:
+                    return clauses.cell(says.replace("``", "`"))
+    raise LookupError(name)
+
+
 def draw_limits() -> str:
     """Every public limit with its reason, by room."""
     rooms: dict[str, list[tuple[str, str, str]]] = {}
@@ -140,6 +174,7 @@ DRAWINGS: dict[str, Callable[[], str]] = {
     "conformance": clauses.draw,
     "errors": draw_errors,
     "knative": knative_schemas.draw,
+    "life": draw_life,
     "limits": draw_limits,
     "metrics": draw_metrics,
     "protocol-settings": protocol_settings.draw,
@@ -183,7 +218,12 @@ def _limits(path: Path) -> Iterator[tuple[str, str, str]]:
     """(name, value, reason) of the public limits of a module."""
     body = ast.parse(path.read_text("utf-8")).body
     known: dict[str, Any] = {}
-    for statement, behind in itertools.pairwise(body):
+    records = [
+        itertools.pairwise(part.body)
+        for part in body
+        if isinstance(part, ast.ClassDef) and part.name == "EngineLimits"
+    ]
+    for statement, behind in itertools.chain(itertools.pairwise(body), *records):
         match statement:
             case ast.Assign(targets=[ast.Name(name)], value=value):
                 pass
@@ -196,7 +236,9 @@ def _limits(path: Path) -> Iterator[tuple[str, str, str]]:
             continue
         known[name] = number
         match behind:
-            case ast.Expr(value=ast.Constant(value=str(reason))) if _LIMIT_NAME.fullmatch(name):
+            case ast.Expr(value=ast.Constant(value=str(reason))) if (
+                _LIMIT_NAME.fullmatch(name) or name.islower()
+            ):
                 yield f"`{name}`", f"{number:,}", clauses.cell(reason.replace("``", "`"))
 
 

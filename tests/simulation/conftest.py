@@ -2,7 +2,10 @@
 
 import pytest
 
+from distributary.testing.life_witness import LifeWitness, transitions
 from distributary.testing.simulation import Partition
+
+met = LifeWitness.met
 
 
 @pytest.fixture
@@ -23,3 +26,13 @@ def make_partition(tmp_path):
 def partition(make_partition):
     """A partition without an owner."""
     return make_partition()
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say how much of the table of a match's life was met."""
+    allowed = transitions()
+    missed = [f"{state.value}/{step.name}" for state, step in allowed if not met[state, step]]
+    count = len(allowed) - len(missed)
+    terminalreporter.write_line(f"life of a match: {count} of {len(allowed)} transitions met")
+    if missed and count > len(allowed) // 2:
+        terminalreporter.write_line(f"not met: {', '.join(missed)}")

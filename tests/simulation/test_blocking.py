@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from distributary.core import errors
 from distributary.core.datadir import Word
-from distributary.core.engine import _waiting as waiting_module
+from distributary.core.engine import EngineLimits
 from distributary.core.errors import StoreError
 from distributary.core.policy import DeliveryPolicy
 from distributary.testing import simulated_ports, simulated_runs, simulation
@@ -64,10 +64,9 @@ def strict(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
-def test_no_statement_runs_on_the_loop(tmp_path, strict, monkeypatch, seed):
+def test_no_statement_runs_on_the_loop(tmp_path, strict, seed):
     """Whatever happens to a partition: retries that are read again, deletions, counts, crashes."""
-    monkeypatch.setattr(waiting_module, "HELD_BYTES_MAX", 2 * waiting_module.TASK_BYTES)
-    simulated_runs.play(tmp_path, seed)
+    simulated_runs.play(tmp_path, seed, limits=EngineLimits(row_events_bytes_max=2 * 2_048))
     assert not strict
 
 
@@ -273,9 +272,9 @@ def test_a_replay_begins_behind_a_cut_that_it_could_not_prevent(partition):
 # -- rows ---------------------------------------------------------------------------------------
 
 
-def test_rows_of_all_routes_together_are_bounded(partition, monkeypatch):
+def test_rows_of_all_routes_together_are_bounded(partition):
     """Sinks that fail half the time open no breaker; beyond the bound their routes lag."""
-    monkeypatch.setattr(waiting_module, "ROWS_MAX", 60, raising=False)
+    partition.engine_limits = EngineLimits(rows_max=60)
     slow = DeliveryPolicy(retry=50, backoff_delay_s=30.0, timeout_s=1.0)
     partition.put_route("well", B)
     for number in range(20):

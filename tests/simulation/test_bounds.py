@@ -5,8 +5,7 @@ import pytest
 from distributary.core import journal
 from distributary.core.datadir import Word
 from distributary.core.deliver import Limits, _lane
-from distributary.core.engine import _catch_up, _intake, _matching
-from distributary.core.engine import owner as _owner
+from distributary.core.engine import EngineLimits, _intake, _matching
 from distributary.core.flow import Task
 from distributary.core.policy import DeliveryPolicy
 from distributary.testing.scripted_transport import Step
@@ -21,10 +20,11 @@ PATIENT = DeliveryPolicy(timeout_s=600.0)
 def roomy(make_partition, monkeypatch):
     """A partition with lanes of the usual size, and small bounds of what is remembered."""
     monkeypatch.setattr(journal, "COMPACT_BYTES", 16 * 1024)
-    monkeypatch.setattr(_owner, "WINDOW_OUTCOMES", 500, raising=False)
-    monkeypatch.setattr(_owner, "SPILL_OUTCOMES", 250, raising=False)
-    monkeypatch.setattr(_catch_up, "FINISHED_MAX", 500, raising=False)
-    return make_partition(limits=Limits())
+    partition = make_partition(limits=Limits())
+    partition.engine_limits = EngineLimits(
+        window_outcomes=500, spill_outcomes=250, finished_max=500
+    )
+    return partition
 
 
 def most_remembered(partition, seconds):
@@ -120,8 +120,8 @@ def test_a_batch_that_many_routes_see_is_taken_in_slices(make_partition, monkeyp
     partition = make_partition(limits=Limits())
     for number in range(60):
         partition.put_route(f"r{number}", f"http://sink-{number}.example/")
-    partition.start()
     turns = count_made(monkeypatch)
+    partition.start()
     partition.publish(*["t"] * 100)
     partition.advance(0.1)
     assert sum(turns) == 6_000
@@ -134,9 +134,9 @@ def test_one_event_that_many_routes_see_is_taken_in_slices(make_partition, monke
     partition = make_partition(limits=Limits())
     for number in range(2_000):
         partition.put_route(f"r{number}", f"http://sink-{number % 50}.example/")
+    turns = count_made(monkeypatch)
     partition.start()
     partition.advance(5.0)
-    turns = count_made(monkeypatch)
     partition.publish("t")
     partition.advance(0.1)
     assert sum(turns) == 2_000

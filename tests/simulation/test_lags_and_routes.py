@@ -4,7 +4,7 @@ import pytest
 
 from distributary.core.datadir import Word
 from distributary.core.deliver import Limits
-from distributary.core.engine import _waiting
+from distributary.core.engine import EngineLimits
 from distributary.core.flow import Leg
 from distributary.core.policy import BackoffPolicy, DeliveryPolicy
 from distributary.testing.simulation import answers, hangs
@@ -250,9 +250,9 @@ def test_an_update_of_the_sink_applies_to_what_waits_in_its_lane(make_partition,
     partition.rest()
 
 
-def test_a_route_with_too_many_rows_lags_instead_of_making_more(partition, monkeypatch):
+def test_a_route_with_too_many_rows_lags_instead_of_making_more(partition):
     """A sink that refuses fast, and a dead letter sink that is down: memory stays bounded."""
-    monkeypatch.setattr(_waiting, "ROWS_PER_ROUTE_MAX", 6)
+    partition.engine_limits = EngineLimits(rows_per_route_max=6)
     slow = DeliveryPolicy(
         retry=1_000, backoff_policy=BackoffPolicy.LINEAR, backoff_delay_s=30.0, timeout_s=1.0
     )

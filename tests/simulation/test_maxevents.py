@@ -2,7 +2,7 @@
 
 import pytest
 
-from distributary.core.engine import _waiting
+from distributary.core.engine import EngineLimits
 from distributary.core.journal import DoneKey
 from distributary.core.outcome import Grant, Slot, SlotWish
 from distributary.core.policy import BackoffPolicy, DeliveryPolicy
@@ -310,9 +310,9 @@ def test_a_match_whose_route_is_deleted_while_it_asks_is_dropped(partition):
     partition.rest()
 
 
-def test_a_slot_in_doubt_that_lies_too_far_ahead_counts(partition, monkeypatch):
+def test_a_slot_in_doubt_that_lies_too_far_ahead_counts(partition):
     """A lag that can make no more rows would wait for ever for the slot that is further on."""
-    monkeypatch.setattr(_waiting, "ROWS_PER_ROUTE_MAX", 4)
+    partition.engine_limits = EngineLimits(rows_per_route_max=4)
     partition.put_route("counted", A, events_max=1)
     partition.sinks[A] = hangs
     for _ in range(3):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from distributary.core.engine import _replies
+from distributary.core.engine import EngineLimits
 from distributary.core.event import Event, record
 from distributary.core.flow import Leg
 from distributary.core.outcome import IN_STORE
@@ -122,9 +122,11 @@ def test_a_reply_that_could_be_taken_later_is_brought_again(subscription):
 
 
 @pytest.mark.parametrize("held_bytes_max", [0, 1 << 20], ids=["read-again", "at-hand"])
-def test_the_dead_letter_of_a_reply_survives_a_crash(subscription, monkeypatch, held_bytes_max):
+def test_the_dead_letter_of_a_reply_survives_a_crash(subscription, held_bytes_max):
     """It never stood in the log: its bytes are in the row until it has its outcome."""
-    monkeypatch.setattr("distributary.core.engine._waiting.HELD_BYTES_MAX", held_bytes_max)
+    subscription.engine_limits = EngineLimits(row_events_bytes_max=held_bytes_max)
+    subscription.hand_over()
+    subscription.start()
     subscription.sinks[BACK] = answers(400)
     subscription.sinks[DEAD] = answers(503)
     (event,) = subscription.publish("t")
@@ -211,7 +213,7 @@ def test_a_drain_sends_the_replies_that_wait(trigger):
     for _ in range(30):
         trigger.publish("t")
     trigger.advance(0.1)
-    assert trigger.owner._settle.replies._held
+    assert trigger.owner._engine._replies._held
     assert trigger.hand_over(10.0) == 0
     done = sorted(event.removesuffix(".reply") for event in sent_to(trigger, BACK))
     assert sorted(sent_to(trigger, SINK)) == done
@@ -239,7 +241,7 @@ def test_a_drain_does_not_wait_for_a_closed_destination(trigger):
     for _ in range(12):
         trigger.publish(*["t"] * 5)
         trigger.advance(0.02)
-    assert trigger.owner._settle.replies._held
+    assert trigger.owner._engine._replies._held
     begun_s = trigger.clock.monotonic_s()
     trigger.hand_over(5.0)
     assert trigger.clock.monotonic_s() - begun_s < 2.0
@@ -268,7 +270,7 @@ def test_replies_that_find_no_room_wait_and_then_all_arrive(make_partition):
     partition.start()
     events = [event for _ in range(60) for event in partition.publish("t")]
     partition.advance(1.0)
-    assert partition.owner._settle.replies._held
+    assert partition.owner._engine._replies._held
     assert len(sent_to(partition, SINK)) < 50, "the route does not wait for its replies"
     partition.advance(30.0)
     partition.rest()
@@ -276,17 +278,17 @@ def test_replies_that_find_no_room_wait_and_then_all_arrive(make_partition):
     assert sent_to(partition, SINK) == events
 
 
-def test_replies_beyond_what_is_held_bring_their_deliveries_again(make_partition, monkeypatch):
+def test_replies_beyond_what_is_held_bring_their_deliveries_again(make_partition):
     """Memory is bounded: the rest is a failed delivery, which is retried."""
-    monkeypatch.setattr(_replies, "HELD_BYTES_MAX", 0)
     partition = make_partition()
+    partition.engine_limits = EngineLimits(reply_bytes_max=0)
     partition.put_route("r", SINK, policy=STEADY, reply=BACK, reply_kept=True)
     partition.sinks[SINK] = replies(after_s=0.001)
     partition.sinks[BACK] = answers(after_s=0.3)
     partition.start()
     events = [event for _ in range(60) for event in partition.publish("t")]
     partition.advance(1.0)
-    assert not partition.owner._settle.replies._held
+    assert not partition.owner._engine._replies._held
     partition.advance(30.0)
     partition.rest()
     assert {event.removesuffix(".reply") for event in sent_to(partition, BACK)} <= set(events)
@@ -299,7 +301,7 @@ def test_replies_go_where_the_newest_revision_says(trigger):
     for _ in range(20):
         trigger.publish("t")
     trigger.advance(0.5)
-    assert trigger.owner._settle.replies._held
+    assert trigger.owner._engine._replies._held
     other = "http://other.example/"
     trigger.put_route("r", SINK, policy=STEADY, dead_letter=DEAD, reply=other, reply_kept=True)
     trigger.advance(0.5)
@@ -370,10 +372,10 @@ def test_a_sink_that_has_an_event_of_a_deleted_route_has_it_whatever_it_replies(
 
 def test_large_attributes_of_held_replies_count(make_partition, monkeypatch):
     """A sink may reply with a megabyte of them, and no data."""
-    monkeypatch.setattr(_replies, "HELD_BYTES_MAX", 100_000)
     attributes = {**simulated_sinks._TEMPLATE.attributes, "large": "x" * 60_000}
     monkeypatch.setattr(simulated_sinks, "_TEMPLATE", Event(attributes, None))
     partition = make_partition()
+    partition.engine_limits = EngineLimits(reply_bytes_max=100_000)
     partition.put_route("r", SINK, policy=STEADY, reply=BACK, reply_kept=True)
     partition.sinks[SINK] = replies(after_s=0.001)
     partition.sinks[BACK] = hangs
@@ -381,5 +383,5 @@ def test_large_attributes_of_held_replies_count(make_partition, monkeypatch):
     for _ in range(40):
         partition.publish("t")
     partition.advance(0.2)
-    held = partition.owner._settle.replies._held
+    held = partition.owner._engine._replies._held
     assert sum(map(len, held.values())) <= 1

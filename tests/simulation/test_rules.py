@@ -4,7 +4,7 @@ import pytest
 
 from distributary.core.datadir import Word
 from distributary.core.deliver import Limits
-from distributary.core.engine import owner as _owner
+from distributary.core.engine import EngineLimits
 from distributary.core.errors import LogLockedError, StoreError
 from distributary.core.flow import Kind
 from distributary.core.journal import read_journal
@@ -190,10 +190,9 @@ def test_a_retry_row_of_a_lost_record_is_void(partition):
     partition.rest()
 
 
-def test_beyond_the_window_the_oldest_matches_move_to_rows(partition, monkeypatch):
+def test_beyond_the_window_the_oldest_matches_move_to_rows(partition):
     """One event that hangs must not hold the cursor for ever."""
-    monkeypatch.setattr(_owner, "WINDOW_EVENTS", 30)
-    monkeypatch.setattr(_owner, "SPILL_RECORDS", 5)
+    partition.engine_limits = EngineLimits(window_events=30, spill_records=5)
     partition.put_route("slow", A, types=["s"], policy=DeliveryPolicy(timeout_s=60.0))
     partition.put_route("fast", B, types=["f"])
     partition.sinks[A] = hangs

@@ -2,7 +2,7 @@
 
 import pytest
 
-from distributary.core.engine import _runs, _waiting
+from distributary.core.engine import EngineLimits
 from distributary.core.flow import Leg
 from distributary.core.outcome import Changes, DeliveryStore
 from distributary.core.policy import DeliveryPolicy
@@ -147,9 +147,11 @@ def test_runs_that_are_done_keep_no_new_one_waiting(refused):
     refused.rest()
 
 
-def test_a_redrive_of_all_routes_makes_no_more_rows_than_there_may_be(refused, monkeypatch):
+def test_a_redrive_of_all_routes_makes_no_more_rows_than_there_may_be(refused):
     """What their sinks do not take at once waits as letters, which cost no memory."""
-    monkeypatch.setattr(_runs, "ROWS_MAX", 100, raising=False)
+    refused.hand_over()
+    refused.engine_limits = EngineLimits(rows_max=100)
+    refused.start()
     refused.sinks[A] = refused.sinks[B] = answers(503)
     patient = DeliveryPolicy(retry=9, backoff_delay_s=30.0)
     refused.put_route("r", A, policy=patient)
@@ -205,9 +207,11 @@ def test_a_redrive_that_waits_for_the_cursor_reads_its_letters_once(refused, mon
     refused.rest()
 
 
-def test_a_redrive_to_a_sink_that_takes_nothing_keeps_no_other_run_waiting(refused, monkeypatch):
+def test_a_redrive_to_a_sink_that_takes_nothing_keeps_no_other_run_waiting(refused):
     """It waits for days, perhaps; the others are done meanwhile, and then it goes on."""
-    monkeypatch.setattr(_waiting, "ROWS_PER_ROUTE_MAX", 20)
+    refused.hand_over()
+    refused.engine_limits = EngineLimits(rows_per_route_max=20)
+    refused.start()
     refused.sinks[A] = answers(503)
     refused.put_route("r", A, policy=DeliveryPolicy(retry=9, backoff_delay_s=30.0))
     refused.advance(1.0)

@@ -10,19 +10,7 @@ import os
 
 import pytest
 
-from distributary.core.engine import (
-    _catch_up,
-    _due,
-    _intake,
-    _matching,
-    _reload,
-    _replies,
-    _settle,
-    _slots,
-    _standing,
-    _waiting,
-)
-from distributary.core.engine import owner as _owner
+from distributary.core.engine import EngineLimits
 from distributary.testing import simulated_runs
 
 SEED_COUNT = int(os.environ.get("DISTRIBUTARY_SEEDS", "30"))
@@ -34,17 +22,45 @@ REPEAT = (
 )
 
 
-def play(folder, first, name):
+def play(folder, first, name, limits=None):
     """Play a group of seeds; a failure says how to repeat it."""
     for seed in range(first, min(first + GROUP, FIRST_SEED + SEED_COUNT)):
         place = folder / str(seed)
         place.mkdir()
         try:
-            simulated_runs.play(place, seed, step_count=50)
+            simulated_runs.play(place, seed, 50, limits or EngineLimits())
         except AssertionError as failure:
             failure.add_note(f"seed {seed}; repeat it with: {REPEAT.format(seed, name)}")
             raise
 
+
+SMALL = EngineLimits(
+    window_events=12,
+    spill_records=4,
+    window_outcomes=2,
+    spill_outcomes=1,
+    slice_records=2,
+    slice_tasks=1,
+    routes_saved_every_s=0.3,
+    unpark_count=2,
+    due_count=2,
+    reads_max=2,
+    row_events_bytes_max=2 * 2_048,
+    rows_per_route_max=4,
+    rows_max=6,
+    rows_least=1,
+    reply_bytes_max=2 * 2_048,
+    reply_count=1,
+    asking_per_route_max=3,
+    asking_when_short_max=2,
+    slice_lags=1,
+    wake_count=1,
+    readers_max=1,
+    chunks_max=1,
+    finished_max=1,
+    finished_least=0,
+)
+"""Limits that a short run never meets as shipped: the window, held events, turns, slices."""
 
 firsts = pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + SEED_COUNT, GROUP))
 
@@ -65,31 +81,6 @@ def test_every_promise_holds(tmp_path, first):
 
 @pytest.mark.slow
 @firsts
-def test_every_promise_holds_where_everything_is_small(tmp_path, first, monkeypatch):
+def test_every_promise_holds_where_everything_is_small(tmp_path, first):
     """Limits that a short run never meets as shipped: the window, held events, turns, slices."""
-    monkeypatch.setattr(_owner, "WINDOW_EVENTS", 12)
-    monkeypatch.setattr(_owner, "SPILL_RECORDS", 4)
-    monkeypatch.setattr(_owner, "WINDOW_OUTCOMES", 2)
-    monkeypatch.setattr(_owner, "SPILL_OUTCOMES", 1)
-    monkeypatch.setattr(_owner, "SLICE_TASKS", 1)
-    monkeypatch.setattr(_matching, "SLICE_TASKS", 1)
-    monkeypatch.setattr(_intake, "SLICE_RECORDS", 2)
-    monkeypatch.setattr(_standing, "ROUTES_SAVED_EVERY_S", 0.3)
-    monkeypatch.setattr(_settle, "UNPARK_COUNT", 2)
-    monkeypatch.setattr(_due, "DUE_COUNT", 2)
-    monkeypatch.setattr(_waiting, "HELD_BYTES_MAX", 2 * _waiting.TASK_BYTES)
-    monkeypatch.setattr(_waiting, "ROWS_PER_ROUTE_MAX", 4)
-    monkeypatch.setattr(_waiting, "ROWS_MAX", 6)
-    monkeypatch.setattr(_waiting, "ROWS_LEAST", 1)
-    monkeypatch.setattr(_reload, "READ_MAX", 2)
-    monkeypatch.setattr(_catch_up, "SLICE_LAGS", 1)
-    monkeypatch.setattr(_catch_up, "WAKE_COUNT", 1)
-    monkeypatch.setattr(_catch_up, "READERS_MAX", 1)
-    monkeypatch.setattr(_catch_up, "CHUNKS_MAX", 1)
-    monkeypatch.setattr(_catch_up, "FINISHED_MAX", 1)
-    monkeypatch.setattr(_catch_up, "FINISHED_LEAST", 0)
-    monkeypatch.setattr(_replies, "HELD_BYTES_MAX", 2 * _replies.TASK_BYTES)
-    monkeypatch.setattr(_replies, "ROOM_COUNT", 1)
-    monkeypatch.setattr(_slots, "ASKING_PER_ROUTE_MAX", 3)
-    monkeypatch.setattr(_slots, "ASKING_WHEN_SHORT_MAX", 2)
-    play(tmp_path, first, "small")
+    play(tmp_path, first, "small", SMALL)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from distributary.core.deliver import Answer
+from distributary.core.engine import EngineLimits
 from distributary.core.errors import TransportError
 from distributary.core.flow import TTL_DEFAULT
 from distributary.core.policy import DeliveryPolicy, Reply
@@ -60,9 +61,10 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
 class _Run:
     """A partition, and a seeded list of what happens to it."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, limits: EngineLimits) -> None:
         self.chance = random.Random(seed)  # noqa: S311 - repeatable chance for tests
         self.partition = Partition(folder, seed)
+        self.partition.engine_limits = limits
         self._created = 0
         self._steps: tuple[tuple[int, Callable[[], None]], ...] = (
             (30, self._publish),
@@ -192,12 +194,17 @@ class _Run:
         self.partition.clock.jump(self.chance.choice([-1, 1]) * 86_400_000)
 
 
-def play(folder: Path, seed: int, step_count: int = 60) -> list[tuple[str, dict[str, object]]]:
+def play(
+    folder: Path,
+    seed: int,
+    step_count: int = 60,
+    limits: EngineLimits = EngineLimits(),  # noqa: B008 - a value
+) -> list[tuple[str, dict[str, object]]]:
     """Run *seed* to its end in the empty *folder*; fails with an ``AssertionError``.
 
     Returns:
         What the owners reported.
     """
-    run = _Run(folder, seed)
+    run = _Run(folder, seed, limits)
     run.play(step_count)
     return run.partition.reports

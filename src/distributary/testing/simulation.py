@@ -19,6 +19,7 @@ from distributary.core.datadir import Board, Word
 from distributary.core.deliver import Destination, Dispatcher, Limits
 from distributary.core.engine import (
     AttemptLog,
+    EngineLimits,
     LagBudget,
     Owner,
     RouteTarget,
@@ -42,11 +43,12 @@ from distributary.core.meter import Meter
 from distributary.core.outcome import Budgets, DeadLetter
 from distributary.core.policy import DeliveryPolicy
 from distributary.partitions import stands_in
+from distributary.testing.life_witness import LifeWitness
 from distributary.testing.naive_routes import matches, published
 from distributary.testing.outcome_witness import Witness
 from distributary.testing.scripted_transport import ScriptedTransport, Step
 from distributary.testing.simulated_events import Publisher
-from distributary.testing.simulated_life import Life, finish
+from distributary.testing.simulated_life import Life, check_floor, finish
 from distributary.testing.simulated_ports import (
     FaultyQuotas,
     LateFlushes,
@@ -97,6 +99,7 @@ class Partition:
         warnings: What they warned people of, in order.
         failures: Why owners stopped, in order.
         sends: Every attempt: when, the id of its event, and the URI.
+        engine_limits: Of the next owner.
     """
 
     def __init__(
@@ -119,6 +122,8 @@ class Partition:
         self.quotas = FaultyQuotas(folder / "quota.db", self.clock)
         self.files = SimulatedFiles(os.write)
         self.witness = Witness()
+        self.lives_of_matches = LifeWitness()
+        self.engine_limits = EngineLimits()
         self.sinks: dict[str, Behaviour] = {}
         self.reports: list[tuple[str, dict[str, object]]] = []
         self.warnings: list[tuple[str, dict[str, object]]] = []
@@ -271,6 +276,7 @@ class Partition:
         """A new owner takes the partition over, from what is durable."""
         assert self._life is None
         self.witness.life += 1
+        self.lives_of_matches.begin()
         timers = LifeTimers(self.timers)
         journal = Journal(self._folder / "journal", self.files)
         state = fit(journal.state, lambda mark: stands_in(cast("Reader", self.log), mark))
@@ -301,8 +307,10 @@ class Partition:
             failing_path=self._folder / "failing.json",
             on_failed=self._on_failed,
             report=self._report,
-            warn=self._warn,
+            warn=lambda event, fields: self.warnings.append((event, fields)),
             lag_budget=self._lag_budget,
+            limits=self.engine_limits,
+            watch=self.lives_of_matches.step,
         )
         owner = Owner(around)
         self._life = Life(owner, timers, journal, board, state.mark.offset)
@@ -331,6 +339,7 @@ class Partition:
             if timers.alive:  # The last answers come from closing connections: nobody listens.
                 self._publisher.check_task(attempt.task)
                 self.witness.answered(attempt)
+                self.lives_of_matches.answered(attempt.task)
             on_attempt(attempt)
 
         return Dispatcher(
@@ -346,7 +355,9 @@ class Partition:
     def _script(self, event: Event, destination: Destination) -> Step:
         (_, route), (_, leg) = destination.headers
         self.witness.sent(event, route.decode(), Leg(int(leg)), own=destination.own)
-        self.sends.append((self.clock.monotonic_s(), str(event.attributes["id"]), destination.uri))
+        event_id = str(event.attributes["id"])
+        self.lives_of_matches.started(event_id, route.decode(), Leg(int(leg)))
+        self.sends.append((self.clock.monotonic_s(), event_id, destination.uri))
         step = self.sinks.get(destination.uri, answers())(self._chance)
         return replied(step, event)
 
@@ -368,9 +379,6 @@ class Partition:
         elif event == "reply-dropped":
             self.witness.reply_dropped(fields)
 
-    def _warn(self, event: str, fields: dict[str, object]) -> None:
-        self.warnings.append((event, fields))
-
     def _on_failed(self, error: DistributaryError) -> None:
         assert self._life is not None
         assert self._life.failure is None, "told twice that the owner failed"
@@ -381,24 +389,11 @@ class Partition:
         for letter in self._new_letters():
             self.witness.kept(letter)
         self.witness.flush_durable(self.cursor, self.store.kept_rows, self.store.kept_lags.values())
-        self._check_floor()
+        check_floor(self.board[Word.KEEP_FROM], self.cursor, self.store)
 
     def _new_letters(self) -> list[DeadLetter]:
         letters, self.store.new_letters = self.store.new_letters, []
         return letters
-
-    def _check_floor(self) -> None:
-        """Retention must keep what the durable state needs."""
-        floor = self.board[Word.KEEP_FROM]
-        lags = self.store.kept_lags.values()
-        needed = [self.cursor]
-        needed += [lag.from_offset for lag in lags if lag.from_offset != lag.to_offset]
-        needed += [
-            row.key.offset
-            for row in self.store.kept_rows.values()
-            if not row.done and row.event is None
-        ]
-        assert floor <= min(needed), f"retention may delete up to {floor}, needed {min(needed)}"
 
     def crash(self) -> None:
         """The owner is gone between two instructions."""

@@ -5,6 +5,8 @@ Called by ``spark`` (the writer opens a ``Session`` for its partition and feeds 
 and what is done when something is killed. DESIGN's "Rules that keep it correct" live here.
 """
 
+from distributary.core.engine._life import LIFE, MatchState, Step
+from distributary.core.engine._limits import EngineLimits
 from distributary.core.engine._tracker import Tracker
 from distributary.core.engine.attempt_log import AttemptLog
 from distributary.core.engine.owner import Owner
@@ -19,14 +21,18 @@ from distributary.core.engine.routes import (
 from distributary.core.engine.surroundings import Surroundings
 
 __all__ = [
+    "LIFE",
     "AttemptLog",
     "Blocking",
+    "EngineLimits",
     "LagBudget",
+    "MatchState",
     "Owner",
     "Records",
     "RouteFollower",
     "RouteHistory",
     "RouteTarget",
+    "Step",
     "Surroundings",
     "Targets",
     "Tracker",

@@ -15,32 +15,15 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from distributary.core.engine._lag import Lag, Offers
+from distributary.core.engine._limits import EngineLimits
 from distributary.core.engine.ports import Records
 from distributary.core.flow import Task
 from distributary.core.outcome import LagRow
 
 SLICE_RECORDS = 64
 """Records looked at before the loop gets its turn: some 0.3 ms."""
-SLICE_LAGS = 64
-"""Lags that have a turn before the loop gets its own: most of them find their sink full, which
-costs some microseconds."""
 SLICE_CHUNKS = 8
 """Chunks read before the loop gets its turn: each costs some 0.2 ms, its search included."""
-WAKE_COUNT = 256
-"""Resting lags that are woken at a tick: with 10,000 of them each is looked at every 4 s, for 1 %
-of the loop's time. Those whose sink tells that it has room do not wait for it."""
-READERS_MAX = 16
-"""Open readers, each with a file or two: more lags than these share them, and search their place
-in the log again at each turn."""
-FINISHED_MAX = 100_000
-"""Finished matches above the marks of all lags together, about: each is remembered until its lag's
-mark has passed it, which costs some 180 bytes. One attempt that hangs for ten minutes must not make
-its route remember all that its sink took meanwhile."""
-FINISHED_LEAST = 16
-"""Finished matches that each lag may have above its mark, however many lags there are."""
-CHUNKS_MAX = 64
-"""With more lags than these, one that rests keeps no chunk: 4 MiB in all."""
-
 Name: TypeAlias = tuple[str, int]
 
 
@@ -49,10 +32,12 @@ class Readers:
 
     Args:
         make: Opens one.
+        open_max: Most that are open.
     """
 
-    def __init__(self, make: Callable[[], Records]) -> None:
+    def __init__(self, make: Callable[[], Records], open_max: int) -> None:
         self._make = make
+        self._open_max = open_max
         self._open: list[tuple[int, Records]] = []  # where each stands; the last was used last
         self.chunk_count = 0
         """Chunks read so far."""
@@ -72,7 +57,7 @@ class Readers:
         for index, (place, _) in enumerate(self._open):
             if place == from_offset:
                 return self._open.pop(index)[1]
-        if len(self._open) < READERS_MAX:
+        if len(self._open) < self._open_max:
             return self._make()
         return self._open.pop(0)[1]
 
@@ -95,6 +80,7 @@ class CatchUp:
         ended: Called with the last row of a lag that is finished; True where that must be
             remembered, since a restart might meet its beginning again.
         dropped: Called with the name of a lag whose route is deleted.
+        limits: Of the engine.
     """
 
     def __init__(
@@ -107,9 +93,11 @@ class CatchUp:
         may_join: Callable[[str], bool],
         ended: Callable[[LagRow], bool],
         dropped: Callable[[Name], None],
+        limits: EngineLimits,
     ) -> None:
         self._partition = partition
-        self._readers = Readers(make_records)
+        self._limits = limits
+        self._readers = Readers(make_records, limits.readers_max)
         self._offers = offers
         self._live = live
         self._may_join = may_join
@@ -188,7 +176,7 @@ class CatchUp:
         """
         left = SLICE_RECORDS
         chunks_max = self._readers.chunk_count + SLICE_CHUNKS
-        for _ in range(min(len(self._turns), SLICE_LAGS)):
+        for _ in range(min(len(self._turns), self._limits.slice_lags)):
             if left <= 0 or self._readers.chunk_count >= chunks_max:
                 break
             name = next(iter(self._turns))
@@ -215,7 +203,7 @@ class CatchUp:
         self._resting[lag.name] = refused_by
         if refused_by is not None:
             self._refused.setdefault(refused_by, {})[lag.name] = None
-        if len(self._lags) > CHUNKS_MAX:
+        if len(self._lags) > self._limits.chunks_max:
             lag.let_go_of_chunk()
 
     def _wake(self, name: Name) -> None:
@@ -229,13 +217,13 @@ class CatchUp:
 
     def wake(self) -> None:
         """Time has passed: those that have rested longest look again."""
-        for _ in range(min(len(self._resting), WAKE_COUNT)):
+        for _ in range(min(len(self._resting), self._limits.wake_count)):
             self._wake(next(iter(self._resting)))
 
     def wake_for(self, uri: str) -> None:
         """The sink *uri* has room: those that it refused longest ago try again."""
         names = self._refused.get(uri, {})
-        for _ in range(min(len(names), SLICE_LAGS)):
+        for _ in range(min(len(names), self._limits.slice_lags)):
             self._wake(next(iter(names)))
 
     def finish(self, task: Task) -> bool:
@@ -264,7 +252,8 @@ class CatchUp:
     @property
     def _finished_max(self) -> int:
         """Finished matches that one lag may have above its mark."""
-        return max(FINISHED_LEAST, FINISHED_MAX // max(len(self._lags), 1))
+        limits = self._limits
+        return max(limits.finished_least, limits.finished_max // max(len(self._lags), 1))
 
     def stuck(self) -> list[Task]:
         """Open matches that must become rows, so that what is finished behind them is passed."""

@@ -10,10 +10,6 @@ from distributary.core.errors import DistributaryError
 from distributary.core.flow import Logged
 from distributary.core.log import iter_frames
 
-SLICE_RECORDS = 128
-"""Records taken before the loop gets its turn: under a millisecond, so that answers of sinks
-and timers are never far behind."""
-
 
 class Taker(Protocol):
     """Who takes the records: the owner."""
@@ -51,9 +47,13 @@ class Intake:
         timers: For turns and pauses.
         pause_s: Length of a pause, seconds.
         at_offset: The first record that will come.
+        slice_records: Records taken before the loop gets its turn.
     """
 
-    def __init__(self, taker: Taker, timers: Timers, pause_s: float, at_offset: int) -> None:
+    def __init__(
+        self, taker: Taker, timers: Timers, pause_s: float, *, at_offset: int, slice_records: int
+    ) -> None:
+        self._slice_records = slice_records
         self._taker = taker
         self._pause_s = pause_s
         self._pumping = Soon(timers, self._pump)
@@ -96,7 +96,7 @@ class Intake:
             if not taker.take_rest():
                 self.go_on()
                 return
-            for _ in range(SLICE_RECORDS):
+            for _ in range(self._slice_records):
                 if not taker.offer_held():
                     self._pause()
                     return

@@ -5,18 +5,16 @@ disk watermark is the last defence. The log is one, so what one route keeps is k
 budget of one route is that of all of them.
 """
 
-from collections import Counter
 from typing import Final
 
-from distributary.core.engine._settle import Settle
+from distributary.core.engine._engine import Engine
+from distributary.core.engine._sending import BEYOND_BUDGET
 from distributary.core.engine.surroundings import Surroundings
 from distributary.core.errors import DistributaryError, StoreError
-from distributary.core.flow import Task
 from distributary.core.outcome import GivenUp
 
 LOOK_EVERY_S: Final = 10.0
 """How often it is looked where the budget ends: retention looks that often, or less."""
-REASON: Final = "retention"
 
 
 class LagLimit:
@@ -24,24 +22,16 @@ class LagLimit:
 
     Args:
         around: Ports of the owner.
-        settle: Drops matches.
+        engine: Drops matches.
     """
 
-    def __init__(self, around: Surroundings, settle: Settle) -> None:
+    def __init__(self, around: Surroundings, engine: Engine) -> None:
         self._around = around
-        self._settle = settle
+        self._engine = engine
         self._budget = around.lag_budget
-        self._counts: Counter[str] = Counter()
         self._due_s = float("-inf")
         self._looking = False
-        self.cut = 0
-        """Matches of lags and rows below this record are given up."""
-        around.meter.add(f'given_up_total{{reason="{REASON}"}}', 0)
-
-    def give_up(self, task: Task) -> None:
-        """*task*, which a lag brought, lies beyond the budget."""
-        self._counts[task.route] += 1
-        self._settle.drop(task, REASON)
+        around.meter.add(f'given_up_total{{reason="{BEYOND_BUDGET}"}}', 0)
 
     def tick(self) -> None:
         """Tell what was given up, and look where the budget ends now."""
@@ -80,15 +70,11 @@ class LagLimit:
         if error is not None:
             self._around.report("lag-budget-not-looked-at", {"error": str(error)})
             return
-        self.cut = max(self.cut, *found)
-        for row in self._settle.waiting.idle_below(self.cut):
-            self._counts[row.key.route] += 1
-            self._settle.drop_row(row, REASON)
+        self._engine.set_budget(*found)
 
     def _tell(self) -> None:
-        counts, self._counts = self._counts, Counter()
-        for route, count in counts.items():
-            self._around.meter.add(f'given_up_total{{reason="{REASON}"}}', count)
-            told = GivenUp(route, count, REASON)
+        for route, count in self._engine.take_given_up().items():
+            self._around.meter.add(f'given_up_total{{reason="{BEYOND_BUDGET}"}}', count)
+            told = GivenUp(route, count, BEYOND_BUDGET)
             fields: dict[str, object] = {"route": told.route, "count": told.count}
             self._around.warn("matches-given-up", fields | {"reason": told.reason})

@@ -1,10 +1,10 @@
 """What the live reader makes of a record: the tasks of the routes that see its events."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 
-from distributary.core.engine._catch_up import CatchUp
-from distributary.core.engine.surroundings import Surroundings
+from distributary.core.engine._outcomes import Outcomes
+from distributary.core.engine._state import PartitionState
 from distributary.core.errors import EventError
 from distributary.core.flow import (
     Addressed,
@@ -17,30 +17,23 @@ from distributary.core.flow import (
 )
 from distributary.core.journal import DoneKey
 
-SLICE_TASKS = 256
-"""Matches of one record that are made at once, and taken before the loop gets its turn: some
-milliseconds. A batch of 1,000 events that 300 routes see has 300,000, which would hold up all sinks
-for a second, and take 60 MiB."""
-
 
 class Matching:
     """Matches the records of one partition.
 
     Args:
-        around: Ports of the owner; their follower has the routes that stand at the live reader.
-        catch_up: Knows which matches are a lag's.
-        void: Called with a match that stands in the way: its position was used again.
+        state: Of the partition; its follower has the routes that stand at the live reader.
+        outcomes: Void the row of a match whose position was used again.
     """
 
-    def __init__(
-        self, around: Surroundings, catch_up: CatchUp, void: Callable[[DoneKey], None]
-    ) -> None:
-        self._partition = around.partition
-        self._table = around.follower.table
-        self._catch_up = catch_up
-        self._meter = around.meter
-        self._report = around.report
-        self._void = void
+    def __init__(self, state: PartitionState, outcomes: Outcomes) -> None:
+        self._partition = state.partition
+        self._table = state.follower.table
+        self._catch_up = state.backfills
+        self._meter = state.meter
+        self._report = state.effects.report
+        self._slice_tasks = state.limits.slice_tasks
+        self._void = outcomes.void
         self._seen_before: dict[DoneKey, int] = {}
         self._seen_until = 0
 
@@ -79,7 +72,7 @@ class Matching:
         # Most events take this way, each by itself: what is called here for every match is felt.
         for index, event in enumerate(events):
             routes = match(event, address)
-            if len(tasks) + len(routes) > SLICE_TASKS:
+            if len(tasks) + len(routes) > self._slice_tasks:
                 self._meter.counters["matches_total"] += len(tasks)
                 return chain(tasks, self._rest(logged, index, held))
             for route in routes:

@@ -7,8 +7,7 @@ that lags alone (DESIGN promise 4).
 
 from collections.abc import Callable
 
-from distributary.core.clock import Clock
-from distributary.core.deliver import BreakerState, Dispatcher, Limits
+from distributary.core.deliver import BreakerState, LaneState, Limits
 
 DRAIN_S_MAX = 1.0
 """A lane that empties within this is worth a pause: a full one at 4,000/s or more."""
@@ -29,22 +28,22 @@ class Patience:
     """Keeps account of the pauses that each sink has cost.
 
     Args:
-        clock: Monotonic time.
-        dispatcher: Its lanes.
+        lane: Gives the queue of a name as it stands.
         alone: True for the only sink that there is: nobody is held up by waiting for it.
     """
 
-    def __init__(self, clock: Clock, dispatcher: Dispatcher, alone: Callable[[str], bool]) -> None:
-        self._clock = clock
-        self._dispatcher = dispatcher
+    def __init__(
+        self, lane: Callable[[str], LaneState | None], alone: Callable[[str], bool]
+    ) -> None:
+        self._lane = lane
         self._alone = alone
         self._spent: dict[str, float] = {}
-        self._window_s = clock.monotonic_s()
+        self._window_s = 0.0
         self._last: tuple[str, float] | None = None
 
-    def worth(self, uri: str) -> bool:
+    def worth(self, uri: str, now_s: float) -> bool:
         """True where the intake should wait for the lane of *uri*; asked again after a pause."""
-        lane = self._dispatcher.lane(uri)
+        lane = self._lane(uri)
         if lane is None or lane.breaker is not BreakerState.CLOSED or lane.held_s > 0.0:
             return False
         if lane.completions_per_s == 0.0:
@@ -52,11 +51,10 @@ class Patience:
                 return False
         elif lane.drain_s > DRAIN_S_MAX and (lane.paced or lane.oldest_in_flight_s > PAUSE_S):
             return False
-        self._note(uri)
+        self._note(uri, now_s)
         return self._spent[uri] <= SHARE_MAX or self._alone(uri)
 
-    def _note(self, uri: str) -> None:
-        now_s = self._clock.monotonic_s()
+    def _note(self, uri: str, now_s: float) -> None:
         if now_s - self._window_s > 1.0:
             self._window_s = now_s
             self._spent.clear()
@@ -68,7 +66,7 @@ class Patience:
 
     def comfortable(self, uri: str) -> bool:
         """True where the lane of *uri* has room enough to join the live reader."""
-        lane = self._dispatcher.lane(uri)
+        lane = self._lane(uri)
         if lane is None:
             return True
         if lane.breaker is BreakerState.HALF_OPEN and not lane.queued and not lane.in_flight:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from distributary.core.engine._catch_up import CatchUp
 from distributary.core.engine._ledger import Ledger
-from distributary.core.engine._resources import Resources
 from distributary.core.engine._standing import Standing
 from distributary.core.engine.surroundings import Surroundings
 from distributary.core.flow import RouteRecord, encode_route
@@ -17,7 +16,7 @@ class Replay:
     Args:
         around: Ports of the owner.
         catch_up: Its lags.
-        resources: Know whether a route is deleted, or not read yet.
+        unseen: Whether a route without a target may have one that was not read yet.
         standing: Tells retention.
         ledger: Makes lags durable.
         dropped: Called with route, first offset and end of what nobody gets: it is deleted.
@@ -28,14 +27,14 @@ class Replay:
         around: Surroundings,
         *,
         catch_up: CatchUp,
-        resources: Resources,
+        unseen: Callable[[str], bool],
         standing: Standing,
         ledger: Ledger,
         dropped: Callable[[str, int, int], None],
     ) -> None:
         self._around = around
         self._catch_up = catch_up
-        self._resources = resources
+        self._unseen = unseen
         self._standing = standing
         self._ledger = ledger
         self._dropped = dropped
@@ -56,7 +55,7 @@ class Replay:
         first = first_since(begin_ms)
         if first >= offset:
             return True
-        if self._around.targets.get(route) is None and not self._resources.unseen(route):
+        if self._around.targets.get(route) is None and not self._unseen(route):
             self._dropped(route, first, offset)
             return True
         self._standing.keep_from(first)

@@ -7,90 +7,48 @@ reply again (at least once; decisions 14 and 15).
 """
 
 from collections import deque
-from collections.abc import Callable
-from typing import Final, NamedTuple
 
-from distributary.core.deliver import CROWDED, Admission, Dispatcher, attribute_bytes
-from distributary.core.engine._slots import key_of
+from distributary.core.deliver import CROWDED, Admission, attribute_bytes
+from distributary.core.engine._dead_letter import failure_of
+from distributary.core.engine._life import Step
+from distributary.core.engine._limits import ROW_TASK_BYTES
+from distributary.core.engine._outcomes import Outcomes
+from distributary.core.engine._reservations import key_of
+from distributary.core.engine._state import PartitionState
 from distributary.core.engine.ports import RouteTarget
-from distributary.core.engine.surroundings import Surroundings
 from distributary.core.errors import TransportError
 from distributary.core.event import Event
 from distributary.core.event import carried as event_carried
 from distributary.core.flow import PASSES_LEFT_MIN, TTL_ATTRIBUTE, Attempt, Leg, Task
 from distributary.core.journal import DoneKey
-from distributary.core.policy import DELIVERED, Reply
-
-HELD_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Replies that wait for room in their lane: some 10,000 small ones, which is more than the lanes of
-two busy sinks can bring after their routes have begun to wait for that lane. What finds no room
-here fails its delivery, which is made again."""
-TASK_BYTES: Final = 2_048
-"""What a task holds beside its data (as in ``deliver``)."""
-ROOM_COUNT: Final = 64
-"""Held replies offered before the loop gets its turn."""
-
-
-class Refused(NamedTuple):
-    """A reply that was not taken.
-
-    Attributes:
-        task: The task that brought it.
-        attempt: At the reply's destination; its task holds the reply.
-        dest: URI of that destination.
-    """
-
-    task: Task
-    attempt: Attempt
-    dest: str
+from distributary.core.policy import DELIVERED, Decision, Reply, classify
 
 
 class Replies:
     """The replies of a partition that are under way.
 
     Args:
-        around: Ports of the owner.
-        dispatcher: Sends them, by the lane of their destination.
-        delivered: Takes a task whose reply was taken, or dropped: it is delivered.
-        refused: Takes a reply that was not taken: the whole delivery has failed.
-        route_gone: Takes a task whose route is deleted.
-        on_room: Called with the URI of a lane that may have room, once held replies have had
-            their turn.
+        state: Of the partition.
+        outcomes: Of deliveries whose reply was taken, or not.
     """
 
-    def __init__(
-        self,
-        around: Surroundings,
-        *,
-        dispatcher: Dispatcher,
-        delivered: Callable[[Task], None],
-        refused: Callable[[Refused], None],
-        route_gone: Callable[[Task], None],
-        on_room: Callable[[str], None],
-    ) -> None:
-        self._around = around
-        self._targets = around.targets
-        self._meter = around.meter
-        self._dispatcher = dispatcher
-        self._delivered = delivered
-        self._refused = refused
-        self._route_gone = route_gone
-        self._on_room = on_room
+    def __init__(self, state: PartitionState, outcomes: Outcomes) -> None:
+        self._state = state
+        self._outcomes = outcomes
+        self._effects = state.effects
+        self._targets = state.targets
+        self._meter = state.meter
         self._origins: dict[DoneKey, Task] = {}
         """The tasks whose replies are under way."""
         self._held: dict[str, deque[Task]] = {}
         self._held_bytes = 0
-        around.meter.add("replies_total", 0)
+        self._meter.add("replies_total", 0)
         for reason in ("hop-limit", "invalid-reply", "no-destination", "route-deleted"):
-            around.meter.add(f'replies_dropped_total{{reason="{reason}"}}', 0)
+            self._meter.add(f'replies_dropped_total{{reason="{reason}"}}', 0)
 
     def unfinished(self) -> int:
-        """Replies that wait, where that is worth it: the breaker of their lane is not open.
-
-        Asked while the owner drains, when nothing but replies waits in lanes.
-        """
-        held = sum(len(held) for uri, held in self._held.items() if not self._closed(uri))
-        return held + self._dispatcher.queued
+        """Held replies that are worth waiting for: the breaker of their destination is closed."""
+        return sum(len(held) for uri, held in self._held.items() if not self._effects.is_open(uri))
 
     def crowded(self, target: RouteTarget) -> str | None:
         """Where replies of *target* go and find no room: nothing that may bring one should start.
@@ -120,8 +78,8 @@ class Replies:
             _, offset, index = task.position
             fields: dict[str, object] = {"route": task.route, "offset": offset, "index": index}
             fields |= {"reason": reason} if fault is None else {"reason": reason, "fault": fault}
-            self._around.report("reply-dropped", fields)
-        self._delivered(task)
+            self._effects.report("reply-dropped", fields)
+        self._outcomes.delivered(task)
 
     def _send(self, task: Task, event: Event, target: RouteTarget, carried: bytes) -> None:
         if TTL_ATTRIBUTE in event.attributes:
@@ -152,57 +110,90 @@ class Replies:
 
     def _offer(self, reply: Task, target: RouteTarget) -> bool:
         assert target.reply is not None
-        admission = self._dispatcher.offer_retry(reply, target.reply)
-        return admission is Admission.ADMITTED
+        if self._effects.send_again(reply, target.reply) is not Admission.ADMITTED:
+            return False
+        self._state.step(Step.QUEUE, key_of(reply), reply)
+        return True
 
     def answered(self, attempt: Attempt) -> None:
         """The destination of a reply has answered, or not."""
         task = self._origins.pop(key_of(attempt.task))
         answer = attempt.answer
         if type(answer) is Reply and 200 <= answer.status < 300:
-            self._around.attempts.line(attempt, DELIVERED, self._around.clock.wall_ms())
+            self._effects.attempted(attempt, DELIVERED, self._state.now_ms)
             self._meter.add("replies_total")
-            self._delivered(task)
+            self._outcomes.delivered(task)
             return
         target = self._targets.get(task.route)
         if target is None:
-            self._route_gone(task)
+            self._outcomes.drop(task)
         elif target.reply is None:
             self._drop(task, "no-destination")
         else:
-            self._refused(Refused(task, attempt, target.reply.uri))
+            self._refused(task, attempt, target.reply.uri)
 
-    # -- waiting for room ---------------------------------------------------------------------
+    def _refused(self, task: Task, attempt: Attempt, dest: str) -> None:
+        """The whole delivery has failed, since what it brought was not taken (decision 15).
+
+        Args:
+            task: The task that brought the reply.
+            attempt: At the reply's destination; its task holds the reply.
+            dest: URI of that destination.
+        """
+        target = self._targets.get(task.route)
+        if target is None:
+            self._outcomes.drop(task)
+            return
+        now_ms = self._state.now_ms
+        verdict = classify(
+            attempt.answer,
+            task.attempt,
+            target.sink.policy,
+            self._effects.chance(),
+            now_ms,
+            insist=target.reply_kept,
+        )
+        self._effects.attempted(attempt, verdict, now_ms)
+        self._state.failing.failed(task.route, verdict, dest)
+        failure = failure_of(attempt.answer, verdict.reason, dest)
+        if verdict.decision is Decision.RETRY:
+            self._outcomes.retry(task, failure, verdict)
+        else:
+            reply = None if target.reply_kept else attempt.task.event
+            self._outcomes.failed(task, target, failure, reply)
+
+    # -- waiting for room ----------------------------------------------------------------------
 
     def hold(self, reply: Task, uri: str) -> None:
-        """The lane at *uri* did not take *reply*, or handed it back: it waits for room there."""
+        """The destination *uri* did not take *reply*, or handed it back: it waits for room."""
         size = _size(reply)
-        if self._held_bytes + size > HELD_BYTES_MAX:
+        if self._held_bytes + size > self._state.limits.reply_bytes_max:
             crowded = TransportError(CROWDED, "Too many replies wait for this destination")
             task = self._origins.pop(key_of(reply))
-            self._refused(Refused(task, Attempt(reply, crowded, 0.0), uri))
+            self._refused(task, Attempt(reply, crowded, 0.0), uri)
             return
+        self._state.step(Step.HOLD, key_of(reply), reply)
         self._held_bytes += size
         self._held.setdefault(uri, deque()).append(reply)
 
     def hand_back(self, reply: Task) -> None:
-        """A lane hands *reply* back before it was sent: it goes on by the newest revision."""
+        """*reply* comes back before it was sent: it goes on by the newest revision."""
         target = self._targets.get(reply.route)
         if target is None:
-            self._route_gone(self._origins.pop(key_of(reply)))
+            self._outcomes.drop(self._origins.pop(key_of(reply)))
         elif target.reply is None:
             self._drop(self._origins.pop(key_of(reply)), "no-destination")
         else:
             self.hold(reply, target.reply.uri)
 
     def room(self, uri: str) -> bool:
-        """The lane at *uri* may have room.
+        """The destination *uri* may have room.
 
         Returns:
-            True where there may be more of it than the held replies took; ``on_room`` is called
-            where that is not known yet.
+            True where there may be more of it than the held replies took; where that is not known
+            yet, the input ``room`` follows.
         """
-        for _ in range(ROOM_COUNT):
+        for _ in range(self._state.limits.reply_count):
             held = self._held.get(uri)
             if held is None:
                 return True
@@ -211,14 +202,14 @@ class Replies:
             self._held_bytes -= _size(held.popleft())
             if not held:
                 del self._held[uri]
-        self._around.timers.call_later(0.0, lambda: self._on_room(uri))
+        self._effects.room_soon(uri)
         return False
 
     def _go_on(self, reply: Task, uri: str) -> bool:
         """Hand a held reply out, by the newest revision; False where it must wait on."""
         target = self._targets.get(reply.route)
         if target is None:
-            self._route_gone(self._origins.pop(key_of(reply)))
+            self._outcomes.drop(self._origins.pop(key_of(reply)))
         elif target.reply is None:
             self._drop(self._origins.pop(key_of(reply)), "no-destination")
         elif self._offer(reply, target):
@@ -230,15 +221,12 @@ class Replies:
         return True
 
     def tick(self) -> None:
-        """Look after replies whose lane will not tell: it refused nothing, or was dropped."""
+        """Look after replies whose queue will not tell: it refused nothing, or was dropped."""
         for uri in list(self._held):
-            if not self._closed(uri):
+            if not self._effects.is_open(uri):
                 self.room(uri)
-
-    def _closed(self, uri: str) -> bool:
-        return self._dispatcher.is_open(uri)
 
 
 def _size(reply: Task) -> int:
     size = attribute_bytes(reply.event) + len(reply.carried)
-    return TASK_BYTES + size + len(reply.event.data or b"")
+    return ROW_TASK_BYTES + size + len(reply.event.data or b"")

@@ -123,11 +123,6 @@ class Resources:
         self.waiting = False
         return False
 
-    def unseen(self, route: str) -> bool:
-        """Whether *route*, which has no target, may have one that was not read yet."""
-        record = self._around.follower.table.record(route)
-        return record is not None and not self._targets.sees(record.seq)
-
     # -- changes that the log has lost --------------------------------------------------------
 
     def ask_history(self, question: Question, then: Callable[[list[RouteRecord]], object]) -> None:

@@ -9,14 +9,14 @@ from collections import deque
 from itertools import islice, takewhile
 from typing import Final
 
+from distributary.core.engine._engine import Engine
 from distributary.core.engine._ledger import Ledger
-from distributary.core.engine._settle import Settle
-from distributary.core.engine._waiting import ROWS_MAX
+from distributary.core.engine._state import PartitionState
 from distributary.core.engine.surroundings import Surroundings
 from distributary.core.errors import EventError, StoreError
 from distributary.core.event import record as event_record
 from distributary.core.flow import Demand, Leg
-from distributary.core.outcome import IN_STORE, KeptLetter, RetryRow, RunRow
+from distributary.core.outcome import KeptLetter, RetryRow, RunRow
 from distributary.core.route import WalkMatcher
 
 SLICE: Final = 64
@@ -34,14 +34,19 @@ class Runs:
     Args:
         around: Ports of the owner.
         ledger: Makes rows durable, and how far a run is.
-        settle: Attempts rows.
+        state: Knows what waits.
+        engine: Attempts rows.
     """
 
-    def __init__(self, around: Surroundings, ledger: Ledger, settle: Settle) -> None:
+    def __init__(
+        self, around: Surroundings, ledger: Ledger, state: PartitionState, engine: Engine
+    ) -> None:
         self._around = around
         self._store = around.store
         self._ledger = ledger
-        self._settle = settle
+        self._waiting = state.rows
+        self._rows_max = state.limits.rows_max
+        self._engine = engine
         self._seen_seq = 0
         self._asked: deque[Demand] = deque()
         self._rows: dict[int, RunRow] = {}  # by number of the demand: those that have begun
@@ -98,9 +103,9 @@ class Runs:
         """Whether more letters may become rows now."""
         if self._ledger.durable_mark.offset <= self._waits_at.get(demand.seq, -1):
             return False
-        if self._settle.waiting.count >= ROWS_MAX * ROWS_SHARE:
+        if self._waiting.count >= self._rows_max * ROWS_SHARE:
             return False  # A run of all routes is nobody's whose share would tell.
-        return not self._settle.waiting.crowded(demand.route, ROWS_SHARE)
+        return not self._waiting.crowded(demand.route, ROWS_SHARE)
 
     def _purge(self, demand: Demand, row: RunRow) -> None:
         found: list[RunRow] = []
@@ -156,7 +161,7 @@ class Runs:
         """True where the newest filters match it, and nothing of it is on its way."""
         key = kept.letter.key
         record = self._around.follower.table.record(key.route)
-        if record is None or key in self._settle.waiting.rows:
+        if record is None or key in self._waiting.rows:
             return False
         matcher = WalkMatcher()
         matcher.put(record)
@@ -179,10 +184,8 @@ class Runs:
             done=False,
             event=kept.event,
         )
-        self._ledger.put_row(row)
         self._ledger.take_letter(letter.key)
-        self._settle.waiting.finished.pop(letter.key, None)  # The row is a new one's now.
-        self._settle.load(row._replace(event=IN_STORE))
+        self._engine.outcomes.redrive(row)
 
     def _note(self, demand: Demand, row: RunRow) -> None:
         if row.done:

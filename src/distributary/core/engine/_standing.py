@@ -4,15 +4,11 @@ from collections.abc import Callable
 
 from distributary.core.datadir import Word
 from distributary.core.deliver import Dispatcher
-from distributary.core.engine._catch_up import CatchUp
 from distributary.core.engine._ledger import Ledger
-from distributary.core.engine._settle import Settle
+from distributary.core.engine._state import PartitionState
 from distributary.core.engine.routes import move_table, save_table
 from distributary.core.engine.surroundings import Surroundings
 from distributary.core.errors import StoreError
-
-ROUTES_SAVED_EVERY_S = 10.0
-"""How often the route table is kept beside the journal: it only shortens a start."""
 
 
 class Standing:
@@ -22,8 +18,7 @@ class Standing:
         around: Ports of the owner.
         ledger: Knows what is durable.
         dispatcher: Knows what is under way.
-        catch_up: Knows what lags.
-        settle: Knows what waits.
+        state: Knows what lags and what waits.
     """
 
     def __init__(
@@ -32,14 +27,14 @@ class Standing:
         *,
         ledger: Ledger,
         dispatcher: Dispatcher,
-        catch_up: CatchUp,
-        settle: Settle,
+        state: PartitionState,
     ) -> None:
         self._around = around
         self._ledger = ledger
         self._dispatcher = dispatcher
-        self._catch_up = catch_up
-        self._settle = settle
+        self._catch_up = state.backfills
+        self._rows = state.rows
+        self._saved_every_s = state.limits.routes_saved_every_s
         self._routes_saved_s = around.clock.monotonic_s()
         self._routes_pending: tuple[int, Callable[[], bytes] | None] | None = None
         self._routes_kept_seq = -1
@@ -62,7 +57,7 @@ class Standing:
             self._around.aside.run(lambda: self._save(*pending), self._saved)
             return
         now_s = self._around.clock.monotonic_s()
-        if pending is None and now_s - self._routes_saved_s >= ROUTES_SAVED_EVERY_S:
+        if pending is None and now_s - self._routes_saved_s >= self._saved_every_s:
             self._routes_saved_s = now_s
             table = self._around.follower.table
             changed = table.last_seq != self._routes_kept_seq
@@ -97,7 +92,7 @@ class Standing:
         board[Word.IN_FLIGHT] = dispatcher.in_flight
         board[Word.QUEUED] = dispatcher.queued
         board[Word.LAGGING] = len(self._catch_up)
-        board[Word.WAITING] = self._settle.waiting.count
+        board[Word.WAITING] = self._rows.count
         board[Word.OLDEST_IN_FLIGHT_MS] = int(dispatcher.oldest_in_flight_s() * 1000)
         board[Word.HEARTBEAT_MS] = self._around.clock.wall_ms()
 
@@ -121,6 +116,6 @@ class Standing:
                 return
             self._keep_from = floor
         floors = [ledger.durable_mark.offset]
-        others = (self._catch_up.floor(), self._settle.waiting.lowest_offset())
+        others = (self._catch_up.floor(), self._rows.lowest_offset())
         floors.extend(floor for floor in others if floor is not None)
         self._keep_from_next = min(floors), ledger.begun_round

@@ -5,25 +5,11 @@ from collections import Counter, deque
 from itertools import islice
 
 from distributary.core.deliver import attribute_bytes
+from distributary.core.engine._limits import ROW_TASK_BYTES, EngineLimits
 from distributary.core.flow import Task
 from distributary.core.journal import DoneKey
 from distributary.core.outcome import RetryRow
 
-HELD_BYTES_MAX = 16 * 1024 * 1024
-"""Events of waiting rows that are kept in memory: those of two full lanes of 1 KB events. The
-others are read from the log again when they are due, one by one, which costs ten times as much;
-the log keeps what a row needs (retention rule)."""
-TASK_BYTES = 2_048
-"""What a task holds beside its data (as in ``deliver``)."""
-ROWS_PER_ROUTE_MAX = 10_000
-"""A route with more rows than this lags instead of making more: some 5 MB of memory. It takes new
-tasks again at half of it."""
-ROWS_MAX = 100_000
-"""Rows of all routes together: some 50 MB. Beyond it a route lags that has its share of them, or
-more: a thousand sinks that fail half the time, which opens no breaker, would have ten million."""
-ROWS_LEAST = 4
-"""Rows that a route may have, however many there are: a sink that has not failed lately must not
-lag for what others do."""
 OFFSETS_SPARE = 1_024
 """Records of finished rows that may be remembered, beside as many again as there are rows."""
 PARKED_LOOK_COUNT = 256
@@ -31,9 +17,14 @@ PARKED_LOOK_COUNT = 256
 
 
 class Waiting:
-    """The retry rows of a partition. Times are of the monotonic clock, seconds."""
+    """The retry rows of a partition. Times are of the monotonic clock, seconds.
 
-    def __init__(self) -> None:
+    Args:
+        limits: How many, and how much of them in memory.
+    """
+
+    def __init__(self, limits: EngineLimits) -> None:
+        self._limits = limits
         self.rows: dict[DoneKey, RetryRow] = {}
         """Rows that wait or are being attempted."""
         self.finished: dict[DoneKey, RetryRow] = {}
@@ -75,7 +66,7 @@ class Waiting:
         """Keep the task of a row at hand while there is room."""
         self._let_go(key)
         size = _size(task)
-        if self._held_bytes + size <= HELD_BYTES_MAX:
+        if self._held_bytes + size <= self._limits.row_events_bytes_max:
             self._held_bytes += size
             self._tasks[key] = task, size
 
@@ -89,11 +80,13 @@ class Waiting:
         count = self._by_route.get(route)
         if not count:
             return False  # Nearly always: asked for every match.
-        if count >= ROWS_PER_ROUTE_MAX * share:
+        limits = self._limits
+        if count >= limits.rows_per_route_max * share:
             return True
-        if len(self.rows) < ROWS_MAX * share:
+        if len(self.rows) < limits.rows_max * share:
             return False
-        return count >= max(ROWS_LEAST, ROWS_MAX // max(len(self._by_route), 1)) * share
+        fair = limits.rows_max // max(len(self._by_route), 1)
+        return count >= max(limits.rows_least, fair) * share
 
     def put(self, row: RetryRow, due_s: float, task: Task | None) -> None:
         """*row* waits until *due_s*; *task* is kept at hand while there is room."""
@@ -199,4 +192,4 @@ class Waiting:
 
 
 def _size(task: Task) -> int:
-    return TASK_BYTES + attribute_bytes(task.event) + len(task.event.data or b"")
+    return ROW_TASK_BYTES + attribute_bytes(task.event) + len(task.event.data or b"")

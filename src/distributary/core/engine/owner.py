@@ -1,44 +1,37 @@
-"""The owner of one partition: takes records, matches, hands tasks out, settles what comes back.
+"""The owner of one partition: brings the engine its inputs, and does what it asks for.
 
-One event loop thread runs all of it; only flushes (fsync, SQL) happen beside it. The rules
-that keep it correct are DESIGN's "Rules that keep it correct"; where one is at work, the code
-names it.
+One event loop thread runs all of it; only flushes (fsync, SQL) and reads happen beside it. What
+becomes of a match is for ``_engine`` alone to say; here are the loop's turns, the timers, the
+stores and the log. The rules that keep it correct are DESIGN's "Rules that keep it correct"; where
+one is at work, the code names it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from distributary.core.engine._catch_up import CatchUp
-from distributary.core.engine._hand_out import HandOut
+from distributary.core.engine._effects import Effects
+from distributary.core.engine._engine import Engine
+from distributary.core.engine._failing import Failing
 from distributary.core.engine._intake import Intake
 from distributary.core.engine._keeping import Keeping
+from distributary.core.engine._lag_budget import LagLimit
 from distributary.core.engine._ledger import Forgettable, Ledger, Point
-from distributary.core.engine._matching import SLICE_TASKS, Matching
 from distributary.core.engine._patience import PAUSE_S
+from distributary.core.engine._quota import Quota
+from distributary.core.engine._reload import Reload
 from distributary.core.engine._replay import Replay
+from distributary.core.engine._reservations import QuotaBatch, claims
 from distributary.core.engine._resources import HISTORY, Resources
 from distributary.core.engine._runs import Runs
-from distributary.core.engine._settle import Settle
-from distributary.core.engine._slots import Slots, claims, waits_for_slot
 from distributary.core.engine._standing import Standing
-from distributary.core.engine._tracker import Tracker
+from distributary.core.engine._state import PartitionState
 from distributary.core.engine.surroundings import Surroundings
 from distributary.core.errors import DistributaryError
-from distributary.core.flow import Attempt, Kind, Leg, Logged, Origin, RouteRecord, Task
-from distributary.core.outcome import LagRow
+from distributary.core.flow import Attempt, Logged, RouteRecord, Task
+from distributary.core.outcome import Grant, LagRow, Slot
 
 TICK_S = 0.1
 """How often the owner looks at its targets, its board and its lags."""
-WINDOW_EVENTS = 100_000
-"""Most records between cursor and read position (DESIGN rule 1); beyond it the oldest unfinished
-matches move to the retry store."""
-SPILL_RECORDS = WINDOW_EVENTS // 10
-"""Records from the cursor on whose matches are moved at once."""
-WINDOW_OUTCOMES = 100_000
-"""Most finished matches above the cursor (DESIGN rule 1): each is remembered until the cursor has
-passed it, some 180 bytes of memory and 60 of the journal. A record holds up to 1,000 events, so
-bounding the records does not bound these."""
-SPILL_OUTCOMES = WINDOW_OUTCOMES // 10
-"""Finished matches that the cursor is made to pass at once: as many a second as ten looks make."""
 
 
 class Owner:
@@ -50,84 +43,101 @@ class Owner:
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around
+        self._clock = around.clock
         self._follower = around.follower
-        self._table = around.follower.table
         self._targets = around.targets
         self._meter = around.meter
-        mark = around.journal.state.mark
-        self._live = mark.offset
-        self._tracker = Tracker(mark)
-        self._rest: Iterator[Task] | None = None  # of the last record: matches not made yet
-        self._slice_left = SLICE_TASKS
         self._advancing = False
-        self._stopped = False
+        self._armed_s: float | None = None
         self._failed = False
         self._ended = False
+        mark = around.journal.state.mark
         self.dispatcher = around.make_dispatcher(self._on_attempt, self._on_room)
-        self._intake = Intake(self, around.timers, PAUSE_S, mark.offset)
-        self._keeping = Keeping(around, self._table.__contains__)
+        self._intake = Intake(
+            self,
+            around.timers,
+            PAUSE_S,
+            at_offset=mark.offset,
+            slice_records=around.limits.slice_records,
+        )
+        self._keeping = Keeping(around, around.follower.table.__contains__)
         self._resources = Resources(around, news=self._on_news, fail=self.fail)
-        self._slots = Slots(
-            around,
-            answered=self._on_answer,
-            answered_all=self._on_answers,
-            is_row=lambda task: self._settle.is_row(task),  # noqa: PLW0108 - made later
-        )
+        self._reload = Reload(around, self.fail)
         self._ledger = self._make_ledger(around)
-        self._catch_up = CatchUp(
-            partition=around.partition,
-            make_records=around.make_records,
-            offers=self,
-            live=lambda: self._live,
-            may_join=self._may_join,
-            ended=self._on_lag_ended,
-            dropped=self._ledger.end_lag,
-        )
-        self._settle = self._make_settle(around)
-        self._hand_out = HandOut(
-            around,
-            dispatcher=self.dispatcher,
-            catch_up=self._catch_up,
-            slots=self._slots,
-            settle=self._settle,
-            ledger=self._ledger,
-            unseen=self._resources.unseen,
-            passed=self._tracker.finish,
-        )
-        self._matching = Matching(around, self._catch_up, self._settle.void)
-        self._runs = Runs(around, self._ledger, self._settle)
+        self._state = self._make_state(around)
+        self._catch_up = self._state.backfills
+        self._engine = Engine(self._state)
+        self._attempted = self._engine.attempted
+        self._holding = self._engine.sending.held
+        self._quota = Quota(around, self._state.reservations, self._on_answers)
+        self._limit = LagLimit(around, self._engine)
+        self._runs = Runs(around, self._ledger, self._state, self._engine)
         self._standing = Standing(
-            around,
-            ledger=self._ledger,
-            dispatcher=self.dispatcher,
-            catch_up=self._catch_up,
-            settle=self._settle,
+            around, ledger=self._ledger, dispatcher=self.dispatcher, state=self._state
         )
         self._replay = Replay(
             around,
             catch_up=self._catch_up,
-            resources=self._resources,
+            unseen=self._state.unseen,
             standing=self._standing,
             ledger=self._ledger,
-            dropped=self._report_lag_dropped,
+            dropped=self._engine.report_gap,
         )
         # Read here: ``start`` runs on the loop, which waits for no store.
         self._targets.refresh()
-        self._settle.parking.load()
+        self._state.parked.update((row.route, row) for row in around.store.parked())
         self._left = around.store.rows(), around.store.lags()
 
-    def _make_settle(self, around: Surroundings) -> Settle:
-        return Settle(
-            around,
-            ledger=self._ledger,
-            dispatcher=self.dispatcher,
-            slots=self._slots,
-            take_back=lambda *task: self._hand_out.take_back(*task),  # noqa: PLW0108 - made later
-            let_go=self._let_go,
-            waits_for=self._waits_for,
-            on_room=self._on_room,
-            fail=self.fail,
-            unseen=self._resources.unseen,
+    def _make_state(self, around: Surroundings) -> PartitionState:
+        backfills = CatchUp(
+            partition=around.partition,
+            make_records=around.make_records,
+            offers=self,
+            live=lambda: self._state.live,
+            may_join=lambda route: self._engine.may_join(route),  # noqa: PLW0108 - made later
+            ended=self._on_lag_ended,
+            dropped=self._ledger.end_lag,
+            limits=around.limits,
+        )
+        return PartitionState(
+            partition=around.partition,
+            mark=around.journal.state.mark,
+            follower=around.follower,
+            targets=around.targets,
+            backfills=backfills,
+            failing=Failing(around),
+            effects=self._make_effects(around),
+            meter=around.meter,
+            limits=around.limits,
+        )
+
+    def _make_effects(self, around: Surroundings) -> Effects:
+        dispatcher, ledger, timers = self.dispatcher, self._ledger, around.timers
+        return Effects(
+            send=dispatcher.offer,
+            send_again=dispatcher.offer_retry,
+            take_queued=dispatcher.take_queued,
+            lane=dispatcher.lane,
+            is_open=dispatcher.is_open,
+            cut_off=dispatcher.cut_off,
+            done=ledger.done,
+            caught_up=ledger.caught_up,
+            put_row=ledger.put_row,
+            forget_row=ledger.forget,
+            put_backfill=ledger.put_lag,
+            keep=ledger.keep,
+            put_parked=ledger.put_parked,
+            count=ledger.count,
+            free=ledger.free,
+            ask_quota=lambda: self._quota.ask(),  # noqa: PLW0108 - made later
+            read=self._read,
+            wake_at=self._wake_at,
+            room_soon=lambda name: timers.call_later(0.0, lambda: self._on_room(name)),
+            attempted=around.attempts.line,
+            report=around.report,
+            warn=around.warn,
+            chance=around.random.unit,
+            watch=around.watch,
         )
 
     def _make_ledger(self, around: Surroundings) -> Ledger:
@@ -142,7 +152,7 @@ class Owner:
             point=self._point,
             forgettable=self._forgettable,
             failed=self.fail,
-            untold=self._slots.tell_later,
+            untold=self._on_untold,
             given_up=self._keeping.tell,
         )
 
@@ -151,7 +161,7 @@ class Owner:
     @property
     def live_offset(self) -> int:
         """The record that the live path will look at next."""
-        return self._live
+        return self._state.live
 
     @property
     def buffered_bytes(self) -> int:
@@ -159,16 +169,19 @@ class Owner:
         return self._intake.buffered_bytes
 
     def start(self) -> None:
-        """Take over what the last owner left (outcomes, rows, lags, slots) and begin."""
+        """Take over what the last owner left (outcomes, rows, lags, reservations) and begin."""
         done = dict(self._around.journal.state.done)
         (rows, lags), self._left = self._left, ([], [])
-        self._matching.load(done | {row.key: row.checksum for row in rows})
-        for row in rows:
-            self._settle.load(row)
+        self._now()
+        self._engine.load(done, rows)
         for lag in lags:
             self._catch_up.add(lag)
-        self._slots.load(claims(self._live, done, rows, lags))
+        self._quota.load(claims(self._state.live, done, rows, lags))
         self._tick()
+
+    def _now(self) -> None:
+        """An input comes: tell the engine the time."""
+        self._engine.at(self._clock.monotonic_s(), self._clock.wall_ms())
 
     # -- taking records -----------------------------------------------------------------------
 
@@ -182,7 +195,7 @@ class Owner:
 
     def pass_hole(self, to_offset: int) -> None:
         """There are no records up to *to_offset*: damaged, or leapt over after a loss."""
-        if to_offset > self._live:
+        if to_offset > self._state.live:
             self._note_hole(to_offset)
             question = self._follower.asks_gap(to_offset)
             if question is None:
@@ -191,19 +204,21 @@ class Owner:
                 self._resources.ask_history(question, lambda lost: self._pass_gap(to_offset, lost))
 
     def _pass_gap(self, to_offset: int, lost: list[RouteRecord]) -> None:
+        self._now()
         self._change(self._follower.pass_gap(to_offset, lost), to_offset)
-        self._tracker.skip_to(to_offset)
-        self._live = to_offset
+        self._engine.pass_hole(to_offset)
 
     def _note_hole(self, end: int) -> None:
-        self._meter.add("lost_records_total", end - self._live)
-        self._around.report("records-lost", {"from": self._live, "to": end})
+        live = self._state.live
+        self._meter.add("lost_records_total", end - live)
+        self._around.report("records-lost", {"from": live, "to": end})
 
     def take(self, logged: Logged) -> bool:
         """Take the next record; False where that cost as much as a slice of others, or waits."""
-        if logged.offset < self._live:
+        live = self._state.live
+        if logged.offset < live:
             return True  # Below the cursor: done before this owner began.
-        if logged.offset > self._live:
+        if logged.offset > live:
             self._note_hole(logged.offset)
         question = self._follower.asks_before(logged)
         if question is None:
@@ -212,39 +227,25 @@ class Owner:
         return False
 
     def _pass(self, logged: Logged, lost: list[RouteRecord]) -> bool:
-        offset = logged.offset
-        begun = self._change(self._follower.pass_record(logged, lost), offset)
-        tasks = [] if logged.kind == Kind.ROUTE else self._matching.tasks(logged)
-        self._live = offset + 1
-        if isinstance(tasks, list):
-            self._tracker.take(offset, logged.checksum, tasks)
-            for task in tasks:
-                self._hand_out.take(task)
-            self._slice_left -= len(tasks)
-            return self._slice_left > 0 and not begun
-        self._tracker.begin(offset, logged.checksum)
-        self._rest = tasks
-        return self._take_rest()
+        begun = self._change(self._follower.pass_record(logged, lost), logged.offset)
+        return self._engine.take(logged) and not begun
 
     def take_rest(self) -> bool:
         """A slice begins: go on with the record that was taken last; False where there is more."""
-        self._slice_left = SLICE_TASKS
-        return self._rest is None or self._take_rest()
+        self._now()
+        return self._engine.take_rest()
 
-    def _take_rest(self) -> bool:
-        """Take matches of the last record until the slice is over or a lane needs patience."""
-        rest = self._rest
-        assert rest is not None
-        while self._slice_left > 0 and not self._hand_out.holds_back:
-            task = next(rest, None)
-            if task is None:
-                self._rest = None
-                self._tracker.complete()
-                return True
-            self._tracker.add(task)
-            self._hand_out.take(task)
-            self._slice_left -= 1
-        return False
+    def offer_held(self) -> bool:
+        """Hand out what is held back; False where its destination is worth a moment's patience.
+
+        So is a resource that was not read yet, of a route that has just changed.
+        """
+        if self._resources.waiting and self._resources.awaited():
+            return False
+        if not self._holding:
+            return True
+        self._now()
+        return self._engine.sending.offer_held()
 
     def _change(self, changes: Sequence[RouteRecord], offset: int) -> bool:
         """Routes changed at *offset*; True where one of them begins in the past."""
@@ -252,34 +253,21 @@ class Owner:
         for change in changes:
             self._resources.met(change)
             if change.op == "delete":
-                self._end_route(change.uid)
+                self._targets.end(change.uid)
+                self._keeping.route_deleted(change.uid)
+                self._resources.forget(change.uid)
+                self._engine.route_deleted(change.uid)
             elif change.begin_ms is not None:
                 begun |= self._replay.begin(change, change.begin_ms, offset)
         if changes:
-            self._hand_out.offer_anew()  # What waits for a deleted route is not sent any more.
+            self._engine.resources_changed()  # What waits for a deleted route is not sent.
         return begun
-
-    def _end_route(self, route: str) -> None:
-        self._slots.forget(route)
-        self._targets.end(route)
-        self._hand_out.forget(route)
-        self._keeping.route_deleted(route)
-        self._settle.parking.route_deleted(route)
-        self._resources.forget(route)
-        self._settle.failing.delivered(route)  # There is nothing to tell of it any more.
-        for first, end in self._catch_up.drop(route):
-            self._report_lag_dropped(route, first, end)
-
-    def _report_lag_dropped(self, route: str, first: int, end: int) -> None:
-        self._meter.add("lags_dropped_total")
-        reason = self._settle.why_gone(route)
-        self._around.report("dropped", {"route": route, "from": first, "to": end, "reason": reason})
 
     # -- what lags ask and tell ---------------------------------------------------------------
 
     def offer_catch_up(self, task: Task) -> str | None:
         """Hand out a task that a lag brought; what it waits for where it is not taken now."""
-        return self._hand_out.offer_catch_up(task)
+        return self._engine.sending.offer_catch_up(task)
 
     def lost_changes(self, route: str, after_seq: int, gap_end: int) -> list[RouteRecord] | None:
         """Changes of *route* whose records the medium lost in a hole that ends at *gap_end*."""
@@ -304,115 +292,102 @@ class Owner:
         self._ledger.put_lag(row)
         return True
 
-    def _may_join(self, route: str) -> bool:
-        # What is left of a record is judged by the lags that stand when it is made.
-        return self._rest is None and self._hand_out.may_join(route)
-
-    def offer_held(self) -> bool:
-        """Hand out what is held back; False where its lane is worth a moment's patience.
-
-        So is a resource that was not read yet, of a route that has just changed.
-        """
-        if self._resources.waiting and self._resources.awaited():
-            return False
-        return self._hand_out.offer_held()
-
     def is_done(self, task: Task) -> bool:
         """True for a match that had its outcome, or a row, before this owner began."""
-        return self._matching.is_done(task)
+        return self._engine.is_done(task)
 
     # -- what comes back ----------------------------------------------------------------------
 
     def _on_attempt(self, attempt: Attempt) -> None:
         if self._ended:
             return  # Cut off by the end: the next owner makes it again.
+        state, clock = self._state, self._clock
         try:
-            self._settle.attempt(attempt)
+            # As ``_now``, without its calls: most of what an event costs here is calls.
+            state.now_s, state.now_ms = clock.monotonic_s(), clock.wall_ms()
+            self._attempted(attempt)
         except DistributaryError as error:
             self.fail(error)  # The match stays open: the next owner's.
 
-    def _on_answer(self, task: Task, granted: bool) -> None:
-        """The store has said whether *task* holds a slot now."""
-        try:
-            self._hand_out.take_answer(task, granted=granted)
-        except DistributaryError as error:
-            self.fail(error)  # The next owner's, with its slot.
-
-    def _on_answers(self, routes: list[str]) -> None:
-        """Lags of these routes may have waited for slots."""
-        for route in routes:
-            self._catch_up.wake_for(waits_for_slot(route))
+    def _on_room(self, name: str) -> None:
+        self._decide(lambda: self._engine.room(name))
+        if self._holding:
+            self._intake.go_on()
         self._advance_lags()
+
+    def _on_answers(self, batch: QuotaBatch, grants: list[Grant]) -> None:
+        """The store of counts has answered."""
+        self._decide(lambda: self._engine.quota_answered(batch, grants))
+        self._advance_lags()
+
+    def _on_untold(self, freed: list[Slot], counted: list[Slot]) -> None:
+        self._state.reservations.tell_later(freed, counted)
 
     def _on_news(self) -> None:
-        """Resources changed: what waits goes where the newest revision says (DESIGN rule 5)."""
+        """Resources changed."""
+        if self._decide(self._engine.resources_changed):
+            self._intake.go_on()
+
+    def _decide(self, take: Callable[[], None]) -> bool:
+        """Give the engine an input; False where it cannot go on."""
         try:
-            self._hand_out.offer_anew()
+            self._now()
+            take()
         except DistributaryError as error:
             self.fail(error)
+            return False
+        return True
+
+    # -- what the engine asks for --------------------------------------------------------------
+
+    def _read(self) -> None:
+        """Read rows, all that were asked for in this turn or not."""
+        self._reload.read(
+            self._state.reads.take_batch(),
+            lambda found: self._decide(lambda: self._engine.rows_read(found)),
+        )
+
+    def _wake_at(self, due_s: float) -> None:
+        if self._armed_s is not None and self._armed_s <= due_s:
             return
-        self._intake.go_on()
+        self._armed_s = due_s
+        delay_s = max(0.0, due_s - self._clock.monotonic_s())
+        self._around.timers.call_later(delay_s, self._due)
 
-    def _on_room(self, uri: str) -> None:
-        self._settle.room(uri)
-        if self._hand_out.holds_back:
-            self._intake.go_on()
-        self._catch_up.wake_for(uri)
-        self._advance_lags()
-
-    def _let_go(self, task: Task) -> bool:
-        """The stream that brought *task* need not wait for it any more; False: it does not."""
-        if task.origin is Origin.LIVE:
-            return self._tracker.finish(task)
-        return task.origin is Origin.CATCH_UP and self._catch_up.finish(task)
-
-    def _waits_for(self, task: Task) -> bool:
-        """Whether the stream that brought *task* waits for it."""
-        return (self._tracker if task.origin is Origin.LIVE else self._catch_up).holds(task)
+    def _due(self) -> None:
+        self._armed_s = None
+        if not self._state.stopped:
+            self._decide(self._engine.due)
 
     # -- now and then -------------------------------------------------------------------------
 
     def _tick(self) -> None:
-        if self._stopped:
+        if self._state.stopped:
             return
         self._around.timers.call_later(TICK_S, self._tick)
-        try:
-            self._resources.look()
-            self._settle.parking.look()
-            self._hand_out.limit.tick()
-            self._runs.tick()
-            self._hand_out.offer_anew()
-            self._hand_out.yield_closed_lanes()
-            self._catch_up.wake()
-            self._advance_lags()
-        except DistributaryError as error:
-            self.fail(error)
+        if not self._decide(self._look) or self._failed:
             return
-        if self._failed:
-            return
-        self._spill()
-        self._standing.save_routes(self._live)
-        self._settle.tick()
+        self._engine.spill(self._ledger.durable_mark.offset)
+        self._standing.save_routes(self._state.live)
+        self._engine.look_after_rows()
+        self._state.failing.tick()
         self._keeping.tick()
         self._around.attempts.flush()
-        self._standing.post(self._live)
+        self._standing.post(self._state.live)
         self._ledger.moved()
 
-    def _spill(self) -> None:
-        """Matches that have held the cursor, or a lag's mark, for long become rows."""
-        mark = self._tracker.mark()
-        waiting: list[Task] = []
-        if self._live - self._ledger.durable_mark.offset > WINDOW_EVENTS:
-            waiting = self._tracker.open_below(mark.offset + SPILL_RECORDS)
-        elif self._tracker.finished_count > WINDOW_OUTCOMES:
-            waiting = self._tracker.open_before(SPILL_OUTCOMES, self._live)
-        for task in [*waiting, *self._catch_up.stuck()]:
-            self._settle.spill(task)
+    def _look(self) -> None:
+        self._resources.look()
+        self._limit.tick()
+        self._runs.tick()
+        self._engine.look()
+        self._advance_lags()
 
     def _advance_lags(self) -> None:
-        if self._stopped or not len(self._catch_up):
+        if self._state.stopped or not len(self._catch_up):
             return
         try:
+            self._now()
             more = self._catch_up.advance()
         except DistributaryError as error:
             self.fail(error)
@@ -427,7 +402,7 @@ class Owner:
         self._advance_lags()
 
     def _point(self) -> Point:
-        mark = self._tracker.mark()
+        mark = self._state.tracker.mark()
         rows = self._catch_up.rows()
         lag_floor = self._catch_up.floor()
         floor = mark.offset if lag_floor is None else min(mark.offset, lag_floor)
@@ -435,7 +410,7 @@ class Owner:
 
     def _forgettable(self, durable: Point) -> Forgettable:
         cursor = durable.mark.offset
-        rows = self._settle.forgettable(cursor, self._catch_up.needs)
+        rows = self._engine.outcomes.forgettable(cursor, self._catch_up.needs)
         return rows, self._catch_up.forgettable(cursor)
 
     # -- ending -------------------------------------------------------------------------------
@@ -450,10 +425,10 @@ class Owner:
         self._around.on_failed(error)
 
     def _stop(self) -> None:
-        self._stopped = True
         self._intake.stop()
-        self._settle.stop()
-        self._slots.stop()
+        self._now()
+        self._engine.stop()
+        self._quota.stop()
         self._resources.stop()
 
     def drain(self, deadline_s: float, done: Callable[[int], None]) -> None:
@@ -468,25 +443,21 @@ class Owner:
             done: Called with the number of attempts, and of replies, that were left.
         """
         self._stop()
-        replies = self._settle.replies
-        for task in self.dispatcher.take_queued():
-            if task.leg is Leg.REPLY:
-                replies.hand_back(task)
-            else:
-                self._slots.leave(task)
-        clock, timers = self._around.clock, self._around.timers
+        self._engine.leave(self.dispatcher.take_queued())
+        clock, timers = self._clock, self._around.timers
         until_s = clock.monotonic_s() + deadline_s
 
         def look() -> None:
-            if self.dispatcher.queued:
-                self._hand_out.yield_closed_lanes()  # Replies whose destination fails meanwhile.
-            replies.tick()
-            left = self.dispatcher.in_flight + replies.unfinished()
+            self._now()
+            if self.dispatcher.queued:  # Replies whose destination fails meanwhile.
+                self._engine.sending.yield_closed_lanes()
+            held = self._engine.replies_left()
+            left = self.dispatcher.in_flight + self.dispatcher.queued + held
             if left and clock.monotonic_s() < until_s:
                 timers.call_later(0.005, look)
             else:
                 self._ledger.when_durable(
-                    lambda: self._slots.when_idle(lambda: self._finish(left, done))
+                    lambda: self._quota.when_idle(lambda: self._finish(left, done))
                 )
 
         look()
@@ -494,7 +465,7 @@ class Owner:
     def _finish(self, left: int, done: Callable[[int], None]) -> None:
         self._ended = True
         self._around.attempts.flush()
-        self._standing.post(self._live)
+        self._standing.post(self._state.live)
         self._catch_up.close()
-        self._settle.close()
+        self._reload.close()
         done(left)

@@ -7,6 +7,8 @@ from pathlib import Path
 from distributary.core.clock import Clock, Random
 from distributary.core.datadir import Board
 from distributary.core.deliver import Dispatcher
+from distributary.core.engine._effects import Watch
+from distributary.core.engine._limits import EngineLimits
 from distributary.core.engine.attempt_log import AttemptLog
 from distributary.core.engine.ports import Blocking, LagBudget, Records, Targets, Timers
 from distributary.core.engine.routes import RouteFollower
@@ -42,6 +44,8 @@ class Surroundings:
         report: Takes one line for people: (event, fields).
         lag_budget: What lags and rows may keep of the log.
         warn: The same for what somebody has to look at.
+        limits: Of the engine.
+        watch: Is told each step of each match; for tests.
     """
 
     partition: int
@@ -67,3 +71,5 @@ class Surroundings:
     report: Callable[[str, dict[str, object]], None]
     warn: Callable[[str, dict[str, object]], None]
     lag_budget: LagBudget
+    limits: EngineLimits = EngineLimits()  # noqa: RUF009 - a value
+    watch: Watch | None = None

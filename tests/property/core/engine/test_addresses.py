@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distributary.core.engine import EngineLimits
 from distributary.core.engine._lag import Lag
 from distributary.core.engine._matching import Matching
 from distributary.core.event import Event, record
@@ -130,10 +131,15 @@ def test_the_live_reader_matches_each_event_at_its_own_address(steps):
     table, meter = RouteTable(), Meter()
     meter.add("events_read_total", 0)
     meter.add("matches_total", 0)
-    around = SimpleNamespace(
-        partition=0, follower=SimpleNamespace(table=table), meter=meter, report=pytest.fail
+    state = SimpleNamespace(
+        partition=0,
+        follower=SimpleNamespace(table=table),
+        backfills=NoLags(),
+        meter=meter,
+        effects=SimpleNamespace(report=pytest.fail),
+        limits=EngineLimits(),
     )
-    matching = Matching(around, NoLags(), pytest.fail)
+    matching = Matching(state, SimpleNamespace(void=pytest.fail))
     tasks = []
     for logged in log:
         if logged.kind == Kind.ROUTE:

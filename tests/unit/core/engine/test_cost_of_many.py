@@ -4,15 +4,8 @@ import random
 
 import pytest
 
-from distributary.core.engine._catch_up import (
-    CHUNKS_MAX,
-    READERS_MAX,
-    SLICE_CHUNKS,
-    SLICE_LAGS,
-    SLICE_RECORDS,
-    WAKE_COUNT,
-    CatchUp,
-)
+from distributary.core.engine import EngineLimits
+from distributary.core.engine._catch_up import SLICE_CHUNKS, SLICE_RECORDS, CatchUp
 from distributary.core.engine._tracker import LISTED_MAX, Tracker
 from distributary.core.engine._waiting import Waiting
 from distributary.core.event import Event
@@ -22,6 +15,7 @@ from distributary.core.journal import DoneKey, Mark
 from distributary.core.outcome import LagRow, RetryRow
 from distributary.testing.memory_log import MemoryLog
 
+LIMITS = EngineLimits()
 EVENT = Event({"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}, b"")
 
 
@@ -92,6 +86,7 @@ def catch_up(log, owner, ended):
         may_join=lambda _route: True,
         ended=end,
         dropped=lambda _name: None,
+        limits=LIMITS,
     )
 
 
@@ -122,12 +117,12 @@ def test_all_lags_share_one_slice_of_a_turn(catch_up, ended):
 
 def test_many_lags_share_few_readers_and_give_them_back(log, catch_up, ended):
     """Each holds a file or two, and 10,000 routes may begin in the past at once."""
-    for number in range(2 * READERS_MAX):
+    for number in range(2 * LIMITS.readers_max):
         catch_up.add(_row(f"r{number}"))
     while catch_up.advance():
         pass
-    assert len(ended) == 2 * READERS_MAX
-    assert log.opened <= READERS_MAX
+    assert len(ended) == 2 * LIMITS.readers_max
+    assert log.opened <= LIMITS.readers_max
     assert log.closed == log.opened
 
 
@@ -146,9 +141,9 @@ def test_a_sink_that_is_full_is_not_asked_for_every_lag_at_every_turn(catch_up, 
     catch_up.wake()
     before = owner.asked
     while catch_up.advance():
-        assert owner.asked - before <= SLICE_LAGS
+        assert owner.asked - before <= LIMITS.slice_lags
         before = owner.asked
-    assert owner.asked - asked == WAKE_COUNT
+    assert owner.asked - asked == LIMITS.wake_count
 
 
 def test_a_turn_reads_few_chunks_however_many_lags_there_are(log, catch_up, owner, monkeypatch):
@@ -187,7 +182,7 @@ def test_a_sink_that_has_room_is_tried_by_those_that_wait_for_it(catch_up, owner
 
 def test_resting_lags_hold_no_chunk_when_there_are_many(catch_up, owner):
     """64 KiB each would be 640 MB for 10,000 of them."""
-    names = [f"r{number}" for number in range(CHUNKS_MAX + 1)]
+    names = [f"r{number}" for number in range(LIMITS.chunks_max + 1)]
     owner.full.update(names)
     for name in names:
         catch_up.add(_row(name, types=()))
@@ -256,7 +251,7 @@ def test_finished_rows_are_looked_through_once_a_second(tmp_path):
 
     partition = Partition(tmp_path)
     partition.start()
-    settle = partition.owner._settle
+    waiting, outcomes = partition.owner._state.rows, partition.owner._engine.outcomes
     asked = []
 
     def needed(route, _offset):
@@ -264,11 +259,11 @@ def test_finished_rows_are_looked_through_once_a_second(tmp_path):
         return True
 
     key = DoneKey(0, 0, "r")
-    settle.waiting.finished[key] = RetryRow(key, 1, 1, 1, 0, None, done=True)
+    waiting.finished[key] = RetryRow(key, 1, 1, 1, 0, None, done=True)
     partition.advance(2.0)
-    settle.waiting.finished[key] = RetryRow(key, 1, 1, 1, 0, None, done=True)
+    waiting.finished[key] = RetryRow(key, 1, 1, 1, 0, None, done=True)
     for _ in range(5):
-        settle.forgettable(1, needed)
+        outcomes.forgettable(1, needed)
     assert len(asked) <= 1
     partition.close()
 
@@ -285,7 +280,7 @@ class _Unwalked(dict):
 def test_the_lowest_row_is_known_without_a_look_at_all_of_them():
     """There may be 100,000 rows, and the board is written ten times a second."""
     chance = random.Random(7)
-    waiting = Waiting()
+    waiting = Waiting(LIMITS)
     waiting.rows = _Unwalked()
     left = set()
     for _ in range(3_000):

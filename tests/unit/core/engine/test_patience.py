@@ -64,18 +64,21 @@ class Lanes:
 )
 def test_a_pause_is_for_a_sink_that_is_about_to_have_room(clock, changed, worth):
     """Everything else lags alone (promise 4)."""
-    assert Patience(clock, Lanes(lane(**changed)), lambda _: False).worth(URI) is worth
+    assert (
+        Patience(Lanes(lane(**changed)).lane, lambda _: False).worth(URI, clock.monotonic_s())
+        is worth
+    )
 
 
 def test_a_sink_without_a_lane_is_not_waited_for(clock):
     """There is nothing to wait for."""
-    assert not Patience(clock, Lanes(), lambda _: False).worth(URI)
+    assert not Patience(Lanes().lane, lambda _: False).worth(URI, clock.monotonic_s())
 
 
 def pauses(patience, clock):
     """Pauses that one sink gets in a row within a second."""
     count = 0
-    while patience.worth(URI) and count < 45:
+    while patience.worth(URI, clock.monotonic_s()) and count < 45:
         clock.move_to(clock.monotonic_s() + PAUSE_S)
         count += 1
     return count
@@ -84,17 +87,17 @@ def pauses(patience, clock):
 def test_a_sink_may_hold_up_the_others_for_a_share_of_the_time(clock):
     """Half of a second while another lane is hungry."""
     hungry = lane(OTHER, queued=0, drain_s=0.0)
-    count = pauses(Patience(clock, Lanes(lane(), hungry), lambda _: False), clock)
+    count = pauses(Patience(Lanes(lane(), hungry).lane, lambda _: False), clock)
     assert SHARE_MAX <= count * PAUSE_S <= SHARE_MAX + 3 * PAUSE_S
 
 
 def test_the_share_is_of_each_second(clock):
     """What was spent before does not count for ever."""
-    patience = Patience(clock, Lanes(lane(), lane(OTHER, queued=0, drain_s=0.0)), lambda _: False)
+    patience = Patience(Lanes(lane(), lane(OTHER, queued=0, drain_s=0.0)).lane, lambda _: False)
     pauses(patience, clock)
-    assert not patience.worth(URI)
+    assert not patience.worth(URI, clock.monotonic_s())
     clock.move_to(clock.monotonic_s() + 1.0)
-    assert patience.worth(URI)
+    assert patience.worth(URI, clock.monotonic_s())
 
 
 @pytest.mark.parametrize(
@@ -106,13 +109,13 @@ def test_the_share_is_of_each_second(clock):
 )
 def test_the_share_holds_whatever_the_other_lanes_say(clock, other):
     """A sink whose events lie behind in the log has no lane that could be hungry."""
-    count = pauses(Patience(clock, Lanes(lane(), lane(OTHER, **other)), lambda _: False), clock)
+    count = pauses(Patience(Lanes(lane(), lane(OTHER, **other)).lane, lambda _: False), clock)
     assert SHARE_MAX <= count * PAUSE_S <= SHARE_MAX + 3 * PAUSE_S
 
 
 def test_the_only_sink_may_hold_up_the_intake_for_long(clock):
     """Nobody waits behind it, and a lag would read the log twice."""
-    assert pauses(Patience(clock, Lanes(lane()), lambda uri: uri == URI), clock) == 45
+    assert pauses(Patience(Lanes(lane()).lane, lambda uri: uri == URI), clock) == 45
 
 
 @pytest.mark.parametrize(
@@ -131,11 +134,11 @@ def test_the_only_sink_may_hold_up_the_intake_for_long(clock):
         pytest.param({"queued": 10, "drain_s": 2.0}, False, id="slow"),
     ],
 )
-def test_a_route_joins_where_its_sink_keeps_up(clock, changed, comfortable):
+def test_a_route_joins_where_its_sink_keeps_up(changed, comfortable):
     """Else it would lag again at once."""
-    assert Patience(clock, Lanes(lane(**changed)), lambda _: False).comfortable(URI) is comfortable
+    assert Patience(Lanes(lane(**changed)).lane, lambda _: False).comfortable(URI) is comfortable
 
 
-def test_a_sink_without_a_lane_is_comfortable(clock):
+def test_a_sink_without_a_lane_is_comfortable():
     """Nothing was sent there lately, so nothing waits."""
-    assert Patience(clock, Lanes(), lambda _: False).comfortable(URI)
+    assert Patience(Lanes().lane, lambda _: False).comfortable(URI)

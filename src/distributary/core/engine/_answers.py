@@ -1,0 +1,132 @@
+"""What the answer to an attempt means for its match."""
+
+from typing import Final
+
+from distributary.core.deliver import BLOCKED, HOP_LIMIT
+from distributary.core.engine._dead_letter import failure_of
+from distributary.core.engine._outcomes import Outcomes
+from distributary.core.engine._parking import GONE, Parking, is_gone
+from distributary.core.engine._replies import Replies
+from distributary.core.engine._reservations import key_of
+from distributary.core.engine._sending import Sending
+from distributary.core.engine._state import PartitionState
+from distributary.core.engine.ports import RouteTarget
+from distributary.core.errors import TransportError
+from distributary.core.flow import Attempt, Leg, Task
+from distributary.core.outcome import Failure
+from distributary.core.policy import DELIVERED, Decision, Reply, Verdict, classify, delivered
+
+REFUSED_LOOK_S: Final = 60.0
+"""What is refused is looked at again so often: settings change at a start, a name within minutes.
+Its queue closes meanwhile, so that all but a few matches wait as their route's backfill."""
+
+
+class Answers:
+    """Settles what came of attempts.
+
+    Args:
+        state: Of the partition.
+        outcomes: Write down what it means.
+        replies: Take what sinks answer with.
+        sending: Takes back what a parked route has queued.
+        parking: Parks routes.
+    """
+
+    def __init__(
+        self,
+        state: PartitionState,
+        outcomes: Outcomes,
+        replies: Replies,
+        sending: Sending,
+        parking: Parking,
+    ) -> None:
+        self._state = state
+        self._effects = state.effects
+        self._targets = state.targets
+        self._attempted = state.effects.attempted
+        self._duration = state.meter.histogram("attempt_duration_seconds")
+        self._outcomes = outcomes
+        self._replies = replies
+        self._sending = sending
+        self._parking = parking
+
+    def take(self, attempt: Attempt) -> None:
+        """Settle what came of one attempt."""
+        task = attempt.task
+        answer = attempt.answer
+        now_ms = self._state.now_ms
+        self._duration.observe(attempt.duration_s)
+        if task.leg is Leg.REPLY:
+            self._replies.answered(attempt)
+            return
+        if delivered(answer):
+            self._attempted(attempt, DELIVERED, now_ms)
+            if type(answer) is not Reply or (answer.event is None and answer.event_fault is None):
+                self._outcomes.delivered(task)
+            else:
+                assert task.leg is Leg.EVENT  # Nobody else is asked for a reply.
+                self._replies.take(task, answer, self._targets.get(task.route))
+            return
+        target = self._targets.get(task.route)
+        if target is None:
+            self._outcomes.drop(task)
+        elif is_gone(task, answer, target):
+            self._gone(attempt, target)
+        else:
+            self._failed(attempt, target)
+
+    def _failed(self, attempt: Attempt, target: RouteTarget) -> None:
+        task, answer, now_ms = attempt.task, attempt.answer, self._state.now_ms
+        dest = (task.leg is Leg.DEAD_LETTER and target.dead_letter) or target.sink
+        uri, jitter = dest.uri, self._effects.chance()
+        unmade = self._unmade(attempt, uri)
+        verdict = unmade or classify(answer, task.attempt, dest.policy, jitter, now_ms)
+        self._attempted(attempt, verdict, now_ms)
+        self._state.failing.failed(task.route, verdict, uri)
+        failure = failure_of(answer, verdict.reason, uri)
+        if verdict.decision is Decision.RETRY:
+            if task.leg is Leg.DEAD_LETTER:
+                failure = self._failure_before(task) or failure
+            attempt_next = task.attempt + (verdict.reason != BLOCKED)
+            self._outcomes.retry(task, failure, verdict, attempt=attempt_next)
+        elif verdict.decision is Decision.DROPPED:
+            self._outcomes.drop(task, verdict.reason)
+        else:
+            self._outcomes.failed(task, target, failure)
+
+    def _failure_before(self, task: Task) -> Failure | None:
+        row = self._state.rows.rows.get(key_of(task))
+        return row.failure if row else None
+
+    def _gone(self, attempt: Attempt, target: RouteTarget) -> None:
+        """The sink is gone: the route is parked, and this match waits with the others.
+
+        Where the subscription has had another sink since, that one gets the match.
+        """
+        route = attempt.task.route
+        verdict = Verdict(Decision.RETRY, f"status-{GONE}")
+        self._attempted(attempt, verdict, self._state.now_ms)
+        self._state.failing.failed(route, verdict, attempt.sink)
+        failure = failure_of(attempt.answer, verdict.reason, attempt.sink)
+        self._outcomes.wait(attempt.task, failure, 0.0, attempt=1)
+        if attempt.sink == target.sink.uri and self._parking.park(route, target, failure):
+            self._sending.take_back(route, target.sink.lane)
+
+    def _unmade(self, attempt: Attempt, uri: str) -> Verdict | None:
+        """What *attempt* at *uri* means; None: it was made, or no setting would allow it.
+
+        Nothing of this is the sink's answer: it costs a match none of its attempts. ``RETRY`` goes
+        on with the same attempt, however often: an address that a stricter setting refuses makes no
+        dead letters (decision 22). ``DROPPED``: an event has come back to this server as often as
+        it may (decision 17). Its dead letter is no echo: it is kept.
+        """
+        answer, task = attempt.answer, attempt.task
+        if not isinstance(answer, TransportError):
+            return None
+        if answer.reason == HOP_LIMIT and task.leg is Leg.EVENT:
+            return Verdict(Decision.DROPPED, HOP_LIMIT)
+        if answer.reason != BLOCKED or not answer.retryable:
+            return None
+        if self._state.failing.refused(task.route, uri, BLOCKED):
+            self._effects.warn("sink-refused", {"route": task.route, "reason": str(answer)})
+        return Verdict(Decision.RETRY, BLOCKED, REFUSED_LOOK_S)

@@ -1,0 +1,77 @@
+"""The one port of the engine: all that it has others do, as calls.
+
+A call costs 0.1 us less than a value that somebody takes apart (the decision record has the
+figures). The calls return at once: what takes a while comes back as an input.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from distributary.core.deliver import Admission, Destination, LaneState
+from distributary.core.engine._life import Step
+from distributary.core.flow import Attempt, Task
+from distributary.core.journal import DoneKey
+from distributary.core.outcome import DeadLetter, LagRow, ParkedRow, RetryRow, Slot
+from distributary.core.policy import Verdict
+
+Say: TypeAlias = Callable[[str, dict[str, object]], None]
+"""Takes one line for people: (event, fields)."""
+Watch: TypeAlias = Callable[[Step, DoneKey, Task | None], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effects:
+    """What the engine has others do.
+
+    Attributes:
+        send: Offer an attempt to its destination; its result is an input, never inside this call.
+        send_again: The same, with the reserve for retries and replies.
+        take_queued: Take back what has not started in the queue of this name.
+        lane: The queue of this name as it stands.
+        is_open: Whether its breaker is open.
+        cut_off: Queues whose breaker has opened since this was asked.
+        done: The live reader's match has its outcome.
+        caught_up: A backfill's match has its outcome.
+        put_row: A match waits as this row, or the row is done.
+        forget_row: The row of this match is void.
+        put_backfill: A route is backfilled as this row says.
+        keep: A dead letter is kept.
+        put_parked: A route is parked; None: it is not any more.
+        count: A reservation was used by a delivery.
+        free: A reservation is free again.
+        ask_quota: There is something to ask of, or to tell, the store of counts.
+        read: There are rows whose events must be read.
+        wake_at: Rows are due then (monotonic, seconds).
+        room_soon: Give the input ``room`` with this name in a turn of the loop.
+        attempted: An attempt came to this, at this wall-clock time, milliseconds.
+        report: Say it.
+        warn: Say it to whoever looks after the server.
+        chance: Draw from 0.0 to 1.0.
+        watch: Is told each step of each match; for tests.
+    """
+
+    send: Callable[[Task, Destination], Admission]
+    send_again: Callable[[Task, Destination], Admission]
+    take_queued: Callable[[str], list[Task]]
+    lane: Callable[[str], LaneState | None]
+    is_open: Callable[[str], bool]
+    cut_off: Callable[[], list[str]]
+    done: Callable[[DoneKey, int], None]
+    caught_up: Callable[[DoneKey, int], None]
+    put_row: Callable[[RetryRow], None]
+    forget_row: Callable[[DoneKey], None]
+    put_backfill: Callable[[LagRow], None]
+    keep: Callable[[DeadLetter], None]
+    put_parked: Callable[[str, ParkedRow | None], None]
+    count: Callable[[Slot], None]
+    free: Callable[[Slot], None]
+    ask_quota: Callable[[], None]
+    read: Callable[[], None]
+    wake_at: Callable[[float], None]
+    room_soon: Callable[[str], object]
+    attempted: Callable[[Attempt, Verdict, int], None]
+    report: Say
+    warn: Say
+    chance: Callable[[], float]
+    watch: Watch | None = None

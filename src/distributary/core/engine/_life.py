@@ -1,0 +1,137 @@
+"""The life of a match: its states, and every step from one to another.
+
+The table says what the engine does, and all of it: the diagram in the documentation is drawn from
+it, each step has a test, and the simulation checks every step of every match against it.
+"""
+
+import enum
+from typing import Final, NamedTuple
+
+
+class MatchState(enum.Enum):
+    """Where a match of an event and a route stands."""
+
+    MATCHED = "Matched"
+    """The live reader has just met it."""
+    HELD = "Held"
+    """In memory, behind a destination that is saturated: the head of the intake, or a reply."""
+    RESERVING = "Reserving"
+    """It has asked for a quota reservation (``maxevents``)."""
+    QUEUED = "Queued"
+    """In the per-destination queue."""
+    IN_FLIGHT = "InFlight"
+    """An attempt is under way."""
+    WAITING = "Waiting"
+    """A durable row that is due at a time."""
+    DEFERRED = "Deferred"
+    """A durable row that waits for what its destination, route or quota lacks."""
+    READING = "Reading"
+    """A durable row whose event is being read again."""
+    BACKFILLING = "Backfilling"
+    """A backfill of its route stands for it."""
+    DONE = "Done"
+    """It has its outcome."""
+
+
+class Step(enum.Enum):
+    """What happens to a match; the value is what the diagram says."""
+
+    QUEUE = "the destination admits it"
+    START = "place, rate and breaker allow"
+    HOLD = "the destination is about to have room"
+    RESERVE = "the subscription is counted"
+    BEGIN_BACKFILL = "saturated, and a backfill begins"
+    LEAVE_TO_BACKFILL = "a backfill has it"
+    DEFER = "saturated, paused, no quota, or unknown resource"
+    DEMOTE = "the cursor must pass"
+    RETRY = "failed for now"
+    TURN_TO_DEAD_LETTER = "failed for good, to the dead letter sink"
+    READ = "due, and its event is not in memory"
+    AWAIT_STORE = "its event is on its way to the store"
+    DELIVER = "delivered"
+    KEEP = "failed for good, and kept"
+    DROP = "dropped, with a reason"
+    VOID = "the log has lost its record"
+    REDRIVE = "redriven"
+
+
+class Row(NamedTuple):
+    """One step of the table.
+
+    Attributes:
+        sources: States that it leads from.
+        target: State that it leads to; None: the match stays in its state.
+        effects: What it may send or write, by the names of ``Effects``.
+    """
+
+    sources: tuple[MatchState, ...]
+    target: MatchState | None
+    effects: tuple[str, ...] = ()
+
+
+_M = MatchState
+
+FINAL: Final = ("done", "caught_up", "put_row")
+"""What notes an outcome: for the live reader's match, a backfill's, and a row."""
+
+LIFE: Final[dict[Step, Row]] = {
+    Step.HOLD: Row((_M.MATCHED, _M.IN_FLIGHT, _M.QUEUED), _M.HELD),
+    Step.RESERVE: Row(
+        (_M.MATCHED, _M.HELD, _M.WAITING, _M.DEFERRED, _M.READING, _M.BACKFILLING),
+        _M.RESERVING,
+        ("ask_quota",),
+    ),
+    Step.QUEUE: Row(
+        (
+            _M.MATCHED,
+            _M.HELD,
+            _M.RESERVING,
+            _M.QUEUED,
+            _M.IN_FLIGHT,
+            _M.WAITING,
+            _M.DEFERRED,
+            _M.READING,
+            _M.BACKFILLING,
+        ),
+        _M.QUEUED,
+        ("send",),
+    ),
+    Step.START: Row((_M.QUEUED,), _M.IN_FLIGHT),
+    Step.BEGIN_BACKFILL: Row(
+        (_M.MATCHED, _M.HELD, _M.RESERVING, _M.QUEUED), _M.BACKFILLING, ("put_backfill",)
+    ),
+    Step.LEAVE_TO_BACKFILL: Row((_M.MATCHED, _M.HELD, _M.RESERVING, _M.QUEUED), _M.BACKFILLING),
+    Step.DEFER: Row(
+        (
+            _M.MATCHED,
+            _M.HELD,
+            _M.RESERVING,
+            _M.QUEUED,
+            _M.WAITING,
+            _M.READING,
+            _M.DEFERRED,
+            _M.BACKFILLING,
+        ),
+        _M.DEFERRED,
+        ("put_row",),
+    ),
+    Step.DEMOTE: Row((_M.HELD, _M.RESERVING, _M.QUEUED, _M.IN_FLIGHT), None, ("put_row",)),
+    Step.RETRY: Row((_M.IN_FLIGHT, _M.HELD, _M.QUEUED), _M.WAITING, ("put_row",)),
+    Step.TURN_TO_DEAD_LETTER: Row((_M.IN_FLIGHT, _M.HELD, _M.QUEUED), _M.WAITING, ("put_row",)),
+    Step.READ: Row((_M.WAITING, _M.DEFERRED, _M.RESERVING), _M.READING, ("read",)),
+    Step.AWAIT_STORE: Row((_M.READING,), _M.WAITING),
+    Step.DELIVER: Row((_M.IN_FLIGHT, _M.HELD, _M.QUEUED), _M.DONE, FINAL),
+    Step.KEEP: Row(
+        (_M.IN_FLIGHT, _M.HELD, _M.QUEUED, _M.WAITING, _M.DEFERRED, _M.READING),
+        _M.DONE,
+        ("keep", *FINAL),
+    ),
+    Step.DROP: Row(
+        tuple(state for state in _M if state is not _M.DONE),
+        _M.DONE,
+        FINAL,
+    ),
+    Step.VOID: Row((_M.WAITING, _M.DEFERRED, _M.READING, _M.DONE), _M.DONE, ("forget_row",)),
+    Step.REDRIVE: Row((_M.DONE,), _M.WAITING, ("put_row",)),
+}
+"""Every step of a match. A step that its state does not allow is a fault of the engine."""

@@ -1,0 +1,288 @@
+"""What a match comes to, or waits as: outcomes, rows, dead letters. The engine's lowest part.
+
+The only place that turns verdicts into durable records. A match has one final outcome: delivered,
+dead-lettered (taken by the dead letter sink, or kept in the store), or dropped with a reason
+(DESIGN promise 3).
+"""
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from distributary.core.engine._dead_letter import dead_letter_event
+from distributary.core.engine._life import Step
+from distributary.core.engine._reads import STORED_LOOK_S
+from distributary.core.engine._reservations import key_of
+from distributary.core.engine._state import PartitionState
+from distributary.core.engine.ports import RouteTarget
+from distributary.core.event import Event
+from distributary.core.event import record as event_record
+from distributary.core.flow import Leg, Origin, Task
+from distributary.core.journal import DoneKey
+from distributary.core.outcome import IN_STORE, DeadLetter, Failure, RetryRow
+from distributary.core.policy import Verdict, longest_wait_s
+
+FORGET_S = 1.0
+"""How often finished rows are looked through for those that nobody can ask about any more. There
+may be 100,000 of them while a match below holds the cursor, and a flush comes every 10 ms."""
+
+
+class Outcomes:
+    """Writes down what becomes of matches.
+
+    Args:
+        state: Of the partition.
+    """
+
+    def __init__(self, state: PartitionState) -> None:
+        self._state = state
+        self._effects = state.effects
+        self._rows = state.rows
+        self._reservations = state.reservations
+        self._meter = state.meter
+        self._counters = state.meter.counters
+        for name in ("events_read", "matches", "delivered", "retried"):
+            state.meter.add(f"{name}_total", 0)
+        for to in ("sink", "store"):
+            state.meter.add(f'dead_lettered_total{{to="{to}"}}', 0)
+        self._latency = state.meter.histogram("delivery_latency_seconds")
+        self._forgot_s = float("-inf")
+
+    # -- final ---------------------------------------------------------------------------------
+
+    def delivered(self, task: Task) -> None:
+        """A destination has taken *task*."""
+        state = self._state
+        key = key_of(task)
+        if task.leg is Leg.EVENT:
+            self._counters["delivered_total"] += 1
+            if state.failing.any:
+                state.failing.delivered(task.route)
+            self._latency.observe((state.now_ms - task.logged_ms) / 1000)
+            if self._reservations.any:
+                slot = self._reservations.settle(key)
+                if slot is not None:
+                    self._effects.count(slot)
+        else:
+            self._meter.add('dead_lettered_total{to="sink"}')
+        if self._effects.watch is not None:
+            state.step(Step.DELIVER, key, task)
+        self._final(task, key)
+
+    def _final(self, task: Task, key: DoneKey) -> None:
+        """The match has its outcome; the stream or the row that waits for it may go on."""
+        if self._state.let_go(task):
+            if task.origin is Origin.LIVE:
+                self._effects.done(key, task.checksum)
+            else:
+                self._effects.caught_up(key, task.checksum)
+            return
+        row = self._rows.finish(key)
+        if row is not None:
+            self._effects.put_row(row)
+        elif task.origin is Origin.CATCH_UP:  # Its route is deleted, and the backfill with it.
+            self._effects.caught_up(key, task.checksum)
+
+    def failed(
+        self, task: Task, target: RouteTarget, failure: Failure, reply: Event | None = None
+    ) -> None:
+        """No further attempt at this destination: the dead letter stage, or the store.
+
+        Args:
+            task: The match.
+            target: Of its route.
+            failure: Why.
+            reply: The dead letter is this reply of the sink, not the event.
+        """
+        key = key_of(task)
+        self._free(key)
+        event = task.event if reply is None else reply
+        if task.leg is Leg.EVENT and target.dead_letter is not None:
+            letter = dead_letter_event(event, failure)
+            row = self._rows.rows.get(key)
+            own = reply is not None or (row is not None and row.event is not None)
+            stored = event_record.encode([letter]) if own else None
+            self._state.step(Step.TURN_TO_DEAD_LETTER, key, task)
+            self._wait(task, failure, 0.0, attempt=1, letter=letter, stored=stored)
+            return
+        # At the dead letter stage the event tells already why its own sink failed; the row tells
+        # why this one did.
+        kept = dead_letter_event(event, failure) if task.leg is Leg.EVENT else event
+        body = event_record.encode([kept])
+        self._state.step(Step.KEEP, key, task)
+        self._effects.keep(DeadLetter(key, task.checksum, failure, body, self._state.now_ms))
+        self._meter.add('dead_lettered_total{to="store"}')
+        self._final(task, key)
+
+    def why_gone(self, route: str) -> str:
+        """Why matches of a route that is no more are dropped."""
+        return "maxevents" if route in self._reservations.used_up else "route-deleted"
+
+    def drop(self, task: Task, reason: str | None = None) -> None:
+        """The match ends without delivery, and that is recorded; None: its route is deleted."""
+        key = key_of(task)
+        self._report_drop(key, reason, task)
+        self._final(task, key)
+
+    def drop_row(self, row: RetryRow, reason: str | None = None) -> None:
+        """As ``drop``, for a row: its event is not needed, so it is not read from the log."""
+        self._report_drop(row.key, reason)
+        done = self._rows.finish(row.key)
+        if done is not None:
+            self._effects.put_row(done)
+
+    def _report_drop(self, key: DoneKey, reason: str | None, task: Task | None = None) -> None:
+        self._free(key)
+        self._state.step(Step.DROP, key, task)
+        reason = reason or self.why_gone(key.route)
+        self._meter.add(f'dropped_total{{reason="{reason}"}}')
+        fields = {"route": key.route, "offset": key.offset, "index": key.index, "reason": reason}
+        self._effects.report("dropped", fields)
+
+    def _free(self, key: DoneKey) -> None:
+        """The match is not delivered: another one may be, where they are counted."""
+        in_doubt = self._reservations.in_doubt(key)
+        slot = self._reservations.settle(key)
+        if slot is not None:
+            (self._effects.count if in_doubt else self._effects.free)(slot)
+
+    # -- rows ----------------------------------------------------------------------------------
+
+    def load(self, row: RetryRow) -> None:
+        """A row that the last owner left, or that a run has made of a letter."""
+        if row.done:
+            self._rows.finished[row.key] = row
+            return
+        wait_s = (row.not_before_ms - self._state.now_ms) / 1000
+        wait_s = min(max(wait_s, 0.0), self._wait_s_max(row))
+        self._rows.put(row, self._state.now_s + wait_s, None)
+        self.arm()
+
+    def redrive(self, row: RetryRow) -> None:
+        """A kept letter is sent again, as *row*."""
+        self._state.step(Step.REDRIVE, row.key)
+        self._effects.put_row(row)
+        self._rows.finished.pop(row.key, None)  # The row is a new one's now.
+        self.load(row._replace(event=IN_STORE))
+
+    def _wait_s_max(self, row: RetryRow) -> float:
+        """No policy asks for a longer wait, however far the wall clock has jumped since."""
+        target = self._state.targets.get(row.key.route)
+        if target is None:
+            return 0.0  # It will be dropped.
+        dest = target.sink if row.leg is Leg.EVENT else target.dead_letter or target.sink
+        return longest_wait_s(dest.policy)
+
+    def arm(self) -> None:
+        """Be there when the first row is due."""
+        due_s = self._rows.next_due_s()
+        if due_s is not None and not self._state.stopped and self._state.reads.room():
+            self._effects.wake_at(due_s)
+
+    def retry(
+        self, task: Task, failure: Failure, verdict: Verdict, *, attempt: int | None = None
+    ) -> None:
+        """The match is tried again later; *attempt* None: that is its next one."""
+        self._meter.add("retried_total")
+        self.wait(task, failure, verdict.wait_s, attempt=attempt or task.attempt + 1)
+
+    def wait(self, task: Task, failure: Failure, wait_s: float, *, attempt: int) -> None:
+        """The match waits for *attempt* as a row."""
+        self._state.step(Step.RETRY, key_of(task), task)
+        self._wait(task, failure, wait_s, attempt=attempt)
+
+    def _wait(
+        self,
+        task: Task,
+        failure: Failure,
+        wait_s: float,
+        *,
+        attempt: int,
+        letter: Event | None = None,
+        stored: bytes | None = None,
+    ) -> None:
+        """The match goes on as a row.
+
+        Args:
+            task: The match.
+            failure: What its last attempt came to.
+            wait_s: Until the next one.
+            attempt: Number of that.
+            letter: It goes to the dead letter sink from now on, as this.
+            stored: Its event, where that is not the log's and does not stand in its row yet.
+        """
+        key = key_of(task)
+        due_ms = self._state.now_ms + int(wait_s * 1000)
+        leg, event = (task.leg, task.event) if letter is None else (Leg.DEAD_LETTER, letter)
+        next_task = replace(task, leg=leg, event=event, attempt=attempt, origin=Origin.RETRY)
+        row = RetryRow(key, task.checksum, leg, attempt, due_ms, failure, False, stored)
+        before = self._rows.rows.get(key)
+        if stored is None and before is not None and before.event == IN_STORE:
+            row = row._replace(event=IN_STORE)
+        if leg is Leg.EVENT:
+            self._reservations.rest(key)
+        self._state.let_go(task)
+        self._effects.put_row(row)
+        if row.event is not None:
+            row = row._replace(event=IN_STORE)  # Up to 1 MiB each.
+        self._rows.put(row, self._state.now_s + wait_s, next_task)
+        self.arm()
+
+    def demote(self, task: Task) -> bool:
+        """*task* goes on as it is, but its row stands for it; False where one does already."""
+        if self._state.is_row(task):
+            return False
+        key = key_of(task)
+        now_ms = self._state.now_ms
+        row = RetryRow(key, task.checksum, task.leg, task.attempt, now_ms, None, done=False)
+        self._state.let_go(task)
+        self._effects.put_row(row)
+        self._rows.add(row)
+        self._meter.add("spilled_total")
+        return True
+
+    def spill(self, task: Task) -> None:
+        """The cursor, or a backfill's mark, must pass *task*, which goes on."""
+        if self.demote(task):
+            self._state.step(Step.DEMOTE, key_of(task), task)
+
+    def defer(self, task: Task, name: str) -> None:
+        """*task* was not taken, or handed back: its row waits for *name* to have room."""
+        self.demote(task)
+        key = key_of(task)
+        self._rows.hold(key, replace(task, origin=Origin.RETRY))
+        self.defer_row(key, name, task)
+
+    def defer_row(self, key: DoneKey, name: str, task: Task | None = None) -> str:
+        """The row of *key* waits for *name* to have room."""
+        self._state.step(Step.DEFER, key, task)
+        self._reservations.park(key)
+        self._rows.park(key, name)
+        return name
+
+    def await_store(self, row: RetryRow) -> None:
+        """The event of *row* is on its way to the store: look again soon."""
+        self._state.step(Step.AWAIT_STORE, row.key)
+        self._rows.put(row, self._state.now_s + STORED_LOOK_S, None)
+        self.arm()
+
+    def void(self, key: DoneKey) -> None:
+        """The log has another record where the row of *key* knew one: nothing stands for it."""
+        if key in self._rows.rows or key in self._rows.finished:
+            self._state.step(Step.VOID, key)
+            self._rows.drop(key)
+            self._effects.forget_row(key)
+            self._meter.add("void_rows_total")
+            self._effects.report("void-row", {"offset": key.offset, "route": key.route})
+
+    def forgettable(self, below: int, needed: Callable[[str, int], bool]) -> list[DoneKey]:
+        """Finished rows that nothing can ask about any more: the cursor has passed them."""
+        finished = self._rows.finished
+        now_s = self._state.now_s
+        if not finished or now_s - self._forgot_s < FORGET_S:
+            return []
+        self._forgot_s = now_s
+        keys = [key for key in finished if key.offset < below and not needed(key.route, key.offset)]
+        for key in keys:
+            del finished[key]
+        return keys
