@@ -18,7 +18,7 @@ class SourceSpec:
         name: DNS label, unique in the server. Also what the broker knows us by where nothing
             else is said: consumer group, durable consumer, client id.
         protocol: One of the delivery protocols but HTTP.
-        uri: The broker; schemes as for sinks (``resource.SINK_PORTS``), several hosts for Kafka.
+        uri: The broker; schemes and hosts as for sinks of the protocol.
         place: What is read: a topic (KAFKA), a topic filter (MQTT), a subject with wildcards
             (NATS), an address (AMQP).
         to: Path of the receiver that the events are published at: ``/events``, or that of a Broker

@@ -90,7 +90,7 @@ class AmqpSettings(BrokerSettings):
 
 
 def restore(realized: Mapping[str, Any]) -> AmqpSettings:
-    """See ``resource.ProtocolSettings``."""
+    """See ``core.protocol.Protocol``."""
     return AmqpSettings(
         address=realized["address"],
         linkname=realized.get("linkname"),

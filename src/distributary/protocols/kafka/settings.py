@@ -106,7 +106,7 @@ class KafkaSettings(BrokerSettings):
 
 
 def restore(realized: Mapping[str, Any]) -> KafkaSettings:
-    """See ``resource.ProtocolSettings``."""
+    """See ``core.protocol.Protocol``."""
     return KafkaSettings(
         topicname=realized["topicname"],
         partitionkeyextractor=realized.get("partitionkeyextractor"),

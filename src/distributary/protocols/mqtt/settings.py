@@ -135,7 +135,7 @@ class MqttSettings(BrokerSettings):
 
 
 def restore(realized: Mapping[str, Any]) -> MqttSettings:
-    """See ``resource.ProtocolSettings``."""
+    """See ``core.protocol.Protocol``."""
     return MqttSettings(
         topicname=realized["topicname"],
         qos=realized["qos"],

@@ -70,5 +70,5 @@ class NatsSettings(BrokerSettings):
 
 
 def restore(realized: Mapping[str, Any]) -> NatsSettings:
-    """See ``resource.ProtocolSettings``."""
+    """See ``core.protocol.Protocol``."""
     return NatsSettings(subject=realized["subject"], jetstream=realized.get("jetstream"))

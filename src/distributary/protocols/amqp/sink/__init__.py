@@ -25,6 +25,6 @@ def make(
     loop: asyncio.AbstractEventLoop,
     _reach: Reach | None = None,
 ) -> Transport:
-    """See ``resource.Protocol.sink``."""
+    """See ``core.protocol.Protocol``."""
     opener = Opener(connector, clock)
     return BrokerTransport(opener.open, opener.key_of, clock, loop)

@@ -17,5 +17,5 @@ __all__ = ["HttpTransport", "make"]
 def make(
     connector: Connector, clock: Clock, loop: asyncio.AbstractEventLoop, reach: Reach
 ) -> Transport:
-    """See ``resource.Protocol.sink``."""
+    """See ``core.protocol.Protocol``."""
     return HttpTransport(connector, clock, loop, error_data=reach.error_data)

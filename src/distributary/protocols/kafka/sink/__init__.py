@@ -25,6 +25,6 @@ def make(
     loop: asyncio.AbstractEventLoop,
     _reach: Reach | None = None,
 ) -> Transport:
-    """See ``resource.Protocol.sink``."""
+    """See ``core.protocol.Protocol``."""
     opener = _session.Opener(connector, clock, loop)
     return BrokerTransport(opener.open, _session.key_of, clock, loop)

@@ -32,7 +32,7 @@ def make(
     loop: asyncio.AbstractEventLoop,
     _reach: Reach | None = None,
 ) -> Transport:
-    """The transport of both versions; the destination says which. See ``resource.Protocol``."""
+    """The transport of both versions, told apart by the destination. See ``core.protocol``."""
     opener = _Opener(connector)
     return BrokerTransport(opener.open, opener.key_of, clock, loop)
 

@@ -26,7 +26,7 @@ def make(
     loop: asyncio.AbstractEventLoop,
     _reach: Reach | None = None,
 ) -> Transport:
-    """See ``resource.Protocol.sink``."""
+    """See ``core.protocol.Protocol``."""
 
     async def open_session(destination: Destination, lost: Lost) -> Session | Answer:
         session = NatsSession(lost)
