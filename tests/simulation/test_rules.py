@@ -8,8 +8,8 @@ from distributary.core.engine import EngineLimits
 from distributary.core.errors import LogLockedError, StoreError
 from distributary.core.flow import Kind
 from distributary.core.journal import read_journal
+from distributary.core.lease import FileLease
 from distributary.core.policy import BackoffPolicy, DeliveryPolicy
-from distributary.partitions import OwnerLock
 from distributary.testing.simulation import answers, hangs
 from distributary.testing.virtual import VirtualClock
 
@@ -218,13 +218,13 @@ def test_the_second_owner_waits_for_the_lock(tmp_path):
     """It gets the partition when the first lets go, and an error when that takes too long."""
     clock = VirtualClock()
     path = tmp_path / "OWNER"
-    first = OwnerLock(path, 1.0, clock, pytest.fail)
+    first = FileLease(path, 1.0, clock, pytest.fail)
 
     def sleep(seconds):
         clock.move_to(clock.monotonic_s() + seconds)
 
     with pytest.raises(LogLockedError, match=r"owns the partition .* within 1 s"):
-        OwnerLock(path, 1.0, clock, sleep)
+        FileLease(path, 1.0, clock, sleep)
     assert clock.monotonic_s() == pytest.approx(1.0, abs=0.05)
 
     def sleep_until_released(seconds):
@@ -232,7 +232,7 @@ def test_the_second_owner_waits_for_the_lock(tmp_path):
         if clock.monotonic_s() > 1.5:
             first.release()
 
-    second = OwnerLock(path, 5.0, clock, sleep_until_released)
+    second = FileLease(path, 5.0, clock, sleep_until_released)
     assert clock.monotonic_s() < 2.0
     second.release()
 

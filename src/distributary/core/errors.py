@@ -15,6 +15,7 @@ The tree::
     │   ├── LogLockedError        another process owns the folder
     │   └── LogFormatError        written by a newer version
     ├── StoreError          the resource or delivery store cannot do what was asked
+    │   ├── FencedError           another process has taken over what this one wrote
     │   └── StoreTrimmedError     never: what was asked for is kept no longer
     ├── TransportError      no answer came from a sink (never an invented status code)
     └── SettingsError       settings that cannot be used; the message says what to do
@@ -180,6 +181,10 @@ class StoreError(DistributaryError):
     """A store (resources, retries, dead letters) cannot do what was asked."""
 
     code = "store-failed"
+
+
+class FencedError(StoreError):
+    """Another process has taken over what this one wrote: nothing was written, and it stops."""
 
 
 class StoreTrimmedError(StoreError):

@@ -187,16 +187,28 @@ def _needed(
     }
 
 
+def unfenced() -> None:
+    """A fence that lets everybody write: of one who holds nothing, as in tests and tools."""
+
+
 class Journal:
     """The journal of one partition, open for its one owner (who holds the owner's lock).
 
     ``record`` is blocking and made for a thread beside the event loop. After any error the
     journal is dead: an fsync that failed is never tried again on the same file (DESIGN
     promise 1); open it anew, which reads what the medium kept.
+
+    Args:
+        path: The file; made when it is missing.
+        files: The calls on the medium.
+        fence: Called before each write; raises where another owner has the partition.
     """
 
-    def __init__(self, path: Path, files: Files | None = None) -> None:
+    def __init__(
+        self, path: Path, files: Files | None = None, fence: Callable[[], None] = unfenced
+    ) -> None:
         self._path = path
+        self._fence = fence
         self._files = files or SystemFiles()
         self.state, self._bytes = read_journal(path)
         self._compact_at = COMPACT_BYTES
@@ -220,6 +232,7 @@ class Journal:
 
         Written beside and renamed, so a crash leaves the old journal or the new one.
         """
+        self._fence()
         self.state = state
         marks = state.marks[-MARKS_KEPT:] or [Mark(0, 0)]
         content = b"".join(_frame(mark, ()) for mark in marks[:-1])
@@ -266,6 +279,7 @@ class Journal:
         """
         if self._dead is not None:
             raise StoreError(f"the outcome journal {self._path} failed before: {self._dead}")
+        self._fence()
         state = self.state
         state.done.update(done)
         if not state.marks or mark != state.marks[-1]:

@@ -1,13 +1,11 @@
 """What serves one partition: lock, files, targets and transports around the engine."""
 
-from distributary.partitions._lock import OwnerLock
 from distributary.partitions._prepared import prepare_next, stands_in
 from distributary.partitions._session import Session, SessionSettings, owner_log
 from distributary.partitions._targets import DirectoryTargets
 
 __all__ = [
     "DirectoryTargets",
-    "OwnerLock",
     "Session",
     "SessionSettings",
     "owner_log",

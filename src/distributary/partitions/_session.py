@@ -33,6 +33,7 @@ from distributary.core.engine.surroundings import Surroundings
 from distributary.core.errors import DistributaryError, LogUnavailableError, StoreError
 from distributary.core.flow import Attempt
 from distributary.core.journal import Journal, Mark, fit
+from distributary.core.lease import FileLease, Lease
 from distributary.core.log import Reader
 from distributary.core.meter import Meter
 from distributary.core.outcome import (
@@ -44,7 +45,6 @@ from distributary.core.outcome import (
     QuotaStore,
 )
 from distributary.core.sqlite import sqlite_url
-from distributary.partitions._lock import OwnerLock
 from distributary.partitions._prepared import SHELF, stands_in
 from distributary.partitions._transports import make_transports
 from distributary.resource import Reach
@@ -174,8 +174,8 @@ class Session:
             opened.callback(self._put_back)
             self._prepared.targets.report_to(self._warn)
             self._prepared.targets.keep_within(settings.reach)
-            lock = OwnerLock(places.owner_lock(partition), LOCK_WAIT_S, self._clock, time.sleep)
-            opened.callback(lock.release)
+            lease = FileLease(places.owner_lock(partition), LOCK_WAIT_S, self._clock, time.sleep)
+            opened.callback(lease.release)
             opened.callback(self._board.__setitem__, Word.PHASE, Phase.ABSENT)
             self._board[Word.PHASE] = Phase.LOADING
             self._board[Word.EPOCH] = epoch
@@ -190,20 +190,20 @@ class Session:
             opened.callback(self._pool.shutdown)
             self._meter = Meter(places.meter(f"owner-p{partition:04d}"))
             opened.callback(self._meter.save)
-            self.owner = self._load(opened)
+            self.owner = self._load(opened, lease)
             self._loop.set_exception_handler(self._on_loop_error)
             self._thread.start()
             opened.callback(self._end_loop)
             self._call(self._begin)
             self._opened = opened.pop_all()
 
-    def _load(self, opened: ExitStack) -> Owner:
+    def _load(self, opened: ExitStack, lease: Lease) -> Owner:
         places, partition = self._places, self._partition
         self._records = records = Reader(places.log, partition)
         opened.callback(records.close)
         self._quota = quota = QuotaStore(places.quota_db, self._clock)
         opened.callback(quota.close)
-        journal = Journal(places.journal(partition))
+        journal = Journal(places.journal(partition), fence=lease.check)
         opened.callback(journal.close)
         self._wait_for_log(records, journal.state.mark)
         state = fit(journal.state, lambda mark: stands_in(records, mark))
@@ -215,9 +215,8 @@ class Session:
             )
             journal.restart_at(state)
         self._journal = journal
-        store = DeliveryStore(
-            sqlite_url(places.delivery_db(partition)), partition, self._settings.budgets()
-        )
+        url = sqlite_url(places.delivery_db(partition))
+        store = DeliveryStore(url, partition, self._settings.budgets(), fence=lease.check)
         opened.callback(store.close)
         follower = self._prepared.follow(partition, records, state.mark.offset)
         path = places.root / "logs" / f"attempts-p{partition:04d}.jsonl"

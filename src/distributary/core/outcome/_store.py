@@ -9,7 +9,7 @@ idempotent, so a flush that was cut off can be made again.
 """
 
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from sqlalchemy.engine import Connection
 from distributary.core import sqlite
 from distributary.core.errors import StoreError
 from distributary.core.flow import Leg
-from distributary.core.journal import DoneKey
+from distributary.core.journal import DoneKey, unfenced
 from distributary.core.outcome._letter import Budgets, DeadLetter, Failure, GivenUp
 from distributary.core.outcome._letters import KeptLetter, Letters, without_query
 from distributary.core.outcome._metadata import metadata
@@ -121,9 +121,18 @@ class DeliveryStore:
         url: ``sqlite_url`` of a file.
         partition: The partition that this owner holds.
         budgets: How much is kept of what nobody takes.
+        fence: Called in each transaction before it counts; raises where another owner has the
+            partition.
     """
 
-    def __init__(self, url: sa.URL, partition: int, budgets: Budgets | None = None) -> None:
+    def __init__(
+        self,
+        url: sa.URL,
+        partition: int,
+        budgets: Budgets | None = None,
+        fence: Callable[[], None] = unfenced,
+    ) -> None:
+        self._fence = fence
         self._engine = sqlite.open_writer(url, STORE, gives_back=True)
         self._partition = partition
         self._letters = Letters(partition, budgets or Budgets())
@@ -246,6 +255,7 @@ class DeliveryStore:
             try:
                 with sqlite.writing(self._engine) as connection:
                     yield connection
+                    self._fence()
             except BaseException:
                 self._letters.forget_counts()
                 raise

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from distributary.core import journal as internals
-from distributary.core.errors import StoreError
+from distributary.core.errors import FencedError, StoreError
 from distributary.core.journal import (
     DoneKey,
     Journal,
@@ -253,3 +253,22 @@ def test_an_empty_state_fits_every_log():
     """There is nothing to go back from."""
     state = JournalState()
     assert fit(state, lambda _mark: False) is state
+
+
+def test_an_owner_that_lost_its_partition_writes_nothing(path):
+    """What the next owner reads is as its predecessor left it."""
+
+    def fenced():
+        raise FencedError("another owner has the partition")
+
+    journal = Journal(path)
+    journal.record(FIRST, KEYS[:1], 0)
+    journal.close()
+    late = Journal(path, fence=fenced)
+    with pytest.raises(FencedError):
+        late.record(SECOND, KEYS[1:], 0)
+    with pytest.raises(FencedError):
+        late.restart_at(JournalState())
+    late.close()
+    state, _ = read_journal(path)
+    assert (state.marks, state.done) == ([FIRST], dict(KEYS[:1]))

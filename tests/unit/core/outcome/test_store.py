@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from distributary.core.errors import StoreError
+from distributary.core.errors import FencedError, StoreError
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
 from distributary.core.flow import Leg
@@ -483,3 +483,16 @@ def test_failures_that_version_1_noted_lose_the_queries_of_their_sinks(path, sto
     assert (letter.failure.dest, event.attributes["knativeerrordest"]) == (shown, shown)
     assert waiting.failure.dest == shown
     store.close()
+
+
+def test_an_owner_that_lost_its_partition_changes_nothing(path, store):
+    """The fence stands inside the transaction: what was prepared is rolled back."""
+
+    def fenced():
+        raise FencedError("another owner has the partition")
+
+    late = DeliveryStore(sqlite_url(path), 0, fence=fenced)
+    with pytest.raises(FencedError):
+        late.apply(changes(row(1), letters=[letter(1)]))
+    assert (store.rows(), store.dead_letters()) == ([], [])
+    late.close()

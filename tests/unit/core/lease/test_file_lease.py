@@ -1,0 +1,60 @@
+"""Leases by a file."""
+
+import os
+
+import pytest
+
+from distributary.core.errors import FencedError, LogLockedError
+from distributary.core.lease import FileLease
+from distributary.testing.virtual import VirtualClock
+
+
+@pytest.fixture
+def clock():
+    """Time that stands."""
+    return VirtualClock()
+
+
+def test_a_free_lock_is_taken_without_waiting(tmp_path, clock):
+    """Its folder is made."""
+    lock = FileLease(tmp_path / "p0000" / "OWNER", 1.0, clock, pytest.fail)
+    assert (tmp_path / "p0000" / "OWNER").read_text() == f"{os.getpid()}\n1\n"
+    lock.release()
+
+
+def test_a_lock_that_stays_held_names_its_holder(tmp_path, clock):
+    """So that a person can look at that process."""
+    first = FileLease(tmp_path / "OWNER", 0.0, clock, pytest.fail)
+    with pytest.raises(LogLockedError, match=f"process {os.getpid()} owns"):
+        FileLease(tmp_path / "OWNER", 0.0, clock, pytest.fail)
+    first.release()
+    FileLease(tmp_path / "OWNER", 0.0, clock, pytest.fail).release()
+
+
+def test_the_name_of_an_earlier_holder_does_not_shine_through(tmp_path, clock):
+    """A longer number was there before."""
+    (tmp_path / "OWNER").write_text("123456789123456789")  # as earlier versions wrote it
+    lock = FileLease(tmp_path / "OWNER", 0.0, clock, pytest.fail)
+    assert (tmp_path / "OWNER").read_text() == f"{os.getpid()}\n1\n"
+    lock.release()
+
+
+def test_a_lease_goes_on_where_the_one_before_ended(tmp_path, clock):
+    """Also where the holder before was killed, and had said more about itself."""
+    (tmp_path / "OWNER").write_text("12345678901234567890\n41\nmore")
+    lease = FileLease(tmp_path / "OWNER", 0.0, clock, pytest.fail)
+    assert lease.generation == 42
+    assert (tmp_path / "OWNER").read_text() == f"{os.getpid()}\n42\n"
+    lease.check()
+    lease.release()
+
+
+def test_a_holder_whose_file_was_replaced_is_fenced(tmp_path, clock):
+    """The lock on a file that has no name any more stops nobody."""
+    path = tmp_path / "OWNER"
+    lease = FileLease(path, 0.0, clock, pytest.fail)
+    path.unlink()
+    path.write_text(f"{os.getpid()}\n{lease.generation}\n")
+    with pytest.raises(FencedError, match="generation 1"):
+        lease.check()
+    lease.release()
