@@ -7,7 +7,7 @@ runs; ``Sickness`` keeps why a partition cannot be owned.
 Hides: names of files, shared memory.
 """
 
-from distributary.core.datadir._board import Board, Phase, Word
+from distributary.core.datadir._board import Board, Phase, Word, Words
 from distributary.core.datadir._live import LiveFile, LiveSettings
 from distributary.core.datadir._places import KEY_FILE_NAME, SOCKET_PATH_BYTES_MAX, Places
 from distributary.core.datadir._sickness import Sickness, is_sick, sickness_of
@@ -22,6 +22,7 @@ __all__ = [
     "Places",
     "Sickness",
     "Word",
+    "Words",
     "is_sick",
     "sickness_of",
 ]

@@ -10,6 +10,7 @@ import enum
 import mmap
 import os
 from pathlib import Path
+from typing import Protocol
 
 _WORDS = 64
 _BYTES = _WORDS * 8
@@ -96,8 +97,26 @@ class Phase(enum.IntEnum):
     DRAINING = 3
 
 
+class Words(Protocol):
+    """Status words: numbers that a partition's consumer, its reader and the driver exchange.
+
+    Each word has one writer and is whole at any time; two of them are not of one instant. What
+    was written is seen by everybody who looks later, and outlives its writer. Words that nobody
+    wrote are 0.
+    """
+
+    def __getitem__(self, word: Word) -> int:
+        """The number at *word*."""
+
+    def __setitem__(self, word: Word, value: int) -> None:
+        """Write *value*, from 0 to 2**64 - 1, at *word*."""
+
+    def close(self) -> None:
+        """Look and write no more; the words stay."""
+
+
 class Board:
-    """The board of one partition.
+    """The status words of one partition in shared memory: for processes of one machine.
 
     Args:
         path: File of the board; made when it is missing.

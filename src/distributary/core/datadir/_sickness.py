@@ -7,7 +7,7 @@ well, and readiness tells it.
 from typing import Protocol
 
 from distributary.core.clock import Clock
-from distributary.core.datadir._board import Board, Phase, Word
+from distributary.core.datadir._board import Phase, Word, Words
 from distributary.core.datadir._places import Places
 from distributary.core.files import write_atomically
 
@@ -40,7 +40,7 @@ class Sickness:
     """
 
     def __init__(
-        self, places: Places, partition: int, board: Board, clock: Clock, log: Report
+        self, places: Places, partition: int, board: Words, clock: Clock, log: Report
     ) -> None:
         self._path = places.sick(partition)
         self._partition = partition
@@ -96,7 +96,7 @@ class Sickness:
         )
 
 
-def is_sick(board: Board) -> bool:
+def is_sick(board: Words) -> bool:
     """Whether the partition of *board* could not be owned when that was last tried."""
     return bool(board[Word.FAILURES]) and board[Word.PHASE] != Phase.RUNNING
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from distributary.core.clock import Clock, Random
-from distributary.core.datadir import Board
+from distributary.core.datadir import Words
 from distributary.core.deliver import Dispatcher
 from distributary.core.engine._effects import Watch
 from distributary.core.engine._limits import EngineLimits
@@ -16,7 +16,7 @@ from distributary.core.errors import DistributaryError
 from distributary.core.flow import Attempt
 from distributary.core.journal import Journal
 from distributary.core.meter import Meter
-from distributary.core.outcome import DeliveryStore, QuotaStore
+from distributary.core.outcome import DeliveryStore, Quota
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ class Surroundings:
     targets: Targets
     journal: Journal
     store: DeliveryStore
-    quota: QuotaStore
-    board: Board
+    quota: Quota
+    board: Words
     meter: Meter
     attempts: AttemptLog
     clock: Clock

@@ -13,13 +13,11 @@ All partitions share one file (or one database): every owner writes it, each cal
 transaction, and control asks ``used_up``.
 """
 
-import enum
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
@@ -28,6 +26,7 @@ from distributary.core import sqlite
 from distributary.core.clock import Clock, SystemClock
 from distributary.core.errors import StoreError
 from distributary.core.journal import DoneKey
+from distributary.core.outcome._counts import Grant, Slot, SlotWish
 from distributary.core.outcome._store import upsert
 
 STORE = "count store"
@@ -66,43 +65,8 @@ _slot = sa.Table(
 _THIS_SLOT = sa.and_(*(column == sa.bindparam(f"b_{column.name}") for column in _slot.primary_key))
 
 
-class Slot(NamedTuple):
-    """The right to deliver one match.
-
-    Attributes:
-        key: The match.
-        checksum: Of its record: where the log holds another one, it is another match.
-    """
-
-    key: DoneKey
-    checksum: int
-
-
-class SlotWish(NamedTuple):
-    """A match that asks for its slot.
-
-    Attributes:
-        slot: What it asks for.
-        events_max: How many deliveries its subscription may make, as its newest revision says.
-    """
-
-    slot: Slot
-    events_max: int
-
-
-class Grant(enum.Enum):
-    """What came of a wish."""
-
-    HELD = "held"
-    """The match holds its slot."""
-    WAIT = "wait"
-    """All slots are taken; one of them may be free again."""
-    USED_UP = "used-up"
-    """All deliveries were made, or the subscription is deleted."""
-
-
 class QuotaStore:
-    """The counts of all subscriptions with a ``maxevents``; blocking. For any thread.
+    """A ``Quota`` in an SQLite file. For any thread.
 
     The file is made when it is first written: most systems never need it.
 
@@ -119,7 +83,7 @@ class QuotaStore:
 
     @property
     def exists(self) -> bool:
-        """False where nothing was ever counted."""
+        """See ``Quota.exists``."""
         return self._path.exists()
 
     def take(
@@ -130,22 +94,7 @@ class QuotaStore:
         free: Iterable[Slot] = (),
         resting: Iterable[Slot] = (),
     ) -> list[Grant]:
-        """Take slots for matches; before that give some up, and lay some to rest.
-
-        Idempotent: who holds a slot already gets the same one, and it does not rest any more.
-
-        Args:
-            partition: Where the matches stand.
-            wishes: Who asks, first come first served.
-            free: Slots with which no attempt was made.
-            resting: Slots of matches whose attempts have all been answered.
-
-        Returns:
-            What each wish got.
-
-        Raises:
-            StoreError: Nothing was changed.
-        """
+        """See ``Quota.take``."""
         with self._begin() as connection:
             self._give_up(connection, partition, free)
             self._set_resting(connection, partition, resting, resting=True)
@@ -188,25 +137,12 @@ class QuotaStore:
         return there | set(new), used_up
 
     def free(self, partition: int, slots: Iterable[Slot]) -> None:
-        """These matches failed for good: their slots are others'. Idempotent.
-
-        Call it before that is made durable: a match that is still open after a crash then
-        asks again.
-
-        Raises:
-            StoreError: Nothing was changed.
-        """
+        """See ``Quota.free``."""
         with self._begin() as connection:
             self._give_up(connection, partition, slots)
 
     def count(self, partition: int, slots: Iterable[Slot]) -> None:
-        """These matches were delivered. Idempotent: a slot is counted once.
-
-        Call it once that is durable: until then a crash leaves the slot with its match.
-
-        Raises:
-            StoreError: Nothing was changed.
-        """
+        """See ``Quota.count``."""
         with self._begin() as connection:
             for uid, count in self._remove(connection, partition, slots).items():
                 _move(connection, uid, taken=-count, delivered=count)
@@ -237,11 +173,7 @@ class QuotaStore:
         return removed
 
     def slots(self, partition: int) -> dict[Slot, bool]:
-        """The slots that matches of *partition* hold; True for those that rest.
-
-        Raises:
-            StoreError: They cannot be read.
-        """
+        """See ``Quota.slots``."""
         if not self.exists:
             return {}
         query = sa.select(_slot).where(_slot.c.partition == partition)
@@ -251,14 +183,7 @@ class QuotaStore:
             return {_slot_of(row): row["resting"] for row in found}
 
     def used_up(self) -> list[str]:
-        """Uids of the subscriptions that have made all the deliveries that they may.
-
-        The limit is the one that the last match asked under: compare with the newest revision
-        (``delivered``) before ending one whose ``maxevents`` was raised.
-
-        Raises:
-            StoreError: The counts cannot be read.
-        """
+        """See ``Quota.used_up``."""
         query = (
             sa.select(_quota.c.uid)
             .where(_quota.c.closed_ms.is_(None), _quota.c.delivered >= _quota.c.events_max)
@@ -270,11 +195,7 @@ class QuotaStore:
             return list(connection.execute(query).scalars())
 
     def delivered(self, uid: str) -> int:
-        """How many deliveries of the subscription *uid* were counted, from 0.
-
-        Raises:
-            StoreError: The counts cannot be read.
-        """
+        """See ``Quota.delivered``."""
         if not self.exists:
             return 0
         query = sa.select(_quota.c.delivered).where(_quota.c.uid == uid)
@@ -282,11 +203,7 @@ class QuotaStore:
             return connection.execute(query).scalar() or 0
 
     def forget(self, *uids: str) -> None:
-        """These subscriptions are deleted: no slot of theirs is given out any more.
-
-        Raises:
-            StoreError: Nothing was changed.
-        """
+        """See ``Quota.forget``."""
         if not self.exists or not uids:
             return
         now_ms = self._clock.wall_ms()

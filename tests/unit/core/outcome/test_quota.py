@@ -58,104 +58,14 @@ def test_the_file_is_private(store, path):
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_slots_are_given_to_those_who_come_first(store):
-    """And to no more than there are."""
-    assert store.take(0, [wish(1), wish(2), wish(3)]) == [HELD, HELD, WAIT]
-    assert store.take(1, [wish(1)]) == [WAIT]
-    assert store.used_up() == []
-
-
-def test_who_holds_a_slot_gets_the_same_one(store):
-    """An attempt after a crash is the same match: it counts once."""
-    assert store.take(0, [wish(1), wish(1)]) == [HELD, HELD]
-    assert store.take(0, [wish(1), wish(2)]) == [HELD, HELD]
-    assert set(store.slots(0)) == {slot(1), slot(2)}
-
-
-def test_another_record_at_the_position_is_another_match(store):
-    """The log lost its tail: what was delivered then may have been."""
+def test_a_deleted_subscription_is_remembered_for_long(store, clock):
+    """Then nobody is so far behind that it asks."""
     store.take(0, [wish(1)])
-    assert store.take(0, [wish(1, checksum=8), wish(1, checksum=9)]) == [HELD, WAIT]
-
-
-def test_what_was_delivered_is_counted_once(store):
-    """Noting it again changes nothing."""
-    store.take(0, [wish(1), wish(2)])
     store.count(0, [slot(1)])
-    store.count(0, [slot(1), slot(5)])
-    assert store.delivered("r") == 1
-    assert store.slots(0) == {slot(2): False}
-    assert store.take(0, [wish(3)]) == [WAIT]
-    store.count(0, [slot(2)])
-    assert store.used_up() == ["r"]
-    assert store.take(0, [wish(3)]) == [USED_UP]
-
-
-def test_what_failed_for_good_is_free_again(store):
-    """Once: noting it again frees nothing else."""
-    store.take(0, [wish(1), wish(2)])
-    store.free(0, [slot(1)])
-    store.free(0, [slot(1)])
-    assert store.take(0, [wish(3), wish(4)]) == [HELD, WAIT]
-
-
-def test_slots_are_given_up_before_others_are_taken(store):
-    """In one change: who gives up makes room for who asks."""
-    store.take(0, [wish(1), wish(2)])
-    assert store.take(0, [wish(3)], free=[slot(1)]) == [HELD]
-
-
-def test_a_slot_rests_until_it_is_asked_for_again(store):
-    """What does not rest at a restart is in doubt."""
-    store.take(0, [wish(1), wish(2)])
-    store.take(0, [], resting=[slot(1)])
-    assert store.slots(0) == {slot(1): True, slot(2): False}
-    assert store.take(0, [wish(1)]) == [HELD]
-    assert store.slots(0) == {slot(1): False, slot(2): False}
-
-
-def test_the_newest_limit_counts(store):
-    """Raised: it goes on. Lowered below what was delivered: it is used up."""
-    store.take(0, [wish(1), wish(2)])
-    store.count(0, [slot(1), slot(2)])
-    assert store.take(0, [wish(3, events_max=3), wish(4, events_max=3)]) == [HELD, WAIT]
-    assert store.used_up() == []
-    assert store.take(0, [wish(4, events_max=1)]) == [USED_UP]
-    assert store.used_up() == ["r"]
-
-
-def test_routes_are_counted_each_for_itself(store):
-    """One call may ask for several."""
-    wishes = [wish(1, 1, "a"), wish(1, 1, "b"), wish(2, 1, "a")]
-    assert store.take(0, wishes) == [HELD, HELD, WAIT]
-
-
-def test_a_deleted_subscription_gets_nothing_any_more(store, clock):
-    """A partition that is behind may still ask: a count that began anew would allow more."""
-    store.take(0, [wish(1), wish(2)])
-    store.count(0, [slot(1)])
-    store.forget("r", "unknown")
-    assert store.take(0, [wish(1), wish(3)]) == [USED_UP, USED_UP]
-    store.count(0, [slot(2)])
-    assert (store.used_up(), store.slots(0)) == ([], {})
+    store.forget("r")
     clock.move_to(CLOSED_KEPT_MS / 1000 + 1)
     store.forget("other")
     assert store.delivered("r") == 0
-
-
-def test_owners_of_several_partitions_share_the_limit(path):
-    """Each with a connection of its own, at the same time."""
-    stores = [QuotaStore(path) for _ in range(4)]
-
-    def ask(partition):
-        store = stores[partition]
-        return [store.take(partition, [wish(n, 25)])[0] for n in range(20)]
-
-    with ThreadPoolExecutor(4) as pool:
-        answers = [answer for found in pool.map(ask, range(4)) for answer in found]
-    for store in stores:
-        store.close()
-    assert answers.count(HELD) == 25
 
 
 def test_what_was_taken_is_there_for_the_next_owner(path, store):
