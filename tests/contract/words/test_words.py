@@ -60,6 +60,6 @@ def test_a_word_holds_any_number_of_64_bits_and_no_other(look):
     words = look()
     words[Word.WATERMARK] = LARGEST
     for wrong in (-1, LARGEST + 1):
-        with pytest.raises(ValueError, match="status word|memoryview"):
+        with pytest.raises(ValueError, match=r"status word|memoryview"):
             words[Word.WATERMARK] = wrong
     assert words[Word.WATERMARK] == LARGEST
