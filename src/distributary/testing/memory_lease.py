@@ -1,4 +1,4 @@
-"""Leases in memory: as many names as wanted, for holders in one process. Passes ``check_leases``."""
+"""Leases in memory, for holders in one process. Passes ``check_leases``."""
 
 from distributary.core.errors import FencedError, LogLockedError
 
