@@ -69,13 +69,13 @@ class Reload:
             if stored is None:
                 return NoTask.LATER
         found = next(iter(self._records.read(key.offset, key.offset + 1)), None)
-        if found is None or found.checksum != row.checksum:
+        held = None
+        if found is not None and found.checksum == row.checksum:
+            held = events_of(found)
+        if found is None or held is None:
             # A letter that is sent again needs no log: what was kept of it must not get lost
             # because its record is gone, by retention or by the medium.
             return NoTask.VOID if stored is None else self._of_store(row, stored)
-        held = events_of(found)
-        if held is None:
-            return NoTask.VOID
         event = held.events[key.index]
         if stored is not None:
             (event,) = event_record.decode(stored)
