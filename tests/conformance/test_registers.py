@@ -114,7 +114,7 @@ def test_a_sentence_without_a_clause_is_named(clauses):
     assert len(others) > 200
 
 
-GOOD = {"id": "subscriptions-api.x", "level": "MUST", "reading": "x", "modules": ["flow"]}
+GOOD = {"id": "subscriptions-api.x", "level": "MUST", "reading": "x", "modules": ["core.flow"]}
 
 
 @pytest.mark.parametrize(
