@@ -28,7 +28,6 @@ OPTIONS = "the parameters are the command's options with their help; the body is
 
 LONGER_FUNCTIONS: dict[str, str] = {
     "src/distributary/cli/_command_send.py:send": OPTIONS,
-    "src/distributary/cli/_command_subscribe.py:subscribe": OPTIONS,
 }
 """path:function -> why this function may be longer than FUNCTION_LINES_MAX."""
 

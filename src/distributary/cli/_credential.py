@@ -1,15 +1,14 @@
-"""``sinkCredential`` from the flags of ``subscribe``; secrets never stand in the flags themselves.
+"""Secrets for the flags of ``subscribe``: they never stand in the flags themselves.
 
-Callers: ``_command_subscribe``. Hides: where a secret comes from. A process list shows the command
+Callers: ``_subscribe_flags``. Hides: where a secret comes from. A process list shows the command
 line to everybody on the machine, so a flag only names the place.
 """
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-__all__ = ["SOURCE_HELP", "credential_of", "read_secret"]
+__all__ = ["SOURCE_HELP", "read_secret"]
 
 SOURCE_HELP = "env:NAME|file:PATH"
 """Places that a secret is read from."""
@@ -48,24 +47,3 @@ def read_secret(flag: str, source: str, environ: Mapping[str, str] = os.environ)
     if len(content) > SECRET_FILE_BYTES_MAX:
         raise ValueError(f"{flag}: {name} is longer than any secret")
     return text.removesuffix("\n").removesuffix("\r")
-
-
-def credential_of(
-    members: Mapping[str, str | None], secrets: Mapping[str, tuple[str, str | None]]
-) -> dict[str, Any] | None:
-    """The credential that the flags describe; None where they describe none.
-
-    What belongs together the server decides, as for everything else.
-
-    Args:
-        members: Member -> what its flag said; None: not said.
-        secrets: Member -> its flag, and the place that it named.
-
-    Raises:
-        ValueError: A secret cannot be read.
-    """
-    found: dict[str, Any] = {name: text for name, text in members.items() if text is not None}
-    for name, (flag, source) in secrets.items():
-        if source is not None:
-            found[name] = read_secret(flag, source)
-    return found or None

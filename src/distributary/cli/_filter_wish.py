@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from distributary.cli import _console
-from distributary.cli._subscribe import DIALECTS_OF_PAIRS, parse_pair
+from distributary.cli._subscribe_flags import DIALECTS_OF_PAIRS, parse_pair
 from distributary.core import filter as filters
 from distributary.core.errors import Fault, ResourceError, SettingsError
 from distributary.core.event import AttributeValue

@@ -5,7 +5,7 @@ Callers: the ``_command_*`` modules, ``_commands``. Hides: how typer reads them.
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 import typer
@@ -27,6 +27,7 @@ __all__ = [
     "Url",
     "add_command",
     "seconds",
+    "with_options",
 ]
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -70,6 +71,29 @@ def add_command(app: typer.Typer, name: str, command: Callable[..., None]) -> No
     """Have *app* offer *command* as *name*, with its docstring as its help."""
     summary = (inspect.getdoc(command) or "").partition("\n\n")[0]
     app.command(name, cls=Command, help=_help_of(command), short_help=summary)(command)
+
+
+def with_options(
+    command: Callable[..., None], options: Iterable[tuple[str, Any, Any]], text: str
+) -> Callable[..., None]:
+    """*command*, which takes any keyword, as typer is to see it.
+
+    Args:
+        command: The function that does the work.
+        options: Name, annotation and default of each parameter, in the order of the help.
+        text: Its docstring.
+    """
+    parameters = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+        )
+        for name, annotation, default in options
+    ]
+    # typer reads a function's signature; mypy does not know that a function may carry one
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    command.__doc__ = text
+    return command
 
 
 def _help_of(command: Callable[..., None]) -> str:

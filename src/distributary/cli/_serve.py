@@ -7,7 +7,6 @@ faults of all of them at once.
 Callers: ``_commands``. Hides: how typer learns of those options.
 """
 
-import inspect
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from distributary.cli._options import with_options
 from distributary.core.errors import SettingsError
 from distributary.server import settings
 
@@ -57,16 +57,12 @@ def command() -> Callable[..., None]:
         app.end_when_asked(chosen.log_format)
         raise typer.Exit(app.serve(chosen, lambda: load_settings(flags, config)))
 
-    parameters = [_parameter("config", "--config", "FILE", "TOML file of settings.", "")]
-    parameters += [
-        _parameter(row.name, row.flag, _metavar(row), row.about, row.default)
+    options = [_option("config", "--config", "FILE", "TOML file of settings.", "")]
+    options += [
+        _option(row.name, row.flag, _metavar(row), row.about, row.default)
         for row in settings.settings_table()
     ]
-    # typer reads a function's signature; mypy does not know that a function may carry one
-    serve.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    serve.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    serve.__doc__ = _HELP
-    return serve
+    return with_options(serve, options, _HELP)
 
 
 _HELP = """Run the server: ingest, log, pipeline and deliveries, all on this machine.
@@ -105,15 +101,10 @@ def _metavar(row: settings.SettingsRow) -> str | None:
     return "PATH" if row.expects.startswith("the path of") else "TEXT"
 
 
-def _parameter(
+def _option(
     name: str, flag: str, metavar: str | None, about: str, default: str
-) -> inspect.Parameter:
+) -> tuple[str, Any, None]:
     help_text = f"{about} [default: {default}]" if default else about
     kind = str if metavar else bool  # a switch is its flag alone
     option = typer.Option(flag, metavar=metavar, help=help_text, show_default=False)
-    return inspect.Parameter(
-        name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=None,
-        annotation=Annotated[kind | None, option],
-    )
+    return name, Annotated[kind | None, option], None

@@ -2,8 +2,8 @@
 
 import pytest
 
-from distributary.cli._credential import SECRET_FILE_BYTES_MAX, credential_of, read_secret
-from distributary.cli._subscribe import Wish, body_of
+from distributary.cli._credential import SECRET_FILE_BYTES_MAX, read_secret
+from distributary.cli._subscribe_flags import body_of
 
 
 def test_a_secret_comes_from_the_environment():
@@ -50,16 +50,16 @@ def test_a_file_that_is_no_secret_is_refused(tmp_path):
 def test_flags_become_a_credential(monkeypatch):
     """What was not said is left out: the server decides what belongs together."""
     monkeypatch.setenv("PASS", "hunter2")
-    members = {"credentialType": "PLAIN", "identifier": "me", "accessTokenType": None}
-    secrets = {"secret": ("--secret-from", "env:PASS"), "accessToken": ("--a", None)}
-    credential = credential_of(members, secrets)
-    assert credential == {"credentialType": "PLAIN", "identifier": "me", "secret": "hunter2"}
-    wish = Wish(sink="http://e.com", credential=credential)
-    assert body_of(wish)["sinkCredential"] == credential
-    assert "hunter2" not in repr(wish)
+    flags = {"credential_type": "PLAIN", "identifier": "me", "secret_from": "env:PASS"}
+    body = body_of({"sink": "http://e.com", "access_token_type": None, **flags})
+    assert body["sinkCredential"] == {
+        "credentialType": "PLAIN",
+        "identifier": "me",
+        "secret": "hunter2",
+    }
 
 
 def test_no_flags_are_no_credential():
     """Not an empty one."""
-    assert credential_of({"identifier": None}, {"secret": ("--s", None)}) is None
-    assert "sinkCredential" not in body_of(Wish(sink="http://e.com"))
+    flags = {"sink": "http://e.com", "identifier": None, "secret_from": None}
+    assert "sinkCredential" not in body_of(flags)

@@ -1,31 +1,37 @@
+from typing import Any
+
 import pytest
 
-from distributary.cli import _subscribe
-from distributary.cli._subscribe import Wish
+from distributary.cli import _subscribe_flags
 from distributary.subscriptions.http import Description
 from distributary.subscriptions.http._description import describe
 
 SINK = "http://127.0.0.1:9000"
 
 
+def said(**flags: Any) -> dict[str, Any]:
+    """What each flag said, by the name that typer gives it."""
+    return flags
+
+
 def test_a_sink_alone_is_enough() -> None:
     """What is not said is left to the server's defaults."""
-    assert _subscribe.body_of(Wish(sink=SINK)) == {"sink": SINK, "protocol": "HTTP"}
+    assert _subscribe_flags.body_of(said(sink=SINK)) == {"sink": SINK, "protocol": "HTTP"}
 
 
 def test_every_flag_has_its_member() -> None:
     """Flags become the object of the Subscriptions API."""
-    wish = Wish(
+    flags = said(
         sink=SINK,
-        types=("a", "b"),
+        type_=["a", "b"],
         source="/s",
-        filters=('{"not": {"exact": {"id": "1"}}}',),
-        sql=("type LIKE 'com.%'",),
-        exact=("subject=x=y",),
-        prefix=("type=com.",),
-        suffix=("id=",),
-        headers=("X-Key: a:b",),
-        format="structured",
+        filter_=['{"not": {"exact": {"id": "1"}}}'],
+        sql=["type LIKE 'com.%'"],
+        exact=["subject=x=y"],
+        prefix=["type=com."],
+        suffix=["id="],
+        header=["X-Key: a:b"],
+        format_="structured",
         retry=0,
         backoff_policy="linear",
         backoff_delay="PT1S",
@@ -39,7 +45,7 @@ def test_every_flag_has_its_member() -> None:
         interval=1.5,
         data="null",
     )
-    assert _subscribe.body_of(wish) == {
+    assert _subscribe_flags.body_of(flags) == {
         "sink": SINK,
         "protocol": "HTTP",
         "types": ["a", "b"],
@@ -78,15 +84,15 @@ def test_settings_of_each_protocol_have_flags(tmp_path) -> None:
     """The places by names of their own, all others as they are called in the API."""
     certificates = tmp_path / "ca.pem"
     certificates.write_text("PEM")
-    wish = Wish(
+    flags = said(
         sink="mqtts://e.com",
         protocol="MQTT5",
-        places={"topicname": "1"},
-        settings=("qos=2", "retain=true", 'userproperties={"a": "b"}', "expiry=x"),
+        topic="1",
+        setting=["qos=2", "retain=true", 'userproperties={"a": "b"}', "expiry=x"],
         cacerts=str(certificates),
         dead_letter_sink='{"sink": "nats://e.com", "protocol": "NATS"}',
     )
-    assert _subscribe.body_of(wish) == {
+    assert _subscribe_flags.body_of(flags) == {
         "sink": "mqtts://e.com",
         "protocol": "MQTT5",
         "protocolsettings": {
@@ -99,12 +105,15 @@ def test_settings_of_each_protocol_have_flags(tmp_path) -> None:
             "delivery": {"deadLetterSink": {"sink": "nats://e.com", "protocol": "NATS"}},
         },
     }
+    for flag, setting in (("address", "address"), ("nats_subject", "subject")):
+        body = _subscribe_flags.body_of(said(sink=SINK, **{flag: "x"}))
+        assert body["protocolsettings"] == {setting: "x"}
 
 
 def test_a_setting_that_is_text_is_not_read_as_json() -> None:
     """Or acks=1 would be a number."""
-    wish = Wish(sink="kafka://e.com", protocol="KAFKA", settings=("acks=1", "topicname=true"))
-    assert _subscribe.body_of(wish)["protocolsettings"] == {"acks": "1", "topicname": "true"}
+    flags = said(sink="kafka://e.com", protocol="KAFKA", setting=["acks=1", "topicname=true"])
+    assert _subscribe_flags.body_of(flags)["protocolsettings"] == {"acks": "1", "topicname": "true"}
 
 
 def test_the_settings_that_are_text_are_those_of_the_service_description() -> None:
@@ -115,47 +124,44 @@ def test_the_settings_that_are_text_are_those_of_the_service_description() -> No
             for name, schema in row["settings"]["properties"].items()
             if schema.get("type", "string") == "string"
         }
-        assert described - {"format", "cacerts"} == _subscribe.text_settings(protocol)
+        assert described - {"format", "cacerts"} == _subscribe_flags.text_settings(protocol)
 
 
 @pytest.mark.parametrize(
-    ("wish", "named"),
+    ("flags", "named"),
     [
-        (Wish(sink=SINK, settings=("qos",)), "'qos'"),
-        (Wish(sink=SINK, settings=("qos=1", "qos=2")), "qos: it is said twice"),
-        (
-            Wish(sink=SINK, places={"topicname": "a"}, settings=("topicname=a",)),
-            "topicname: it is said twice",
-        ),
-        (Wish(sink=SINK, settings=("format=binary",)), "say it with --format"),
-        (Wish(sink=SINK, settings=("delivery={}",)), "say it with --retry"),
-        (Wish(sink=SINK, cacerts="/nowhere/ca.pem"), "--cacerts: cannot read /nowhere/ca.pem"),
-        (Wish(sink=SINK, dead_letter_sink="{"), "--dead-letter-sink '{' is not JSON"),
+        (said(sink=SINK, setting=["qos"]), "'qos'"),
+        (said(sink=SINK, setting=["qos=1", "qos=2"]), "qos: it is said twice"),
+        (said(sink=SINK, topic="a", setting=["topicname=a"]), "topicname: it is said twice"),
+        (said(sink=SINK, setting=["format=binary"]), "say it with --format"),
+        (said(sink=SINK, setting=["delivery={}"]), "say it with --retry"),
+        (said(sink=SINK, cacerts="/nowhere/ca.pem"), "--cacerts: cannot read /nowhere/ca.pem"),
+        (said(sink=SINK, dead_letter_sink="{"), "--dead-letter-sink '{' is not JSON"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_setting_that_cannot_be_read_is_named(wish: Wish, named: str) -> None:
+def test_a_setting_that_cannot_be_read_is_named(flags: dict[str, Any], named: str) -> None:
     """Before anything is sent."""
     with pytest.raises(ValueError) as caught:
-        _subscribe.body_of(wish)
+        _subscribe_flags.body_of(flags)
     assert named in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "flags",
     [
-        Wish(sink=SINK, filters=("{",)),
-        Wish(sink=SINK, exact=("type",)),
-        Wish(sink=SINK, prefix=("=x",)),
-        Wish(sink=SINK, headers=("X-Key=a",)),
+        said(sink=SINK, filter_=["{"]),
+        said(sink=SINK, exact=["type"]),
+        said(sink=SINK, prefix=["=x"]),
+        said(sink=SINK, header=["X-Key=a"]),
     ],
     ids=["filter no JSON", "pair without =", "pair without name", "header without :"],
 )
-def test_a_flag_that_cannot_be_read_is_named(wish: Wish) -> None:
+def test_a_flag_that_cannot_be_read_is_named(flags: dict[str, Any]) -> None:
     """The text that was given stands in the message."""
-    given = (*wish.filters, *wish.exact, *wish.prefix, *wish.headers)[0]
+    (given,) = next(value for value in flags.values() if isinstance(value, list))
     with pytest.raises(ValueError) as caught:
-        _subscribe.body_of(wish)
+        _subscribe_flags.body_of(flags)
     assert repr(given) in str(caught.value)
 
 
@@ -172,6 +178,6 @@ def test_a_file_that_cannot_be_used_is_named_and_not_shown(tmp_path, text: str, 
     file = tmp_path / "x.json"
     file.write_text(text)
     with pytest.raises(ValueError, match=told) as caught:
-        _subscribe.body_from(str(file), Wish(sink=""))
+        _subscribe_flags.body_from(str(file), said())
     assert str(file) in str(caught.value)
     assert "hunter2" not in str(caught.value)

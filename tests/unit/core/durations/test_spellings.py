@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from distributary.cli import _subscribe
+from distributary.cli import _subscribe_flags
 from distributary.cli._options import seconds
 from distributary.core.durations import DURATION_S_MAX, iso_duration, read_duration_s
 from distributary.core.errors import ResourceError, SettingsError
@@ -103,5 +103,5 @@ def test_what_is_no_duration_is_one_fault_at_its_place(value):
 
 def test_the_command_line_passes_a_timer_as_seconds():
     """The API says ``interval`` in seconds."""
-    wish = _subscribe.Wish(sink="http://127.0.0.1:9000", interval=seconds("--interval", "1m"))
-    assert _subscribe.body_of(wish)["config"] == {"interval": 60.0}
+    flags = {"sink": "http://127.0.0.1:9000", "interval": "1m"}
+    assert _subscribe_flags.body_of(flags)["config"] == {"interval": 60.0}

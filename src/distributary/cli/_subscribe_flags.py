@@ -1,0 +1,335 @@
+"""The flags of ``distributary subscribe``, each said once: for typer, and for what is sent.
+
+Callers: ``_command_subscribe``. Hides: how flags become a subscription object. What is right or
+wrong with it the server alone decides; its faults are shown as they come.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+import typer
+
+from distributary.cli._credential import SOURCE_HELP, read_secret
+from distributary.cli._options import (
+    DEFAULT_URL,
+    Exact,
+    Prefix,
+    Source,
+    Sql,
+    Suffix,
+    Types,
+    Url,
+    seconds,
+)
+from distributary.core.protocol import protocols
+from distributary.resource import one_of
+
+__all__ = [
+    "DIALECTS_OF_PAIRS",
+    "FLAGS",
+    "Flag",
+    "body_from",
+    "body_of",
+    "parse_pair",
+    "text_settings",
+]
+
+DIALECTS_OF_PAIRS = ("exact", "prefix", "suffix")
+
+_OWN_FLAGS = {
+    "headers": "--header",
+    "format": "--format",
+    "cacerts": "--cacerts",
+    "delivery": "--retry and the flags beside it",
+}
+"""Settings that have flags of their own -> which."""
+
+
+def parse_pair(text: str, separator: str = "=") -> tuple[str, str]:
+    """``name=text`` split in two.
+
+    Raises:
+        ValueError: There is no separator, or no name before it.
+    """
+    name, found, rest = text.partition(separator)
+    if not found or not name.strip():
+        raise ValueError(f"expected name{separator}text; got {text!r}")
+    return name.strip(), rest.strip() if separator == ":" else rest
+
+
+# -- how what a flag said is read --------------------------------------------------------------
+
+
+def _as_said(_flag: str, value: Any) -> Any:
+    return value
+
+
+def _json(flag: str, text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"{flag} {text!r} is not JSON: {error}") from error
+
+
+def _uri_or_object(flag: str, text: str) -> Any:
+    """A sink of the same protocol by its URI, or any as a JSON object."""
+    return _json(flag, text) if text.startswith("{") else text
+
+
+def _content(flag: str, path: str) -> str:
+    try:
+        return Path(path).expanduser().read_text(encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"{flag}: cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise ValueError(f"{flag}: {path} is not text in UTF-8") from None
+
+
+def _expressions(flag: str, texts: list[str]) -> list[Any]:
+    return [_json(flag, text) for text in texts]
+
+
+def _of_dialect(flag: str, texts: list[str]) -> list[Any]:
+    dialect = flag.removeprefix("--")
+    read: Callable[[str], Any] = str if dialect == "sql" else lambda text: dict([parse_pair(text)])
+    return [{dialect: read(text)} for text in texts]
+
+
+def _headers(_flag: str, texts: list[str]) -> dict[str, str]:
+    return dict(parse_pair(text, ":") for text in texts)
+
+
+# -- the flags ---------------------------------------------------------------------------------
+
+
+class Flag(NamedTuple):
+    """A flag.
+
+    Attributes:
+        name: Of the parameter that typer fills; ``retry`` is ``--retry``, ``id_`` is ``--id``.
+        metavar: What stands for its value in the help.
+        help: What it says.
+        member: Where in the object its value goes; empty: nowhere.
+        read: Takes the flag and what it said, and gives the value.
+        kind: Type of what it says.
+        default: What it says where it is left out.
+        shared: What typer reads of a flag that other commands have as well.
+    """
+
+    name: str
+    metavar: str = ""
+    help: str = ""
+    member: str = ""
+    read: Callable[[str, Any], Any] = _as_said
+    kind: Any = str
+    default: Any = None
+    shared: Any = None
+
+    @property
+    def text(self) -> str:
+        """As it is written on the command line."""
+        return "--" + self.name.strip("_").replace("_", "-")
+
+    @property
+    def annotation(self) -> Any:
+        """What typer reads."""
+        option = typer.Option(self.text, metavar=self.metavar or None, help=self.help)
+        return (
+            self.shared or Annotated[self.kind if self.kind is bool else self.kind | None, option]
+        )
+
+
+_FORMAT = Literal["binary", "structured"]
+_POLICY = Literal["linear", "exponential"]
+_TYPE = Literal["PLAIN", "ACCESSTOKEN", "REFRESHTOKEN"]
+
+
+def _of_protocols() -> list[Flag]:
+    """The protocol, and the flags that those protocols have that there are."""
+    text = f"The delivery protocol: {one_of(protocols())}."
+    names = Literal[tuple(protocols())]  # type: ignore[valid-type]
+    found: dict[tuple[str, Any], list[str]] = {}
+    for name, protocol in protocols().items():
+        for each in protocol.flags.items():
+            found.setdefault(each, []).append(name)
+    return [
+        Flag("protocol", "NAME", text, "protocol", kind=names, default="HTTP"),
+        *(
+            Flag(
+                flag.removeprefix("--").replace("-", "_"),
+                "TEXT",
+                f"{each.help} ({', '.join(names)}): the setting {each.setting}.",
+                f"protocolsettings.{each.setting}",
+            )
+            for (flag, each), names in found.items()
+        ),
+    ]
+
+
+# fmt: off
+FLAGS = (
+    Flag("sink", "URI", "Where matching events are sent.", "sink"),
+    Flag("file", "FILE", "A whole subscription as JSON, as get prints it, in place of the other"
+         " options; - is standard input."),
+    Flag("url", default=DEFAULT_URL, shared=Url),
+    *_of_protocols(),
+    Flag("setting", "NAME=VALUE",
+         "Any protocol setting: text as it stands, others as JSON (qos=2).", kind=list[str]),
+    Flag("cacerts", "FILE", "Certificates (PEM) that the sink is trusted by.",
+         "protocolsettings.cacerts", _content),
+    Flag("id_", "TEXT", "Its id; absent: one that the server makes."),
+    Flag("replace", "", "Replace the subscription of that id, if it is there.",
+         kind=bool, default=False),
+    Flag("type_", member="types", shared=Types),
+    Flag("source", member="source", shared=Source),
+    Flag("filter_", "JSON", "A filter expression; all must hold.", "filters", _expressions,
+         list[str]),
+    Flag("sql", member="filters", read=_of_dialect, shared=Sql),
+    Flag("exact", member="filters", read=_of_dialect, shared=Exact),
+    Flag("prefix", member="filters", read=_of_dialect, shared=Prefix),
+    Flag("suffix", member="filters", read=_of_dialect, shared=Suffix),
+    Flag("header", "NAME:TEXT", "A header of every delivery (HTTP).", "protocolsettings.headers",
+         _headers, list[str]),
+    Flag("format_", "binary|structured", "Content mode of deliveries.", "protocolsettings.format",
+         kind=_FORMAT),
+    Flag("retry", "N", "Retries after the first attempt.", "protocolsettings.delivery.retry",
+         kind=int),
+    Flag("backoff_policy", "linear|exponential", "How waits grow.",
+         "protocolsettings.delivery.backoffPolicy", kind=_POLICY),
+    Flag("backoff_delay", "DURATION", "First wait, such as 200ms.",
+         "protocolsettings.delivery.backoffDelay"),
+    Flag("backoff_max", "DURATION", "Longest wait, such as 5m.",
+         "protocolsettings.delivery.backoffMax"),
+    Flag("timeout", "DURATION", "Limit of one attempt, such as 30s.",
+         "protocolsettings.delivery.timeout"),
+    Flag("rate_limit", "NUMBER", "Most deliveries a second to this sink.",
+         "protocolsettings.delivery.rateLimit", kind=float),
+    Flag("dead_letter_sink", "URI|JSON", "Gets what cannot be delivered.",
+         "protocolsettings.delivery.deadLetterSink", _uri_or_object),
+    Flag("start", "latest|earliest|TIME",
+         "Where in the history it begins; a TIME such as 2026-01-31T12:00:00Z.", "config.start"),
+    Flag("expires", "TIME", "When it ends by itself.", "config.expires"),
+    Flag("max_events", "N", "How many deliveries it lasts.", "config.maxevents", kind=int),
+    Flag("interval", "DURATION", "A timer makes an event for it so often.", "config.interval",
+         seconds),
+    Flag("data", "JSON", "Data of the timer's events.", "config.data", _json),
+    Flag("credential_type", "PLAIN|ACCESSTOKEN|REFRESHTOKEN",
+         "How deliveries are authorized at the sink.", "sinkCredential.credentialType", kind=_TYPE),
+    Flag("identifier", "TEXT", "Account name, for PLAIN.", "sinkCredential.identifier"),
+    Flag("secret_from", SOURCE_HELP, "Where its password is.", "sinkCredential.secret",
+         read_secret),
+    Flag("access_token_from", SOURCE_HELP, "Where the access token is.",
+         "sinkCredential.accessToken", read_secret),
+    Flag("access_token_type", "TEXT", "Its type, such as Bearer.",
+         "sinkCredential.accessTokenType"),
+    Flag("access_token_expires", "TIME", "When it expires, such as 2026-01-31T12:00:00Z.",
+         "sinkCredential.accessTokenExpiresUtc"),
+    Flag("refresh_token_from", SOURCE_HELP, "Where the refresh token is.",
+         "sinkCredential.refreshToken", read_secret),
+    Flag("refresh_token_endpoint", "URL", "Trades it for new access tokens.",
+         "sinkCredential.refreshTokenEndpoint"),
+)
+# fmt: on
+"""In the order of the help. Secrets never stand in a flag, but where they are read from."""
+
+
+# -- the object --------------------------------------------------------------------------------
+
+
+def body_of(said: Mapping[str, Any]) -> dict[str, Any]:
+    """The subscription object to send; absent members take the server's defaults.
+
+    Args:
+        said: Name of a flag -> what it said; absent, None and empty: nothing.
+
+    Raises:
+        ValueError: A flag cannot be read (a filter that is no JSON, a pair without ``=``, a file
+            that is not there), or says what another one says.
+    """
+    if not said.get("sink"):
+        raise ValueError(
+            "Name a sink: --sink URI; or a file with a whole subscription: --file FILE"
+        )
+    body: dict[str, Any] = {}
+    for flag in FLAGS:
+        value = said.get(flag.name, flag.default)
+        if flag.member and value is not None and value != []:
+            _put(body, flag.member, flag.read(flag.text, value))
+    if pairs := said.get("setting"):
+        settings = body.setdefault("protocolsettings", {})
+        settings |= _settings_of(pairs, settings, text_settings(body["protocol"]))
+    return body
+
+
+def text_settings(protocol: str) -> frozenset[str]:
+    """Settings that ``--setting`` takes as they stand: ``acks=1`` and ``topicname=1`` are texts."""
+    known = protocols()[protocol].settings.items()
+    return frozenset(
+        name for name, schema in known if "enum" in schema or schema["type"] == "string"
+    )
+
+
+def _put(body: dict[str, Any], member: str, value: Any) -> None:
+    """Put *value* where the dotted *member* says; what several flags list is one list."""
+    *outer, name = member.split(".")
+    for each in outer:
+        body = body.setdefault(each, {})
+    body[name] = body.get(name, []) + value if isinstance(value, list) else value
+
+
+def _settings_of(
+    pairs: list[str], said: Mapping[str, Any], texts: frozenset[str]
+) -> dict[str, Any]:
+    """What ``--setting`` says, beside what other flags *said*; *texts* are taken as they stand."""
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        name, text = parse_pair(pair)
+        if name in _OWN_FLAGS:
+            raise ValueError(f"--setting {name}: say it with {_OWN_FLAGS[name]}")
+        if name in said or name in settings:
+            raise ValueError(f"--setting {name}: it is said twice")
+        settings[name] = text if name in texts else _json_or_text(text)
+    return settings
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.MsgspecError:
+        return text
+
+
+def body_from(file: str, said: Mapping[str, Any]) -> dict[str, Any]:
+    """The subscription object in *file*, ``-`` for standard input.
+
+    Args:
+        file: Its path.
+        said: As for ``body_of``.
+
+    Raises:
+        ValueError: It cannot be read, is no JSON object, or another flag said something too.
+    """
+    alone = {"file", "url", "id_", "replace"}
+    if any(
+        said.get(each.name) not in (None, [], each.default)
+        for each in FLAGS
+        if each.name not in alone
+    ):
+        raise ValueError(
+            "--file holds the whole subscription: of the others give --id and --replace"
+        )
+    text = sys.stdin.read() if file == "-" else _content("--file", file)
+    try:
+        body = msgspec.json.decode(text)
+    except msgspec.MsgspecError as error:  # not the text: it may hold secrets
+        raise ValueError(f"--file: {file} is not JSON: {error}") from error
+    if not isinstance(body, dict):
+        message = f"--file: {file} holds no JSON object"
+        raise ValueError(message)  # noqa: TRY004 - of a text, not of a type
+    if not isinstance(body.get("id", ""), str):
+        message = f"--file: the id in {file} is no text"
+        raise ValueError(message)  # noqa: TRY004 - as above
+    return body
