@@ -1,8 +1,16 @@
-"""What ``exact``, ``prefix`` and ``suffix`` share: an object of attribute names and texts."""
+"""The dialects ``exact``, ``prefix`` and ``suffix``: attributes and texts, case-sensitively.
 
+Source:
+    Subscriptions API, 3.2.4.1.1. A missing attribute is a non-match (decision 5, missing
+    attributes); a value that is no string is compared by its canonical string (decision 6,
+    canonical strings).
+"""
+
+import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Literal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
 from distributary.core.event import canonical
 from distributary.core.filter._dialect import Attributes, Checker, Compiled, Part, Predicate, Test
@@ -15,45 +23,99 @@ TEXT_CHARS_MAX: Final = 8_192
 no longer header, so what is longer is a mistake; and 100,000 such routes would be a problem of
 memory."""
 
+_TOLD_COUNT_MAX: Final = 3
+"""Comparisons that hold are told up to here: a reason is one line."""
+
 _ATTRIBUTE_NAME = re.compile(r"[a-z0-9]+")
 """CloudEvents 1.0, "Naming Conventions": lower-case letters and digits."""
 
-
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
+_CANONICAL_OF_OTHERS = re.compile(r"true|false|-?[0-9]+")
+"""The texts that can be the canonical string of a Boolean or an Integer."""
 
-def check(value: object, checker: Checker, path: str) -> None:
-    """Report every fault of an object of attribute names and the texts to compare with."""
-    if not isinstance(value, dict):
-        checker.fault(path, "type", "expected an object of attribute names and texts")
-        return
-    if not value:
-        checker.fault(path, "empty", "expected at least one attribute to compare")
-    for name, text in value.items():
-        at = member(path, name)
-        if not checker.count(at):
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One of the dialects: an object of attribute names and texts; see ``Dialect``.
+
+    Attributes:
+        how: Its name.
+        holds: Whether an attribute's canonical string, before, agrees with a text, after.
+        test: Makes the test of the attribute, before, by the text, after.
+        words: Between name and text: where it holds, and where it does not.
+    """
+
+    how: Literal["exact", "prefix", "suffix"]
+    holds: Callable[[str, str], bool]
+    test: Callable[[str, str], Test]
+    words: tuple[str, str]
+
+    def check(self, value: object, checker: Checker, path: str) -> None:
+        """Report every fault of an object of attribute names and the texts to compare with."""
+        if not isinstance(value, dict):
+            checker.fault(path, "type", "expected an object of attribute names and texts")
             return
-        _check_name(name, checker, at)
-        _check_text(text, checker, at)
+        if not value:
+            checker.fault(path, "empty", "expected at least one attribute to compare")
+        for name, text in value.items():
+            at = member(path, name)
+            if not checker.count(at):
+                return
+            _check_name(name, checker, at)
+            _check_text(text, checker, at)
 
+    def compiled(self, value: dict[str, str], _nested: Callable[[Any], Compiled]) -> Compiled:
+        """Every attribute named agrees with its text; each member is a cover."""
+        tests = [self.test(name, text) for name, text in value.items()]
+        covers = tuple((Predicate(self.how, name, text),) for name, text in value.items())
+        parts = (
+            Part(test, frozenset((name,)), cover)
+            for name, test, cover in zip(value, tests, covers, strict=True)
+        )
+        return Compiled(
+            all_of(tests),
+            len(tests),
+            covers,
+            decided=len(covers) == 1,
+            reads=frozenset(value),
+            conjuncts=tuple(parts) if len(covers) > 1 else (),
+        )
 
-def compiled(
-    how: Literal["exact", "prefix", "suffix"], value: Mapping[str, str], tests: Sequence[Test]
-) -> Compiled:
-    """All of *tests*, which stand for the members of *value*; each member is a cover."""
-    covers = tuple((Predicate(how, name, text),) for name, text in value.items())
-    parts = (
-        Part(test, frozenset((name,)), cover)
-        for name, test, cover in zip(value, tests, covers, strict=True)
-    )
-    return Compiled(
-        all_of(tests),
-        len(tests),
-        covers,
-        decided=len(covers) == 1,
-        reads=frozenset(value),
-        conjuncts=tuple(parts) if len(covers) > 1 else (),
-    )
+    def matches(
+        self,
+        value: dict[str, str],
+        attributes: Attributes,
+        _nested: Callable[[Any, Attributes], bool],
+    ) -> bool:
+        """Decide the plain way."""
+        return all(
+            name in attributes and self.holds(canonical(attributes[name]), text)
+            for name, text in value.items()
+        )
+
+    def explain(
+        self,
+        value: dict[str, str],
+        attributes: Attributes,
+        place: Place,
+        _nested: Callable[[Any, Attributes, str], Explanation],
+    ) -> Explanation:
+        """Name the first attribute that is missing or fails; or what holds."""
+        for name, text in value.items():
+            at = member(place.path, name)
+            if name not in attributes:
+                reason = f"{name} is missing"
+                return Explanation(place.dialect, at, verdict=False, reason=reason)
+            found = canonical(attributes[name])
+            if not self.holds(found, text):
+                reason = f"{name} is {shown(found)}: it {self.words[1]} {shown(text)}"
+                return Explanation(place.dialect, at, verdict=False, reason=reason)
+        told = [f"{name} {self.words[0]} {shown(text)}" for name, text in value.items()]
+        if len(told) > _TOLD_COUNT_MAX:
+            told[_TOLD_COUNT_MAX:] = [f"{len(told) - _TOLD_COUNT_MAX} more"]
+        path = member(place.path, next(iter(value))) if len(value) == 1 else place.path
+        return Explanation(place.dialect, path, verdict=True, reason=" and ".join(told))
 
 
 def _check_name(name: object, checker: Checker, path: str) -> None:
@@ -78,37 +140,42 @@ def _check_text(text: object, checker: Checker, path: str) -> None:
         checker.fault(path, "unicode", "a surrogate stands alone: not a Unicode text")
 
 
-_TOLD_COUNT_MAX: Final = 3
-"""Comparisons that hold are told up to here: a reason is one line."""
+def _equals(name: str, text: str) -> Test:
+    if not _CANONICAL_OF_OTHERS.fullmatch(text):
+        # only a string can equal this text, so no value needs its canonical string
+        return lambda attributes: attributes.get(name) == text
+
+    def test(attributes: Attributes) -> bool:
+        value = attributes.get(name)
+        return value == text or (
+            value is not None and not isinstance(value, str) and canonical(value) == text
+        )
+
+    return test
 
 
-def explain(
-    value: dict[str, str],
-    attributes: Attributes,
-    place: Place,
-    holds: Callable[[str, str], bool],
-    words: tuple[str, str],
-) -> Explanation:
-    """Name the first attribute that is missing or fails; or what holds.
+def _startswith(name: str, text: str) -> Test:
+    def test(attributes: Attributes) -> bool:
+        value = attributes.get(name)
+        if isinstance(value, str):
+            return value.startswith(text)
+        return value is not None and canonical(value).startswith(text)
 
-    Args:
-        value: Attribute names and texts.
-        attributes: The event's.
-        place: Where *value* stands.
-        holds: Whether an attribute's canonical string, before, agrees with a text, after.
-        words: Between the name and the text: where it holds, and where it does not.
-    """
-    for name, text in value.items():
-        at = member(place.path, name)
-        if name not in attributes:
-            reason = f"{name} is missing"
-            return Explanation(place.dialect, at, verdict=False, reason=reason)
-        found = canonical(attributes[name])
-        if not holds(found, text):
-            reason = f"{name} is {shown(found)}: it {words[1]} {shown(text)}"
-            return Explanation(place.dialect, at, verdict=False, reason=reason)
-    told = [f"{name} {words[0]} {shown(text)}" for name, text in value.items()]
-    if len(told) > _TOLD_COUNT_MAX:
-        told[_TOLD_COUNT_MAX:] = [f"{len(told) - _TOLD_COUNT_MAX} more"]
-    path = member(place.path, next(iter(value))) if len(value) == 1 else place.path
-    return Explanation(place.dialect, path, verdict=True, reason=" and ".join(told))
+    return test
+
+
+def _endswith(name: str, text: str) -> Test:
+    def test(attributes: Attributes) -> bool:
+        value = attributes.get(name)
+        if isinstance(value, str):
+            return value.endswith(text)
+        return value is not None and canonical(value).endswith(text)
+
+    return test
+
+
+EXACT: Final = Comparison("exact", operator.eq, _equals, ("is", "is not"))
+PREFIX: Final = Comparison(
+    "prefix", str.startswith, _startswith, ("begins with", "does not begin with")
+)
+SUFFIX: Final = Comparison("suffix", str.endswith, _endswith, ("ends with", "does not end with"))

@@ -1,7 +1,8 @@
 """What a filter dialect is: the interface that each dialect's file fills in.
 
-A dialect is one module of this room with four functions, and one row in ``_registry``. Nothing
-else knows any dialect by name, so a new one is one file and one row.
+A dialect has four functions, in a module of its own or, where several are of a kind, in an object
+of theirs; and one row in ``_registry``. Nothing else knows any dialect by name, so a new one is one
+file and one row.
 """
 
 from collections.abc import Callable, Mapping
@@ -98,7 +99,7 @@ class Checker(Protocol):
 
 
 class Dialect(Protocol):
-    """The four functions of a dialect's module.
+    """The four functions of a dialect.
 
     ``value`` is what stands beside the dialect's name in the JSON object. All but ``check`` see
     only values in which ``check`` found no fault.

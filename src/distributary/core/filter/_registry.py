@@ -4,14 +4,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from distributary.core.filter import _all, _any, _exact, _not, _prefix, _sql, _suffix
+from distributary.core.filter import _all, _any, _not, _sql
+from distributary.core.filter._comparison import EXACT, PREFIX, SUFFIX
 from distributary.core.filter._dialect import Dialect
 
 REGISTRY: Final[Mapping[str, Dialect]] = MappingProxyType(
     {
-        "exact": _exact,
-        "prefix": _prefix,
-        "suffix": _suffix,
+        "exact": EXACT,
+        "prefix": PREFIX,
+        "suffix": SUFFIX,
         "all": _all,
         "any": _any,
         "not": _not,
