@@ -8,6 +8,7 @@ from collections import OrderedDict
 from typing import Final
 
 from distributary.core.deliver import BLOCKED
+from distributary.core.engine.ports import BREAKER_OPEN
 from distributary.core.engine.surroundings import Surroundings
 from distributary.core.errors import StoreError
 from distributary.core.outcome import FailingRoute, read_failing, write_failing
@@ -22,9 +23,6 @@ ROUTES_MAX: Final = 1_000
 """Routes that are told: some 300 KB. The one whose last failure is oldest goes first."""
 TOLD_EVERY_S: Final = 1.0
 """The file is written this often at most."""
-
-
-_OPEN: Final = "breaker-open"
 
 
 class _Trouble:
@@ -73,7 +71,7 @@ class Failing:
         if verdict.decision is Decision.DEAD_LETTER:
             trouble.final_s = self._clock.monotonic_s()
 
-    def refused(self, route: str, dest: str, reason: str = _OPEN) -> bool:
+    def refused(self, route: str, dest: str, reason: str = BREAKER_OPEN) -> bool:
         """Nothing of *route* is sent to *dest* now, by default since its breaker is open.
 
         Returns:
@@ -81,7 +79,7 @@ class Failing:
         """
         trouble = self._troubles.get(route)
         known = "" if trouble is None else trouble.reason
-        if reason == _OPEN and known == BLOCKED:
+        if reason == BREAKER_OPEN and known == BLOCKED:
             reason = known  # what has opened the breaker says more
         trouble = self._note(route, reason, dest)
         trouble.count = max(trouble.count, FAILURES_MIN)  # as many attempts as open a breaker

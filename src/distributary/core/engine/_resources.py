@@ -25,11 +25,6 @@ HISTORY = "history of the routes"
 """What a lag waits for that has met a hole in the log: no URI of a sink is like it."""
 
 
-def waits_for_resource(route: str) -> str:
-    """Where matches wait whose resource was not read yet: no URI of a sink is like it."""
-    return f"resource of {route}"
-
-
 class Resources:
     """The newest resources, as far as they were read; and changes that the log has lost.
 

@@ -13,9 +13,8 @@ from distributary.core.engine._parking import waits_for_resume
 from distributary.core.engine._patience import Patience
 from distributary.core.engine._replies import Replies
 from distributary.core.engine._reservations import key_of, waits_for_slot
-from distributary.core.engine._resources import waits_for_resource
 from distributary.core.engine._state import PartitionState
-from distributary.core.engine.ports import RouteTarget
+from distributary.core.engine.ports import RouteTarget, waits_for_resource
 from distributary.core.flow import Leg, Origin, Task, encode_route
 from distributary.core.outcome import Failure, LagRow, RetryRow
 

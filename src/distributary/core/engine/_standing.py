@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 from distributary.core.datadir import Word
 from distributary.core.deliver import Dispatcher
+from distributary.core.engine._catch_up import CatchUp
 from distributary.core.engine._ledger import Ledger
-from distributary.core.engine._state import PartitionState
+from distributary.core.engine._waiting import Waiting
 from distributary.core.engine.routes import move_table, save_table
 from distributary.core.engine.surroundings import Surroundings
 from distributary.core.errors import StoreError
@@ -18,7 +19,8 @@ class Standing:
         around: Ports of the owner.
         ledger: Knows what is durable.
         dispatcher: Knows what is under way.
-        state: Knows what lags and what waits.
+        rows: What waits.
+        backfills: What lags.
     """
 
     def __init__(
@@ -27,14 +29,15 @@ class Standing:
         *,
         ledger: Ledger,
         dispatcher: Dispatcher,
-        state: PartitionState,
+        rows: Waiting,
+        backfills: CatchUp,
     ) -> None:
         self._around = around
         self._ledger = ledger
         self._dispatcher = dispatcher
-        self._catch_up = state.backfills
-        self._rows = state.rows
-        self._saved_every_s = state.limits.routes_saved_every_s
+        self._catch_up = backfills
+        self._rows = rows
+        self._saved_every_s = around.limits.routes_saved_every_s
         self._routes_saved_s = around.clock.monotonic_s()
         self._routes_pending: tuple[int, Callable[[], bytes] | None] | None = None
         self._routes_kept_seq = -1

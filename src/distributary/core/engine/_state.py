@@ -2,17 +2,14 @@
 
 from collections import Counter
 
-from distributary.core.engine._catch_up import CatchUp
 from distributary.core.engine._effects import Effects
-from distributary.core.engine._failing import Failing
 from distributary.core.engine._life import Step
 from distributary.core.engine._limits import EngineLimits
 from distributary.core.engine._reads import Reads
 from distributary.core.engine._reservations import Reservations, key_of
 from distributary.core.engine._tracker import Tracker
 from distributary.core.engine._waiting import Waiting
-from distributary.core.engine.ports import Targets
-from distributary.core.engine.routes import RouteFollower
+from distributary.core.engine.ports import Backfills, FailingRoutes, StandingRoutes, Targets
 from distributary.core.flow import Origin, Task
 from distributary.core.journal import DoneKey, Mark
 from distributary.core.meter import Meter
@@ -45,10 +42,10 @@ class PartitionState:
         *,
         partition: int,
         mark: Mark,
-        follower: RouteFollower,
+        follower: StandingRoutes,
         targets: Targets,
-        backfills: CatchUp,
-        failing: Failing,
+        backfills: Backfills,
+        failing: FailingRoutes,
         effects: Effects,
         meter: Meter,
         limits: EngineLimits,

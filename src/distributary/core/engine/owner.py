@@ -64,8 +64,9 @@ class Owner:
         self._resources = Resources(around, news=self._on_news, fail=self.fail)
         self._reload = Reload(around, self.fail)
         self._ledger = self._make_ledger(around)
+        self._catch_up = self._make_backfills(around)
+        self._failing = Failing(around)
         self._state = self._make_state(around)
-        self._catch_up = self._state.backfills
         self._engine = Engine(self._state)
         self._attempted = self._engine.attempted
         self._holding = self._engine.sending.held
@@ -73,7 +74,11 @@ class Owner:
         self._limit = LagLimit(around, self._engine)
         self._runs = Runs(around, self._ledger, self._state, self._engine)
         self._standing = Standing(
-            around, ledger=self._ledger, dispatcher=self.dispatcher, state=self._state
+            around,
+            ledger=self._ledger,
+            dispatcher=self.dispatcher,
+            rows=self._state.rows,
+            backfills=self._catch_up,
         )
         self._replay = Replay(
             around,
@@ -88,8 +93,8 @@ class Owner:
         self._state.parked.update((row.route, row) for row in around.store.parked())
         self._left = around.store.rows(), around.store.lags()
 
-    def _make_state(self, around: Surroundings) -> PartitionState:
-        backfills = CatchUp(
+    def _make_backfills(self, around: Surroundings) -> CatchUp:
+        return CatchUp(
             partition=around.partition,
             make_records=around.make_records,
             offers=self,
@@ -99,13 +104,15 @@ class Owner:
             dropped=self._ledger.end_lag,
             limits=around.limits,
         )
+
+    def _make_state(self, around: Surroundings) -> PartitionState:
         return PartitionState(
             partition=around.partition,
             mark=around.journal.state.mark,
             follower=around.follower,
             targets=around.targets,
-            backfills=backfills,
-            failing=Failing(around),
+            backfills=self._catch_up,
+            failing=self._failing,
             effects=self._make_effects(around),
             meter=around.meter,
             limits=around.limits,
@@ -370,7 +377,7 @@ class Owner:
         self._engine.spill(self._ledger.durable_mark.offset)
         self._standing.save_routes(self._state.live)
         self._engine.look_after_rows()
-        self._state.failing.tick()
+        self._failing.tick()
         self._keeping.tick()
         self._around.attempts.flush()
         self._standing.post(self._state.live)

@@ -1,24 +1,35 @@
 """What the owner of a partition needs from its surroundings; ``app`` and tests provide it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from distributary.core.deliver import Destination, TimerHandle, Timers
 from distributary.core.errors import StoreError
-from distributary.core.flow import Demand, Logged
+from distributary.core.flow import Demand, Logged, Task
+from distributary.core.outcome import LagRow
+from distributary.core.policy import Verdict
+from distributary.core.route import RouteTable
 
 __all__ = [
+    "BREAKER_OPEN",
+    "Backfills",
     "Blocking",
+    "FailingRoutes",
     "Job",
     "LagBudget",
     "Records",
     "RouteTarget",
+    "StandingRoutes",
     "Targets",
     "TimerHandle",
     "Timers",
+    "waits_for_resource",
 ]
 
+
+BREAKER_OPEN: Final = "breaker-open"
+"""Why nothing is sent to a destination whose breaker is open."""
 
 Job: TypeAlias = Callable[[], None]
 """Something to be done later, elsewhere."""
@@ -164,3 +175,95 @@ class Blocking(Protocol):
     def run(self, work: Callable[[], None], done: Callable[[StoreError | None], None]) -> None:
         """Run *work* elsewhere; call *done* on the loop with its error, never from inside."""
         ...
+
+
+class StandingRoutes(Protocol):
+    """The routes at the live reader."""
+
+    @property
+    def table(self) -> RouteTable:
+        """They, compiled."""
+        ...
+
+    def changed_at(self, route: str) -> int:
+        """Where the filters of *route* that stand now were met; 0: before the live path began."""
+        ...
+
+
+class Backfills(Protocol):
+    """The routes that lag: each goes over the log again."""
+
+    @property
+    def by_route(self) -> Mapping[str, object]:
+        """Those that lag."""
+        ...
+
+    def add(self, row: LagRow) -> None:
+        """Begin a lag, or go on with one; remember one that has ended."""
+        ...
+
+    def began_after(self, route: str, offset: int, index: int) -> bool:
+        """True where a lag of *route* began behind this place, since this owner did."""
+        ...
+
+    def covers(self, route: str, offset: int, index: int) -> bool:
+        """True where a lag has this match, so that the live reader must pass it."""
+        ...
+
+    def lagging(self, route: str) -> bool:
+        """True where a lag of *route* has not come up to the live reader yet."""
+        ...
+
+    def wake(self) -> None:
+        """Time has passed: those that have rested longest look again."""
+        ...
+
+    def wake_for(self, uri: str) -> None:
+        """The sink *uri* has room: those that it refused longest ago try again."""
+        ...
+
+    def finish(self, task: Task) -> bool:
+        """A match that a lag brought needs no more care; False where that was so already."""
+        ...
+
+    def holds(self, task: Task) -> bool:
+        """True where a lag waits for *task*, which it has brought."""
+        ...
+
+    def stuck(self) -> list[Task]:
+        """Open matches that must become rows, so that what is finished behind them is passed."""
+        ...
+
+    def drop(self, route: str) -> list[tuple[int, int]]:
+        """The route is deleted: its lags end where they are.
+
+        Returns:
+            First and end of the records that each of them had before it.
+        """
+        ...
+
+
+class FailingRoutes(Protocol):
+    """Which routes fail now; told to people."""
+
+    @property
+    def any(self) -> bool:
+        """Whether an attempt of any route has failed since its last delivery."""
+        ...
+
+    def failed(self, route: str, verdict: Verdict, dest: str) -> None:
+        """An attempt of *route* at *dest* has failed."""
+        ...
+
+    def refused(self, route: str, dest: str, reason: str = BREAKER_OPEN) -> bool:
+        """Nothing of *route* is sent to *dest* now; False where that was known already."""
+        ...
+
+    def delivered(self, route: str) -> None:
+        """A delivery of *route* has succeeded, or the route is deleted."""
+        ...
+
+
+def waits_for_resource(route: str) -> str:
+    """Where matches wait whose resource was not read yet: no URI of a sink is like it."""
+    return f"resource of {route}"
