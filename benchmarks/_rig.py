@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 import _kit  # noqa: F401 - for the imports of kit
-from distributary.core.datadir import Word
+from distributary.datadir import Word
 from kit.running_server import Role, RunningServer, total, wait_until
 
 HERE = Path(__file__).parent

@@ -14,8 +14,8 @@ from pathlib import Path
 import _kit  # noqa: F401 - for the imports of kit
 from _rig import Rig
 from distributary.cli._behaviour import Behaviour
-from distributary.core.datadir import Places, Word
 from distributary.core.event import Event
+from distributary.datadir import Places, Word
 from kit.filled_data import fill
 from kit.running_server import Role, RunningServer, wait_until
 from kit.traffic import Traffic

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from distributary.cli._behaviour import Behaviour
-from distributary.core.datadir import Word
+from distributary.datadir import Word
 from kit.running_server import Role, RunningServer, free_port, wait_until
 from kit.traffic import Traffic
 from kit.world import World

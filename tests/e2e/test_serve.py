@@ -12,9 +12,9 @@ import pytest
 
 from distributary.cli._behaviour import Behaviour, StatusChance
 from distributary.cli._listen_server import Request
-from distributary.core.datadir import Word
 from distributary.core.outcome import DeliveryStore
 from distributary.core.sqlite import sqlite_url
+from distributary.datadir import Word
 from kit.running_server import (
     Role,
     RunningServer,

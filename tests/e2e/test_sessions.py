@@ -13,10 +13,10 @@ import pytest
 import sqlalchemy as sa
 
 from distributary.core.clock import SystemClock
-from distributary.core.datadir import Board, Phase, Places, Word
 from distributary.core.event import Event, record
 from distributary.core.flow import Kind
 from distributary.core.log import Appender, Reader
+from distributary.datadir import Board, Phase, Places, Word
 from distributary.partitions import Session, SessionSettings
 from distributary.spark import _delivery_task
 from kit.filled_data import fill

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from distributary.cli.ledger import Arrival, attributes_sha256, data_sha256, read_sent
-from distributary.core.datadir import Word
 from distributary.core.event import Event, canonical
+from distributary.datadir import Word
 from distributary.testing.ledger import Report, RouteEvidence, check
 from kit.broker_trials import TRIALS, Trial
 from kit.running_server import RunningServer, ServerError, wait_until

@@ -21,10 +21,10 @@ from pathlib import Path
 import msgspec
 
 from distributary.cli.ledger import read_arrivals
-from distributary.core.datadir import Places
 from distributary.core.errors import DistributaryError
 from distributary.core.flow import Logged
 from distributary.core.log import Reader, read_folder
+from distributary.datadir import Places
 from kit.route_witness import Drop, Evidence, LagDrop, Report, check
 
 __all__ = ["main", "read_drops", "read_logs", "shown"]

@@ -23,9 +23,9 @@ import msgspec
 
 from distributary.cli._behaviour import Behaviour
 from distributary.cli.ledger import read_arrivals
-from distributary.core.datadir import Word
 from distributary.core.event import Event
 from distributary.core.filter import DIALECTS
+from distributary.datadir import Word
 from kit.check_routes import read_drops, read_logs
 from kit.route_witness import SENT_NS, Evidence, Report, check, mark
 from kit.running_server import Role, RunningServer, ServerError, wait_until

@@ -16,7 +16,6 @@ import msgspec
 
 from distributary.cli._outgoing import canonical_attributes
 from distributary.cli.ledger import Sent
-from distributary.core.datadir import Places
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
 from distributary.core.flow import Kind, decode_addressed, decode_tick
@@ -24,6 +23,7 @@ from distributary.core.journal import DoneKey, JournalState, read_journal
 from distributary.core.log import Reader, read_folder
 from distributary.core.outcome import DeliveryStore
 from distributary.core.sqlite import sqlite_url
+from distributary.datadir import Places
 from distributary.subscriptions.store.store import Store
 from distributary.testing.check_ledgers import Kept, State
 from distributary.testing.ledger import Key

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from distributary.core.clock import SystemClock
-from distributary.core.datadir import Places
 from distributary.core.flow import Kind
 from distributary.core.log import Appender, open_folder
 from distributary.core.sqlite import sqlite_url
+from distributary.datadir import Places
 from distributary.resource import SinkRule
 from distributary.subscriptions import resource as api_subscription
 from distributary.subscriptions.service import rules

@@ -21,8 +21,8 @@ from typing import Any
 import msgspec
 
 from distributary.cli._behaviour import Behaviour, StatusChance
-from distributary.core.datadir import Word
 from distributary.core.event import Event
+from distributary.datadir import Word
 from distributary.testing.check_ledgers import RouteSpec, matches_of
 from kit.dump_state import dump_state, route_uids
 from kit.running_server import Role, RunningServer, ServerError, wait_until

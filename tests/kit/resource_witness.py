@@ -17,9 +17,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from distributary.core.datadir import Places
 from distributary.core.flow import Kind, Logged, RouteRecord, decode_route
 from distributary.core.route import RouteTable
+from distributary.datadir import Places
 from distributary.knative.apiserver.machinery import Key, Object
 from distributary.knative.kinds import BROKER, CHANNEL, KINDS, SUBSCRIPTION, TRIGGER
 from distributary.routes import RouteSettings

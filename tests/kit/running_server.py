@@ -21,8 +21,8 @@ from typing import Any, NamedTuple, Self
 import msgspec
 import psutil
 
-from distributary.core.datadir import Board, Places, Word
 from distributary.core.errors import DistributaryError
+from distributary.datadir import Board, Places, Word
 
 __all__ = [
     "Answer",

@@ -6,10 +6,10 @@ import pytest
 import sqlalchemy as sa
 
 from distributary.core import errors
-from distributary.core.datadir import Word
 from distributary.core.engine import EngineLimits
 from distributary.core.errors import StoreError
 from distributary.core.policy import DeliveryPolicy
+from distributary.datadir import Word
 from distributary.testing import simulated_ports, simulated_runs, simulation
 from distributary.testing.simulation import answers
 from distributary.testing.virtual import VirtualTimers

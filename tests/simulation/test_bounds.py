@@ -3,11 +3,12 @@
 import pytest
 
 from distributary.core import journal
-from distributary.core.datadir import Word
 from distributary.core.deliver import Limits, _lane
-from distributary.core.engine import EngineLimits, _intake, _matching
+from distributary.core.engine import EngineLimits, _matching
 from distributary.core.flow import Task
 from distributary.core.policy import DeliveryPolicy
+from distributary.datadir import Word
+from distributary.partitions import _intake
 from distributary.testing.scripted_transport import Step
 from distributary.testing.simulation import answers, hangs
 

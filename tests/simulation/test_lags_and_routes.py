@@ -2,11 +2,11 @@
 
 import pytest
 
-from distributary.core.datadir import Word
 from distributary.core.deliver import Limits
 from distributary.core.engine import EngineLimits
 from distributary.core.flow import Leg
 from distributary.core.policy import BackoffPolicy, DeliveryPolicy
+from distributary.datadir import Word
 from distributary.testing.simulation import answers, hangs
 
 A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"

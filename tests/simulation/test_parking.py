@@ -2,9 +2,9 @@
 
 import pytest
 
-from distributary.core.datadir import Word
 from distributary.core.deliver import Limits
 from distributary.core.policy import DeliveryPolicy
+from distributary.datadir import Word
 from distributary.testing.simulation import answers
 
 A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"

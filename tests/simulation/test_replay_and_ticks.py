@@ -2,10 +2,10 @@
 
 import pytest
 
-from distributary.core.datadir import Word
 from distributary.core.errors import StoreError
 from distributary.core.flow import Kind
 from distributary.core.policy import DeliveryPolicy
+from distributary.datadir import Word
 from distributary.testing.simulated_ports import TargetsView
 from distributary.testing.simulation import answers, hangs
 

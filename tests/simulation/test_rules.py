@@ -2,7 +2,6 @@
 
 import pytest
 
-from distributary.core.datadir import Word
 from distributary.core.deliver import Limits
 from distributary.core.engine import EngineLimits
 from distributary.core.errors import LogLockedError, StoreError
@@ -10,6 +9,7 @@ from distributary.core.flow import Kind
 from distributary.core.journal import read_journal
 from distributary.core.lease import FileLease
 from distributary.core.policy import BackoffPolicy, DeliveryPolicy
+from distributary.datadir import Word
 from distributary.testing.simulation import answers, hangs
 from distributary.testing.virtual import VirtualClock
 

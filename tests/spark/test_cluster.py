@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from distributary.core.datadir import Places
 from distributary.core.errors import SettingsError
+from distributary.datadir import Places
 from distributary.spark import cluster
 from distributary.spark.cluster import answering, blind_hosts, check_cluster, task_slots
 

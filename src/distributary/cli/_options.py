@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from distributary.core.durations import read_duration_s
 from distributary.core.errors import SettingsError
+from distributary.resource.durations import read_duration_s
 
 __all__ = [
     "DEFAULT_URL",

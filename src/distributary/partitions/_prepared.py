@@ -12,13 +12,13 @@ import gc
 import os
 import threading
 
-from distributary.core.datadir import Places
-from distributary.core.engine.routes import RouteFollower, follow_from, follow_on
 from distributary.core.errors import DistributaryError
 from distributary.core.journal import Mark, fit, read_journal
 from distributary.core.log import Reader
 from distributary.core.route import RouteTable
+from distributary.datadir import Places
 from distributary.partitions._targets import DirectoryTargets
+from distributary.partitions.routes import RouteFollower, follow_from, follow_on
 from distributary.subscriptions.store import Keys
 
 

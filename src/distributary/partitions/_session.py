@@ -23,13 +23,8 @@ import structlog
 import uvloop
 
 from distributary.core.clock import SystemClock, SystemRandom
-from distributary.core.datadir import Board, Phase, Places, Word
 from distributary.core.deliver import Dispatcher, LoopTimers
-from distributary.core.engine.attempt_log import AttemptLog
-from distributary.core.engine.owner import Owner
 from distributary.core.engine.ports import LagBudget
-from distributary.core.engine.routes import note_table
-from distributary.core.engine.surroundings import Surroundings
 from distributary.core.errors import DistributaryError, LogUnavailableError, StoreError
 from distributary.core.flow import Attempt
 from distributary.core.journal import Journal, Mark, fit
@@ -45,8 +40,13 @@ from distributary.core.outcome import (
     QuotaStore,
 )
 from distributary.core.sqlite import sqlite_url
+from distributary.datadir import Board, Phase, Places, Word
 from distributary.partitions._prepared import SHELF, stands_in
 from distributary.partitions._transports import make_transports
+from distributary.partitions.attempt_log import AttemptLog
+from distributary.partitions.owner import Owner
+from distributary.partitions.routes import note_table
+from distributary.partitions.surroundings import Surroundings
 from distributary.resource import Reach
 
 BUFFER_BYTES_MAX = 4 * 1024 * 1024

@@ -7,8 +7,8 @@ settings of its own.
 import functools
 from typing import Any, Final
 
-from distributary.core.durations import TEXT_CHARS_MAX, iso_duration, parse_duration_s
 from distributary.resource import patterns
+from distributary.resource.durations import TEXT_CHARS_MAX, iso_duration, parse_duration_s
 from distributary.resource.faults import Faults
 from distributary.resource.schema import Schema, checked, closed, with_defaults
 

@@ -7,8 +7,8 @@ generator of test data takes them. Those of URIs let more through than ``_uri`` 
 from collections.abc import Iterable
 from typing import Final
 
-from distributary.core.durations import PLAIN_UNITS
 from distributary.core.protocol import protocols
+from distributary.resource.durations import PLAIN_UNITS
 
 _URI_CHAR: Final = r"[A-Za-z0-9\-._~:/?\[\]@!$&'()*+,;=]"
 _PERCENT: Final = "%[0-9A-Fa-f]{2}"

@@ -14,8 +14,8 @@ import msgspec
 import pyarrow as pa
 
 from distributary.core.clock import SystemClock
-from distributary.core.datadir import Board, LiveFile, Places, Sickness, Word
 from distributary.core.errors import DistributaryError
+from distributary.datadir import Board, LiveFile, Places, Sickness, Word
 from distributary.partitions import Session, SessionSettings, owner_log, prepare_next
 
 

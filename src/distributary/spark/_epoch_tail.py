@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from distributary.core.datadir import Board, Places, Word
 from distributary.core.log import Reader
+from distributary.datadir import Board, Places, Word
 from distributary.partitions import prepare_next
 
 CHUNK_BYTES = 512 * 1024

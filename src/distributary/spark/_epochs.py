@@ -6,7 +6,7 @@ holds nothing up: the others begin, end and are ready without it.
 
 from collections.abc import Callable, Sequence
 
-from distributary.core.datadir import Board, Phase, Word, is_sick
+from distributary.datadir import Board, Phase, Word, is_sick
 
 QUIET_MS = 150
 """Owners whose oldest attempt is younger can end the epoch without holding anything up."""

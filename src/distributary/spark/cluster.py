@@ -15,8 +15,8 @@ from pathlib import Path
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from distributary.core.datadir import Places
 from distributary.core.errors import SettingsError
+from distributary.datadir import Places
 from distributary.spark.master import ANSWER_S, too_few, unanswered
 
 LOOK_S = 0.2

@@ -23,8 +23,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from distributary.core.datadir import Board, LiveFile, Phase, Places, Word
 from distributary.core.errors import SettingsError
+from distributary.datadir import Board, LiveFile, Phase, Places, Word
 from distributary.partitions import SessionSettings
 from distributary.spark import checkpoint, epoch_source
 from distributary.spark._epochs import Epochs

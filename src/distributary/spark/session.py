@@ -11,7 +11,7 @@ import structlog
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from distributary.core.datadir import SOCKET_PATH_BYTES_MAX
+from distributary.datadir import SOCKET_PATH_BYTES_MAX
 from distributary.spark.master import TASK_FAILURES_MAX, is_local, resolve
 
 SHARED_KEY = "spark.authenticate.secret"

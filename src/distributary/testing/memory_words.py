@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 
-from distributary.core.datadir import Word
+from distributary.datadir import Word
 
 
 class MemoryWords:

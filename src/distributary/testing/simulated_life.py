@@ -4,10 +4,10 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from distributary.core.datadir import Board
-from distributary.core.engine import Owner
 from distributary.core.errors import DistributaryError
 from distributary.core.journal import Journal
+from distributary.datadir import Board
+from distributary.partitions.owner import Owner
 from distributary.testing.simulated_ports import LifeTimers, MirroredStore
 
 __all__ = ["Life", "check_floor", "finish"]

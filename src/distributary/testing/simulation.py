@@ -15,17 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
 
-from distributary.core.datadir import Board, Word
 from distributary.core.deliver import Destination, Dispatcher, Limits
-from distributary.core.engine import (
-    AttemptLog,
-    EngineLimits,
-    LagBudget,
-    Owner,
-    RouteTarget,
-    Surroundings,
-    follow_from,
-)
+from distributary.core.engine import EngineLimits, LagBudget, RouteTarget
 from distributary.core.errors import DistributaryError
 from distributary.core.event import Event
 from distributary.core.flow import (
@@ -42,7 +33,12 @@ from distributary.core.log import Reader
 from distributary.core.meter import Meter
 from distributary.core.outcome import Budgets, DeadLetter
 from distributary.core.policy import DeliveryPolicy
+from distributary.datadir import Board, Word
 from distributary.partitions import stands_in
+from distributary.partitions.attempt_log import AttemptLog
+from distributary.partitions.owner import Owner
+from distributary.partitions.routes import follow_from
+from distributary.partitions.surroundings import Surroundings
 from distributary.testing.life_witness import LifeWitness
 from distributary.testing.naive_routes import matches, published
 from distributary.testing.outcome_witness import Witness

@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import pytest
 
-from distributary.core.datadir import Board, Word
+from distributary.datadir import Board, Word
 from distributary.testing.memory_words import MemoryWords
 
 LARGEST = 2**64 - 1

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from distributary.cli.ledger import Arrival, LedgerWriter
-from distributary.core.datadir import Places
 from distributary.core.event import Event, record
 from distributary.core.flow import Kind, RouteRecord, encode_route
 from distributary.core.log import Appender, open_folder
+from distributary.datadir import Places
 from kit import check_routes
 from kit.route_witness import Drop, LagDrop, mark
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from distributary.core.datadir import Places
 from distributary.core.event import Event, record
 from distributary.core.flow import (
     Kind,
@@ -28,6 +27,7 @@ from distributary.core.outcome import (
     RetryRow,
 )
 from distributary.core.sqlite import sqlite_url
+from distributary.datadir import Places
 from distributary.testing.check_ledgers import RouteSpec, State, matches_of
 from kit.dump_state import dump_state
 

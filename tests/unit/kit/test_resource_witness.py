@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from distributary.core.datadir import Places
 from distributary.core.flow import Kind, RouteRecord, encode_route
 from distributary.core.log import Appender, open_folder
 from distributary.core.sqlite import sqlite_url
+from distributary.datadir import Places
 from distributary.knative.apiserver.machinery import Key, Object
 from distributary.knative.apiserver.machinery import Kind as ObjectKind
 from distributary.knative.kinds import (

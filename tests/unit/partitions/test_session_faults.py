@@ -4,9 +4,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from distributary.core.datadir import Word
-from distributary.core.engine import AttemptLog, follow_from
-from distributary.core.engine import _standing as standing_module
 from distributary.core.errors import (
     DistributaryError,
     LogDamagedError,
@@ -15,8 +12,12 @@ from distributary.core.errors import (
 )
 from distributary.core.flow import Kind, RouteRecord, encode_route
 from distributary.core.journal import Mark
+from distributary.datadir import Word
 from distributary.partitions import Session
 from distributary.partitions import _session as session_module
+from distributary.partitions import _standing as standing_module
+from distributary.partitions.attempt_log import AttemptLog
+from distributary.partitions.routes import follow_from
 from distributary.testing.memory_log import MemoryLog
 from distributary.testing.simulated_ports import TargetsView
 from distributary.testing.simulation import Partition, answers

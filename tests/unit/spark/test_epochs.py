@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from distributary.core.datadir import Board, LiveFile, LiveSettings, Phase, Places, Word
+from distributary.datadir import Board, LiveFile, LiveSettings, Phase, Places, Word
 from distributary.partitions import SessionSettings
 from distributary.spark.driver import Driver, DriverSettings
 from distributary.testing.virtual import VirtualClock

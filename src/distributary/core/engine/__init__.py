@@ -6,37 +6,19 @@ and what is done when something is killed. DESIGN's "Rules that keep it correct"
 """
 
 from distributary.core.engine._life import LIFE, MatchState, Step
-from distributary.core.engine._limits import EngineLimits
-from distributary.core.engine._tracker import Tracker
-from distributary.core.engine.attempt_log import AttemptLog
-from distributary.core.engine.owner import Owner
+from distributary.core.engine.limits import EngineLimits
 from distributary.core.engine.ports import Blocking, LagBudget, Records, RouteTarget, Targets
-from distributary.core.engine.routes import (
-    RouteFollower,
-    RouteHistory,
-    follow_from,
-    follow_on,
-    save_table,
-)
-from distributary.core.engine.surroundings import Surroundings
+from distributary.core.engine.tracker import Tracker
 
 __all__ = [
     "LIFE",
-    "AttemptLog",
     "Blocking",
     "EngineLimits",
     "LagBudget",
     "MatchState",
-    "Owner",
     "Records",
-    "RouteFollower",
-    "RouteHistory",
     "RouteTarget",
     "Step",
-    "Surroundings",
     "Targets",
     "Tracker",
-    "follow_from",
-    "follow_on",
-    "save_table",
 ]

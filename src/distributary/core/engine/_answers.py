@@ -3,14 +3,14 @@
 from typing import Final
 
 from distributary.core.deliver import BLOCKED, HOP_LIMIT
-from distributary.core.engine._dead_letter import failure_of
 from distributary.core.engine._outcomes import Outcomes
 from distributary.core.engine._parking import GONE, Parking, is_gone
 from distributary.core.engine._replies import Replies
-from distributary.core.engine._reservations import key_of
-from distributary.core.engine._sending import Sending
-from distributary.core.engine._state import PartitionState
+from distributary.core.engine.dead_letter import failure_of
 from distributary.core.engine.ports import RouteTarget
+from distributary.core.engine.reservations import key_of
+from distributary.core.engine.sending import Sending
+from distributary.core.engine.state import PartitionState
 from distributary.core.errors import TransportError
 from distributary.core.flow import Attempt, Leg, Task
 from distributary.core.outcome import Failure

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from distributary.core.engine._outcomes import Outcomes
-from distributary.core.engine._state import PartitionState
+from distributary.core.engine.state import PartitionState
 from distributary.core.errors import EventError
 from distributary.core.flow import (
     Addressed,

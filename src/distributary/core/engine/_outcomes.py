@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from distributary.core.engine._dead_letter import dead_letter_event
 from distributary.core.engine._life import Step
-from distributary.core.engine._reads import STORED_LOOK_S
-from distributary.core.engine._reservations import key_of
-from distributary.core.engine._state import PartitionState
+from distributary.core.engine.dead_letter import dead_letter_event
 from distributary.core.engine.ports import RouteTarget
+from distributary.core.engine.reads import STORED_LOOK_S
+from distributary.core.engine.reservations import key_of
+from distributary.core.engine.state import PartitionState
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
 from distributary.core.flow import Leg, Origin, Task

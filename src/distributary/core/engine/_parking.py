@@ -4,8 +4,8 @@ What waits then waits as a backfill, one row for all of it; the attempts that we
 as rows. That a route is parked is durable, so a restart does not try again.
 """
 
-from distributary.core.engine._state import PartitionState
 from distributary.core.engine.ports import RouteTarget
+from distributary.core.engine.state import PartitionState
 from distributary.core.flow import Leg, Task
 from distributary.core.outcome import Failure, ParkedRow
 from distributary.core.policy import Answer, Reply

@@ -9,13 +9,13 @@ reply again (at least once; decisions 14 and 15).
 from collections import deque
 
 from distributary.core.deliver import CROWDED, Admission, attribute_bytes
-from distributary.core.engine._dead_letter import failure_of
 from distributary.core.engine._life import Step
-from distributary.core.engine._limits import ROW_TASK_BYTES
 from distributary.core.engine._outcomes import Outcomes
-from distributary.core.engine._reservations import key_of
-from distributary.core.engine._state import PartitionState
+from distributary.core.engine.dead_letter import failure_of
+from distributary.core.engine.limits import ROW_TASK_BYTES
 from distributary.core.engine.ports import RouteTarget
+from distributary.core.engine.reservations import key_of
+from distributary.core.engine.state import PartitionState
 from distributary.core.errors import TransportError
 from distributary.core.event import Event
 from distributary.core.event import carried as event_carried

@@ -2,12 +2,12 @@
 
 from typing import Any, Final
 
-from distributary.core.durations import parse_duration_s
 from distributary.knative.apiserver.machinery import Cause, Object
 from distributary.knative.kinds._causes import of_fault
 from distributary.knative.kinds._destinations import check_destination
 from distributary.knative.kinds._shapes import Delivery, Destination
 from distributary.resource.delivery import WAIT, realize_delivery
+from distributary.resource.durations import parse_duration_s
 from distributary.resource.faults import Faults
 from distributary.resource.schema import checked
 

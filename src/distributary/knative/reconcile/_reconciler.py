@@ -18,7 +18,6 @@ import structlog
 
 from distributary.core.clock import Clock
 from distributary.core.errors import DistributaryError
-from distributary.core.periodic import keep_turning
 from distributary.knative.apiserver.machinery import Key, Object
 from distributary.knative.apiserver.objects import Change, Stored
 from distributary.knative.kinds import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER, conditions
@@ -35,6 +34,7 @@ from distributary.knative.reconcile._status import condition_of
 from distributary.knative.reconcile._trust import BUNDLES, concerns
 from distributary.knative.reconcile._turn import Turn
 from distributary.knative.reconcile._work import Work
+from distributary.routes.periodic import keep_turning
 
 TURN_MAX: Final = 256
 """Objects that one turn looks at: one batch of the leader, and one transaction of statuses. What

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from distributary.core.clock import Clock
-from distributary.core.datadir.seen import Seen
 from distributary.core.errors import LogError, RequestError
 from distributary.core.flow import Received
+from distributary.datadir.seen import Seen
 from distributary.net.http1 import Request
 from distributary.server.ingest._addresses import Addresses, is_address
 from distributary.server.ingest._answers import Answers

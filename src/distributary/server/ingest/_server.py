@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from distributary.core.clock import Clock
-from distributary.core.datadir.seen import Seen
+from distributary.datadir.seen import Seen
 from distributary.server.ingest import _limits
 from distributary.server.ingest._counters import Counters
 from distributary.server.ingest._desk import Appends, Desk, Dial

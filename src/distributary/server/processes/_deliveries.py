@@ -1,7 +1,7 @@
 """Where control finds how deliveries stand: the files that owners of partitions write."""
 
 from distributary.core.clock import Clock
-from distributary.core.datadir import Places
+from distributary.datadir import Places
 from distributary.subscriptions.service import Deliveries
 from distributary.subscriptions.store.store import Store
 

@@ -7,8 +7,8 @@ import os
 import stat
 from pathlib import Path
 
-from distributary.core.datadir import SOCKET_PATH_BYTES_MAX
 from distributary.core.errors import SettingsError
+from distributary.datadir import SOCKET_PATH_BYTES_MAX
 
 UMASK = 0o077
 """Of every process of the server: events, filters and logs are for the user who runs it."""

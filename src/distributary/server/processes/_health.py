@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from distributary.core.clock import Clock
-from distributary.core.datadir import Board, Phase, Places, Word, is_sick, sickness_of
 from distributary.core.errors import LogError
 from distributary.core.log import Reader
 from distributary.core.meter import Meter, render
+from distributary.datadir import Board, Phase, Places, Word, is_sick, sickness_of
 
 STALE_MS = 3_000
 """A board without a sign of life for so long is not running; a hand-over takes 0.2 s."""

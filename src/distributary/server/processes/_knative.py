@@ -5,9 +5,9 @@ import uuid
 
 from distributary.core import filter as filter_room
 from distributary.core.clock import Clock, SystemRandom
-from distributary.core.datadir import Places
 from distributary.core.meter import Meter
 from distributary.core.sqlite import sqlite_url
+from distributary.datadir import Places
 from distributary.knative.apiserver.http import PATHS, KubernetesApi
 from distributary.knative.apiserver.objects import Objects
 from distributary.knative.kinds import KINDS, admit, defaulted

@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 
 from distributary.core.clock import Clock, SystemRandom
-from distributary.core.datadir import Places
 from distributary.core.meter import Meter
 from distributary.core.sqlite import sqlite_url
+from distributary.datadir import Places
 from distributary.net import AddressRule, CachingResolver, Connector, SystemResolver
 from distributary.resource import Reach
 from distributary.subscriptions.refresh import HttpTokenEndpoint, Refresher

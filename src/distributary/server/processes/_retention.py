@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from distributary.core.clock import Clock
-from distributary.core.datadir import Board, Places, Word
 from distributary.core.log import Retained, partition_dir, retain
 from distributary.core.meter import Meter
+from distributary.datadir import Board, Places, Word
 
 RETAIN_S: Final = 15.0
 """How often old segments are looked for, and how soon it is tried again after a failure."""

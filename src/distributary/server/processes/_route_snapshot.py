@@ -1,10 +1,10 @@
 """The route table of a partition at an offset, as bytes. Called by ``_retention``."""
 
-from distributary.core.datadir import Places
-from distributary.core.engine import follow_from
 from distributary.core.log import Reader
 from distributary.core.route import BlindMatcher
+from distributary.datadir import Places
 from distributary.partitions import DirectoryTargets
+from distributary.partitions.routes import follow_from
 
 
 def snapshot_at(places: Places, partition: int, cut: int) -> bytes:

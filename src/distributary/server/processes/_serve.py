@@ -21,13 +21,13 @@ import uvicorn
 import uvloop
 
 from distributary.core.clock import SystemClock
-from distributary.core.datadir import LiveFile, LiveSettings, Places
-from distributary.core.datadir.seen import load_seen
 from distributary.core.environment import CREDENTIAL_KEY_VARIABLE
 from distributary.core.errors import DistributaryError
 from distributary.core.log import Lock, lock, open_folder
 from distributary.core.meter import Meter
 from distributary.core.sqlite import sqlite_url
+from distributary.datadir import LiveFile, LiveSettings, Places
+from distributary.datadir.seen import load_seen
 from distributary.partitions import SessionSettings
 from distributary.server.processes._amqp import AmqpApi, listen_for_amqp
 from distributary.server.processes._banner import print_banner

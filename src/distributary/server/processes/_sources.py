@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from distributary.core.datadir import Places
 from distributary.core.environment import CREDENTIAL_KEY_VARIABLE
 from distributary.core.errors import SettingsError
+from distributary.datadir import Places
 from distributary.server.processes._children import Child
 from distributary.server.processes.source_process import SourcesStart
 from distributary.server.settings import Settings

@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import Callable
 
-from distributary.core.datadir import Board, Phase, Places, Word
+from distributary.datadir import Board, Phase, Places, Word
 from distributary.server.processes._children import Child
 from distributary.server.processes._watchdog import Watched
 

@@ -17,13 +17,13 @@ import structlog
 import uvloop
 
 from distributary.core.clock import SystemClock
-from distributary.core.datadir import Board, LiveFile, Phase, Places, Word
-from distributary.core.datadir.seen import Seen, load_seen
 from distributary.core.errors import LogError
 from distributary.core.flow import Received
 from distributary.core.journal import read_journal
 from distributary.core.log import Appender, GroupCommitter
 from distributary.core.meter import Meter
+from distributary.datadir import Board, LiveFile, Phase, Places, Word
+from distributary.datadir.seen import Seen, load_seen
 from distributary.server.ingest import (
     ACK_BOUNDS_S,
     Guard,

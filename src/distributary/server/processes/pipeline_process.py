@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import msgspec
 
-from distributary.core.datadir import LiveFile, Places
+from distributary.datadir import LiveFile, Places
 from distributary.partitions import SessionSettings
 from distributary.server.processes._children import end_with_parent
 from distributary.server.processes._ends import starting

@@ -15,10 +15,10 @@ import structlog
 import uvloop
 
 from distributary.core.clock import SystemClock
-from distributary.core.datadir import Board, Places, Word
 from distributary.core.deliver import LoopTimers
 from distributary.core.meter import Meter
 from distributary.core.source import SourceSpec
+from distributary.datadir import Board, Places, Word
 from distributary.net import AddressRule, CachingResolver, Connector, SystemResolver, parse_networks
 from distributary.protocols.http.sink import HttpTransport
 from distributary.server.processes._children import end_with_parent

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Never
 from urllib.parse import urlsplit
 
-from distributary.core.durations import read_duration_s
 from distributary.core.protocol import protocols
+from distributary.resource.durations import read_duration_s
 
 KIB = 1024
 MIB = 1024 * KIB

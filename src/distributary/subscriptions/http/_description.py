@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from distributary import __version__
 from distributary.core import filter as filter_room
-from distributary.core.datadir.seen import SeenNames
 from distributary.core.deliver.credential import CREDENTIAL_TYPES
 from distributary.core.protocol import protocols
+from distributary.datadir.seen import SeenNames
 from distributary.resource import RESOURCE_BYTES_MAX, published
 from distributary.subscriptions.resource import (
     CONFIG_KEYS,

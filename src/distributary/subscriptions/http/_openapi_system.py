@@ -3,11 +3,11 @@
 from typing import Final
 
 from distributary.core import filter as filter_room
-from distributary.core.datadir.seen import SEEN_CHARS_MAX, SEEN_NAMES_MAX
 from distributary.core.deliver.credential import CREDENTIAL_TYPES
 from distributary.core.event import ATTRIBUTES_MAX
 from distributary.core.event import json_format as event_json
 from distributary.core.protocol import protocols
+from distributary.datadir.seen import SEEN_CHARS_MAX, SEEN_NAMES_MAX
 from distributary.resource import Schema, closed, patterns, ref
 from distributary.subscriptions.http._openapi_parts import (
     Node,

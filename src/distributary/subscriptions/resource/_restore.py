@@ -8,8 +8,8 @@ import msgspec
 
 from distributary.core.deliver.broker_settings import BrokerSettings, HttpSettings
 from distributary.core.deliver.origins import origin_of
-from distributary.core.durations import parse_duration_s
 from distributary.core.protocol import protocols
+from distributary.resource.durations import parse_duration_s
 from distributary.resource.times import parse_time_ms
 from distributary.resource.uri import place_in
 from distributary.subscriptions.resource._shape import (

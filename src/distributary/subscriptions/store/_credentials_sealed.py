@@ -25,9 +25,9 @@ import sqlalchemy as sa
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from distributary.core.datadir import KEY_FILE_NAME
 from distributary.core.deliver.credential import Credential
 from distributary.core.errors import StoreError
+from distributary.datadir import KEY_FILE_NAME
 from distributary.subscriptions.resource import SecretSettings
 from distributary.subscriptions.store._credentials_keys import KEY_ID_BYTES, Key, Keys
 

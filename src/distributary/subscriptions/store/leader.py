@@ -21,9 +21,9 @@ from distributary.core.errors import (
     RequestError,
     StoreError,
 )
-from distributary.core.write_loop import Waiting, WriteLoop
 from distributary.routes.batch import StandingRoute
 from distributary.routes.changes import AppliedRoute, RouteChange
+from distributary.routes.write_loop import Waiting, WriteLoop
 from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import Applied, Change, ChangePendingError, Delete, Put
 

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.core.engine import EngineLimits
-from distributary.core.engine._lag import Lag
 from distributary.core.engine._matching import Matching
 from distributary.core.event import Event, record
 from distributary.core.flow import (
@@ -24,6 +23,7 @@ from distributary.core.log import encode_frame
 from distributary.core.meter import Meter
 from distributary.core.outcome import LagRow
 from distributary.core.route import RouteTable
+from distributary.partitions._lag import Lag
 
 ADDRESSES = ("", "x", "y")
 ROUTES = ("r1", "r2", "r3")

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.core.durations import DURATION_S_MAX, format_duration, parse_duration_s
 from distributary.core.errors import TransportError
 from distributary.core.policy import (
     RETRY_AFTER_S_MAX,
@@ -16,6 +15,7 @@ from distributary.core.policy import (
     delay_before_s,
     retry_after_s,
 )
+from distributary.resource.durations import DURATION_S_MAX, format_duration, parse_duration_s
 
 policies = st.builds(
     DeliveryPolicy,

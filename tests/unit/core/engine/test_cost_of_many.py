@@ -5,14 +5,14 @@ import random
 import pytest
 
 from distributary.core.engine import EngineLimits
-from distributary.core.engine._catch_up import SLICE_CHUNKS, SLICE_RECORDS, CatchUp
-from distributary.core.engine._tracker import LISTED_MAX, Tracker
-from distributary.core.engine._waiting import Waiting
+from distributary.core.engine.tracker import LISTED_MAX, Tracker
+from distributary.core.engine.waiting import Waiting
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
 from distributary.core.flow import Kind, Leg, RouteRecord, encode_route
 from distributary.core.journal import DoneKey, Mark
 from distributary.core.outcome import LagRow, RetryRow
+from distributary.partitions._catch_up import SLICE_CHUNKS, SLICE_RECORDS, CatchUp
 from distributary.testing.memory_log import MemoryLog
 
 LIMITS = EngineLimits()

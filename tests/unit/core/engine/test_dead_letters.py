@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from distributary.core.engine._dead_letter import dead_letter_event, failure_of
+from distributary.core.engine.dead_letter import dead_letter_event, failure_of
 from distributary.core.errors import TransportError
 from distributary.core.event import Event
 from distributary.core.outcome import Failure

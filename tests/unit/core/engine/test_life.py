@@ -7,11 +7,11 @@ import pytest
 
 from distributary.core.deliver import Admission, BreakerState, Destination, LaneState
 from distributary.core.engine import LIFE, EngineLimits, MatchState, RouteTarget, Step
-from distributary.core.engine._effects import Effects
-from distributary.core.engine._engine import Engine
-from distributary.core.engine._reads import NoTask
-from distributary.core.engine._reservations import Claim
-from distributary.core.engine._state import PartitionState
+from distributary.core.engine.effects import Effects
+from distributary.core.engine.machine import Engine
+from distributary.core.engine.reads import NoTask
+from distributary.core.engine.reservations import Claim
+from distributary.core.engine.state import PartitionState
 from distributary.core.event import Event
 from distributary.core.flow import Attempt, Leg, Origin, Position, RouteRecord, Task
 from distributary.core.journal import DoneKey, Mark

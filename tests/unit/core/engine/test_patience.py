@@ -3,7 +3,7 @@
 import pytest
 
 from distributary.core.deliver import BreakerState, LaneState
-from distributary.core.engine._patience import (
+from distributary.core.engine.patience import (
     DRAIN_S_MAX,
     PAUSE_S,
     SHARE_MAX,

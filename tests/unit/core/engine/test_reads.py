@@ -3,7 +3,7 @@
 import pytest
 
 from distributary.core.engine import EngineLimits
-from distributary.core.engine._reads import Reads
+from distributary.core.engine.reads import Reads
 from distributary.core.flow import Leg
 from distributary.core.journal import DoneKey
 from distributary.core.outcome import RetryRow

@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from distributary.core.engine._reload import Reload
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
 from distributary.core.flow import Kind, Leg
 from distributary.core.journal import DoneKey
 from distributary.core.outcome import IN_STORE, RetryRow
+from distributary.partitions._reload import Reload
 from distributary.testing.memory_log import MemoryLog
 from distributary.testing.virtual import VirtualClock
 

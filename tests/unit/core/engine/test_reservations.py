@@ -2,7 +2,7 @@
 
 import pytest
 
-from distributary.core.engine._reservations import Claim, claims
+from distributary.core.engine.reservations import Claim, claims
 from distributary.core.flow import Leg
 from distributary.core.journal import DoneKey
 from distributary.core.outcome import LagRow, RetryRow, Slot

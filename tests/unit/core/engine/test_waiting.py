@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from distributary.core.engine import EngineLimits
-from distributary.core.engine._limits import ROW_TASK_BYTES
-from distributary.core.engine._waiting import Waiting
+from distributary.core.engine.limits import ROW_TASK_BYTES
+from distributary.core.engine.waiting import Waiting
 from distributary.core.event import Event
 from distributary.core.flow import Leg
 from distributary.core.journal import DoneKey

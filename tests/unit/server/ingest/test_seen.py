@@ -2,15 +2,15 @@
 
 import pytest
 
-from distributary.core.datadir.seen import (
+from distributary.core.errors import LogUnavailableError
+from distributary.core.event import Event
+from distributary.datadir.seen import (
     SEEN_CHARS_MAX,
     SEEN_NAMES_MAX,
     Seen,
     SeenNames,
     load_seen,
 )
-from distributary.core.errors import LogUnavailableError
-from distributary.core.event import Event
 
 
 def events(*names: tuple[str, str]) -> list[Event]:

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from distributary.core.datadir import Board, Phase, Places, Word
 from distributary.core.errors import LogUnavailableError, SettingsError, StoreError
 from distributary.core.log import Retained
 from distributary.core.meter import Meter
+from distributary.datadir import Board, Phase, Places, Word
 from distributary.server.processes import _children as children_module
 from distributary.server.processes import _retention as retention_module
 from distributary.server.processes import ingest_process as ingest_module

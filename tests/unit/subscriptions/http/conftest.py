@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from distributary.core.datadir.seen import SeenNames
 from distributary.core.sqlite import sqlite_url
+from distributary.datadir.seen import SeenNames
 from distributary.resource import SinkRule
 from distributary.subscriptions.http import Description, create_app
 from distributary.subscriptions.service import Deliveries, Subscriptions, rules

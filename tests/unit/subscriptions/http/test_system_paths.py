@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from distributary.core.datadir.seen import SeenNames
 from distributary.core.errors import CATALOGUE
 from distributary.core.filter import DIALECTS
 from distributary.core.protocol import protocols
+from distributary.datadir.seen import SeenNames
 from distributary.subscriptions.http import build_openapi
 from distributary.subscriptions.resource import CONFIG_KEYS
 from distributary.subscriptions.service import PAGE_MAX, PROTOCOLS_ABSENT

@@ -11,13 +11,13 @@ import structlog
 
 from distributary.core.clock import Clock
 from distributary.core.errors import DistributaryError
-from distributary.core.periodic import keep_turning
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.apiserver.objects import _namespaces
 from distributary.knative.apiserver.objects._requests import Delete, Outcome
 from distributary.knative.apiserver.objects._shelf import Shelf
 from distributary.knative.apiserver.objects._values import Change, Write
 from distributary.knative.kinds import EVENT, NAMESPACE
+from distributary.routes.periodic import keep_turning
 
 EVENT_KEPT_S: Final = 3600.0
 """Events end this long after their last write, seconds (Kubernetes' default)."""

@@ -13,13 +13,13 @@ import structlog
 
 from distributary.core.clock import Clock
 from distributary.core.errors import StoreError
-from distributary.core.write_loop import Waiting, WriteLoop
 from distributary.knative.apiserver.machinery import StatusError
 from distributary.knative.apiserver.objects._draft import Draft
 from distributary.knative.apiserver.objects._requests import Outcome, Request, Rules
 from distributary.knative.apiserver.objects._rows import Rows
 from distributary.knative.apiserver.objects._shelf import Shelf
 from distributary.knative.apiserver.objects._values import Change
+from distributary.routes.write_loop import Waiting, WriteLoop
 
 BATCH_MAX: Final = 256
 """Requests in one transaction; it holds the store for some 10 ms."""

@@ -1,0 +1,246 @@
+"""The engine of one partition: decides what becomes of every match, and does nothing itself.
+
+Inputs are calls from above, by the loop that owns the partition; the time comes in before them,
+by ``at``. What others must do goes out by one port, ``Effects``. Nothing in here waits, reads a
+clock, knows a loop or a store. Inside, calls go one way::
+
+    Engine -> Answers -> Sending -> Replies -> Outcomes -> PartitionState
+
+The life of a match is a table: ``_life``.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from distributary.core.engine._answers import Answers
+from distributary.core.engine._matching import Matching
+from distributary.core.engine._outcomes import Outcomes
+from distributary.core.engine._parking import Parking, waits_for_resume
+from distributary.core.engine._replies import Replies
+from distributary.core.engine.reads import NoTask
+from distributary.core.engine.reservations import QuotaBatch, waits_for_slot
+from distributary.core.engine.sending import BEYOND_BUDGET, Sending
+from distributary.core.engine.state import PartitionState
+from distributary.core.flow import Kind, Leg, Logged, Task
+from distributary.core.journal import DoneKey
+from distributary.core.outcome import Grant, RetryRow
+
+
+class Engine:
+    """Decides for one partition.
+
+    Args:
+        state: What it begins with.
+    """
+
+    def __init__(self, state: PartitionState) -> None:
+        self._state = state
+        self._tracker = state.tracker
+        self._backfills = state.backfills
+        self.outcomes = Outcomes(state)
+        self._replies = Replies(state, self.outcomes)
+        self._parking = Parking(state)
+        self.sending = Sending(state, self.outcomes, self._replies)
+        self._answers = Answers(state, self.outcomes, self._replies, self.sending, self._parking)
+        self.attempted = self._answers.take
+        """An attempt has come to this."""
+        self._matching = Matching(state, self.outcomes)
+        self.is_done = self._matching.is_done
+        """Whether a match had its outcome, or a row, before this owner began."""
+        self._rest: Iterator[Task] | None = None  # of the last record: matches not made yet
+        self._slice_left = state.limits.slice_tasks
+
+    def at(self, now_s: float, now_ms: int) -> None:
+        """It is now *now_s* (monotonic, seconds) and *now_ms* (wall clock): before any input."""
+        self._state.now_s = now_s
+        self._state.now_ms = now_ms
+
+    # -- records -------------------------------------------------------------------------------
+
+    def load(self, done: dict[DoneKey, int], rows: list[RetryRow]) -> None:
+        """What the last owner left: outcomes above the cursor, and rows."""
+        self._matching.load(done | {row.key: row.checksum for row in rows})
+        for row in rows:
+            self.outcomes.load(row)
+
+    def take(self, logged: Logged) -> bool:
+        """The live reader brings a record; False where its slice is used up, or it is not over."""
+        tasks = [] if logged.kind == Kind.ROUTE else self._matching.tasks(logged)
+        offset = logged.offset
+        self._state.live = offset + 1
+        if isinstance(tasks, list):
+            self._tracker.take(offset, logged.checksum, tasks)
+            take = self.sending.take
+            for task in tasks:
+                take(task)
+            self._slice_left -= len(tasks)
+            return self._slice_left > 0
+        self._tracker.begin(offset, logged.checksum)
+        self._rest = tasks
+        return self._take_rest()
+
+    def take_rest(self) -> bool:
+        """A slice begins: go on with the record that was taken last; False where there is more."""
+        self._slice_left = self._state.limits.slice_tasks
+        return self._rest is None or self._take_rest()
+
+    def _take_rest(self) -> bool:
+        """Take matches of the last record until the slice is over or one is held back."""
+        rest = self._rest
+        assert rest is not None
+        while self._slice_left > 0 and not self.sending.held:
+            task = next(rest, None)
+            if task is None:
+                self._rest = None
+                self._tracker.complete()
+                return True
+            self._tracker.add(task)
+            self.sending.take(task)
+            self._slice_left -= 1
+        return False
+
+    def pass_hole(self, to_offset: int) -> None:
+        """There are no records up to *to_offset*: damaged, or leapt over after a loss."""
+        self._tracker.skip_to(to_offset)
+        self._state.live = to_offset
+
+    def may_join(self, route: str) -> bool:
+        """True where the live reader may have *route* again."""
+        # What is left of a record is judged by the backfills that stand when it is made.
+        return self._rest is None and self.sending.may_join(route)
+
+    # -- what comes back -----------------------------------------------------------------------
+
+    def room(self, name: str) -> None:
+        """*name* may have room: a destination, a route that was resumed, a reservation."""
+        self.sending.room(name)
+        self._backfills.wake_for(name)
+
+    def due(self) -> None:
+        """The time has come for which ``wake_at`` asked."""
+        state = self._state
+        count = min(state.limits.due_count, state.reads.room())
+        for row in state.rows.pop_due(state.now_s, count):
+            self.sending.attempt_row(row)
+        self.outcomes.arm()
+
+    def rows_read(self, found: list[tuple[RetryRow, Task | NoTask]]) -> None:
+        """Rows that were not at hand have been read."""
+        state = self._state
+        state.reads.done()
+        for row, task in found:
+            if state.stopped or row.key not in state.rows.rows:
+                continue
+            if task is NoTask.LATER:
+                self.outcomes.await_store(row)
+            elif isinstance(task, NoTask):
+                self.outcomes.void(row.key)
+            else:
+                waits_for = self.sending.attempt_row(row, task)
+                if waits_for is not None:
+                    state.reads.over(waits_for)
+        for name in state.reads.go_on():
+            self.sending.room(name)
+        self.outcomes.arm()
+
+    def quota_answered(self, batch: QuotaBatch, grants: list[Grant]) -> None:
+        """The store of counts has said who holds a reservation."""
+        state = self._state
+        for task, granted in state.reservations.answered(batch, grants, state.now_s):
+            if state.stopped:
+                state.reservations.leave(task, row=state.is_row(task))
+            else:
+                self.sending.take_answer(task, granted=granted)
+        if not state.stopped:
+            for route in dict.fromkeys(task.route for task, _ in batch.asking):
+                self._backfills.wake_for(waits_for_slot(route))
+
+    # -- what changes --------------------------------------------------------------------------
+
+    def resources_changed(self) -> None:
+        """What waits goes where the newest revision says (DESIGN rule 5)."""
+        self.sending.offer_anew()
+
+    def route_deleted(self, route: str) -> None:
+        """The record was met that deletes *route*."""
+        state = self._state
+        state.reservations.forget(route)
+        self.sending.forget(route)
+        if self._parking.end(route):
+            self.room(waits_for_resume(route))
+        state.failing.delivered(route)  # There is nothing to tell of it any more.
+        for first, end in self._backfills.drop(route):
+            self.report_gap(route, first, end)
+
+    def report_gap(self, route: str, first: int, end: int) -> None:
+        """Matches of *route*, which is deleted, from *first* up to *end* go to nobody."""
+        self._state.meter.add("lags_dropped_total")
+        reason = self.outcomes.why_gone(route)
+        fields: dict[str, object] = {"route": route, "from": first, "to": end, "reason": reason}
+        self._state.effects.report("dropped", fields)
+
+    def set_budget(self, cut: int) -> None:
+        """Matches of backfills and rows below the record *cut* are given up."""
+        state = self._state
+        state.cut = max(state.cut, cut)
+        for row in state.rows.idle_below(state.cut):
+            state.given_up[row.key.route] += 1
+            self.outcomes.drop_row(row, BEYOND_BUDGET)
+
+    def take_given_up(self) -> Counter[str]:
+        """How many matches of each route were given up since this was asked."""
+        counts, self._state.given_up = self._state.given_up, Counter()
+        return counts
+
+    # -- time ----------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Time has passed: who was resumed, or has a closed destination, goes on."""
+        for route in self._parking.look():
+            self.room(waits_for_resume(route))
+        self.sending.offer_anew()
+        self.sending.yield_closed_lanes()
+        self._backfills.wake()
+
+    def spill(self, durable: int) -> None:
+        """Matches that have held the cursor, or a backfill's mark, for long become rows.
+
+        Args:
+            durable: The durable cursor.
+        """
+        limits, tracker, live = self._state.limits, self._tracker, self._state.live
+        mark = tracker.mark()
+        waiting: list[Task] = []
+        if live - durable > limits.window_events:
+            waiting = tracker.open_below(mark.offset + limits.spill_records)
+        elif tracker.finished_count > limits.window_outcomes:
+            waiting = tracker.open_before(limits.spill_outcomes, live)
+        for task in [*waiting, *self._backfills.stuck()]:
+            self.outcomes.spill(task)
+
+    def look_after_rows(self) -> None:
+        """What waits for a queue that will not tell: it refused nothing, or is gone."""
+        self._replies.tick()
+        for name in self._state.rows.parked_uris():
+            if not self._state.effects.is_open(name):
+                self.room(name)
+
+    # -- ending --------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Begin nothing any more."""
+        self._state.stopped = True
+        self._state.reservations.stop()
+
+    def leave(self, queued: list[Task]) -> None:
+        """*queued* comes back unsent, for good: replies alone are sent yet."""
+        for task in queued:
+            if task.leg is Leg.REPLY:
+                self._replies.hand_back(task)
+            else:
+                self._state.reservations.leave(task, row=self._state.is_row(task))
+
+    def replies_left(self) -> int:
+        """Held replies that are worth waiting for; those that have room go on."""
+        self._replies.tick()
+        return self._replies.unfinished()

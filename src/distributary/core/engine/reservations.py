@@ -1,0 +1,358 @@
+"""Quota reservations of counted subscriptions (``maxevents``): who may be sent, and who must wait.
+
+A match of a subscription that may make only so many deliveries is sent while it holds a
+reservation (``outcome.QuotaStore``). The store is shared with the owners of the other partitions,
+so asking takes a while: a task that asks is taken over until the answer comes as an input. Where
+the quota is taken the route is *short* for a moment: it is backfilled, or its matches wait as rows.
+"""
+
+import enum
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from distributary.core.engine.limits import EngineLimits
+from distributary.core.flow import Leg, Origin, Task
+from distributary.core.journal import DoneKey
+from distributary.core.outcome import Grant, LagRow, RetryRow, Slot, SlotWish
+
+SHORT_S = 0.25
+"""A route without a reservation asks again after this: one is free when an attempt has failed for
+good, which takes longer than that in most cases."""
+
+
+def waits_for_slot(route: str) -> str:
+    """Where rows wait for a reservation: no URI of a sink is like it."""
+    return f"slot of {route}"
+
+
+def key_of(task: Task) -> DoneKey:
+    """The match that *task* is, as the outcome room names it."""
+    position = task.position
+    return DoneKey(position[1], position[2], task.route)
+
+
+class Claim(enum.Enum):
+    """Who will ask for a match that held a reservation when the owner began."""
+
+    NONE = 0
+    """Nobody: it has its outcome."""
+    ROW = 1
+    """Its row, when it is due."""
+    READER = 2
+    """The live reader or a backfill, when it comes there again."""
+
+
+ClaimOf: TypeAlias = Callable[[Slot], Claim]
+
+
+class QuotaBatch(NamedTuple):
+    """What the store of counts is asked, and told, together.
+
+    Attributes:
+        asking: Tasks with what they ask for.
+        given_up: Reservations that are free again.
+        laid: Those whose match waits for a retry.
+        counted: Those that a delivery has used.
+        gone: Routes that are deleted.
+    """
+
+    asking: list[tuple[Task, SlotWish]]
+    given_up: list[Slot]
+    laid: list[Slot]
+    counted: list[Slot]
+    gone: list[str]
+
+
+class Reservations:
+    """The reservations of one partition.
+
+    Args:
+        limits: How many may ask.
+        ask: Called when there is something to ask or to tell.
+    """
+
+    def __init__(self, limits: EngineLimits, ask: Callable[[], None]) -> None:
+        self._limits = limits
+        self._ask_store = ask
+        self.held: dict[str, dict[DoneKey, int]] = {}
+        """Matches that hold one, by route, with the checksum of their record."""
+        self._resting: dict[str, dict[DoneKey, int]] = {}  # the same, waiting for a retry
+        self._users: dict[DoneKey, Origin] = {}  # of those held: a backfill has tasks of its own
+        self._doubtful: set[DoneKey] = set()
+        self._parked: set[DoneKey] = set()  # held, and no attempt is under way
+        self._unclaimed: dict[str, set[DoneKey]] = {}
+        self._asking_keys: set[DoneKey] = set()
+        self._asking_count: Counter[str] = Counter()
+        self._batch = QuotaBatch([], [], [], [], [])
+        self._short: dict[str, tuple[int, float]] = {}
+        self.used_up: set[str] = set()
+        """Routes that have made all their deliveries, as far as this owner has met it."""
+        self._loading = False
+        self._early: set[DoneKey] = set()
+
+    # -- what the store is asked --------------------------------------------------------------
+
+    def load(self) -> None:
+        """What the last owner left is being read; nobody asks the store before that."""
+        self._loading = True
+        self._ask_store()
+
+    def loaded(self, found: dict[Slot, bool], claim_of: ClaimOf) -> None:
+        """What the last owner left: each with whether it rests.
+
+        Args:
+            found: Those whose match has no outcome.
+            claim_of: Who claims each.
+        """
+        self._loading = False
+        for slot, resting in found.items():
+            key = slot.key
+            if key in self._early:
+                self._batch.counted.append(slot)  # Settled before it was known to have one.
+                continue
+            where = self._resting if resting else self.held
+            where.setdefault(key.route, {})[key] = slot.checksum
+            if not resting:
+                self._doubtful.add(key)
+            if claim_of(slot) is Claim.READER:
+                self._unclaimed.setdefault(key.route, set()).add(key)
+        self._early.clear()
+
+    @property
+    def waiting(self) -> bool:
+        """True where there is something to ask or to tell."""
+        return any(self._batch)
+
+    def take_batch(self) -> QuotaBatch:
+        """All that is to be asked and told."""
+        batch, self._batch = self._batch, QuotaBatch([], [], [], [], [])
+        return batch
+
+    def put_back(self, batch: QuotaBatch) -> None:
+        """The store could not be asked, nor told."""
+        new = self._batch
+        self._batch = QuotaBatch(
+            batch.asking + new.asking,
+            batch.given_up + new.given_up,
+            batch.laid + new.laid,
+            batch.counted + new.counted,
+            batch.gone + new.gone,
+        )
+
+    def stop(self) -> None:
+        """Ask nothing any more: who asked is the next owner's, and so is what is parked."""
+        self._batch.asking.clear()
+        for key in sorted(self._parked):
+            self.rest(key)
+        self._parked.clear()
+
+    def answered(
+        self, batch: QuotaBatch, grants: list[Grant], now_s: float
+    ) -> Iterator[tuple[Task, bool]]:
+        """Each task that asked, and whether it holds a reservation now."""
+        # One after the other: what a task holds is nobody's before its own turn has come, since
+        # it may leave its match to a backfill, which then asks for itself.
+        for (task, wish), grant in zip(batch.asking, grants, strict=True):
+            self._note_answer(task, wish, grant, now_s)
+            yield task, grant is Grant.HELD
+
+    def _note_answer(self, task: Task, wish: SlotWish, grant: Grant, now_s: float) -> None:
+        key = wish.slot.key
+        route = key.route
+        self._asking_keys.discard(key)
+        self._asking_count[route] -= 1
+        if not self._asking_count[route]:
+            del self._asking_count[route]
+        if grant is Grant.HELD:
+            if _pop(self._resting, key) is None:
+                self._short.pop(route, None)  # A new one: others may get theirs.
+            self._claim(key)
+            self.held.setdefault(route, {})[key] = wish.slot.checksum
+            self._users[key] = task.origin
+            self.used_up.discard(route)
+            return
+        self._short[route] = wish.events_max, now_s + SHORT_S
+        if grant is Grant.USED_UP:
+            self.used_up.add(route)
+
+    # -- who may be sent ----------------------------------------------------------------------
+
+    @property
+    def any(self) -> bool:
+        """False where no match can hold a slot."""
+        return bool(self.held) or self._loading
+
+    def holds(self, task: Task) -> bool:
+        """True where the match has its slot; *task* is the one that uses it from now on."""
+        key = key_of(task)
+        if self.held.get(key.route, {}).get(key) != task.checksum:
+            return False
+        self._users.setdefault(key, task.origin)
+        self._parked.discard(key)
+        self._claim(key)
+        return True
+
+    def park(self, key: DoneKey) -> None:
+        """The lane of this match does not take it now; it keeps its slot, if it has one."""
+        if key in self.held.get(key.route, {}):
+            self._parked.add(key)
+
+    def _claim(self, key: DoneKey) -> None:
+        unclaimed = self._unclaimed.get(key.route)
+        if unclaimed is not None:
+            unclaimed.discard(key)
+            if not unclaimed:
+                del self._unclaimed[key.route]
+
+    def ask(self, task: Task, events_max: int, now_s: float) -> bool:
+        """Take *task* over until the answer has come; False where its route is short now."""
+        route = task.route
+        slot = Slot(key_of(task), task.checksum)
+        if slot.key in self._asking_keys:
+            return False  # The live reader's task asks, and a lag has overtaken it.
+        if slot.key not in self._resting.get(route, {}) and not self._may_ask(
+            route, events_max, now_s
+        ):
+            return False
+        self._asking_count[route] += 1
+        self._asking_keys.add(slot.key)
+        self._batch.asking.append((task, SlotWish(slot, events_max)))
+        self._ask_store()
+        return True
+
+    def _may_ask(self, route: str, events_max: int, now_s: float) -> bool:
+        short = self._short.get(route)
+        if short is None or short[0] != events_max:
+            return self._asking_count[route] < self._limits.asking_per_route_max
+        few = self._asking_count[route] < self._limits.asking_when_short_max
+        return few and not self._is_short(route, now_s)
+
+    def awaited(self, route: str) -> bool:
+        """True where a match of *route* that will be met again holds a slot from before.
+
+        Its route must go on until it is met: nobody else gets that slot.
+        """
+        return route in self._unclaimed
+
+    def write_off(self, route: str) -> list[Slot]:
+        """The slots that are awaited; nobody holds them any more."""
+        slots = (self.settle(key) for key in sorted(self._unclaimed.pop(route, ())))
+        return [slot for slot in slots if slot is not None]
+
+    def busy(self, route: str, now_s: float) -> bool:
+        """True while tasks of *route* wait for an answer, or it is short."""
+        return self._asking_count[route] > 0 or self._is_short(route, now_s)
+
+    def _is_short(self, route: str, now_s: float) -> bool:
+        short = self._short.get(route)
+        return short is not None and now_s < short[1]
+
+    # -- what becomes of a slot ---------------------------------------------------------------
+
+    def settle(self, key: DoneKey) -> Slot | None:
+        """The match has its outcome, or none; its slot, if it had one, is not its own any more."""
+        if self._loading:
+            self._early.add(key)
+        self._doubtful.discard(key)
+        self._parked.discard(key)
+        self._users.pop(key, None)
+        self._claim(key)
+        return _pop(self.held, key) or _pop(self._resting, key)
+
+    def in_doubt(self, key: DoneKey) -> bool:
+        """True where the match was perhaps delivered before this owner began."""
+        return key in self._doubtful
+
+    def rest(self, key: DoneKey) -> None:
+        """An attempt with the slot of this match has failed; it waits for the next one."""
+        if key in self._doubtful:
+            return  # What the attempt before the crash came to, nobody knows.
+        slot = _pop(self.held, key)
+        if slot is not None:
+            self._users.pop(key, None)
+            self._resting.setdefault(key.route, {})[key] = slot.checksum
+            self._batch.laid.append(slot)
+            self._ask_store()
+
+    def give_up(self, task: Task) -> None:
+        """*task* makes no attempt with the slot of its match, if it has it: another will ask."""
+        key = key_of(task)
+        if self._users.get(key) is not task.origin:
+            return  # It never had it; or a lag's task has it now.
+        if key in self._doubtful:
+            del self._users[key]
+            self._unclaimed.setdefault(key.route, set()).add(key)
+            return
+        slot = self.settle(key)
+        if slot is not None:
+            self._batch.given_up.append(slot)
+            self._ask_store()
+
+    def leave(self, task: Task, *, row: bool) -> None:
+        """No attempt of *task* is under way at the end of its owner: nothing is in doubt."""
+        if row:
+            self.rest(key_of(task))
+        else:
+            self.give_up(task)
+
+    def forget(self, route: str) -> None:
+        """The route is deleted."""
+        for key in self.held.pop(route, ()):
+            self._doubtful.discard(key)
+            self._parked.discard(key)
+            self._users.pop(key, None)
+        self._resting.pop(route, None)
+        self._unclaimed.pop(route, None)
+        self._short.pop(route, None)
+        self._batch.gone.append(route)
+        self._ask_store()
+
+    def tell_later(self, freed: list[Slot], counted: list[Slot]) -> None:
+        """The store could not be told that these are free, and that these were delivered."""
+        self._batch.given_up.extend(freed)
+        self._batch.counted.extend(counted)
+        self._ask_store()
+
+
+def _pop(slots: dict[str, dict[DoneKey, int]], key: DoneKey) -> Slot | None:
+    mine = slots.get(key.route, {})
+    checksum = mine.pop(key, None)
+    if checksum is None:
+        return None
+    if not mine:
+        del slots[key.route]
+    return Slot(key, checksum)
+
+
+def claims(
+    cursor: int, done: dict[DoneKey, int], rows: list[RetryRow], lags: list[LagRow]
+) -> Callable[[Slot], Claim]:
+    """Who claims the slots that were there when an owner began.
+
+    Args:
+        cursor: Where the live reader begins.
+        done: Outcomes of the journal, with the checksums of their records.
+        rows: Retry rows.
+        lags: Lags.
+    """
+    waiting = {row.key: row.checksum for row in rows if not row.done and row.leg is Leg.EVENT}
+    # On its way to the dead letter sink a match needs no slot.
+    over = done | {row.key: row.checksum for row in rows if row.key not in waiting}
+    by_route: dict[str, list[LagRow]] = {}
+    for lag in lags:
+        by_route.setdefault(lag.route, []).append(lag)
+
+    def claim_of(slot: Slot) -> Claim:
+        key = slot.key
+        if key in waiting:
+            return Claim.ROW if waiting[key] == slot.checksum else Claim.NONE
+        if over.get(key) == slot.checksum:
+            return Claim.NONE
+        offset, index = key.offset, key.index
+        # What a lag has, it has alone: its row may be ahead of the cursor.
+        mine = [lag for lag in by_route.get(key.route, ()) if lag.covers(offset, index)]
+        ahead = any(lag.holds(offset, index) for lag in mine) if mine else offset >= cursor
+        return Claim.READER if ahead else Claim.NONE
+
+    return claim_of

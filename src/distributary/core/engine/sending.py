@@ -1,0 +1,389 @@
+"""Where a match goes: to its destination, to a backfill of its route, or into a row that waits.
+
+The rules: a slow sink is backfilled alone (DESIGN rule 3), a match goes where the newest revision
+says (rule 5), and of a counted subscription only those are sent that hold a reservation.
+"""
+
+from collections import Counter, deque
+
+from distributary.core.deliver import Admission
+from distributary.core.engine._life import Step
+from distributary.core.engine._outcomes import Outcomes
+from distributary.core.engine._parking import waits_for_resume
+from distributary.core.engine._replies import Replies
+from distributary.core.engine.patience import Patience
+from distributary.core.engine.ports import RouteTarget, waits_for_resource
+from distributary.core.engine.reservations import key_of, waits_for_slot
+from distributary.core.engine.state import PartitionState
+from distributary.core.flow import Leg, Origin, Task, encode_route
+from distributary.core.outcome import Failure, LagRow, RetryRow
+
+BEYOND_BUDGET = "retention"
+"""Why a match is dropped that lies beyond the budget."""
+
+
+class Sending:
+    """Hands tasks out, and holds back what its sink is worth waiting for.
+
+    Args:
+        state: Of the partition.
+        outcomes: Drops tasks, and keeps them as rows.
+        replies: Say which destinations of replies are saturated.
+    """
+
+    def __init__(self, state: PartitionState, outcomes: Outcomes, replies: Replies) -> None:
+        self._state = state
+        self._effects = state.effects
+        self._targets = state.targets
+        self._meter = state.meter
+        self._backfills = state.backfills
+        self._rows = state.rows
+        self._reservations = state.reservations
+        self._reads = state.reads
+        self._parked = state.parked
+        self._outcomes = outcomes
+        self._replies = replies
+        self.held: deque[Task] = deque()
+        """Tasks that wait for their destinations before the next record may be taken."""
+        self._held_count: Counter[str] = Counter()  # by route
+        self._furthest: dict[str, tuple[int, int]] = {}  # of counted routes: offset and index
+        self._patience = Patience(state.effects.lane, state.targets.all_go_to)
+
+    # -- the live reader's --------------------------------------------------------------------
+
+    def take(self, task: Task) -> None:
+        """Hand a live task out, or hold it back behind those that are held back."""
+        if self.held or not self._offer(task):
+            self._state.step(Step.HOLD, key_of(task), task)
+            self.held.append(task)
+            self._held_count[task.route] += 1
+
+    def offer_held(self) -> bool:
+        """Hand out what is held back; False where its lane is worth a moment's patience."""
+        held = self.held
+        while held:
+            if not self._offer(held[0]):
+                return False
+            task = held.popleft()
+            self._held_count[task.route] -= 1
+            if not self._held_count[task.route]:
+                del self._held_count[task.route]
+        return True
+
+    def _offer(self, task: Task) -> bool:
+        """Hand a live task out; False where its lane is worth a moment's patience."""
+        if self._has_lag(task):
+            self._leave_to_lag(task)
+            return True
+        target = self._targets.get(task.route)
+        if target is None:
+            if self._state.unseen(task.route):
+                self._yield(task, waits_for_resource(task.route))
+            else:
+                self._outcomes.drop(task)
+            return True
+        if task.route in self._parked:
+            self._yield(task, waits_for_resume(task.route))
+            return True
+        if target.events_max is not None and self._holds_slot(task):
+            self._note_place(task)
+            return self._send(task, target)
+        if self._rows.crowded(task.route):
+            self._yield(task, target.sink.lane)
+        elif target.events_max is None:
+            if task.route in self._furthest:  # It was counted a moment ago.
+                self._note_place(task)
+            return self._send(task, target)
+        elif not self._ask(task, target.events_max):
+            self._yield(task, waits_for_slot(task.route))
+        else:
+            self._note_place(task)
+        return True
+
+    def _note_place(self, task: Task) -> None:
+        """Answers of the store let later matches of a counted route overtake earlier ones."""
+        place = task.position[1:]
+        self._furthest[task.route] = max(place, self._furthest.get(task.route, place))
+
+    def forget(self, route: str) -> None:
+        """The route is deleted."""
+        self._furthest.pop(route, None)
+
+    def _send(self, task: Task, target: RouteTarget) -> bool:
+        uri = self._replies.crowded(target)
+        if uri is None:
+            uri = target.sink.lane
+            admission = self._effects.send(task, target.sink)
+            if admission is Admission.ADMITTED:
+                if self._effects.watch is not None:
+                    self._state.step(Step.QUEUE, key_of(task), task)
+                return True
+            if admission is Admission.OPEN:
+                self._state.failing.refused(task.route, target.sink.uri)
+                self._yield(task, uri)
+                return True
+        if self._patience.worth(uri, self._state.now_s):
+            return False
+        self._yield(task, uri)
+        return True
+
+    def _has_lag(self, task: Task) -> bool:
+        """True where a lag has the live task: it need not be sent here."""
+        if task.route not in self._backfills.by_route or task.origin is not Origin.LIVE:
+            return False  # Most tasks: asked for every one of them.
+        _, offset, index = task.position
+        return self._backfills.covers(task.route, offset, index) and not self._state.is_row(task)
+
+    def _leave_to_lag(self, task: Task) -> None:
+        """The backfill's row stands for *task*; there it asks again for what it holds here."""
+        self._state.step(Step.LEAVE_TO_BACKFILL, key_of(task), task)
+        self._pass_on(task)
+
+    def _pass_on(self, task: Task) -> None:
+        self._reservations.give_up(task)
+        self._state.tracker.finish(task)
+
+    def _yield(self, task: Task, uri: str) -> None:
+        """The lane of *task* does not take it: its lag has it, or a new lag, or a row."""
+        if task.origin is not Origin.LIVE or self._state.is_row(task):
+            self._outcomes.defer(task, uri)
+        elif self._has_lag(task):
+            self._leave_to_lag(task)
+        elif self._backfills.lagging(task.route):
+            self._outcomes.defer(task, uri)  # It lies before the lag.
+        else:
+            self._begin_lag(task, uri)
+
+    def _begin_lag(self, task: Task, uri: str) -> None:
+        """The sink of *task* takes no more: its route lags from here on (DESIGN rule 3)."""
+        record = self._state.follower.table.record(task.route)
+        offset, index = task.position.offset, task.position.index
+        if record is None:
+            self._outcomes.drop(task)
+            return
+        if (
+            offset < self._state.follower.changed_at(task.route)
+            or self._backfills.began_after(task.route, offset, index)
+            or (offset, index) < self._furthest.get(task.route, (0, 0))
+        ):
+            # The filters of today did not stand there, and a lag's row holds no others; or what
+            # lies behind was another lag's, or is sent, and this one would read it again.
+            self._outcomes.defer(task, uri)
+            return
+        row = LagRow(task.route, offset, index, offset, None, encode_route(record))
+        self._backfills.add(row)
+        self._effects.put_backfill(row)
+        self._state.step(Step.BEGIN_BACKFILL, key_of(task), task)
+        self._pass_on(task)
+        self._meter.add("lags_begun_total")
+        self._effects.report("route-lags", {"route": task.route, "from": offset})
+
+    # -- a lag's ------------------------------------------------------------------------------
+
+    def offer_catch_up(self, task: Task) -> str | None:
+        """Hand out a task that a lag brought; what it waits for where it is not taken now."""
+        if task.position.offset < self._state.cut:
+            self._state.given_up[task.route] += 1
+            self._outcomes.drop(task, BEYOND_BUDGET)
+            return None
+        if task.route in self._parked:
+            return waits_for_resume(task.route)
+        return self._offer_catch_up(task)
+
+    def _offer_catch_up(self, task: Task) -> str | None:
+        target = self._targets.get(task.route)
+        if target is None:
+            return self._without_target(task)
+        if target.events_max is not None and not self._holds_slot(task):
+            return self._ask_for_catch_up(task, target.events_max)
+        if target.events_max is None and self._rows.crowded(task.route):
+            return target.sink.lane
+        crowded = self._replies.crowded(target)
+        if crowded is not None:
+            return crowded
+        if self._effects.send(task, target.sink) is Admission.ADMITTED:
+            self._state.step(Step.QUEUE, key_of(task), task)
+            return None
+        return target.sink.lane
+
+    def _without_target(self, task: Task) -> str | None:
+        """What a lag's task waits for; None: nothing, it is dropped, and its lag goes with it."""
+        if self._state.unseen(task.route):
+            return waits_for_resource(task.route)
+        self._outcomes.drop(task)
+        return None
+
+    def _ask_for_catch_up(self, task: Task, events_max: int) -> str | None:
+        route = task.route
+        crowded = self._rows.crowded(route)
+        if not crowded and self._ask(task, events_max):
+            return None
+        if self._reservations.awaited(route):
+            # A match further on holds a slot, in doubt: the lag must come there, or nobody gets
+            # it. Where it lies too far away it counts as delivered.
+            if not crowded:
+                self._outcomes.defer(task, waits_for_slot(task.route))
+                return None
+            for slot in self._reservations.write_off(route):
+                self._effects.count(slot)
+        return waits_for_slot(route)
+
+    def may_join(self, route: str) -> bool:
+        """True where the live path can have *route* again: it stands there, and has room."""
+        if route not in self._state.follower.table:
+            return False  # It is being replayed, and a restart went back behind its creation.
+        if route in self._held_count or route in self._parked:
+            return False  # The lag has those: they must meet it before it is gone.
+        if self._rows.crowded(route, 0.5) or self._reservations.busy(route, self._state.now_s):
+            return False
+        target = self._targets.get(route)
+        if target is None:
+            return not self._state.unseen(route)
+        if self._replies.crowded(target) is not None:
+            return False
+        return self._patience.comfortable(target.sink.lane)
+
+    # -- slots --------------------------------------------------------------------------------
+
+    def _holds_slot(self, task: Task) -> bool:
+        return task.route in self._reservations.held and self._reservations.holds(task)
+
+    def _ask(self, task: Task, events_max: int) -> bool:
+        """Have *task* ask for a reservation; False where its route is short now."""
+        if not self._reservations.ask(task, events_max, self._state.now_s):
+            return False
+        self._state.step(Step.RESERVE, key_of(task), task)
+        return True
+
+    def take_answer(self, task: Task, *, granted: bool) -> None:
+        """The store has said whether a task that asked holds its reservation now."""
+        if self._state.is_row(task):
+            self._go_on(task, granted=granted)
+        elif self._has_lag(task):
+            self._leave_to_lag(task)
+        elif self._targets.get(task.route) is None:
+            self._outcomes.drop(task)  # Nothing keeps its record any more: no row may need it.
+        elif not granted:
+            self._outcomes.defer(task, waits_for_slot(task.route))
+        elif task.origin is Origin.CATCH_UP:
+            refused_by = self.offer_catch_up(task)
+            if refused_by is not None:
+                self._outcomes.defer(task, refused_by)
+        elif not self._offer(task):
+            target = self._targets.get(task.route)
+            self._yield(task, "" if target is None else target.sink.lane)
+
+    def _go_on(self, task: Task, *, granted: bool) -> None:
+        """The row of *task* has asked for its reservation, and has it or must wait."""
+        key = key_of(task)
+        row = self._rows.rows.get(key)
+        if row is None:
+            self._reservations.give_up(task)
+        elif granted:
+            self.attempt_row(row)
+        else:
+            self._outcomes.defer_row(key, waits_for_slot(key.route))
+
+    # -- rows ----------------------------------------------------------------------------------
+
+    def attempt_row(self, row: RetryRow, task: Task | None = None) -> str | None:
+        """Hand a row out; what it waits for instead, if it does."""
+        route = row.key.route
+        target = self._targets.get(route)
+        if target is None and self._state.unseen(route):
+            return self._outcomes.defer_row(row.key, waits_for_resource(route))
+        if target is None:
+            self._outcomes.drop_row(row)
+            return None
+        if row.leg is Leg.EVENT and route in self._parked:
+            return self._outcomes.defer_row(row.key, waits_for_resume(route))
+        task = task or self._rows.held(row.key)
+        if task is None:
+            self._state.step(Step.READ, row.key)
+            self._reads.ask(row)
+            return None
+        waits_for = self._offer_row(row, task, target)
+        if waits_for is not None:
+            self._rows.hold(row.key, task)
+        return waits_for
+
+    def _offer_row(self, row: RetryRow, task: Task, target: RouteTarget) -> str | None:
+        primary = row.leg is Leg.EVENT
+        events_max = target.events_max if primary else None
+        if events_max is not None and not self._reservations.holds(task):
+            if self._ask(task, events_max):
+                return None
+            return self._outcomes.defer_row(row.key, waits_for_slot(task.route))
+        dest = target.sink if primary else target.dead_letter
+        if dest is None:
+            # The dead letter sink was taken away while its letter waited.
+            failure = row.failure or Failure("no-dead-letter-sink", "")
+            self._outcomes.failed(task, target, failure)
+            return None
+        crowded = self._replies.crowded(target) if primary else None
+        if crowded is not None:
+            return self._outcomes.defer_row(row.key, crowded)
+        if self._effects.send_again(task, dest) is Admission.ADMITTED:
+            self._state.step(Step.QUEUE, row.key, task)
+            return None
+        return self._outcomes.defer_row(row.key, dest.lane)
+
+    def room(self, name: str) -> None:
+        """*name* has room: replies and deferred rows go on until it takes no more."""
+        if not self._replies.room(name):
+            return
+        reads = self._reads
+        least = reads.room() - reads.may_ask(name)
+        for _ in range(self._state.limits.unpark_count):
+            if reads.room() <= least:
+                reads.come_back(name)
+                return
+            row = None if self._state.stopped else self._rows.unpark(name)
+            if row is None or self.attempt_row(row) == name:
+                reads.over(name)
+                return
+        self._effects.room_soon(name)
+
+    # -- changes ------------------------------------------------------------------------------
+
+    def yield_closed_lanes(self) -> None:
+        """What waits behind an open breaker must not hold the cursor (DESIGN rule 3)."""
+        for uri in self._effects.cut_off():
+            for task in self._effects.take_queued(uri):
+                if task.leg is Leg.REPLY:
+                    self._replies.hand_back(task)
+                else:
+                    self._yield(task, uri)
+
+    def take_back(self, route: str, uri: str) -> None:
+        """*route* is parked: what waits in its lane waits for that; the others' tasks go back."""
+        for task in self._effects.take_queued(uri):
+            target = self._targets.get(task.route)
+            if task.leg is Leg.REPLY:
+                self._replies.hand_back(task)
+            elif target is None:
+                self._outcomes.drop(task)
+            elif task.route == route and task.leg is Leg.EVENT:
+                self._yield(task, waits_for_resume(route))
+            else:
+                to = target.sink if task.leg is Leg.EVENT else target.dead_letter or target.sink
+                if self._effects.send_again(task, to) is not Admission.ADMITTED:
+                    self._yield(task, uri)
+                else:
+                    self._state.step(Step.QUEUE, key_of(task), task)
+
+    def offer_anew(self) -> None:
+        """Resources changed: what waits goes where the newest revision says (DESIGN rule 5)."""
+        changed = self._targets.changed_uris()
+        for uri in changed:
+            # Rows, not held tasks: what came later may be on its way to the new sink, and a lag
+            # that began at one of these would read it again.
+            for task in self._effects.take_queued(uri):
+                if task.leg is Leg.REPLY:
+                    self._replies.hand_back(task)
+                elif self._targets.get(task.route) is None:
+                    self._outcomes.drop(task)
+                else:
+                    self._outcomes.defer(task, uri)
+        for uri in changed:
+            self.room(uri)

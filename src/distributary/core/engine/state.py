@@ -1,0 +1,98 @@
+"""What the engine of a partition knows; its parts share it, and none holds another's callbacks."""
+
+from collections import Counter
+
+from distributary.core.engine._life import Step
+from distributary.core.engine.effects import Effects
+from distributary.core.engine.limits import EngineLimits
+from distributary.core.engine.ports import Backfills, FailingRoutes, StandingRoutes, Targets
+from distributary.core.engine.reads import Reads
+from distributary.core.engine.reservations import Reservations, key_of
+from distributary.core.engine.tracker import Tracker
+from distributary.core.engine.waiting import Waiting
+from distributary.core.flow import Origin, Task
+from distributary.core.journal import DoneKey, Mark
+from distributary.core.meter import Meter
+from distributary.core.outcome import ParkedRow
+
+
+class PartitionState:
+    """One partition as the engine sees it.
+
+    Args:
+        partition: Partition number.
+        mark: The durable cursor.
+        follower: The routes at the live reader.
+        targets: The newest revision of each route's resource.
+        backfills: The routes that lag.
+        failing: The routes that fail.
+        effects: The port.
+        meter: Counters.
+        limits: Of the engine.
+
+    Attributes:
+        now_s: Monotonic time of the input, seconds.
+        now_ms: Wall-clock time of the input, milliseconds.
+        live: The record that the live reader looks at next.
+        stopped: Nothing new is begun.
+    """
+
+    def __init__(
+        self,
+        *,
+        partition: int,
+        mark: Mark,
+        follower: StandingRoutes,
+        targets: Targets,
+        backfills: Backfills,
+        failing: FailingRoutes,
+        effects: Effects,
+        meter: Meter,
+        limits: EngineLimits,
+    ) -> None:
+        self.partition = partition
+        self.follower = follower
+        self.targets = targets
+        self.backfills = backfills
+        self.failing = failing
+        self.effects = effects
+        self.meter = meter
+        self.limits = limits
+        self.now_s = 0.0
+        self.now_ms = 0
+        self.live = mark.offset
+        self.stopped = False
+        self.tracker = Tracker(mark)
+        self.rows = Waiting(limits)
+        self.reservations = Reservations(limits, effects.ask_quota)
+        self.reads = Reads(limits, effects.read)
+        self.parked: dict[str, ParkedRow] = {}
+        """By route: nothing is sent there until somebody resumes."""
+        self.cut = 0
+        """Matches of backfills and rows below this record are given up."""
+        self.given_up: Counter[str] = Counter()
+        """Those, by route, since somebody told of them."""
+
+    def unseen(self, route: str) -> bool:
+        """Whether *route*, which has no target, may have one that was not read yet."""
+        record = self.follower.table.record(route)
+        return record is not None and not self.targets.sees(record.seq)
+
+    def let_go(self, task: Task) -> bool:
+        """The stream that brought *task* need not wait for it any more; False: it does not."""
+        if task.origin is Origin.LIVE:
+            return self.tracker.finish(task)
+        return task.origin is Origin.CATCH_UP and self.backfills.finish(task)
+
+    def is_row(self, task: Task) -> bool:
+        """True where the row of *task* stands for it: no stream waits for it."""
+        if task.origin is Origin.RETRY:
+            return True
+        stream = self.tracker if task.origin is Origin.LIVE else self.backfills
+        return key_of(task) in self.rows.rows and not stream.holds(task)
+
+    def step(self, step: Step, key: DoneKey, task: Task | None = None) -> None:
+        """A match makes *step*: tests watch."""
+        watch = self.effects.watch
+        if watch is not None:
+            watch(step, key, task)

@@ -1,0 +1,195 @@
+"""Retries that wait: durable rows, ordered by when they are due, parked while a sink is closed."""
+
+import heapq
+from collections import Counter, deque
+from itertools import islice
+
+from distributary.core.deliver import attribute_bytes
+from distributary.core.engine.limits import ROW_TASK_BYTES, EngineLimits
+from distributary.core.flow import Task
+from distributary.core.journal import DoneKey
+from distributary.core.outcome import RetryRow
+
+OFFSETS_SPARE = 1_024
+"""Records of finished rows that may be remembered, beside as many again as there are rows."""
+PARKED_LOOK_COUNT = 256
+"""Sinks with parked rows looked after at a tick, in turn: 10,000 of them take four seconds."""
+
+
+class Waiting:
+    """The retry rows of a partition. Times are of the monotonic clock, seconds.
+
+    Args:
+        limits: How many, and how much of them in memory.
+    """
+
+    def __init__(self, limits: EngineLimits) -> None:
+        self._limits = limits
+        self.rows: dict[DoneKey, RetryRow] = {}
+        """Rows that wait or are being attempted."""
+        self.finished: dict[DoneKey, RetryRow] = {}
+        """Rows that are done and stay until the cursor has passed them (DESIGN rule 1)."""
+        self._due: list[tuple[float, int, DoneKey]] = []
+        self._turns: dict[DoneKey, int] = {}  # the entry of ``_due`` that counts for a row
+        self._count = 0
+        self._parked: dict[str, deque[DoneKey]] = {}
+        self._tasks: dict[DoneKey, tuple[Task, int]] = {}  # and its size
+        self._held_bytes = 0
+        self._by_route: Counter[str] = Counter()
+        self._at: Counter[int] = Counter()  # rows of each record in ``_offsets``
+        self._needed: set[DoneKey] = set()
+        self._offsets: list[int] = []  # a heap
+
+    def add(self, row: RetryRow) -> None:
+        """*row* stands for its match from now on; when it is due is not said here."""
+        if row.key not in self.rows:
+            self._by_route[row.key.route] += 1
+            if row.event is None:
+                self._need(row.key)
+        self.rows[row.key] = row
+
+    def _need(self, key: DoneKey) -> None:
+        """The log must keep the record of this row, which has no event of its own."""
+        self._needed.add(key)
+        if key.offset not in self._at:
+            if len(self._offsets) > 2 * len(self._needed) + OFFSETS_SPARE:
+                self._forget_offsets()
+            heapq.heappush(self._offsets, key.offset)
+        self._at[key.offset] += 1
+
+    def _forget_offsets(self) -> None:
+        """Above one row that waits for long, others come and go: nothing is to be kept of them."""
+        self._at = +self._at
+        self._offsets = sorted(self._at)
+
+    def hold(self, key: DoneKey, task: Task) -> None:
+        """Keep the task of a row at hand while there is room."""
+        self._let_go(key)
+        size = _size(task)
+        if self._held_bytes + size <= self._limits.row_events_bytes_max:
+            self._held_bytes += size
+            self._tasks[key] = task, size
+
+    def _let_go(self, key: DoneKey) -> None:
+        held = self._tasks.pop(key, None)
+        if held is not None:
+            self._held_bytes -= held[1]
+
+    def crowded(self, route: str, share: float = 1.0) -> bool:
+        """True where *route* has that share of the rows that it may have, or more."""
+        count = self._by_route.get(route)
+        if not count:
+            return False  # Nearly always: asked for every match.
+        limits = self._limits
+        if count >= limits.rows_per_route_max * share:
+            return True
+        if len(self.rows) < limits.rows_max * share:
+            return False
+        fair = limits.rows_max // max(len(self._by_route), 1)
+        return count >= max(limits.rows_least, fair) * share
+
+    def put(self, row: RetryRow, due_s: float, task: Task | None) -> None:
+        """*row* waits until *due_s*; *task* is kept at hand while there is room."""
+        self.add(row)
+        if task is not None:
+            self.hold(row.key, task)
+        self._count += 1
+        self._turns[row.key] = self._count
+        heapq.heappush(self._due, (due_s, self._count, row.key))
+
+    def held(self, key: DoneKey) -> Task | None:
+        """The task of a row, where it is still at hand."""
+        held = self._tasks.get(key)
+        return None if held is None else held[0]
+
+    def next_due_s(self) -> float | None:
+        """When the first row is due."""
+        return self._due[0][0] if self._due else None
+
+    def pop_due(self, now_s: float, limit: int) -> list[RetryRow]:
+        """At most *limit* rows that are due; each is handed out once."""
+        found: list[RetryRow] = []
+        while self._due and self._due[0][0] <= now_s and len(found) < limit:
+            _, turn, key = heapq.heappop(self._due)
+            if self._turns.get(key) == turn:
+                del self._turns[key]
+                found.append(self.rows[key])
+        return found
+
+    def park(self, key: DoneKey, uri: str) -> None:
+        """The row is due, but its sink takes nothing: it waits for room there."""
+        self._parked.setdefault(uri, deque()).append(key)
+
+    def unpark(self, uri: str) -> RetryRow | None:
+        """The row that has been parked longest for *uri*, handed out once; None: there is none."""
+        queue = self._parked.get(uri)
+        row = None
+        while queue and row is None:
+            row = self.rows.get(queue.popleft())
+        if queue is not None and not queue:
+            del self._parked[uri]
+        return row
+
+    def parked_uris(self, limit: int = PARKED_LOOK_COUNT) -> list[str]:
+        """At most *limit* sinks for which rows are parked: those not named for longest."""
+        uris = list(islice(self._parked, limit))
+        for uri in uris:
+            self._parked[uri] = self._parked.pop(uri)
+        return uris
+
+    def finish(self, key: DoneKey) -> RetryRow | None:
+        """The row of *key* is done; it stays in ``finished`` until it is forgotten."""
+        row = self._remove(key)
+        if row is not None:
+            row = row._replace(done=True, event=None)
+            self.finished[key] = row
+        return row
+
+    def _remove(self, key: DoneKey) -> RetryRow | None:
+        row = self.rows.pop(key, None)
+        if row is not None:
+            if key in self._needed:
+                self._needed.remove(key)
+                self._at[key.offset] -= 1
+            self._by_route[key.route] -= 1
+            if not self._by_route[key.route]:
+                del self._by_route[key.route]
+        self._let_go(key)
+        self._turns.pop(key, None)
+        return row
+
+    def drop(self, key: DoneKey) -> None:
+        """Forget the row at once: it is void."""
+        self._remove(key)
+        self.finished.pop(key, None)
+        for queue in self._parked.values():
+            if key in queue:
+                queue.remove(key)
+
+    @property
+    def count(self) -> int:
+        """Rows that wait or are being attempted."""
+        return len(self.rows)
+
+    def idle_below(self, offset: int) -> list[RetryRow]:
+        """Rows below *offset* that need the log and of which no attempt is under way."""
+        lowest = self.lowest_offset()
+        if lowest is None or lowest >= offset:
+            return []
+        idle = set(self._turns).union(*self._parked.values())
+        return [
+            self.rows[key]
+            for key in idle
+            if key.offset < offset and key in self.rows and self.rows[key].event is None
+        ]
+
+    def lowest_offset(self) -> int | None:
+        """The lowest record that a row still needs."""
+        offsets = self._offsets
+        while offsets and not self._at[offsets[0]]:
+            del self._at[heapq.heappop(offsets)]
+        return offsets[0] if offsets else None
+
+
+def _size(task: Task) -> int:
+    return ROW_TASK_BYTES + attribute_bytes(task.event) + len(task.event.data or b"")

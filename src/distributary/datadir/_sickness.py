@@ -1,0 +1,109 @@
+"""A partition that cannot be owned now: why, and when it is tried again. The others go on.
+
+What is known stands on the partition's board, so that whichever process is next to try waits as
+well, and readiness tells it.
+"""
+
+from typing import Protocol
+
+from distributary.core.clock import Clock
+from distributary.core.files import write_atomically
+from distributary.datadir._board import Phase, Word, Words
+from distributary.datadir._places import Places
+
+WAIT_S = (1.0, 2.0, 5.0, 15.0, 30.0)
+"""Waits before a partition that cannot be owned is tried again, the last one for good: what ails it
+may be mended in a moment or by a person, and each try costs the other partitions some CPU."""
+STEADY_S = 60.0
+"""An owner that ran for so long began well: waits begin anew."""
+REASON_CHARS_MAX = 1_000
+"""Of a reason that is told: the rest is in the log."""
+
+
+class Report(Protocol):
+    """Takes a line for people."""
+
+    def error(self, event: str, **fields: object) -> object:
+        """One line."""
+        ...
+
+
+class Sickness:
+    """What keeps one partition from being owned.
+
+    Args:
+        places: Of the data directory.
+        partition: Its number.
+        board: Its board.
+        clock: Time.
+        log: Is told each failure.
+    """
+
+    def __init__(
+        self, places: Places, partition: int, board: Words, clock: Clock, log: Report
+    ) -> None:
+        self._path = places.sick(partition)
+        self._partition = partition
+        self._board = board
+        self._clock = clock
+        self._log = log
+        self._began_s: float | None = None
+
+    def due(self) -> bool:
+        """Whether the partition may be tried now."""
+        board = self._board
+        if not board[Word.FAILURES]:
+            return True
+        wait_ms = board[Word.RETRY_AT_MS] - self._clock.wall_ms()
+        # The wall clock may have been set back.
+        return wait_ms <= 0 or wait_ms > WAIT_S[-1] * 1000
+
+    def began(self) -> None:
+        """An owner runs."""
+        self._began_s = self._clock.monotonic_s()
+
+    def goes_on(self) -> None:
+        """The owner still runs; called at least every second."""
+        if not self._board[Word.FAILURES] or self._began_s is None:
+            return
+        if self._clock.monotonic_s() - self._began_s >= STEADY_S:
+            self.over()
+
+    def over(self) -> None:
+        """The partition is well: the owner ran for long, or to an orderly end."""
+        self._board[Word.FAILURES] = 0
+
+    def note(self, error: BaseException) -> None:
+        """It could not begin, or ended, because of *error*."""
+        board = self._board
+        self._began_s = None
+        failures = board[Word.FAILURES] + 1
+        wait_s = WAIT_S[min(failures, len(WAIT_S)) - 1]
+        reason = str(error) or repr(error)
+        try:
+            write_atomically(self._path, reason[:REASON_CHARS_MAX].encode("utf-8", "replace"))
+        except OSError:
+            self._log.error("reason-not-kept", partition=self._partition)
+        board[Word.RETRY_AT_MS] = self._clock.wall_ms() + int(wait_s * 1000)
+        board[Word.FAILURES] = failures
+        board[Word.PHASE] = Phase.ABSENT
+        self._log.error(
+            "partition-sick",
+            partition=self._partition,
+            reason=reason,
+            failures=failures,
+            wait_s=wait_s,
+        )
+
+
+def is_sick(board: Words) -> bool:
+    """Whether the partition of *board* could not be owned when that was last tried."""
+    return bool(board[Word.FAILURES]) and board[Word.PHASE] != Phase.RUNNING
+
+
+def sickness_of(places: Places, partition: int) -> str:
+    """Why *partition* could not be owned when that was last tried, for people."""
+    try:
+        return places.sick(partition).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return "the log says why"

@@ -1,0 +1,81 @@
+"""Letters that nobody took: their budgets, their end with their route, and who hears of it."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from distributary.core.errors import StoreError
+from distributary.core.outcome import GivenUp, Kept
+from distributary.partitions.surroundings import Surroundings
+
+HOUSE_EVERY_S: Final = 10.0
+"""How often kept letters are looked through for those that are too old."""
+GONE_S: Final = 10.0
+"""For so long the letters of a deleted route are looked for: a flush may have been on its way."""
+
+
+class Keeping:
+    """Looks after the kept letters of a partition, beside the loop.
+
+    Args:
+        around: Ports of the owner.
+        stands: True for a route that stands at the live reader.
+    """
+
+    def __init__(self, around: Surroundings, stands: Callable[[str], bool]) -> None:
+        self._around = around
+        self._clock = around.clock
+        self._stands = stands
+        self._gone: dict[str, float] = {}  # until when
+        self._looked_through = False
+        self._due_s = float("-inf")
+        self._working = False
+        for reason in ("kept-bytes", "kept-age"):
+            around.meter.add(f'given_up_total{{reason="{reason}"}}', 0)
+
+    def route_deleted(self, route: str) -> None:
+        """Nobody will ask for the letters of *route* any more."""
+        self._gone[route] = self._clock.monotonic_s() + GONE_S
+        self._due_s = float("-inf")
+
+    def tick(self) -> None:
+        """See to what is due."""
+        now_s = self._clock.monotonic_s()
+        if self._working or now_s < self._due_s:
+            return
+        self._due_s = now_s + (GONE_S / 10 if self._gone else HOUSE_EVERY_S)
+        self._working = True
+        gone = tuple(self._gone)
+        found: list[Kept] = []
+
+        def work() -> None:
+            found.append(self._around.store.keep_house(gone, self._clock.wall_ms()))
+
+        self._around.aside.run(work, lambda error: self._done(found, error))
+
+    def _done(self, found: list[Kept], error: StoreError | None) -> None:
+        self._working = False
+        if error is not None:
+            self._around.report("letters-not-looked-after", {"error": str(error)})
+            return
+        (kept,) = found
+        self.tell(kept.given_up)
+        now_s = self._clock.monotonic_s()
+        if not kept.more:  # Else some of them may not have been looked at.
+            over = [route for route, until_s in self._gone.items() if until_s <= now_s]
+            for route in over:
+                del self._gone[route]
+        if not self._looked_through:
+            # Those that were deleted while nobody held the partition.
+            self._looked_through = True
+            for route in kept.routes:
+                if not self._stands(route) and self._around.targets.get(route) is None:
+                    self.route_deleted(route)
+        if kept.more:
+            self._due_s = now_s
+
+    def tell(self, given_up: Sequence[GivenUp]) -> None:
+        """Say what a budget ended: a warning, and a number."""
+        for told in given_up:
+            self._around.meter.add(f'given_up_total{{reason="{told.reason}"}}', told.count)
+            fields = {"route": told.route, "count": told.count, "reason": told.reason}
+            self._around.warn("dead-letters-given-up", fields)

@@ -1,0 +1,104 @@
+"""The tasks of retry rows that are not at hand any more: read again, beside the loop."""
+
+from collections.abc import Callable
+
+from distributary.core.engine.dead_letter import dead_letter_event
+from distributary.core.engine.reads import NoTask
+from distributary.core.errors import DistributaryError, LogError, StoreError
+from distributary.core.event import record as event_record
+from distributary.core.flow import Leg, Origin, Position, Task, events_of
+from distributary.core.outcome import RetryRow
+from distributary.partitions.surroundings import Surroundings
+
+
+class Reload:
+    """Reads tasks of rows again.
+
+    Args:
+        around: Ports of the owner.
+        fail: Takes why rows cannot be read at all.
+    """
+
+    def __init__(self, around: Surroundings, fail: Callable[[DistributaryError], None]) -> None:
+        self._partition = around.partition
+        self._records = around.make_records()
+        self._store = around.store
+        self._reading = around.reading
+        self._fail = fail
+        self._closed = False
+
+    def close(self) -> None:
+        """Let the log's files go, behind what is being read; nobody is told any more."""
+        self._closed = True
+        self._reading.run(self._records.close, lambda _error: None)
+
+    def read(
+        self, rows: list[RetryRow], then: Callable[[list[tuple[RetryRow, Task | NoTask]]], object]
+    ) -> None:
+        """Call *then* with each of *rows* and its task, or why it has none."""
+        found: list[Task | NoTask] = []
+        failed: list[DistributaryError] = []
+
+        def work() -> None:
+            try:
+                found.extend(map(self._task, rows))
+            except LogError as error:
+                failed.append(error)
+
+        def done(error: StoreError | None) -> None:
+            if self._closed:
+                return
+            if failed or error is not None:
+                self._fail(failed[0] if error is None else error)
+            else:
+                then(list(zip(rows, found, strict=True)))
+
+        self._reading.run(work, done)
+
+    def _task(self, row: RetryRow) -> Task | NoTask:
+        """The task of *row*; beside the loop.
+
+        Raises:
+            LogError, StoreError: It cannot be read now.
+        """
+        key = row.key
+        stored = None
+        if row.event is not None:
+            # Its event never stood in the log: a reply that became a dead letter.
+            stored = self._store.row_event(key)
+            if stored is None:
+                return NoTask.LATER
+        found = next(iter(self._records.read(key.offset, key.offset + 1)), None)
+        held = None
+        if found is not None and found.checksum == row.checksum:
+            held = events_of(found)
+        if found is None or held is None:
+            # A letter that is sent again needs no log: what was kept of it must not get lost
+            # because its record is gone, by retention or by the medium.
+            return NoTask.VOID if stored is None else self._of_store(row, stored)
+        event = held.events[key.index]
+        if stored is not None:
+            (event,) = event_record.decode(stored)
+        elif row.leg is Leg.DEAD_LETTER and row.failure is not None:
+            event = dead_letter_event(event, row.failure)
+        return Task(
+            Position(self._partition, key.offset, key.index),
+            row.checksum,
+            key.route,
+            event,
+            row.leg,
+            row.attempt,
+            found.time_ms,
+            Origin.RETRY,
+            held.ttls[key.index],
+            held.carried,
+        )
+
+    def _of_store(self, row: RetryRow, stored: bytes) -> Task:
+        """A task of a row that has its own event, and no record any more."""
+        (event,) = event_record.decode(stored)
+        place = Position(self._partition, row.key.offset, row.key.index)
+        logged_ms = row.not_before_ms
+        retry = Origin.RETRY
+        route = row.key.route
+        return Task(place, row.checksum, route, event, row.leg, row.attempt, logged_ms, retry)

@@ -1,0 +1,193 @@
+"""Runs: kept letters that people have sent again, or deleted, part by part.
+
+A run takes the letters that were kept when this owner first saw it. Of a redrive each becomes a row
+that is due now, with its event, in the transaction that takes the letter away. What fails again is
+a letter again, with a newer number, and so not this run's.
+"""
+
+from collections import deque
+from itertools import islice, takewhile
+from typing import Final
+
+from distributary.core.engine.machine import Engine
+from distributary.core.engine.state import PartitionState
+from distributary.core.errors import EventError, StoreError
+from distributary.core.event import record as event_record
+from distributary.core.flow import Demand, Leg
+from distributary.core.outcome import KeptLetter, RetryRow, RunRow
+from distributary.core.route import WalkMatcher
+from distributary.partitions._ledger import Ledger
+from distributary.partitions.surroundings import Surroundings
+
+SLICE: Final = 64
+"""Letters taken at once: up to 1 MiB each."""
+ROWS_SHARE: Final = 0.5
+"""A run waits while a route, or all together, have this share of the rows that they may have."""
+LOOK_COUNT: Final = 256
+"""Demands looked up at once: each new owner meets all that are remembered, nearly all of them done.
+One takes some 0.1 ms."""
+
+
+class Runs:
+    """Does the runs of a partition, one after the other; one that must wait lets the next one go.
+
+    Args:
+        around: Ports of the owner.
+        ledger: Makes rows durable, and how far a run is.
+        state: Knows what waits.
+        engine: Attempts rows.
+    """
+
+    def __init__(
+        self, around: Surroundings, ledger: Ledger, state: PartitionState, engine: Engine
+    ) -> None:
+        self._around = around
+        self._store = around.store
+        self._ledger = ledger
+        self._waiting = state.rows
+        self._rows_max = state.limits.rows_max
+        self._engine = engine
+        self._seen_seq = 0
+        self._asked: deque[Demand] = deque()
+        self._rows: dict[int, RunRow] = {}  # by number of the demand: those that have begun
+        self._waits_at: dict[int, int] = {}  # the cursor must have passed this record
+        self._busy = False
+
+    def tick(self) -> None:
+        """Go on with what was asked."""
+        for demand in self._around.targets.demands(self._seen_seq):
+            self._seen_seq = demand.seq
+            if demand.kind != "resume":
+                self._asked.append(demand)
+        if self._busy or not self._asked:
+            return
+        demand = self._asked[0]
+        row = self._rows.get(demand.seq)
+        if row is None:
+            self._begin()
+        elif row.done:
+            self._asked.popleft()
+            del self._rows[demand.seq]
+            self._waits_at.pop(demand.seq, None)
+        elif demand.kind == "purge":
+            self._purge(demand, row)
+        elif self._has_room(demand):
+            self._redrive(demand, row)
+        else:
+            self._asked.rotate(-1)  # A sink may take nothing for days: the others' runs go on.
+
+    def _begin(self) -> None:
+        """Begin the first that is not done, or go on with it."""
+        new = takewhile(lambda demand: demand.seq not in self._rows, self._asked)
+        asked = list(islice(new, LOOK_COUNT))
+        found: list[RunRow] = []
+
+        def work() -> None:
+            for demand in asked:
+                found.append(self._store.begin_run(demand.seq))
+                if not found[-1].done:
+                    break
+
+        def done(_error: StoreError | None) -> None:
+            self._busy = False
+            for row in found:  # Also where the next one could not be looked up.
+                if row.done:
+                    self._asked.popleft()
+                else:
+                    self._rows[row.seq] = row
+
+        self._busy = True
+        self._around.aside.run(work, done)
+
+    def _has_room(self, demand: Demand) -> bool:
+        """Whether more letters may become rows now."""
+        if self._ledger.durable_mark.offset <= self._waits_at.get(demand.seq, -1):
+            return False
+        if self._waiting.count >= self._rows_max * ROWS_SHARE:
+            return False  # A run of all routes is nobody's whose share would tell.
+        return not self._waiting.crowded(demand.route, ROWS_SHARE)
+
+    def _purge(self, demand: Demand, row: RunRow) -> None:
+        found: list[RunRow] = []
+
+        def done(error: StoreError | None) -> None:
+            self._busy = False
+            if error is None:
+                (self._rows[demand.seq],) = found
+                self._note(demand, self._rows[demand.seq])
+
+        self._busy = True
+        route = demand.route or None
+        self._around.aside.run(lambda: found.append(self._store.purge(row, route)), done)
+
+    def _redrive(self, demand: Demand, row: RunRow) -> None:
+        found: list[KeptLetter] = []
+        route = demand.route or None
+
+        def work() -> None:
+            found.extend(self._store.kept_letters(SLICE, row.at, route))
+
+        def done(error: StoreError | None) -> None:
+            self._busy = False
+            if error is None:
+                self._take(demand, row, [kept for kept in found if kept.id <= row.through])
+
+        self._busy = True
+        self._around.aside.run(work, done)
+
+    def _take(self, demand: Demand, row: RunRow, letters: list[KeptLetter]) -> None:
+        count = passed = 0
+        at = row.at
+        for kept in letters:
+            if kept.letter.key.offset >= self._ledger.durable_mark.offset:
+                # A restart would come there again: wait until the cursor has passed.
+                self._waits_at[demand.seq] = kept.letter.key.offset
+                break
+            at = kept.id
+            if self._is_wanted(kept):
+                count += 1
+                self._send(kept)
+            else:
+                passed += 1
+        now = self._rows[demand.seq] = row._replace(
+            at=at, handled=row.handled + count, passed=row.passed + passed, done=not letters
+        )
+        if now != row:
+            self._ledger.put_run(now)
+            self._note(demand, now)
+        self._around.meter.add("redriven_total", count)
+
+    def _is_wanted(self, kept: KeptLetter) -> bool:
+        """True where the newest filters match it, and nothing of it is on its way."""
+        key = kept.letter.key
+        record = self._around.follower.table.record(key.route)
+        if record is None or key in self._waiting.rows:
+            return False
+        matcher = WalkMatcher()
+        matcher.put(record)
+        try:
+            (event,) = event_record.decode(kept.event)
+        except (EventError, ValueError):
+            return False  # Damaged: nobody can send it, and it must not stop the partition.
+        return bool(matcher.match(event))
+
+    def _send(self, kept: KeptLetter) -> None:
+        letter = kept.letter
+        now_ms = self._around.clock.wall_ms()
+        row = RetryRow(
+            letter.key,
+            letter.checksum,
+            Leg.EVENT,
+            1,
+            now_ms,
+            letter.failure,
+            done=False,
+            event=kept.event,
+        )
+        self._ledger.take_letter(letter.key)
+        self._engine.outcomes.redrive(row)
+
+    def _note(self, demand: Demand, row: RunRow) -> None:
+        if row.done:
+            counts: dict[str, object] = {"count": row.handled, "passed": row.passed}
+            self._around.report(f"{demand.kind}-done", {"run": demand.run} | counts)

@@ -1,0 +1,478 @@
+"""The owner of one partition: brings the engine its inputs, and does what it asks for.
+
+One event loop thread runs all of it; only flushes (fsync, SQL) and reads happen beside it. What
+becomes of a match is for ``_engine`` alone to say; here are the loop's turns, the timers, the
+stores and the log. The rules that keep it correct are DESIGN's "Rules that keep it correct"; where
+one is at work, the code names it.
+"""
+
+from collections.abc import Callable, Sequence
+
+from distributary.core.engine.effects import Effects
+from distributary.core.engine.machine import Engine
+from distributary.core.engine.patience import PAUSE_S
+from distributary.core.engine.reservations import QuotaBatch, claims
+from distributary.core.engine.state import PartitionState
+from distributary.core.errors import DistributaryError
+from distributary.core.flow import Attempt, Logged, RouteRecord, Task
+from distributary.core.outcome import Grant, LagRow, Slot
+from distributary.partitions._catch_up import CatchUp
+from distributary.partitions._failing import Failing
+from distributary.partitions._intake import Intake
+from distributary.partitions._keeping import Keeping
+from distributary.partitions._lag_budget import LagLimit
+from distributary.partitions._ledger import Forgettable, Ledger, Point
+from distributary.partitions._quota import Quota
+from distributary.partitions._reload import Reload
+from distributary.partitions._replay import Replay
+from distributary.partitions._resources import HISTORY, Resources
+from distributary.partitions._runs import Runs
+from distributary.partitions._standing import Standing
+from distributary.partitions.surroundings import Surroundings
+
+TICK_S = 0.1
+"""How often the owner looks at its targets, its board and its lags."""
+
+
+class Owner:
+    """Owns one partition from ``start`` until ``drain`` has called back.
+
+    Args:
+        around: Its surroundings.
+    """
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._clock = around.clock
+        self._follower = around.follower
+        self._targets = around.targets
+        self._meter = around.meter
+        self._advancing = False
+        self._armed_s: float | None = None
+        self._failed = False
+        self._ended = False
+        mark = around.journal.state.mark
+        self.dispatcher = around.make_dispatcher(self._on_attempt, self._on_room)
+        self._intake = Intake(
+            self,
+            around.timers,
+            PAUSE_S,
+            at_offset=mark.offset,
+            slice_records=around.limits.slice_records,
+        )
+        self._keeping = Keeping(around, around.follower.table.__contains__)
+        self._resources = Resources(around, news=self._on_news, fail=self.fail)
+        self._reload = Reload(around, self.fail)
+        self._ledger = self._make_ledger(around)
+        self._catch_up = self._make_backfills(around)
+        self._failing = Failing(around)
+        self._state = self._make_state(around)
+        self._engine = Engine(self._state)
+        self._attempted = self._engine.attempted
+        self._holding = self._engine.sending.held
+        self._quota = Quota(around, self._state.reservations, self._on_answers)
+        self._limit = LagLimit(around, self._engine)
+        self._runs = Runs(around, self._ledger, self._state, self._engine)
+        self._standing = Standing(
+            around,
+            ledger=self._ledger,
+            dispatcher=self.dispatcher,
+            rows=self._state.rows,
+            backfills=self._catch_up,
+        )
+        self._replay = Replay(
+            around,
+            catch_up=self._catch_up,
+            unseen=self._state.unseen,
+            standing=self._standing,
+            ledger=self._ledger,
+            dropped=self._engine.report_gap,
+        )
+        # Read here: ``start`` runs on the loop, which waits for no store.
+        self._targets.refresh()
+        self._state.parked.update((row.route, row) for row in around.store.parked())
+        self._left = around.store.rows(), around.store.lags()
+
+    def _make_backfills(self, around: Surroundings) -> CatchUp:
+        return CatchUp(
+            partition=around.partition,
+            make_records=around.make_records,
+            offers=self,
+            live=lambda: self._state.live,
+            may_join=lambda route: self._engine.may_join(route),  # noqa: PLW0108 - made later
+            ended=self._on_lag_ended,
+            dropped=self._ledger.end_lag,
+            limits=around.limits,
+        )
+
+    def _make_state(self, around: Surroundings) -> PartitionState:
+        return PartitionState(
+            partition=around.partition,
+            mark=around.journal.state.mark,
+            follower=around.follower,
+            targets=around.targets,
+            backfills=self._catch_up,
+            failing=self._failing,
+            effects=self._make_effects(around),
+            meter=around.meter,
+            limits=around.limits,
+        )
+
+    def _make_effects(self, around: Surroundings) -> Effects:
+        dispatcher, ledger, timers = self.dispatcher, self._ledger, around.timers
+        return Effects(
+            send=dispatcher.offer,
+            send_again=dispatcher.offer_retry,
+            take_queued=dispatcher.take_queued,
+            lane=dispatcher.lane,
+            is_open=dispatcher.is_open,
+            cut_off=dispatcher.cut_off,
+            done=ledger.done,
+            caught_up=ledger.caught_up,
+            put_row=ledger.put_row,
+            forget_row=ledger.forget,
+            put_backfill=ledger.put_lag,
+            keep=ledger.keep,
+            put_parked=ledger.put_parked,
+            count=ledger.count,
+            free=ledger.free,
+            ask_quota=lambda: self._quota.ask(),  # noqa: PLW0108 - made later
+            read=self._read,
+            wake_at=self._wake_at,
+            room_soon=lambda name: timers.call_later(0.0, lambda: self._on_room(name)),
+            attempted=around.attempts.line,
+            report=around.report,
+            warn=around.warn,
+            chance=around.random.unit,
+            watch=around.watch,
+        )
+
+    def _make_ledger(self, around: Surroundings) -> Ledger:
+        return Ledger(
+            around.journal,
+            around.store,
+            around.quota,
+            partition=around.partition,
+            blocking=around.blocking,
+            timers=around.timers,
+            clock=around.clock,
+            point=self._point,
+            forgettable=self._forgettable,
+            failed=self.fail,
+            untold=self._on_untold,
+            given_up=self._keeping.tell,
+        )
+
+    # -- beginning ----------------------------------------------------------------------------
+
+    @property
+    def live_offset(self) -> int:
+        """The record that the live path will look at next."""
+        return self._state.live
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of chunks that were fed and not yet taken."""
+        return self._intake.buffered_bytes
+
+    def start(self) -> None:
+        """Take over what the last owner left (outcomes, rows, lags, reservations) and begin."""
+        done = dict(self._around.journal.state.done)
+        (rows, lags), self._left = self._left, ([], [])
+        self._now()
+        self._engine.load(done, rows)
+        for lag in lags:
+            self._catch_up.add(lag)
+        self._quota.load(claims(self._state.live, done, rows, lags))
+        self._tick()
+
+    def _now(self) -> None:
+        """An input comes: tell the engine the time."""
+        self._engine.at(self._clock.monotonic_s(), self._clock.wall_ms())
+
+    # -- taking records -----------------------------------------------------------------------
+
+    def feed(self, to_offset: int, chunk: bytes) -> None:
+        """Take the next *chunk* of whole frames; the record after it is *to_offset*."""
+        self._intake.feed(to_offset, chunk)
+
+    def all_taken(self) -> None:
+        """There is nothing more for now."""
+        self._ledger.moved()
+
+    def pass_hole(self, to_offset: int) -> None:
+        """There are no records up to *to_offset*: damaged, or leapt over after a loss."""
+        if to_offset > self._state.live:
+            self._note_hole(to_offset)
+            question = self._follower.asks_gap(to_offset)
+            if question is None:
+                self._pass_gap(to_offset, [])
+            else:
+                self._resources.ask_history(question, lambda lost: self._pass_gap(to_offset, lost))
+
+    def _pass_gap(self, to_offset: int, lost: list[RouteRecord]) -> None:
+        self._now()
+        self._change(self._follower.pass_gap(to_offset, lost), to_offset)
+        self._engine.pass_hole(to_offset)
+
+    def _note_hole(self, end: int) -> None:
+        live = self._state.live
+        self._meter.add("lost_records_total", end - live)
+        self._around.report("records-lost", {"from": live, "to": end})
+
+    def take(self, logged: Logged) -> bool:
+        """Take the next record; False where that cost as much as a slice of others, or waits."""
+        live = self._state.live
+        if logged.offset < live:
+            return True  # Below the cursor: done before this owner began.
+        if logged.offset > live:
+            self._note_hole(logged.offset)
+        question = self._follower.asks_before(logged)
+        if question is None:
+            return self._pass(logged, [])
+        self._resources.ask_history(question, lambda lost: self._pass(logged, lost))
+        return False
+
+    def _pass(self, logged: Logged, lost: list[RouteRecord]) -> bool:
+        begun = self._change(self._follower.pass_record(logged, lost), logged.offset)
+        return self._engine.take(logged) and not begun
+
+    def take_rest(self) -> bool:
+        """A slice begins: go on with the record that was taken last; False where there is more."""
+        self._now()
+        return self._engine.take_rest()
+
+    def offer_held(self) -> bool:
+        """Hand out what is held back; False where its destination is worth a moment's patience.
+
+        So is a resource that was not read yet, of a route that has just changed.
+        """
+        if self._resources.waiting and self._resources.awaited():
+            return False
+        if not self._holding:
+            return True
+        self._now()
+        return self._engine.sending.offer_held()
+
+    def _change(self, changes: Sequence[RouteRecord], offset: int) -> bool:
+        """Routes changed at *offset*; True where one of them begins in the past."""
+        begun = False
+        for change in changes:
+            self._resources.met(change)
+            if change.op == "delete":
+                self._targets.end(change.uid)
+                self._keeping.route_deleted(change.uid)
+                self._resources.forget(change.uid)
+                self._engine.route_deleted(change.uid)
+            elif change.begin_ms is not None:
+                begun |= self._replay.begin(change, change.begin_ms, offset)
+        if changes:
+            self._engine.resources_changed()  # What waits for a deleted route is not sent.
+        return begun
+
+    # -- what lags ask and tell ---------------------------------------------------------------
+
+    def offer_catch_up(self, task: Task) -> str | None:
+        """Hand out a task that a lag brought; what it waits for where it is not taken now."""
+        return self._engine.sending.offer_catch_up(task)
+
+    def lost_changes(self, route: str, after_seq: int, gap_end: int) -> list[RouteRecord] | None:
+        """Changes of *route* whose records the medium lost in a hole that ends at *gap_end*."""
+
+        def told() -> None:
+            self._catch_up.wake_for(HISTORY)
+            self._advance_lags()
+
+        question = self._follower.asks_lost(route, after_seq, gap_end)
+        return self._resources.lost_changes((route, after_seq, gap_end), question, told)
+
+    def note_hole(self, route: str, first: int, end: int) -> None:
+        """A lag of *route* has met no records from *first* up to *end*: matches may be lost."""
+        self._meter.add("lag_lost_records_total", end - first)
+        self._around.report("records-lost", {"route": route, "from": first, "to": end})
+
+    def _on_lag_ended(self, row: LagRow) -> bool:
+        assert row.to_offset is not None
+        if self._ledger.durable_mark.offset >= row.to_offset:
+            self._ledger.end_lag(row.name)
+            return False
+        self._ledger.put_lag(row)
+        return True
+
+    def is_done(self, task: Task) -> bool:
+        """True for a match that had its outcome, or a row, before this owner began."""
+        return self._engine.is_done(task)
+
+    # -- what comes back ----------------------------------------------------------------------
+
+    def _on_attempt(self, attempt: Attempt) -> None:
+        if self._ended:
+            return  # Cut off by the end: the next owner makes it again.
+        state, clock = self._state, self._clock
+        try:
+            # As ``_now``, without its calls: most of what an event costs here is calls.
+            state.now_s, state.now_ms = clock.monotonic_s(), clock.wall_ms()
+            self._attempted(attempt)
+        except DistributaryError as error:
+            self.fail(error)  # The match stays open: the next owner's.
+
+    def _on_room(self, name: str) -> None:
+        self._decide(lambda: self._engine.room(name))
+        if self._holding:
+            self._intake.go_on()
+        self._advance_lags()
+
+    def _on_answers(self, batch: QuotaBatch, grants: list[Grant]) -> None:
+        """The store of counts has answered."""
+        self._decide(lambda: self._engine.quota_answered(batch, grants))
+        self._advance_lags()
+
+    def _on_untold(self, freed: list[Slot], counted: list[Slot]) -> None:
+        self._state.reservations.tell_later(freed, counted)
+
+    def _on_news(self) -> None:
+        """Resources changed."""
+        if self._decide(self._engine.resources_changed):
+            self._intake.go_on()
+
+    def _decide(self, take: Callable[[], None]) -> bool:
+        """Give the engine an input; False where it cannot go on."""
+        try:
+            self._now()
+            take()
+        except DistributaryError as error:
+            self.fail(error)
+            return False
+        return True
+
+    # -- what the engine asks for --------------------------------------------------------------
+
+    def _read(self) -> None:
+        """Read rows, all that were asked for in this turn or not."""
+        self._reload.read(
+            self._state.reads.take_batch(),
+            lambda found: self._decide(lambda: self._engine.rows_read(found)),
+        )
+
+    def _wake_at(self, due_s: float) -> None:
+        if self._armed_s is not None and self._armed_s <= due_s:
+            return
+        self._armed_s = due_s
+        delay_s = max(0.0, due_s - self._clock.monotonic_s())
+        self._around.timers.call_later(delay_s, self._due)
+
+    def _due(self) -> None:
+        self._armed_s = None
+        if not self._state.stopped:
+            self._decide(self._engine.due)
+
+    # -- now and then -------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        if self._state.stopped:
+            return
+        self._around.timers.call_later(TICK_S, self._tick)
+        if not self._decide(self._look) or self._failed:
+            return
+        self._engine.spill(self._ledger.durable_mark.offset)
+        self._standing.save_routes(self._state.live)
+        self._engine.look_after_rows()
+        self._failing.tick()
+        self._keeping.tick()
+        self._around.attempts.flush()
+        self._standing.post(self._state.live)
+        self._ledger.moved()
+
+    def _look(self) -> None:
+        self._resources.look()
+        self._limit.tick()
+        self._runs.tick()
+        self._engine.look()
+        self._advance_lags()
+
+    def _advance_lags(self) -> None:
+        if self._state.stopped or not len(self._catch_up):
+            return
+        try:
+            self._now()
+            more = self._catch_up.advance()
+        except DistributaryError as error:
+            self.fail(error)
+            return
+        # One chain of turns, however many asked: each of them would take the loop's time.
+        if more and not self._advancing:
+            self._advancing = True
+            self._around.timers.call_later(0.0, self._advance_again)
+
+    def _advance_again(self) -> None:
+        self._advancing = False
+        self._advance_lags()
+
+    def _point(self) -> Point:
+        mark = self._state.tracker.mark()
+        rows = self._catch_up.rows()
+        lag_floor = self._catch_up.floor()
+        floor = mark.offset if lag_floor is None else min(mark.offset, lag_floor)
+        return Point(mark, floor, rows, self._catch_up.floors())
+
+    def _forgettable(self, durable: Point) -> Forgettable:
+        cursor = durable.mark.offset
+        rows = self._engine.outcomes.forgettable(cursor, self._catch_up.needs)
+        return rows, self._catch_up.forgettable(cursor)
+
+    # -- ending -------------------------------------------------------------------------------
+
+    def fail(self, error: DistributaryError) -> None:
+        """Stop for good: what makes going on unsafe was met."""
+        if self._failed:
+            return
+        self._failed = True
+        self._stop()
+        self.dispatcher.take_queued()  # What cannot be written down must not be sent.
+        self._around.on_failed(error)
+
+    def _stop(self) -> None:
+        self._intake.stop()
+        self._now()
+        self._engine.stop()
+        self._quota.stop()
+        self._resources.stop()
+
+    def drain(self, deadline_s: float, done: Callable[[int], None]) -> None:
+        """Start nothing more; wait for what is under way; make it durable; then call *done*.
+
+        What was queued and not started stays above the cursor (or as its row, or its lag) and is
+        the next owner's. Replies are sent: their deliveries are under way.
+
+        Args:
+            deadline_s: Seconds to wait for attempts under way; those that have no answer by then
+                are left without an outcome, as after a crash.
+            done: Called with the number of attempts, and of replies, that were left.
+        """
+        self._stop()
+        self._engine.leave(self.dispatcher.take_queued())
+        clock, timers = self._clock, self._around.timers
+        until_s = clock.monotonic_s() + deadline_s
+
+        def look() -> None:
+            self._now()
+            if self.dispatcher.queued:  # Replies whose destination fails meanwhile.
+                self._engine.sending.yield_closed_lanes()
+            held = self._engine.replies_left()
+            left = self.dispatcher.in_flight + self.dispatcher.queued + held
+            if left and clock.monotonic_s() < until_s:
+                timers.call_later(0.005, look)
+            else:
+                self._ledger.when_durable(
+                    lambda: self._quota.when_idle(lambda: self._finish(left, done))
+                )
+
+        look()
+
+    def _finish(self, left: int, done: Callable[[int], None]) -> None:
+        self._ended = True
+        self._around.attempts.flush()
+        self._standing.post(self._state.live)
+        self._catch_up.close()
+        self._reload.close()
+        done(left)

@@ -1,0 +1,75 @@
+"""What an owner needs from outside: filled in by ``Session``, and by simulations."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from distributary.core.clock import Clock, Random
+from distributary.core.deliver import Dispatcher
+from distributary.core.engine.effects import Watch
+from distributary.core.engine.limits import EngineLimits
+from distributary.core.engine.ports import Blocking, LagBudget, Records, Targets, Timers
+from distributary.core.errors import DistributaryError
+from distributary.core.flow import Attempt
+from distributary.core.journal import Journal
+from distributary.core.meter import Meter
+from distributary.core.outcome import DeliveryStore, Quota
+from distributary.datadir import Words
+from distributary.partitions.attempt_log import AttemptLog
+from distributary.partitions.routes import RouteFollower
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Ports and settings of an owner.
+
+    Attributes:
+        partition: Partition number.
+        make_records: Opens a reader of the partition; readers keep their place, so several are
+            open at a time.
+        follower: The routes at the cursor.
+        targets: Newest revisions.
+        journal: Open, and fitted to the log.
+        store: Open.
+        quota: Counts of deliveries, shared with the owners of the other partitions.
+        board: Of the partition.
+        meter: Of the partition's role.
+        attempts: The attempt log.
+        blocking: Runs the flushes.
+        aside: Runs what else blocks, and must not wait for a flush nor hold one up.
+        reading: Runs what reads resources, and records of rows: it waits for nothing that writes.
+        routes_path: Where the route table is kept.
+        failing_path: Where it is told which routes fail.
+        on_failed: Called once with the reason when the owner cannot go on.
+        report: Takes one line for people: (event, fields).
+        lag_budget: What lags and rows may keep of the log.
+        warn: The same for what somebody has to look at.
+        limits: Of the engine.
+        watch: Is told each step of each match; for tests.
+    """
+
+    partition: int
+    make_records: Callable[[], Records]
+    follower: RouteFollower
+    targets: Targets
+    journal: Journal
+    store: DeliveryStore
+    quota: Quota
+    board: Words
+    meter: Meter
+    attempts: AttemptLog
+    clock: Clock
+    timers: Timers
+    random: Random
+    blocking: Blocking
+    aside: Blocking
+    reading: Blocking
+    make_dispatcher: Callable[[Callable[[Attempt], None], Callable[[str], None]], Dispatcher]
+    routes_path: Path
+    failing_path: Path
+    on_failed: Callable[[DistributaryError], None]
+    report: Callable[[str, dict[str, object]], None]
+    warn: Callable[[str, dict[str, object]], None]
+    lag_budget: LagBudget
+    limits: EngineLimits = EngineLimits()  # noqa: RUF009 - a value
+    watch: Watch | None = None
