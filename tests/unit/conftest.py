@@ -6,6 +6,7 @@ import pytest
 
 from distributary.core.errors import Fault
 from distributary.core.event import AttributeValue, Event
+from distributary.core.flow import Leg, Origin, Position, Task
 
 REQUIRED: dict[str, AttributeValue] = {
     "specversion": "1.0",
@@ -57,3 +58,16 @@ def places() -> Callable[[tuple[Fault, ...]], list[tuple[str, str]]]:
         return sorted((fault.path, fault.code) for fault in faults)
 
     return reduce
+
+
+@pytest.fixture
+def make_task():
+    """Makes a task of a route at a place."""
+
+    def make(offset=0, index=0, route="r", **attributes):
+        named = {"specversion": "1.0", "id": f"{offset}", "source": "/s", "type": "t"}
+        event = Event(named | attributes, b"x")
+        place = Position(0, offset, index)
+        return Task(place, 1, route, event, Leg.EVENT, 1, 0, Origin.LIVE)
+
+    return make

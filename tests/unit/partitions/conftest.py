@@ -2,10 +2,16 @@
 
 import pytest
 
-from distributary.testing.virtual import VirtualClock
+from distributary.testing.virtual import VirtualClock, VirtualTimers
 
 
 @pytest.fixture
 def clock():
     """Time that stands still."""
     return VirtualClock()
+
+
+@pytest.fixture
+def timers(clock):
+    """Timers on it."""
+    return VirtualTimers(clock)
