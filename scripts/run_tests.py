@@ -29,7 +29,14 @@ import class_archive
 ROOT = Path(__file__).resolve().parents[1]
 
 STAGES = {
-    "fast": ("test_tidy.py", "test_imports.py", "unit", "simulation", "docs"),
+    "fast": (
+        "test_tidy.py",
+        "test_imports.py",
+        "test_protocol_names.py",
+        "unit",
+        "simulation",
+        "docs",
+    ),
     "e2e": ("e2e",),
     "laws": ("property", "contract", "conformance"),
     "crash": ("crash",),
