@@ -216,8 +216,8 @@ FAULTS: Final = (
     Fault(
         "one route may keep all the rows",
         "engine",
-        "if count >= ROWS_PER_ROUTE_MAX * share:",
-        "if count >= ROWS_MAX * share:",
+        "if count >= limits.rows_per_route_max * share:",
+        "if count >= limits.rows_max * share:",
     ),
     Fault(
         "a backfill that ended goes on",

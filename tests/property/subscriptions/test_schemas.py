@@ -53,7 +53,7 @@ BEYOND = {
     "unsupported": r".*\.protocol",
     "value": (
         r".*(backoffDelay|backoffMax|timeout|expires|cacerts|sink|deadLetterSink|identifier"
-        r"|linkproperties\.big)"
+        r"|linkproperties\.big|[tT]oken[eE]xpires[uU]tc)"
     ),
 }
 
