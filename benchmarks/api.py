@@ -14,8 +14,8 @@ import psutil
 import _api_load
 import _kit  # noqa: F401 - for the imports of kit
 from _rig import Rig
+from distributary.core.sqlite import sqlite_url
 from distributary.resource import SinkRule
-from distributary.routes import store_url
 from distributary.subscriptions import resource as api_subscription
 from distributary.subscriptions.service import rules
 from distributary.subscriptions.store.store import Store
@@ -64,7 +64,7 @@ def _lists(scale):
 
 def _fill(places):
     places.root.mkdir()
-    store = Store(store_url(places.state_db))
+    store = Store(sqlite_url(places.state_db))
     checked = rules(SinkRule(local_allowed=True))
     spec = api_subscription.parse(json.loads(_api_load.PROPOSAL), checked)
     for first in range(0, LISTED, BATCH):
