@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -174,12 +175,8 @@ def fit(state: JournalState, fits: Callable[[Mark], bool]) -> JournalState:
     return JournalState([], state.done) if state.marks else state
 
 
-def _needed(
-    done: dict[DoneKey, int], mark: Mark, floor: int, lagging: Mapping[str, int] | None
-) -> dict[DoneKey, int]:
+def _needed(done: dict[DoneKey, int], mark: Mark, lagging: Mapping[str, int]) -> dict[DoneKey, int]:
     """The matches that a restart at *mark* may still ask about."""
-    if lagging is None:
-        return {key: crc for key, crc in done.items() if key.offset >= floor}
     return {
         key: crc
         for key, crc in done.items()
@@ -257,9 +254,8 @@ class Journal:
     def record(
         self,
         mark: Mark,
-        done: list[tuple[DoneKey, int]],
-        floor: int,
-        lagging: Mapping[str, int] | None = None,
+        done: Iterable[tuple[DoneKey, int]],
+        lagging: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         """Make a cursor and the matches done above it durable; returns when they are.
 
@@ -268,11 +264,9 @@ class Journal:
         Args:
             mark: The new cursor.
             done: What finished since the last call and is not covered by a cursor.
-            floor: Matches below this offset need no longer be remembered: the lowest of the
-                cursor and of what lagging routes have yet to do.
-            lagging: For each lagging route the lowest offset that it has yet to do. Where it is
-                given, a match below the cursor is remembered for its own route alone: one route
-                that lags for hours must not keep the outcomes of all others.
+            lagging: For each lagging route the lowest offset that it has yet to do. A match below
+                the cursor is remembered for its own route alone: one route that lags for hours
+                must not keep the outcomes of all others.
 
         Raises:
             StoreError: The medium refused. Nothing of this call counts; the journal is dead.
@@ -294,7 +288,7 @@ class Journal:
             raise self._die(error) from error
         self._bytes += len(frame)
         if self._bytes > self._compact_at:
-            state.done = _needed(state.done, mark, floor, lagging)
+            state.done = _needed(state.done, mark, lagging)
             if sum(64 + len(key.route) for key in state.done) < self._compact_at // 2:
                 self.restart_at(state)
                 self._compact_at = max(COMPACT_BYTES, 2 * self._bytes)

@@ -1,10 +1,10 @@
 """Leases: at most one holder of a name at a time, each with a generation of its own.
 
-A partition's consumer holds one while it delivers (DESIGN rule 2). A lease says who may begin; its
-*fence* stands inside every durable write of the holder, so that one who lost the name without
-noticing writes nothing any more.
+A partition's consumer holds one while it delivers (DESIGN rule 2), and ``serve`` holds one of the
+data directory. A lease says who may begin; its *fence* stands inside every durable write of the
+holder, so that one who lost the name without noticing writes nothing any more.
 
-Called by ``partitions``. Hides: ``flock``.
+Called by ``partitions`` and ``server``. Hides: ``flock``.
 """
 
 import fcntl
@@ -20,6 +20,10 @@ __all__ = ["FileLease", "Lease"]
 
 POLL_S: Final = 0.01
 """How often a lease that is held is tried again: an old holder that finishes costs no more."""
+SETTLED_S: Final = 1.0
+"""A file whose newest change is older than this is known by the time of that change: the next one
+has another, whatever file system counts it."""
+HELD: Final = "process {holder} owns the partition of {path} and did not finish within {wait_s:g} s"
 _BYTES_MAX: Final = 64
 """Of the file: two numbers."""
 
@@ -58,16 +62,25 @@ class FileLease:
         wait_s: How long to wait for another holder to finish.
         clock: Time.
         sleep: Waits that many seconds.
+        held: Message of the error, with places for ``holder``, ``path`` and ``wait_s``.
 
     Raises:
         LogLockedError: Another process still holds it.
     """
 
     def __init__(
-        self, path: Path, wait_s: float, clock: Clock, sleep: Callable[[float], None]
+        self,
+        path: Path,
+        wait_s: float,
+        clock: Clock,
+        sleep: Callable[[float], None],
+        *,
+        held: str = HELD,
     ) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
+        self._clock = clock
+        self._known: tuple[int, int, int] | None = None
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         until_s = clock.monotonic_s() + wait_s
         while True:
@@ -75,12 +88,10 @@ class FileLease:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 if clock.monotonic_s() >= until_s:
-                    holder = (_numbers(self._fd) or ["?"])[0]
+                    holder = (_numbers(self._fd) or ["unknown"])[0]
                     os.close(self._fd)
-                    raise LogLockedError(
-                        f"process {holder} owns the partition of {path} and did not"
-                        f" finish within {wait_s:g} s"
-                    ) from error
+                    why = held.format(holder=holder, path=path, wait_s=wait_s)
+                    raise LogLockedError(why) from error
                 sleep(POLL_S)
             else:
                 break
@@ -92,13 +103,22 @@ class FileLease:
         os.ftruncate(self._fd, len(text))
 
     def check(self) -> None:
-        """See ``Lease``: the file is still the one that this holder wrote, as it wrote it."""
+        """See ``Lease``: the file is still the one that this holder wrote, as it wrote it.
+
+        One system call, once the file has stood for ``SETTLED_S``.
+        """
         try:
-            same = os.path.samestat(self._path.stat(), os.fstat(self._fd))
+            found = self._path.stat()
+            known = found.st_dev, found.st_ino, found.st_ctime_ns
+            if known == self._known:
+                return
+            same = os.path.samestat(found, os.fstat(self._fd))
         except OSError:
             same = False
         if not same or os.pread(self._fd, _BYTES_MAX, 0) != self._text:
             raise FencedError(f"{self._path} has another holder than generation {self.generation}")
+        if self._clock.wall_ms() / 1000 - found.st_ctime >= SETTLED_S:
+            self._known = known
 
     def release(self) -> None:
         """Let the next holder in."""

@@ -48,7 +48,7 @@ class Keeping:
         found: list[Kept] = []
 
         def work() -> None:
-            found.append(self._around.store.keep_house(gone, self._clock.wall_ms()))
+            found.append(self._around.ownership.store.keep_house(gone, self._clock.wall_ms()))
 
         self._around.aside.run(work, lambda error: self._done(found, error))
 

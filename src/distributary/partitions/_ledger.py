@@ -16,14 +16,15 @@ from distributary.core.clock import Clock
 from distributary.core.deliver import Soon
 from distributary.core.engine.ports import Blocking, Timers
 from distributary.core.errors import StoreError
-from distributary.core.journal import DoneKey, Journal, Mark
+from distributary.core.journal import DoneKey, Mark
 from distributary.core.outcome import (
     IN_STORE,
+    Batch,
     Changes,
     DeadLetter,
-    DeliveryStore,
     GivenUp,
     LagRow,
+    Ownership,
     ParkedRow,
     Quota,
     RetryRow,
@@ -45,14 +46,12 @@ class Point:
 
     Attributes:
         mark: The live cursor.
-        floor: The lowest offset that the cursor or a lag still needs.
         lags: Rows of lags whose position moved.
         lagging: For each lagging route the lowest offset that its lags still need.
     """
 
     mark: Mark
-    floor: int
-    lags: tuple[LagRow, ...]
+    lags: tuple[LagRow, ...] = ()
     lagging: dict[str, int] = field(default_factory=dict)
 
 
@@ -60,27 +59,11 @@ Forgettable: TypeAlias = tuple[list[DoneKey], list[tuple[str, int]]]
 """Matches of finished rows, and names of lags that have ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """What one flush writes."""
-
-    point: Point
-    changes: Changes
-    done: list[tuple[DoneKey, int]]
-    freed: list[Slot]
-    counted: list[Slot]
-
-    @property
-    def empty(self) -> bool:
-        return not (self.changes or self.done or self.freed or self.counted)
-
-
 class Ledger:
     """Collects changes and flushes them.
 
     Args:
-        journal: Cursor and outcomes.
-        store: Retries, lags, dead letters.
+        ownership: Takes the flushes.
         quota: Slots of counted subscriptions.
         partition: Partition number.
         blocking: Runs the flush beside the loop.
@@ -95,8 +78,7 @@ class Ledger:
 
     def __init__(
         self,
-        journal: Journal,
-        store: DeliveryStore,
+        ownership: Ownership,
         quota: Quota,
         *,
         partition: int,
@@ -109,8 +91,7 @@ class Ledger:
         untold: Callable[[list[Slot], list[Slot]], None],
         given_up: Callable[[list[GivenUp]], None],
     ) -> None:
-        self._journal = journal
-        self._store = store
+        self._ownership = ownership
         self._quota = quota
         self._partition = partition
         self._blocking = blocking
@@ -125,7 +106,7 @@ class Ledger:
         self._caught_up: list[tuple[DoneKey, int]] = []
         self._freed: list[Slot] = []
         self._counted: list[Slot] = []
-        self._durable = Point(journal.state.mark, 0, ())
+        self._durable = Point(ownership.state.mark)
         self._flushing = False
         self._due = Soon(timers, self.flush)
         self._dead = False
@@ -218,15 +199,19 @@ class Ledger:
         if self._flushing or self._dead:
             return
         self.begun_round += 1
-        batch = self._collect(self._point())
+        point = self._point()
+        batch = self._collect(point)
+        freed, self._freed = self._freed, []
+        counted, self._counted = self._counted, []
         self._cursor_s = self._clock.monotonic_s()
-        if batch.empty and batch.point.mark == self._durable.mark:
+        told = freed or counted
+        if not (told or batch.changes or batch.done) and point.mark == self._durable.mark:
             self.durable_round = self.begun_round
             self._call_idle()
             return
         self._flushing = True
-        freed: list[Slot] = []
-        counted: list[Slot] = []
+        late_freed: list[Slot] = []
+        late_counted: list[Slot] = []
         given_up: list[GivenUp] = []
 
         def finished(error: StoreError | None) -> None:
@@ -238,20 +223,20 @@ class Ledger:
                 return
             self.flush_count += 1
             self.durable_round = self.begun_round
-            self._durable = batch.point
-            if freed or counted:
-                self._untold(freed, counted)
+            self._durable = point
+            if late_freed or late_counted:
+                self._untold(late_freed, late_counted)
             if given_up:
                 self._given_up(given_up)
             self._again()
 
         def write() -> None:
             # A slot that is free late, or counted late, is a slot too few until then.
-            if not self._told(self._quota.free, batch.freed):
-                freed.extend(batch.freed)
-            given_up.extend(self._write(batch))
-            if not self._told(self._quota.count, batch.counted):
-                counted.extend(batch.counted)
+            if not self._told(self._quota.free, freed):
+                late_freed.extend(freed)
+            given_up.extend(self._ownership.flush(batch))
+            if not self._told(self._quota.count, counted):
+                late_counted.extend(counted)
 
         self._blocking.run(write, finished)
 
@@ -263,7 +248,7 @@ class Ledger:
             return False  # Who tells it later reports that.
         return True
 
-    def _collect(self, point: Point) -> _Batch:
+    def _collect(self, point: Point) -> Batch:
         """All that came since the last flush."""
         changes, self._changes = self._changes, Changes()
         for lag in point.lags:
@@ -276,19 +261,7 @@ class Ledger:
         done += self._caught_up
         self._done = []
         self._caught_up = []
-        freed, self._freed = self._freed, []
-        counted, self._counted = self._counted, []
-        return _Batch(point, changes, done, freed, counted)
-
-    def _write(self, batch: _Batch) -> list[GivenUp]:
-        """Make *batch* durable, but for its slots; beside the loop. What was given up for it."""
-        point = batch.point
-        given_up = self._store.apply(batch.changes) if batch.changes else []
-        if point.lagging:
-            self._journal.record(point.mark, batch.done, point.floor, point.lagging)
-        else:
-            self._journal.record(point.mark, batch.done, point.floor)
-        return given_up
+        return Batch(point.mark, done, changes, point.lagging)
 
     def _again(self) -> None:
         if len(self._done) >= FLUSH_COUNT or self._idle:

@@ -22,7 +22,7 @@ class Reload:
     def __init__(self, around: Surroundings, fail: Callable[[DistributaryError], None]) -> None:
         self._partition = around.partition
         self._records = around.make_records()
-        self._store = around.store
+        self._store = around.ownership.store
         self._reading = around.reading
         self._fail = fail
         self._closed = False

@@ -42,7 +42,7 @@ class Runs:
         self, around: Surroundings, ledger: Ledger, state: PartitionState, engine: Engine
     ) -> None:
         self._around = around
-        self._store = around.store
+        self._store = around.ownership.store
         self._ledger = ledger
         self._waiting = state.rows
         self._rows_max = state.limits.rows_max

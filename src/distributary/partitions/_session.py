@@ -27,7 +27,7 @@ from distributary.core.deliver import Dispatcher, LoopTimers
 from distributary.core.engine.ports import LagBudget
 from distributary.core.errors import DistributaryError, LogUnavailableError, StoreError
 from distributary.core.flow import Attempt
-from distributary.core.journal import Journal, Mark, fit
+from distributary.core.journal import Journal
 from distributary.core.lease import FileLease, Lease
 from distributary.core.log import Reader
 from distributary.core.meter import Meter
@@ -37,6 +37,7 @@ from distributary.core.outcome import (
     ROUTE_BYTES_MAX,
     Budgets,
     DeliveryStore,
+    FileOwnership,
     QuotaStore,
 )
 from distributary.core.sqlite import sqlite_url
@@ -205,20 +206,16 @@ class Session:
         opened.callback(quota.close)
         journal = Journal(places.journal(partition), fence=lease.check)
         opened.callback(journal.close)
-        self._wait_for_log(records, journal.state.mark)
-        state = fit(journal.state, lambda mark: stands_in(records, mark))
-        if state is not journal.state:
-            self._log.error(
-                "log-lost-its-tail",
-                cursor=journal.state.mark.offset,
-                going_back_to=state.mark.offset,
-            )
-            journal.restart_at(state)
-        self._journal = journal
         url = sqlite_url(places.delivery_db(partition))
         store = DeliveryStore(url, partition, self._settings.budgets(), fence=lease.check)
         opened.callback(store.close)
-        follower = self._prepared.follow(partition, records, state.mark.offset)
+        self._ownership = ownership = FileOwnership(store, journal)
+        cursor = ownership.state.mark.offset
+        self._wait_for_log(records, cursor)
+        if ownership.fit(lambda mark: stands_in(records, mark)):
+            before, cursor = cursor, ownership.state.mark.offset
+            self._log.error("log-lost-its-tail", cursor=before, going_back_to=cursor)
+        follower = self._prepared.follow(partition, records, cursor)
         path = places.root / "logs" / f"attempts-p{partition:04d}.jsonl"
         mode = self._settings.log_attempts
         attempts = AttemptLog(None if mode == "none" else path, failures_only=mode == "failures")
@@ -230,8 +227,7 @@ class Session:
                 make_records=lambda: Reader(places.log, partition),
                 follower=follower,
                 targets=self._prepared.targets,
-                journal=journal,
-                store=store,
+                ownership=ownership,
                 quota=quota,
                 board=self._board,
                 meter=self._meter,
@@ -260,7 +256,7 @@ class Session:
         self._prepared.targets.report_to(lambda _event, _fields: None)
         SHELF.put(self._places, self._settings.credential_key_file, self._prepared)
 
-    def _wait_for_log(self, records: Reader, mark: Mark) -> None:
+    def _wait_for_log(self, records: Reader, cursor: int) -> None:
         """Wait until the appending process has recovered the partition.
 
         It always begins at the cursor or above, so an end below the cursor is that of an earlier
@@ -268,10 +264,10 @@ class Session:
         whole log again.
         """
         until_s = self._clock.monotonic_s() + LOG_WAIT_S
-        while records.durable_end() < mark.offset:
+        while records.durable_end() < cursor:
             if self._clock.monotonic_s() >= until_s:
                 raise LogUnavailableError(
-                    f"the log ends at {records.durable_end()}, below the cursor {mark.offset}:"
+                    f"the log ends at {records.durable_end()}, below the cursor {cursor}:"
                     " the ingest process has not recovered it; its log lines say why"
                 )
             time.sleep(0.05)
@@ -410,7 +406,7 @@ class Session:
     def _shut(self) -> None:
         if self._failure is None:
             self._prepared.keep(self._follower)
-            table, mark = self._follower.table, self._journal.state.mark
+            table, mark = self._follower.table, self._ownership.state.mark
             note_table(self._places.routes(self._partition), table.last_seq, mark.offset)
         self._opened.close()
 

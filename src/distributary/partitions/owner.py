@@ -51,7 +51,7 @@ class Owner:
         self._armed_s: float | None = None
         self._failed = False
         self._ended = False
-        mark = around.journal.state.mark
+        mark = around.ownership.state.mark
         self.dispatcher = around.make_dispatcher(self._on_attempt, self._on_room)
         self._intake = Intake(
             self,
@@ -90,8 +90,9 @@ class Owner:
         )
         # Read here: ``start`` runs on the loop, which waits for no store.
         self._targets.refresh()
-        self._state.parked.update((row.route, row) for row in around.store.parked())
-        self._left = around.store.rows(), around.store.lags()
+        store = around.ownership.store
+        self._state.parked.update((row.route, row) for row in store.parked())
+        self._left = store.rows(), store.lags()
 
     def _make_backfills(self, around: Surroundings) -> CatchUp:
         return CatchUp(
@@ -108,7 +109,7 @@ class Owner:
     def _make_state(self, around: Surroundings) -> PartitionState:
         return PartitionState(
             partition=around.partition,
-            mark=around.journal.state.mark,
+            mark=around.ownership.state.mark,
             follower=around.follower,
             targets=around.targets,
             backfills=self._catch_up,
@@ -149,8 +150,7 @@ class Owner:
 
     def _make_ledger(self, around: Surroundings) -> Ledger:
         return Ledger(
-            around.journal,
-            around.store,
+            around.ownership,
             around.quota,
             partition=around.partition,
             blocking=around.blocking,
@@ -177,7 +177,7 @@ class Owner:
 
     def start(self) -> None:
         """Take over what the last owner left (outcomes, rows, lags, reservations) and begin."""
-        done = dict(self._around.journal.state.done)
+        done = dict(self._around.ownership.state.done)
         (rows, lags), self._left = self._left, ([], [])
         self._now()
         self._engine.load(done, rows)
@@ -411,9 +411,7 @@ class Owner:
     def _point(self) -> Point:
         mark = self._state.tracker.mark()
         rows = self._catch_up.rows()
-        lag_floor = self._catch_up.floor()
-        floor = mark.offset if lag_floor is None else min(mark.offset, lag_floor)
-        return Point(mark, floor, rows, self._catch_up.floors())
+        return Point(mark, rows, self._catch_up.floors())
 
     def _forgettable(self, durable: Point) -> Forgettable:
         cursor = durable.mark.offset

@@ -11,9 +11,8 @@ from distributary.core.engine.limits import EngineLimits
 from distributary.core.engine.ports import Blocking, LagBudget, Records, Targets, Timers
 from distributary.core.errors import DistributaryError
 from distributary.core.flow import Attempt
-from distributary.core.journal import Journal
 from distributary.core.meter import Meter
-from distributary.core.outcome import DeliveryStore, Quota
+from distributary.core.outcome import Ownership, Quota
 from distributary.datadir import Words
 from distributary.partitions.attempt_log import AttemptLog
 from distributary.partitions.routes import RouteFollower
@@ -29,8 +28,7 @@ class Surroundings:
             open at a time.
         follower: The routes at the cursor.
         targets: Newest revisions.
-        journal: Open, and fitted to the log.
-        store: Open.
+        ownership: Of the partition, fitted to the log.
         quota: Counts of deliveries, shared with the owners of the other partitions.
         board: Of the partition.
         meter: Of the partition's role.
@@ -52,8 +50,7 @@ class Surroundings:
     make_records: Callable[[], Records]
     follower: RouteFollower
     targets: Targets
-    journal: Journal
-    store: DeliveryStore
+    ownership: Ownership
     quota: Quota
     board: Words
     meter: Meter

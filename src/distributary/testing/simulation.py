@@ -28,10 +28,10 @@ from distributary.core.flow import (
     RouteRecord,
     encode_route,
 )
-from distributary.core.journal import Journal, fit
+from distributary.core.journal import Journal
 from distributary.core.log import Reader
 from distributary.core.meter import Meter
-from distributary.core.outcome import Budgets, DeadLetter
+from distributary.core.outcome import Budgets, DeadLetter, FileOwnership
 from distributary.core.policy import DeliveryPolicy
 from distributary.datadir import Board, Word
 from distributary.partitions import stands_in
@@ -275,19 +275,18 @@ class Partition:
         self.lives_of_matches.begin()
         timers = LifeTimers(self.timers)
         journal = Journal(self._folder / "journal", self.files)
-        state = fit(journal.state, lambda mark: stands_in(cast("Reader", self.log), mark))
-        if state is not journal.state:
-            journal.restart_at(state)
+        ownership = FileOwnership(self.store, journal)
+        ownership.fit(lambda mark: stands_in(cast("Reader", self.log), mark))
+        cursor = ownership.state.mark.offset
         board = Board(self._folder / "board")
         path = self._folder / "routes"
         view = TargetsView(self.targets)
         around = Surroundings(
             partition=0,
             make_records=lambda: self.log,
-            follower=follow_from(path, self.log, self.targets, state.mark.offset),
+            follower=follow_from(path, self.log, self.targets, cursor),
             targets=view,
-            journal=journal,
-            store=self.store,
+            ownership=ownership,
             quota=self.quotas,
             board=board,
             meter=Meter(),
@@ -309,7 +308,7 @@ class Partition:
             watch=self.lives_of_matches.step,
         )
         owner = Owner(around)
-        self._life = Life(owner, timers, journal, board, state.mark.offset)
+        self._life = Life(owner, timers, journal, board, cursor)
         owner.start()
         self._feed(self._life)
 

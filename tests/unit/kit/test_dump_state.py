@@ -91,13 +91,13 @@ def _key(offset: int, route: str) -> DoneKey:
 
 def test_what_no_cursor_has_passed_is_pending(stopped: Stopped) -> None:
     """Events at or above the cursor wait, for the routes that they match."""
-    stopped.journal.record(Mark(3, 1), [], 3)
+    stopped.journal.record(Mark(3, 1), [])
     assert stopped.pending() == {("all", "3"), ("all", "4"), ("all", "5"), ("even", "4")}
 
 
 def test_an_outcome_above_the_cursor_ends_the_wait(stopped: Stopped) -> None:
     """A match with an outcome is not pending, though the cursor has not passed it."""
-    stopped.journal.record(Mark(4, 1), [(_key(4, "u-all"), 7)], 4)
+    stopped.journal.record(Mark(4, 1), [(_key(4, "u-all"), 7)])
     assert stopped.pending() == {("all", "5"), ("even", "4")}
 
 
@@ -105,7 +105,7 @@ def test_a_waiting_row_is_pending_below_the_cursor_and_a_done_one_nowhere(
     stopped: Stopped,
 ) -> None:
     """Rows decide about their matches, wherever the cursor stands."""
-    stopped.journal.record(Mark(5, 1), [], 5)
+    stopped.journal.record(Mark(5, 1), [])
     rows = (
         RetryRow(_key(1, "u-all"), 7, Leg.EVENT, 2, 0, None, done=False),
         RetryRow(_key(2, "u-even"), 7, Leg.EVENT, 2, 0, None, done=True),
@@ -117,7 +117,7 @@ def test_a_waiting_row_is_pending_below_the_cursor_and_a_done_one_nowhere(
 
 def test_a_lag_is_pending_from_its_row_to_where_it_joins(stopped: Stopped) -> None:
     """What a lag has yet to read is pending, done matches excepted, up to where it joined."""
-    stopped.journal.record(Mark(6, 1), [(_key(2, "u-all"), 7)], 0)
+    stopped.journal.record(Mark(6, 1), [(_key(2, "u-all"), 7)])
     route = encode_route(RouteRecord(seq=1, op="put", uid="u-all", revision=1))
     lag = LagRow("u-all", 0, 1, 0, 4, route)
     stopped.store.apply(Changes(lags={lag.name: lag}))
@@ -126,7 +126,7 @@ def test_a_lag_is_pending_from_its_row_to_where_it_joins(stopped: Stopped) -> No
 
 def test_kept_dead_letters_are_listed(stopped: Stopped) -> None:
     """What the delivery store keeps is named by route, source and id."""
-    stopped.journal.record(Mark(6, 1), [], 6)
+    stopped.journal.record(Mark(6, 1), [])
     failure = Failure("refused", "http://127.0.0.1:1/", 400)
     letter = DeadLetter(_key(2, "u-even"), 7, failure, record.encode([_event(2)]), 0)
     stopped.store.apply(Changes(dead_letters=[letter]))

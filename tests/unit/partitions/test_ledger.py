@@ -5,7 +5,16 @@ import pytest
 from distributary.core.errors import StoreError
 from distributary.core.flow import Leg
 from distributary.core.journal import DoneKey, JournalState, Mark
-from distributary.core.outcome import IN_STORE, DeadLetter, Failure, LagRow, RetryRow, Slot
+from distributary.core.outcome import (
+    IN_STORE,
+    Batch,
+    Changes,
+    DeadLetter,
+    Failure,
+    LagRow,
+    RetryRow,
+    Slot,
+)
 from distributary.partitions._ledger import CURSOR_S, FLUSH_COUNT, FLUSH_S, Ledger, Point
 
 LAG = LagRow("q", 3, 0, 3, None, b"{}")
@@ -22,12 +31,11 @@ class Stage:
         self.works = []
         self.error = None
         self.state = JournalState([Mark(5, 50)])
-        self.point = Point(Mark(5, 50), 5, ())
+        self.point = Point(Mark(5, 50))
         self.forgettable = []
         self.over = []
         self.given_up = []
         self.ledger = Ledger(
-            self,
             self,
             self,
             partition=0,
@@ -41,14 +49,21 @@ class Stage:
             given_up=self.given_up.extend,
         )
 
-    def apply(self, changes):
+    def flush(self, batch):
         if self.error:
             raise self.error
-        self.calls.append(("store", changes))
+        self.calls.append(("flush", batch))
         return []
 
-    def record(self, mark, done, floor):
-        self.calls.append(("journal", mark, done, floor))
+    @property
+    def batch(self):
+        """What the last flush wrote."""
+        return next(batch for what, batch, *_ in reversed(self.calls) if what == "flush")
+
+    @property
+    def changes(self):
+        """What it changed."""
+        return self.batch.changes
 
     def free(self, partition, slots):
         if self.quota_error:
@@ -94,7 +109,7 @@ def test_counts_that_cannot_be_written_stop_no_flush(stage, timers):
     stage.ledger.done(DoneKey(8, 0, "r"), 1)
     timers.advance(FLUSH_S)
     stage.medium()
-    assert [call[0] for call in stage.calls] == ["journal"]
+    assert [call[0] for call in stage.calls] == ["flush"]
     assert stage.untold == [([failed], [delivered])]
     assert not stage.failures
 
@@ -107,7 +122,7 @@ def test_slots_are_freed_before_everything_and_counted_after_it(stage, timers):
     stage.ledger.put_row(row(8))
     timers.advance(FLUSH_S)
     stage.medium()
-    assert [call[0] for call in stage.calls] == ["free", "store", "journal", "count"]
+    assert [call[0] for call in stage.calls] == ["free", "flush", "count"]
     assert (stage.calls[0][2], stage.calls[-1][2]) == ([failed], [delivered])
 
 
@@ -117,20 +132,20 @@ def test_lags_that_have_ended_are_forgotten_with_the_rows(stage, timers):
     stage.ledger.put_row(row(8))
     timers.advance(FLUSH_S)
     stage.medium()
-    assert stage.calls[0][1].lags == {("q", 3): None}
+    assert stage.changes.lags == {("q", 3): None}
 
 
-def test_the_store_is_written_before_the_journal(stage, timers):
+def test_cursor_outcomes_and_rows_are_one_flush(stage, timers):
     """The cursor must never pass a match whose row is not durable (rule 1)."""
-    stage.point = Point(Mark(9, 90), 7, ())
+    stage.point = Point(Mark(9, 90), (), {"q": 7})
     stage.ledger.done(DoneKey(9, 0, "r"), 1)
     stage.ledger.put_row(row(8))
     timers.advance(FLUSH_S)
     stage.medium()
-    (first, changes), second = stage.calls
-    assert first == "store"
-    assert list(changes.rows) == [DoneKey(8, 0, "r")]
-    assert second == ("journal", Mark(9, 90), [(DoneKey(9, 0, "r"), 1)], 7)
+    changes = Changes(rows={row(8).key: row(8)})
+    assert stage.calls == [
+        ("flush", Batch(Mark(9, 90), [(DoneKey(9, 0, "r"), 1)], changes, {"q": 7}))
+    ]
     assert stage.ledger.durable_mark == Mark(9, 90)
 
 
@@ -162,18 +177,18 @@ def test_one_flush_at_a_time_and_the_next_takes_all_that_came(stage, timers):
     stage.medium()
     assert len(stage.works) == 1
     stage.medium()
-    assert [len(call[2]) for call in stage.calls] == [1, 2 * FLUSH_COUNT]
+    assert [len(batch.done) for _, batch in stage.calls] == [1, 2 * FLUSH_COUNT]
 
 
 def test_what_the_cursor_covers_is_not_written_again(stage, timers):
     """An outcome below the cursor is in the cursor; a caught-up one is in no cursor."""
-    stage.point = Point(Mark(8, 80), 2, ())
+    stage.point = Point(Mark(8, 80))
     stage.ledger.done(DoneKey(7, 0, "r"), 1)
     stage.ledger.done(DoneKey(8, 0, "r"), 1)
     stage.ledger.caught_up(DoneKey(2, 0, "q"), 1)
     timers.advance(FLUSH_S)
     stage.medium()
-    assert stage.calls[-1][2] == [(DoneKey(8, 0, "r"), 1), (DoneKey(2, 0, "q"), 1)]
+    assert stage.batch.done == [(DoneKey(8, 0, "r"), 1), (DoneKey(2, 0, "q"), 1)]
 
 
 def test_nothing_is_written_where_nothing_changed(stage):
@@ -185,7 +200,7 @@ def test_nothing_is_written_where_nothing_changed(stage):
 
 def test_a_cursor_that_moved_without_outcomes_is_written_now_and_then(stage, timers, clock):
     """It only shortens a restart, so it costs few flushes."""
-    stage.point = Point(Mark(6, 60), 6, ())
+    stage.point = Point(Mark(6, 60))
     stage.ledger.moved()
     timers.advance(FLUSH_S)
     assert not stage.works
@@ -193,17 +208,17 @@ def test_a_cursor_that_moved_without_outcomes_is_written_now_and_then(stage, tim
     stage.ledger.moved()
     timers.advance(FLUSH_S)
     stage.medium()
-    assert stage.calls == [("journal", Mark(6, 60), [], 6)]
+    assert stage.calls == [("flush", Batch(Mark(6, 60)))]
 
 
 def test_a_lag_is_written_as_it_stands_at_the_flush(stage, timers):
     """Not as it began: it may have moved, or joined, before its first flush."""
     joined = LAG._replace(from_offset=9, to_offset=9)
     stage.ledger.put_lag(LAG)
-    stage.point = Point(Mark(9, 90), 9, (joined,))
+    stage.point = Point(Mark(9, 90), (joined,))
     timers.advance(FLUSH_S)
     stage.medium()
-    assert stage.calls[0][1].lags == {LAG.name: joined}
+    assert stage.changes.lags == {LAG.name: joined}
 
 
 def test_a_lag_that_ended_is_deleted(stage, timers):
@@ -212,7 +227,7 @@ def test_a_lag_that_ended_is_deleted(stage, timers):
     stage.ledger.end_lag(LAG.name)
     timers.advance(FLUSH_S)
     stage.medium()
-    assert stage.calls[0][1].lags == {LAG.name: None}
+    assert stage.changes.lags == {LAG.name: None}
 
 
 def test_a_void_row_is_deleted_and_not_written(stage, timers):
@@ -221,8 +236,7 @@ def test_a_void_row_is_deleted_and_not_written(stage, timers):
     stage.ledger.forget(DoneKey(8, 0, "r"))
     timers.advance(FLUSH_S)
     stage.medium()
-    changes = stage.calls[0][1]
-    assert (changes.rows, changes.forget) == ({}, [DoneKey(8, 0, "r")])
+    assert (stage.changes.rows, stage.changes.forget) == ({}, [DoneKey(8, 0, "r")])
 
 
 def test_rows_that_the_durable_cursor_has_passed_are_forgotten(stage):
@@ -230,26 +244,25 @@ def test_rows_that_the_durable_cursor_has_passed_are_forgotten(stage):
     stage.forgettable = [DoneKey(3, 0, "r")]
     stage.ledger.flush()
     stage.medium()
-    assert stage.calls[0][1].forget == [DoneKey(3, 0, "r")]
+    assert stage.changes.forget == [DoneKey(3, 0, "r")]
 
 
 def test_a_kept_dead_letter_is_in_the_store_before_its_outcome_counts(stage, timers):
-    """Both in one flush, in that order."""
+    """Both in one flush."""
     key = DoneKey(6, 0, "r")
     letter = DeadLetter(key, 1, Failure("status-400", "http://s/"), b"", 0)
     stage.ledger.keep(letter)
     stage.ledger.done(key, 1)
     timers.advance(FLUSH_S)
     stage.medium()
-    assert [call[0] for call in stage.calls] == ["store", "journal"]
-    assert stage.calls[0][1].dead_letters == [letter]
+    assert (stage.batch.done, stage.changes.dead_letters) == ([(key, 1)], [letter])
 
 
 def test_a_flush_that_fails_stops_everything(stage, timers):
     """It is told once; no further flush is tried, and the cursor stays where it was."""
     stage.error = StoreError("no room")
     stage.ledger.put_row(row(8))
-    stage.point = Point(Mark(9, 90), 9, ())
+    stage.point = Point(Mark(9, 90))
     timers.advance(FLUSH_S)
     stage.medium()
     assert stage.failures == [stage.error]
@@ -302,9 +315,9 @@ def test_a_row_that_changes_before_its_flush_keeps_its_event(stage, timers):
     stage.ledger.put_row(letter._replace(attempt=3, event=IN_STORE))
     timers.advance(FLUSH_S)
     stage.medium()
-    assert stage.calls[0][1].rows == {letter.key: letter._replace(attempt=3)}
+    assert stage.changes.rows == {letter.key: letter._replace(attempt=3)}
     stage.ledger.put_row(letter._replace(attempt=4, event=IN_STORE))
     stage.ledger.put_row(letter._replace(done=True, event=None))
     timers.advance(FLUSH_S)
     stage.medium()
-    assert stage.calls[-2][1].rows == {letter.key: letter._replace(done=True, event=None)}
+    assert stage.changes.rows == {letter.key: letter._replace(done=True, event=None)}

@@ -11,7 +11,6 @@ from distributary.core.errors import (
     StoreError,
 )
 from distributary.core.flow import Kind, RouteRecord, encode_route
-from distributary.core.journal import Mark
 from distributary.datadir import Word
 from distributary.partitions import Session
 from distributary.partitions import _session as session_module
@@ -155,9 +154,9 @@ def test_an_owner_waits_for_a_log_that_is_not_recovered(clock, monkeypatch):
         session_module.time, "sleep", lambda s: clock.move_to(clock.monotonic_s() + s)
     )
     around = SimpleNamespace(_clock=clock)
-    Session._wait_for_log(around, _End(0, 0, 7), Mark(7, 1))
+    Session._wait_for_log(around, _End(0, 0, 7), 7)
     with pytest.raises(LogUnavailableError, match="has not recovered"):
-        Session._wait_for_log(around, _End(0), Mark(7, 1))
+        Session._wait_for_log(around, _End(0), 7)
 
 
 @pytest.mark.parametrize(

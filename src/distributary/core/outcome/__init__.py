@@ -1,8 +1,8 @@
 """The last room of the flow: what came of each match, durable.
 
-``DeliveryStore`` holds what waits (retries), what lags and what could not be delivered. The
-partition's owner in ``pipeline`` writes it from its flush thread before the journal (module
-``journal``), because the cursor must never pass a match whose row is not yet durable.
+``Ownership`` is what a partition's owner holds: cursor and outcomes, what waits (retries), what
+lags and what could not be delivered. With files, a flush writes the ``DeliveryStore`` before the
+journal, because the cursor must never pass a match whose row is not yet durable.
 ``Quota`` counts the deliveries of subscriptions with a ``maxevents``, over all partitions.
 ``FailingRoute`` tells ``control`` whose deliveries fail.
 
@@ -21,6 +21,7 @@ from distributary.core.outcome._letter import (
     GivenUp,
 )
 from distributary.core.outcome._letters import KeptLetter
+from distributary.core.outcome._ownership import Batch, Deliveries, FileOwnership, Ownership
 from distributary.core.outcome._quota import QuotaStore
 from distributary.core.outcome._reader import DeliveryReader, Standing
 from distributary.core.outcome._rows import IN_STORE, Changes, LagRow, ParkedRow, RetryRow, RunRow
@@ -31,18 +32,22 @@ __all__ = [
     "BYTES_MAX",
     "IN_STORE",
     "ROUTE_BYTES_MAX",
+    "Batch",
     "Budgets",
     "Changes",
     "DeadLetter",
+    "Deliveries",
     "DeliveryReader",
     "DeliveryStore",
     "FailingRoute",
     "Failure",
+    "FileOwnership",
     "GivenUp",
     "Grant",
     "Kept",
     "KeptLetter",
     "LagRow",
+    "Ownership",
     "ParkedRow",
     "Quota",
     "QuotaStore",

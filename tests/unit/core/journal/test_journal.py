@@ -49,9 +49,9 @@ def path(tmp_path):
 def frames(path):
     """The bytes of two frames, and where the first ends."""
     journal = Journal(path)
-    journal.record(FIRST, KEYS[:1], 0)
+    journal.record(FIRST, KEYS[:1])
     _, first = read_journal(path)
-    journal.record(SECOND, KEYS[1:], 0)
+    journal.record(SECOND, KEYS[1:])
     _, second = read_journal(path)
     journal.close()
     return path.read_bytes()[:second], first
@@ -66,8 +66,8 @@ def test_a_missing_journal_is_an_empty_one(path):
 def test_a_journal_gives_back_what_was_recorded(path):
     """Cursors in their order, and the matches done above them."""
     journal = Journal(path)
-    journal.record(FIRST, KEYS[:1], 0)
-    journal.record(SECOND, KEYS[1:], 0)
+    journal.record(FIRST, KEYS[:1])
+    journal.record(SECOND, KEYS[1:])
     journal.close()
     state = Journal(path).state
     assert state.marks == [FIRST, SECOND]
@@ -78,8 +78,8 @@ def test_a_journal_gives_back_what_was_recorded(path):
 def test_recording_the_same_again_changes_nothing(path):
     """A flush that is made twice says the same."""
     journal = Journal(path)
-    journal.record(FIRST, KEYS, 0)
-    journal.record(FIRST, KEYS, 0)
+    journal.record(FIRST, KEYS)
+    journal.record(FIRST, KEYS)
     journal.close()
     state, _ = read_journal(path)
     assert (state.mark, state.done) == (FIRST, dict(KEYS))
@@ -91,7 +91,7 @@ def test_short_writes_are_completed(path):
     files = FailingFiles()
     files.bytes_max = 3
     journal = Journal(path, files)
-    journal.record(FIRST, KEYS, 0)
+    journal.record(FIRST, KEYS)
     journal.close()
     assert read_journal(path)[0].done == dict(KEYS)
 
@@ -110,7 +110,7 @@ def test_what_is_recorded_after_a_torn_tail_is_read(path, frames):
     content, first = frames
     path.write_bytes(content[: first + 7])
     journal = Journal(path)
-    journal.record(SECOND, [], 0)
+    journal.record(SECOND, [])
     journal.close()
     assert read_journal(path)[0].marks == [FIRST, SECOND]
 
@@ -132,13 +132,13 @@ def test_after_a_failure_the_journal_is_dead_for_good(path, kind):
     """A failed fsync is never tried again on the same file (promise 1)."""
     files = FailingFiles()
     journal = Journal(path, files)
-    journal.record(FIRST, [], 0)
+    journal.record(FIRST, [])
     setattr(files, kind, True)
     with pytest.raises(StoreError, match="cannot be written"):
-        journal.record(SECOND, [], 0)
+        journal.record(SECOND, [])
     setattr(files, kind, False)
     with pytest.raises(StoreError, match="failed before"):
-        journal.record(SECOND, [], 0)
+        journal.record(SECOND, [])
 
 
 def test_a_closed_journal_takes_nothing(path):
@@ -146,7 +146,7 @@ def test_a_closed_journal_takes_nothing(path):
     journal = Journal(path)
     journal.close()
     with pytest.raises(StoreError):
-        journal.record(FIRST, [], 0)
+        journal.record(FIRST, [])
 
 
 def test_a_journal_that_cannot_be_opened_is_a_store_error(tmp_path):
@@ -159,9 +159,9 @@ def test_a_journal_that_cannot_be_opened_is_a_store_error(tmp_path):
 def test_restarting_replaces_what_the_journal_says(path):
     """The new state is what the next owner reads."""
     journal = Journal(path)
-    journal.record(SECOND, KEYS, 0)
+    journal.record(SECOND, KEYS)
     journal.restart_at(JournalState([FIRST], dict(KEYS[:1])))
-    journal.record(FIRST, KEYS[1:], 0)
+    journal.record(FIRST, KEYS[1:])
     journal.close()
     state, _ = read_journal(path)
     assert (state.marks, state.done) == ([FIRST, FIRST], dict(KEYS))
@@ -171,7 +171,7 @@ def test_a_restart_that_fails_leaves_the_old_journal(path):
     """Written beside and renamed: a crash in between loses nothing."""
     files = FailingFiles()
     journal = Journal(path, files)
-    journal.record(SECOND, KEYS, 0)
+    journal.record(SECOND, KEYS)
     files.sync_fails = True
     with pytest.raises(StoreError):
         journal.restart_at(JournalState([FIRST], {}))
@@ -181,34 +181,34 @@ def test_a_restart_that_fails_leaves_the_old_journal(path):
 def test_restarting_at_nothing_begins_anew(path):
     """Where no cursor fits the log any more, the log is read from its start."""
     journal = Journal(path)
-    journal.record(SECOND, KEYS, 0)
+    journal.record(SECOND, KEYS)
     journal.restart_at(JournalState([], {}))
     journal.close()
     assert read_journal(path)[0].mark == Mark(0, 0)
 
 
 def test_a_journal_that_has_grown_is_rewritten_without_what_nobody_needs(path, monkeypatch):
-    """Matches below the floor are forgotten, cursors and the others are kept."""
+    """Matches below the cursor are forgotten, cursors and the others are kept."""
     monkeypatch.setattr(internals, "COMPACT_BYTES", 4096)
     journal = Journal(path)
     for offset in range(400):
         done = [(DoneKey(offset, 0, "r"), offset)]
-        journal.record(Mark(offset, offset), done, floor=max(0, offset - 5))
+        journal.record(Mark(max(0, offset - 5), offset), done)
     journal.close()
     state, length = read_journal(path)
     assert length < 3 * 4096
-    assert state.mark == Mark(399, 399)
+    assert state.mark == Mark(394, 399)
     assert {key.offset for key in state.done} >= set(range(394, 400))
     assert state.done.keys() == {DoneKey(o, 0, "r") for o in {k.offset for k in state.done}}
 
 
-def test_a_rewritten_journal_keeps_what_lies_above_the_floor(path, monkeypatch):
+def test_a_rewritten_journal_keeps_what_a_lag_still_needs(path, monkeypatch):
     """A lag far behind needs its outcomes, so they outlive every rewriting."""
     monkeypatch.setattr(internals, "COMPACT_BYTES", 4096)
     journal = Journal(path)
-    journal.record(Mark(0, 0), [(DoneKey(2, 0, "lagging"), 22)], floor=1)
+    journal.record(Mark(0, 0), [(DoneKey(2, 0, "lagging"), 22)], {"lagging": 1})
     for offset in range(400):
-        journal.record(Mark(offset, offset), [], floor=1)
+        journal.record(Mark(offset, offset), [], {"lagging": 1})
     journal.close()
     assert read_journal(path)[0].done == {DoneKey(2, 0, "lagging"): 22}
 
@@ -217,7 +217,7 @@ def test_cursors_do_not_grow_for_ever(path):
     """An owner that lives for weeks keeps a bounded number of them in memory."""
     journal = Journal(path)
     for offset in range(internals.MARKS_KEPT * 9):
-        journal.record(Mark(offset, 1), [], 0)
+        journal.record(Mark(offset, 1), [])
     assert len(journal.state.marks) <= internals.MARKS_KEPT * 8
     assert journal.state.mark.offset == internals.MARKS_KEPT * 9 - 1
 
@@ -262,11 +262,11 @@ def test_an_owner_that_lost_its_partition_writes_nothing(path):
         raise FencedError("another owner has the partition")
 
     journal = Journal(path)
-    journal.record(FIRST, KEYS[:1], 0)
+    journal.record(FIRST, KEYS[:1])
     journal.close()
     late = Journal(path, fence=fenced)
     with pytest.raises(FencedError):
-        late.record(SECOND, KEYS[1:], 0)
+        late.record(SECOND, KEYS[1:])
     with pytest.raises(FencedError):
         late.restart_at(JournalState())
     late.close()

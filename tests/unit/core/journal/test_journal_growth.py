@@ -17,10 +17,10 @@ def test_one_lagging_route_does_not_keep_the_outcomes_of_all_others(tmp_path):
     """A route that lags for hours is asked about its own matches alone."""
     journal = Journal(tmp_path / "journal")
     own = DoneKey(3, 0, "lagging")
-    journal.record(Mark(0, 0), [(own, 1)], 0, {"lagging": 2})
+    journal.record(Mark(0, 0), [(own, 1)], {"lagging": 2})
     for offset in range(1, 3000):
         done = [(DoneKey(offset, 0, "live"), 1)]
-        journal.record(Mark(offset, 1), done, 2, {"lagging": 2})
+        journal.record(Mark(offset, 1), done, {"lagging": 2})
     assert own in journal.state.done
     assert len(journal.state.done) < 200
     journal.close()
@@ -41,7 +41,7 @@ def test_matches_that_are_all_needed_are_not_looked_through_at_every_frame(tmp_p
     monkeypatch.setattr(journal_module, "_needed", counted)
     journal = Journal(tmp_path / "journal")
     for offset in range(1, 3000):
-        journal.record(Mark(0, 0), [(DoneKey(offset, 0, "live"), 1)], 0)
+        journal.record(Mark(0, 0), [(DoneKey(offset, 0, "live"), 1)])
     assert len(journal.state.done) == 2999
     assert len(looks) < 12
     journal.close()
@@ -52,7 +52,7 @@ def test_a_rewritten_journal_keeps_frames_short(tmp_path, monkeypatch):
     monkeypatch.setattr(journal_module, "_FRAME_MATCHES_MAX", 10)
     journal = Journal(tmp_path / "journal")
     done = [(DoneKey(offset, 0, "live"), offset) for offset in range(5, 100)]
-    journal.record(Mark(5, 4), done, 5)
+    journal.record(Mark(5, 4), done)
     journal.restart_at(journal.state)
     journal.close()
     state, _ = read_journal(tmp_path / "journal")

@@ -1,9 +1,11 @@
 """Leases by a file."""
 
 import os
+import time
 
 import pytest
 
+from distributary.core import lease as lease_module
 from distributary.core.errors import FencedError, LogLockedError
 from distributary.core.lease import FileLease
 from distributary.testing.virtual import VirtualClock
@@ -46,6 +48,33 @@ def test_a_lease_goes_on_where_the_one_before_ended(tmp_path, clock):
     assert lease.generation == 42
     assert (tmp_path / "OWNER").read_text() == f"{os.getpid()}\n42\n"
     lease.check()
+    lease.release()
+
+
+def test_a_holder_whose_file_was_written_by_another_is_fenced(tmp_path, clock):
+    """Where nothing locks: before the file has settled, after that, and again after a look."""
+    for settled in (False, True):
+        path = tmp_path / f"OWNER-{settled}"
+        clock.jump(int(time.time() * 1000) - clock.wall_ms() + (5_000 if settled else 0))
+        lease = FileLease(path, 0.0, clock, pytest.fail)
+        lease.check()
+        lease.check()
+        path.touch()  # changes its times alone
+        lease.check()
+        path.write_text(f"{os.getpid()}\n{lease.generation + 1}\n")
+        with pytest.raises(FencedError, match="generation 1"):
+            lease.check()
+        lease.release()
+
+
+def test_a_settled_file_costs_one_system_call(tmp_path, clock, monkeypatch):
+    """The fence stands in every flush."""
+    lease = FileLease(tmp_path / "OWNER", 0.0, clock, pytest.fail)
+    clock.jump(int(time.time() * 1000) - clock.wall_ms() + 5_000)
+    lease.check()
+    with monkeypatch.context() as without:
+        without.setattr(lease_module, "os", None)  # a path's own ``stat`` is what is left
+        lease.check()
     lease.release()
 
 
