@@ -15,7 +15,7 @@ HOMES = (SRC / "protocols", SRC / "subscriptions" / "amqp")
 API = "starts the Subscriptions API over AMQP"
 
 ALLOWED = {
-    "cli/_command_subscribe.py": "examples of its help",
+    "cli/_subscribe.py": "examples of its help",
     "knative/kinds/_export.py": "kinds of channels that other systems have",
     "server/processes/_amqp.py": API,
     "server/processes/_banner.py": API,

@@ -19,13 +19,7 @@ from distributary.cli._http import Client, parse_address
 from distributary.cli._listen import arrivals_of
 from distributary.cli._listen_server import ListenServer, Request
 from distributary.cli._outgoing import Envelope, wrap
-from distributary.cli._publish import (
-    Patience,
-    Published,
-    Publisher,
-    ledger_lines,
-    publish_all,
-)
+from distributary.cli._publish import Published, Publisher, ledger_lines, publish_all
 from distributary.cli.ledger import LedgerWriter
 from distributary.core.clock import SystemClock, SystemRandom
 from distributary.core.errors import EventError
@@ -37,7 +31,7 @@ __all__ = ["Sink", "Traffic"]
 PUBLISHERS = 16
 """Requests under way at once: more than a rate of 1,000/s needs at 5 ms an answer."""
 
-PATIENCE = Patience(give_up_s=120.0)
+GIVE_UP_S = 120.0
 """A publisher outlives the longest restart, so that what it sends is acknowledged in the end."""
 
 JOIN_S_MAX = 300.0
@@ -188,7 +182,7 @@ class Traffic:
     ) -> None:
         clients = [Client(parse_address(url), timeout_s=10.0) for _ in range(PUBLISHERS)]
         publishers = [
-            Publisher(client, path, PATIENCE, clock=self._clock, random=SystemRandom())
+            Publisher(client, path, clock=self._clock, random=SystemRandom(), give_up_s=GIVE_UP_S)
             for client in clients
         ]
         numbers: dict[str, int] = {}

@@ -10,8 +10,6 @@ import msgspec
 
 from distributary.core.errors import Fault, ResourceError
 
-__all__ = ["Behaviour", "StatusChance", "check", "choose_status", "decode", "parse_status"]
-
 Reset = Literal["", "connect", "request", "status", "body"]
 """Cut the connection: on connect, after the request, after the status line, amid the body."""
 

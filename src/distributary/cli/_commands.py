@@ -10,17 +10,15 @@ import typer
 
 import distributary
 from distributary.cli import _console, _serve
-from distributary.cli._command_dead_letters import dead_letters
-from distributary.cli._command_filter import filter_
-from distributary.cli._command_import import import_
-from distributary.cli._command_kubeconfig import kubeconfig
-from distributary.cli._command_listen import listen
-from distributary.cli._command_send import send
-from distributary.cli._command_subscribe import subscribe, subscriptions
+from distributary.cli._dead_letters import dead_letters
+from distributary.cli._filter import filter_
+from distributary.cli._import import import_
+from distributary.cli._kubeconfig import kubeconfig
+from distributary.cli._listen import listen
 from distributary.cli._options import add_command
+from distributary.cli._send import send
+from distributary.cli._subscribe import subscribe, subscriptions
 from distributary.core.errors import DistributaryError, EventError
-
-__all__ = ["app", "main"]
 
 app = typer.Typer(
     name="distributary",

@@ -6,31 +6,16 @@ Callers: every command. Hides: rich.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from distributary.cli._http import Response
-
-__all__ = [
-    "EXIT_CODES",
-    "FAILED",
-    "OK",
-    "UNREACHABLE",
-    "UNUSABLE",
-    "errors",
-    "fail",
-    "faults_table",
-    "fits_one_line",
-    "folding_table",
-    "output",
-    "refuse",
-    "show_refusal",
-]
 
 OK = 0
 FAILED = 1
@@ -70,17 +55,32 @@ ID_CHARS_WHOLE = 40
 """An id up to this length stands on one line of a list: the server's own have 36 characters."""
 
 
-def folding_table(ids: Iterable[str], *names: str) -> Table:
-    """A table whose first column holds *ids*, and the others are called *names*.
+def show_rows(
+    rows: Iterable[dict[str, Any]],
+    columns: Mapping[str, Callable[[dict[str, Any]], object]],
+    *,
+    as_json: bool,
+    none: str,
+) -> None:
+    """Print *rows*: a table of these *columns* for people, or JSON lines; without rows *none*.
 
-    Ids are copied into other commands: what does not fit is folded, never cut.
+    The first column holds what is copied into other commands: what does not fit is folded, never
+    cut.
     """
     table = Table(box=None, pad_edge=False)
-    longest = max(map(len, ids), default=0)
-    table.add_column("id", overflow="fold", min_width=min(ID_CHARS_WHOLE, longest))
-    for name in names:
+    for name in columns:
         table.add_column(name, overflow="fold")
-    return table
+    longest = 0
+    for row in rows:
+        if as_json:
+            print(msgspec.json.encode(row).decode())
+            continue
+        first, *others = (fits_one_line(cell(row)) for cell in columns.values())
+        longest = max(longest, len(first))
+        table.add_row(escape(first), *map(escape, others))
+    if not as_json:
+        table.columns[0].min_width = min(ID_CHARS_WHOLE, longest)
+        output().print(table if table.row_count else none)
 
 
 def fail(message: str, hint: str = "", code: int = UNUSABLE) -> NoReturn:
@@ -90,12 +90,6 @@ def fail(message: str, hint: str = "", code: int = UNUSABLE) -> NoReturn:
     if hint:
         console.print(f"  {escape(hint)}")
     raise typer.Exit(code)
-
-
-def refuse(response: Response) -> NoReturn:
-    """Show an answer that is a refusal (problem details, RFC 9457), then end with 1."""
-    show_refusal(response)
-    raise typer.Exit(FAILED)
 
 
 def show_refusal(response: Response, what: str = "") -> None:

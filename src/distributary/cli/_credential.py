@@ -8,8 +8,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["SOURCE_HELP", "read_secret"]
-
 SOURCE_HELP = "env:NAME|file:PATH"
 """Places that a secret is read from."""
 

@@ -1,72 +1,109 @@
-"""What ``distributary dead-letters`` does: it asks the API, and prints."""
+"""``distributary dead-letters``: lists what the API keeps, and asks for more."""
 
 import re
 import time
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
 from urllib.parse import quote
 
-import msgspec
-from rich.markup import escape
-from rich.table import Table
+import typer
 
 from distributary.cli import _console
-from distributary.cli._http import Address
+from distributary.cli._http import Address, parse_address
+from distributary.cli._options import DEFAULT_URL, Text, Url, add_command
 from distributary.cli._subscribe import call, checked
-
-__all__ = ["ask", "list_all"]
+from distributary.core.errors import SettingsError
 
 LOOK_EVERY_S: Final = 0.2
 """How often it is looked whether a run is over."""
 _NEXT = re.compile(r'<([^>]+)>; rel="next"')
 
+dead_letters = typer.Typer(
+    no_args_is_help=True, help="List, send again and delete dead letters that no sink took."
+)
+
+Subscription = Annotated[
+    Text, typer.Option("--subscription", metavar="ID", help="Those of this subscription.")
+]
+Route = Annotated[
+    Text, typer.Option("--route", metavar="UID", help="Those of this route: of a Trigger, say.")
+]
+All = Annotated[bool, typer.Option("--all", help="All of them.")]
+
 
 def list_all(
-    address: Address, subscription: str | None, route: str | None, *, as_json: bool
-) -> int:
-    """Print the kept letters: a table for people, or JSON lines."""
-    table = Table(box=None, pad_edge=False)
-    for name in ("kept", "subscription", "event", "type", "reason", "sink"):
-        table.add_column(name, overflow="fold")
+    *,
+    subscription: Subscription = None,
+    route: Route = None,
+    url: Url = DEFAULT_URL,
+    json: Annotated[bool, typer.Option("--json", help="JSON lines, with the events.")] = False,
+) -> None:
+    """List kept dead letters, the oldest of each partition first."""
+    columns = {
+        "kept": lambda letter: letter["kept"],
+        "subscription": lambda letter: (
+            letter.get("subscription") or letter.get("object") or letter["route"]
+        ),
+        "event": lambda letter: letter.get("event", {"id": "(damaged)"}).get("id", ""),
+        "type": lambda letter: letter.get("event", {}).get("type", ""),
+        "reason": lambda letter: letter["reason"],
+        "sink": lambda letter: letter["sink"],
+    }
     said = {"subscription": subscription, "route": route}
     chosen = [f"{name}={quote(value, safe='')}" for name, value in said.items() if value]
-    path: str | None = "/dead-letters?" + "&".join(["limit=100", *chosen])
-    count = 0
+    letters = _letters(parse_address(url), "/dead-letters?" + "&".join(["limit=100", *chosen]))
+    _console.show_rows(letters, columns, as_json=json, none="no dead letters are kept")
+
+
+def _letters(address: Address, path: str | None) -> Iterator[dict[str, Any]]:
     while path is not None:
         response = call(address, "GET", path)
-        for letter in checked(response) or []:
-            count += 1
-            if as_json:
-                print(msgspec.json.encode(letter).decode())
-            else:
-                table.add_row(*(escape(_console.fits_one_line(cell)) for cell in _cells(letter)))
+        yield from checked(response) or []
         found = _NEXT.search(response.headers.get("link", ""))
         path = None if found is None else found[1]
-    if not as_json:
-        _console.output().print(table if count else "no dead letters are kept")
-    return _console.OK
 
 
-def _cells(letter: dict[str, Any]) -> tuple[str, ...]:
-    event = letter.get("event", {"id": "(damaged)"})
-    return (
-        str(letter["kept"]),
-        str(letter.get("subscription") or letter.get("object") or letter["route"]),
-        str(event.get("id", "")),
-        str(event.get("type", "")),
-        str(letter["reason"]),
-        str(letter["sink"]),
-    )
+def redrive(
+    *,
+    subscription: Subscription = None,
+    route: Route = None,
+    every: All = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Send kept dead letters again, and wait until all have been taken up.
+
+    They go to the sinks of today, if the filters of today match them. What fails is kept again.
+    """
+    _run(url, "redrive", "sent again", subscription=subscription, route=route, all=every or None)
 
 
-def ask(address: Address, kind: str, selection: dict[str, str | bool]) -> int:
+def purge(
+    *,
+    subscription: Subscription = None,
+    route: Route = None,
+    every: All = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Delete kept dead letters, and wait until they are gone."""
+    _run(url, "purge", "deleted", subscription=subscription, route=route, all=every or None)
+
+
+def _run(url: str, kind: str, done: str, **said: str | bool | None) -> None:
     """Ask for a run, wait until it is over, and print what it came to."""
+    selection = {name: value for name, value in said.items() if value is not None}
+    if len(selection) != 1:
+        raise SettingsError("Say one of --subscription ID, --route UID and --all")
+    address = parse_address(url)
     asked = checked(call(address, "POST", f"/dead-letters/{kind}", selection))
     while True:
         state = checked(call(address, "GET", f"/dead-letters/runs/{asked['run']}"))
         if state["state"] == "done":
             break
         time.sleep(LOOK_EVERY_S)
-    done = "sent again" if kind == "redrive" else "deleted"
     left = f", {state['passed']} left: filters do not match them" if state["passed"] else ""
     _console.output().print(f"{done}: {state['handled']}{left} (run {state['run']})")
-    return _console.OK
+
+
+add_command(dead_letters, "list", list_all)
+add_command(dead_letters, "redrive", redrive)
+add_command(dead_letters, "purge", purge)

@@ -19,15 +19,6 @@ import msgspec
 
 from distributary.core.event import Event
 
-__all__ = [
-    "EVENTS_MAX",
-    "DemoInput",
-    "find_input",
-    "git_events",
-    "library_events",
-    "package_events",
-]
-
 EVENTS_MAX = 300
 """Enough to watch for some seconds; the whole demo stays far below two minutes."""
 

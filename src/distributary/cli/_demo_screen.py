@@ -4,7 +4,6 @@ Callers: ``demo``. Hides: rich.
 """
 
 import collections
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console, Group
@@ -13,8 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from distributary.cli import _console
-
-__all__ = ["Lane", "Screen"]
 
 LATEST_SHOWN = 8
 """Arrivals under the table."""
@@ -66,12 +63,7 @@ class Screen:
             self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.refresh()
         if self._live is not None:
             self._live.stop()

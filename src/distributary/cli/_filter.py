@@ -1,68 +1,114 @@
 """``distributary filter``: try a filter on events from files, without a server.
 
-Callers: ``_command_filter``. Hides: which event is shown, and what the exit code says.
+Callers: ``_commands``. Hides: which event is shown, and what the exit code says.
 """
 
 import contextlib
-import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from io import BufferedReader
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, cast
+from typing import Annotated, Literal
+
+import typer
 
 from distributary.cli import _console, _filter_entries, _filter_screen, _filter_wish
-from distributary.cli._filter_wish import Selection, Wish
-from distributary.cli._outgoing import Unreadable
-from distributary.core.event import Event
-
-__all__ = ["Expect", "Show", "Trial", "run"]
+from distributary.cli._filter_wish import Wish
+from distributary.cli._options import Exact, Files, Prefix, Source, Sql, Suffix, Types
+from distributary.cli._outgoing import Unreadable, open_events
 
 Show = Literal["all", "pass", "fail", "none"]
 Expect = Literal["all", "none"]
+FilterJson = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filter", metavar="JSON", help="An expression, an array of them, or a whole subscription."
+    ),
+]
+FilterFile = Annotated[
+    list[Path] | None, typer.Option(metavar="FILE", help="A file with such a JSON text.")
+]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
-    """What to try, on what, and what to say.
+def filter_(
+    files: Files = None,
+    *,
+    filter_json: FilterJson = None,
+    filter_file: FilterFile = None,
+    sql: Sql = None,
+    exact: Exact = None,
+    prefix: Prefix = None,
+    suffix: Suffix = None,
+    type_: Types = None,
+    source: Source = None,
+    show: Annotated[
+        Show, typer.Option(metavar="all|pass|fail|none", help="Which events are shown.")
+    ] = "all",
+    json: Annotated[bool, typer.Option("--json", help="JSON lines in place of trees.")] = False,
+    expect: Annotated[
+        Expect | None,
+        typer.Option(metavar="all|none", help="Exit code 1 unless all, or none, pass."),
+    ] = None,
+) -> None:
+    """Try a filter on events from files: the verdict, and the part that decided.
 
-    Attributes:
-        wish: The filter.
-        files: Paths of files of events; ``-`` is standard input; none: check the filter alone.
-        show: Which events are shown.
-        as_json: JSON lines in place of trees.
-        expect: Which events must pass; None: nothing is expected.
+    FILE holds structured events, as JSON lines or as a JSON array; - is standard input.
+
+    Needs no server, and sends nothing. All that is given must hold. Without files the filter is
+    only checked. Of a subscription, source, types and filters are used (in any revision).
+
+    For example:
+
+      distributary filter events.jsonl --prefix type=com.example.
+
+      distributary filter events.jsonl --sql "EXISTS subject AND type LIKE 'a%'"
+
+      distributary subscriptions get ID > sub.json
+      distributary filter --filter-file sub.json events.jsonl --show fail
+
+      distributary filter - --filter '{"not": {"exact": {"source": "/test"}}}'
+
+    Exit code 1 if the expectation is not met or an entry is no event; 2 if the filter cannot be
+    used.
     """
+    wish = Wish(
+        filters=filter_json or (),
+        files=filter_file or (),
+        sql=sql or (),
+        exact=exact or (),
+        prefix=prefix or (),
+        suffix=suffix or (),
+        types=type_ or (),
+        source=source,
+    )
+    raise typer.Exit(_run(wish, files or (), show=show, as_json=json, expect=expect))
 
-    wish: Wish
-    files: tuple[str, ...]
-    show: Show
-    as_json: bool
-    expect: Expect | None
 
-
-def run(trial: Trial) -> int:
-    """Try it; the exit code.
-
-    0: done. 1: the expectation is not met, or an entry is no event. 2: the filter cannot be used.
-    """
-    selection, misfits = _filter_wish.read(trial.wish)
+def _run(
+    wish: Wish, files: Sequence[str], *, show: Show, as_json: bool, expect: Expect | None
+) -> int:
+    selection, misfits = _filter_wish.read(wish)
     if misfits:
-        _filter_screen.show_misfits(misfits, as_json=trial.as_json)
+        _filter_screen.show_misfits(misfits, as_json=as_json)
         return _console.UNUSABLE
-    if not trial.files:
+    if not files:
         console = _console.errors()
         console.print("[green]the filter is valid[/]; name files of events to try it on them")
         return _console.OK
     summary = _filter_screen.Summary()
     with contextlib.ExitStack() as stack:
-        files = [_open(name, stack) for name in trial.files]
-        for place, entry in _entries(files):
-            _try_on(entry, place, selection, trial, summary)
-    _filter_screen.show_summary(summary, as_json=trial.as_json)
-    unmet = _unmet(trial.expect, summary)
+        opened = [open_events(name, stack) for name in files]
+        for place, entry in (each for file in opened for each in _filter_entries.entries(file)):
+            if isinstance(entry, Unreadable):
+                summary.unreadable += 1
+                _filter_screen.show_unreadable(entry, place, as_json=as_json)
+                continue
+            explanation = selection.explain(entry.attributes)
+            summary.add(explanation)
+            if show in {"all", "pass" if explanation.verdict else "fail"}:
+                _filter_screen.show_event(place, entry, explanation, as_json=as_json)
+    _filter_screen.show_summary(summary, as_json=as_json)
+    unmet = _unmet(expect, summary)
     if unmet:
-        _console.errors().print(f"[bold red]expected {trial.expect} to pass:[/] {unmet}")
+        _console.errors().print(f"[bold red]expected {expect} to pass:[/] {unmet}")
     return _console.FAILED if unmet or summary.unreadable else _console.OK
 
 
@@ -75,35 +121,3 @@ def _unmet(expect: Expect | None, summary: _filter_screen.Summary) -> str:
     if expect == "all":
         return f"{summary.failed:,} events do not pass" if summary.failed else ""
     return f"{summary.passed:,} events pass" if summary.passed else ""
-
-
-def _try_on(
-    entry: Event | Unreadable,
-    place: int,
-    selection: Selection,
-    trial: Trial,
-    summary: _filter_screen.Summary,
-) -> None:
-    if isinstance(entry, Unreadable):
-        summary.unreadable += 1
-        _filter_screen.show_unreadable(entry, place, as_json=trial.as_json)
-        return
-    explanation = selection.explain(entry.attributes)
-    summary.add(explanation)
-    if trial.show in {"all", "pass" if explanation.verdict else "fail"}:
-        _filter_screen.show_event(place, entry, explanation, as_json=trial.as_json)
-
-
-def _entries(files: Iterable[BufferedReader]) -> Iterator[tuple[int, Event | Unreadable]]:
-    for file in files:
-        yield from _filter_entries.entries(file)
-
-
-def _open(name: str, stack: contextlib.ExitStack) -> BufferedReader:
-    if name == "-":
-        return cast("BufferedReader", sys.stdin.buffer)
-    try:
-        return stack.enter_context(Path(name).open("rb"))
-    except OSError as error:
-        hint = "Name a file of events, or - for standard input."
-        _console.fail(f"{name}: {error.strerror}", hint)

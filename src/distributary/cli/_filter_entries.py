@@ -14,8 +14,6 @@ from distributary.cli._outgoing import CHUNK_BYTES, Unreadable, read_events
 from distributary.core.errors import EventError, Fault
 from distributary.core.event import Event, json_format
 
-__all__ = ["ELEMENT_CHARS_MAX", "entries"]
-
 ELEMENT_CHARS_MAX: Final = 64 * 1024 * 1024
 """Longest element of an array: several times what a server takes, and it fits into memory."""
 

@@ -22,8 +22,6 @@ from distributary.cli._outgoing import Unreadable
 from distributary.core.event import Event
 from distributary.core.filter import Explanation
 
-__all__ = ["Summary", "show_event", "show_misfits", "show_summary", "show_unreadable"]
-
 PARTS_SHOWN_MAX: Final = 10
 """Rows of the table of parts that stopped events; a line counts the others."""
 

@@ -4,7 +4,7 @@ Callers: ``_filter``. Hides: the shapes in which a filter may be given, and how 
 each are named where the user wrote it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -17,8 +17,6 @@ from distributary.core.event import AttributeValue
 from distributary.core.filter import Explanation
 from distributary.resource import RESOURCE_BYTES_MAX, Rules, SinkRule, decode_json
 from distributary.subscriptions import resource as api_subscription
-
-__all__ = ["Misfit", "Selection", "Wish", "read"]
 
 _ELSEWHERE: Final = (
     "id",
@@ -54,13 +52,13 @@ class Wish:
         source: The event's source; None: every source.
     """
 
-    filters: tuple[str, ...] = ()
-    files: tuple[Path, ...] = ()
-    sql: tuple[str, ...] = ()
-    exact: tuple[str, ...] = ()
-    prefix: tuple[str, ...] = ()
-    suffix: tuple[str, ...] = ()
-    types: tuple[str, ...] = ()
+    filters: Sequence[str] = ()
+    files: Sequence[Path] = ()
+    sql: Sequence[str] = ()
+    exact: Sequence[str] = ()
+    prefix: Sequence[str] = ()
+    suffix: Sequence[str] = ()
+    types: Sequence[str] = ()
     source: str | None = None
 
 
@@ -143,7 +141,7 @@ def read(wish: Wish) -> tuple[Selection, list[Misfit]]:
     return reading.selection, reading.misfits
 
 
-def _numbered(flag: str, texts: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _numbered(flag: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Each text with the flag that it was given by, and its number where there are several."""
     for number, text in enumerate(texts, 1):
         yield flag if len(texts) == 1 else f"{flag} ({number})", text

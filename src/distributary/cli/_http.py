@@ -17,8 +17,6 @@ import msgspec
 from distributary.core.errors import SettingsError, TransportError
 from distributary.net.http1 import ClientConnection
 
-__all__ = ["Address", "Client", "Response", "parse_address"]
-
 RESPONSE_BYTES_MAX = 256 * 1024 * 1024
 """Largest answer kept: a list of 100,000 subscriptions has some 60 MB."""
 
@@ -47,16 +45,19 @@ def parse_address(url: str) -> Address:
     """The server that *url* names.
 
     Raises:
-        SettingsError: It is no absolute http or https URL, or it holds a password (which
-            would end up in shell histories and process lists).
+        SettingsError: It is no absolute http or https URL, it has a query or a fragment, or it
+            holds a password (which would end up in shell histories and process lists).
     """
     try:
         parts = urlsplit(url)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-    except ValueError:
-        parts, port = urlsplit(""), 0
-    if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc:
-        raise SettingsError(f"Expected a URL such as http://127.0.0.1:8080; got {url!r}")
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, or brackets that hold no address
+        usable = False
+    if not usable or "@" in parts.netloc or parts.query or parts.fragment:
+        message = "Expected a URL such as http://127.0.0.1:8080, without a user or a query"
+        raise SettingsError(f"{message}; got {url!r}")
+    assert parts.hostname is not None
+    port = parts.port or (443 if parts.scheme == "https" else 80)
     secure = parts.scheme == "https"
     return Address(secure, parts.hostname, port, parts.path.rstrip("/"), parts.netloc)
 
@@ -73,6 +74,11 @@ class Response(NamedTuple):
     status: int
     headers: dict[str, str]
     body: bytes
+
+    @property
+    def good(self) -> bool:
+        """What was asked is done (2xx)."""
+        return 200 <= self.status < 300
 
     def json(self) -> Any:
         """The body as JSON; None where it is none."""

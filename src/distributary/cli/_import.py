@@ -1,6 +1,6 @@
 """``distributary import``: objects of a real cluster, put into this server one by one.
 
-Callers: ``_command_import``. Hides: reading YAML, server-side apply, and the lines that say what
+Callers: ``_commands``. Hides: reading YAML, server-side apply, and the lines that say what
 became of each object. ``resource.knative.converted`` decides what is taken, changed or left; the
 server decides what is right.
 """
@@ -10,20 +10,20 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import quote
 
 import msgspec
+import typer
 import yaml
 from rich.markup import escape
 from rich.progress import track
 
 from distributary.cli import _console
-from distributary.cli._http import Address, Client, Response
+from distributary.cli._http import Address, Client, Response, parse_address
+from distributary.cli._options import DEFAULT_URL, Url
 from distributary.core.errors import SettingsError, TransportError
 from distributary.knative.kinds import BROKER, Converted, converted
-
-__all__ = ["run"]
 
 FILE_BYTES_MAX = 64 * 1024 * 1024
 """Of one file: an export of 10,000 objects has 30 MiB; decoded it takes twenty times that."""
@@ -47,6 +47,36 @@ class _Outcome(NamedTuple):
 
     word: str
     remarks: tuple[str, ...]
+
+
+def import_(
+    files: Annotated[list[str], typer.Argument(metavar="FILE", hidden=True)],
+    *,
+    url: Url = DEFAULT_URL,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything at the server; write nothing.")
+    ] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Take over fields that somebody else has set here.")
+    ] = False,
+) -> None:
+    """Take over Brokers, Triggers, Channels and Subscriptions from a Kubernetes cluster.
+
+    FILE holds YAML or JSON; - is standard input.
+
+    Reads what kubectl get -o yaml prints, leaves out what belongs to the old cluster
+    (status, versions, finalizers, owners), and says of every object whether it was taken,
+    changed, left or refused. A second run changes nothing.
+
+    For example:
+
+      kubectl get brokers,triggers,channels,subscriptions -A -o yaml > all.yaml
+
+      distributary import --dry-run all.yaml
+
+      distributary import all.yaml
+    """
+    raise typer.Exit(run(parse_address(url), files, dry_run=dry_run, replace=replace))
 
 
 def run(address: Address, files: Sequence[str], *, dry_run: bool, replace: bool) -> int:

@@ -1,56 +1,187 @@
 """``distributary listen``: a sink in a terminal. Shows what arrives, or writes it down.
 
-Callers: ``_commands``; the demo uses ``LedgerSink``. Hides: decoding of arrivals and their
-one-line form.
+Callers: ``_commands``; the demo shows its arrivals as this does. Hides: decoding of arrivals and
+their one-line form.
 """
 
 import asyncio
 import contextlib
 import signal
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
 import msgspec
-from rich.console import Console
-from rich.text import Text
+import typer
+from rich.text import Text as Line
 
-from distributary.cli import _console
-from distributary.cli._behaviour import Behaviour
+from distributary.cli import _behaviour, _console
 from distributary.cli._listen_server import ListenServer, Request
+from distributary.cli._options import Text, seconds
 from distributary.cli._outgoing import canonical_attributes
 from distributary.cli.ledger import Arrival, LedgerWriter, attributes_sha256, data_sha256
-from distributary.core.clock import Clock, SystemClock
-from distributary.core.errors import EventError
+from distributary.core.clock import SystemClock
+from distributary.core.errors import EventError, SettingsError
 from distributary.core.event import Event
 from distributary.protocols.http import binding as event_http
-
-__all__ = ["LedgerSink", "Watch", "arrivals_of", "line_of", "run"]
 
 FLUSH_S = 0.2
 """Ledger lines reach the file so often: a reader beside us sees them soon, at no real cost."""
 
+Statuses = Annotated[
+    list[str] | None,
+    typer.Option(metavar="CODE[:P]", help="Answer with it (P: probability; else 200)."),
+]
+Reset = Annotated[
+    Literal["connect", "request", "status", "body"] | None,
+    typer.Option(metavar="connect|request|status|body", help="Reset the connection at this point."),
+]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
-    """What ``listen`` was told.
 
-    Attributes:
-        host: Address to listen on.
-        port: Port; 0: a free one.
-        path: The one path that is a sink; None: every path.
-        behaviour: How to answer.
+def listen(
+    *,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Address to listen on.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port; 0: a free one.")
+    ] = 9000,
+    path: Annotated[
+        Text, typer.Option(metavar="PATH", help="Take this path only; others answer 404.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Show events as JSON lines.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing but counts.")] = False,
+    ledger: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Append every arrival, as JSON lines.")
+    ] = None,
+    status: Statuses = None,
+    delay: Annotated[str, typer.Option(metavar="DURATION", help="Wait before each answer.")] = "0s",
+    fail_first: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Answer 503 to the first N.")
+    ] = 0,
+    retry_after: Annotated[
+        str, typer.Option(metavar="TEXT", help="Retry-After of answers not 2xx.")
+    ] = "",
+    hang: Annotated[bool, typer.Option("--hang", help="Never answer.")] = False,
+    reset: Reset = None,
+    slow_head: Annotated[bool, typer.Option("--slow-head", help="Head at 1 byte/s.")] = False,
+    slow_body: Annotated[bool, typer.Option("--slow-body", help="Body at 1 byte/s.")] = False,
+    endless_body: Annotated[
+        bool, typer.Option("--endless-body", help="A body without end.")
+    ] = False,
+) -> None:
+    """Be a sink: show what arrives; misbehave on request.
+
+    Behaviour can be changed while it runs: PUT a JSON object to /__behaviour (members
+    delay_s, statuses, fail_first, fail_status, hang, reset, slow, endless_body, retry_after).
+    GET /__stats answers counts.
+
+    For example:
+
+      distributary listen --port 9000
+
+      distributary listen --json | jq .attributes.type
+
+      distributary listen --status 503:0.3 --status 429:0.1 --retry-after 2
+
+      curl -X PUT -d '{"hang": true}' http://127.0.0.1:9000/__behaviour
+    """
+    behaviour = _behaviour.Behaviour(
+        delay_s=seconds("--delay", delay),
+        statuses=_statuses(status or []),
+        fail_first=fail_first,
+        hang=hang,
+        reset=reset or "",
+        slow="head" if slow_head else "body" if slow_body else "",
+        endless_body=endless_body,
+        retry_after=retry_after,
+    )
+    faults = _behaviour.check(behaviour)
+    if faults:
+        raise SettingsError("; ".join(f"{fault.path[2:]}: {fault.message}" for fault in faults))
+    show = "nothing" if quiet else "json" if json else "lines"
+    import uvloop  # noqa: PLC0415 - costs every other command 60 ms
+
+    with contextlib.ExitStack() as stack:
+        file = None if ledger is None else stack.enter_context(LedgerWriter(ledger))
+        arrivals = None if quiet and file is None else _Arrivals(show, file).note
+        server = ListenServer(behaviour, on_arrival=arrivals, path=path)
+        uvloop.run(_listen(server, host, port, file))
+
+
+def _statuses(texts: list[str]) -> tuple[_behaviour.StatusChance, ...]:
+    try:
+        return tuple(_behaviour.parse_status(text) for text in texts)
+    except ValueError as error:
+        raise SettingsError(f"--status: {error}") from error
+
+
+async def _listen(
+    server: ListenServer, address: str, port: int, ledger: LedgerWriter | None
+) -> None:
+    try:
+        port = await server.start(address, port)
+    except OSError as error:
+        hint = "Choose another: --port 0 takes a free one."
+        _console.fail(f"cannot listen on {address}:{port}: {error.strerror}", hint)
+    host = f"[{address}]" if ":" in address else address
+    where = f"http://{host}:{port}{server.path or '/'}"
+    _console.errors().print(f"listening on {where}", markup=False)
+    await _until_stopped(ledger)
+    await server.close()
+    stats = server.stats()
+    parts = [f"{count:,} x {status}" for status, count in stats.answered.items()]
+    parts += [f"{stats.unanswered:,} unanswered"] if stats.unanswered else []
+    counts = ", ".join(parts)
+    _console.errors().print(f"{stats.requests:,} requests{': ' if counts else ''}{counts}")
+
+
+async def _until_stopped(ledger: LedgerWriter | None) -> None:
+    """Wait for Ctrl-C or SIGTERM; keep the ledger's file current meanwhile."""
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    while not stopped.is_set():
+        if ledger is not None:
+            ledger.flush()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stopped.wait(), FLUSH_S if ledger is not None else None)
+
+
+class _Arrivals:
+    """Shows arrivals as they come, and writes them down.
+
+    Args:
         show: ``lines``, ``json`` or ``nothing``.
-        ledger: File for ledger lines; None: none.
+        ledger: Takes them; None: nothing does.
     """
 
-    host: str
-    port: int
-    path: str | None
-    behaviour: Behaviour
-    show: str
-    ledger: Path | None
+    def __init__(self, show: str, ledger: LedgerWriter | None) -> None:
+        self._console = _console.output()
+        self._show = show
+        self._ledger = ledger
+        self._clock = SystemClock()
+
+    def note(self, request: Request) -> None:
+        now = time.strftime("%H:%M:%S")
+        try:
+            events = event_http.decode(request.headers, request.body)
+        except EventError as error:
+            reason = _console.fits_one_line(error)
+            if self._show == "json":
+                print(msgspec.json.encode({"status": request.status, "fault": reason}).decode())
+            elif self._show == "lines":
+                self._console.print(Line(f"{now} {request.status} not an event: {reason}", "red"))
+            return
+        if self._ledger is not None:
+            self._ledger.write(*arrivals_of(request, events, self._clock.wall_ms()))
+        for event in events:
+            if self._show == "json":
+                print(_json_line(request, event), flush=True)
+            elif self._show == "lines":
+                cut = self._console.is_terminal  # a file or a pipe gets whole lines
+                self._console.print(line_of(request, event, now), soft_wrap=not cut)
 
 
 def arrivals_of(request: Request, events: list[Event], wall_ms: int) -> list[Arrival]:
@@ -72,29 +203,10 @@ def arrivals_of(request: Request, events: list[Event], wall_ms: int) -> list[Arr
     ]
 
 
-class LedgerSink:
-    """Writes arrivals to a ledger; give ``note`` to a server as its ``on_arrival``."""
-
-    def __init__(self, ledger: LedgerWriter, clock: Clock) -> None:
-        self._ledger = ledger
-        self._clock = clock
-        self.strangers = 0
-        """Requests that held no event."""
-
-    def note(self, request: Request) -> None:
-        """Write down the events of *request*."""
-        try:
-            events = event_http.decode(request.headers, request.body)
-        except EventError:
-            self.strangers += 1
-            return
-        self._ledger.write(*arrivals_of(request, events, self._clock.wall_ms()))
-
-
-def line_of(request: Request, event: Event, clock_text: str) -> Text:
+def line_of(request: Request, event: Event, clock_text: str) -> Line:
     """One line for one event: time, status, type, source, id, subject, mode."""
     attributes = canonical_attributes(event)
-    line = Text(overflow="ellipsis", no_wrap=True)
+    line = Line(overflow="ellipsis", no_wrap=True)
     good = 200 <= request.status < 300
     line.append(clock_text, style="dim")
     line.append(f" {request.status or '---'} ", style="green" if good else "bold red")
@@ -115,32 +227,6 @@ def _mode_of(request: Request) -> str:
     return "structured" if content_type.startswith(b"application/cloudevents") else "binary"
 
 
-class _Screen:
-    """Shows arrivals as they come."""
-
-    def __init__(self, console: Console, *, as_json: bool) -> None:
-        self._console = console
-        self._as_json = as_json
-
-    def note(self, request: Request) -> None:
-        now = time.strftime("%H:%M:%S")
-        try:
-            events = event_http.decode(request.headers, request.body)
-        except EventError as error:
-            reason = _console.fits_one_line(error)
-            if self._as_json:
-                print(msgspec.json.encode({"status": request.status, "fault": reason}).decode())
-            else:
-                self._console.print(Text(f"{now} {request.status} not an event: {reason}", "red"))
-            return
-        for event in events:
-            if self._as_json:
-                print(_json_line(request, event), flush=True)
-            else:
-                cut = self._console.is_terminal  # a file or a pipe gets whole lines
-                self._console.print(line_of(request, event, now), soft_wrap=not cut)
-
-
 def _json_line(request: Request, event: Event) -> str:
     line: dict[str, object] = {
         "status": request.status,
@@ -154,62 +240,3 @@ def _json_line(request: Request, event: Event) -> str:
         except UnicodeDecodeError:
             line["data_base64"] = event.data
     return msgspec.json.encode(line).decode()
-
-
-def run(watch: Watch) -> int:
-    """Listen until interrupted; the exit code."""
-    import uvloop  # noqa: PLC0415 - costs every other command 60 ms
-
-    uvloop.run(_listen(watch))
-    return _console.OK
-
-
-async def _listen(watch: Watch) -> None:
-    with contextlib.ExitStack() as stack:
-        notes: list[Callable[[Request], None]] = []
-        ledger = None
-        if watch.ledger is not None:
-            ledger = stack.enter_context(LedgerWriter(watch.ledger))
-            notes.append(LedgerSink(ledger, SystemClock()).note)
-        if watch.show != "nothing":
-            notes.append(_Screen(_console.output(), as_json=watch.show == "json").note)
-        server = ListenServer(watch.behaviour, on_arrival=_all(notes), path=watch.path)
-        try:
-            port = await server.start(watch.host, watch.port)
-        except OSError as error:
-            hint = "Choose another: --port 0 takes a free one."
-            _console.fail(f"cannot listen on {watch.host}:{watch.port}: {error.strerror}", hint)
-        host = f"[{watch.host}]" if ":" in watch.host else watch.host
-        path = watch.path or "/"
-        _console.errors().print(f"listening on http://{host}:{port}{path}", markup=False)
-        await _until_stopped(ledger)
-        await server.close()
-        stats = server.stats()
-    parts = [f"{count:,} x {status}" for status, count in stats.answered.items()]
-    parts += [f"{stats.unanswered:,} unanswered"] if stats.unanswered else []
-    counts = ", ".join(parts)
-    _console.errors().print(f"{stats.requests:,} requests{': ' if counts else ''}{counts}")
-
-
-def _all(notes: list[Callable[[Request], None]]) -> Callable[[Request], None] | None:
-    if len(notes) < 2:
-        return notes[0] if notes else None
-
-    def note(request: Request) -> None:
-        for one in notes:
-            one(request)
-
-    return note
-
-
-async def _until_stopped(ledger: LedgerWriter | None) -> None:
-    """Wait for Ctrl-C or SIGTERM; keep the ledger's file current meanwhile."""
-    loop = asyncio.get_running_loop()
-    stopped = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopped.set)
-    while not stopped.is_set():
-        if ledger is not None:
-            ledger.flush()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stopped.wait(), FLUSH_S if ledger is not None else None)

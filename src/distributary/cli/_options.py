@@ -1,6 +1,6 @@
 """Options that several commands share.
 
-Callers: the ``_command_*`` modules, ``_commands``. Hides: how typer reads them.
+Callers: the modules of the commands. Hides: how typer reads them.
 """
 
 import inspect
@@ -14,27 +14,17 @@ from typer.core import TyperCommand
 from distributary.core.errors import SettingsError
 from distributary.resource.durations import read_duration_s
 
-__all__ = [
-    "DEFAULT_URL",
-    "Command",
-    "Exact",
-    "Prefix",
-    "Source",
-    "Sql",
-    "Suffix",
-    "Text",
-    "Types",
-    "Url",
-    "add_command",
-    "seconds",
-    "with_options",
-]
-
 DEFAULT_URL = "http://127.0.0.1:8080"
 """Where ``serve`` listens unless told otherwise."""
 
 Url = Annotated[
     str, typer.Option("--url", envvar="DISTRIBUTARY_URL", metavar="URL", help="The server.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON lines instead of a table.")]
+Files = Annotated[
+    list[str] | None,
+    # The text explains it, without the type that typer would show.
+    typer.Argument(metavar="FILE", hidden=True),
 ]
 Text = str | None
 """Text that may be left unsaid."""

@@ -4,26 +4,20 @@ Callers: ``send``, the demo. Hides: which of JSON lines, a JSON array or one JSO
 file holds, and the three content modes of the HTTP binding.
 """
 
+import contextlib
 import itertools
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import BinaryIO, Literal, NamedTuple
+from io import BufferedReader
+from pathlib import Path
+from typing import BinaryIO, Literal, NamedTuple, cast
 
 import msgspec
 
+from distributary.cli import _console
 from distributary.core.errors import EventError, Fault
 from distributary.core.event import AttributeValue, Event, canonical, json_format
 from distributary.protocols.http import binding as event_http
-
-__all__ = [
-    "Envelope",
-    "Mode",
-    "Unreadable",
-    "canonical_attributes",
-    "copies",
-    "one_event",
-    "read_events",
-    "wrap",
-]
 
 Mode = Literal["binary", "structured", "batch"]
 
@@ -125,6 +119,17 @@ def copies(event: Event, count: int) -> Iterator[Event]:
     for number in range(1, count + 1):
         numbered = {**event.attributes, "id": f"{event.attributes['id']}-{number}"}
         yield Event(numbered, event.data)
+
+
+def open_events(name: str, stack: contextlib.ExitStack) -> BufferedReader:
+    """The file of events of this *name*, ``-`` for standard input; ends the command without one."""
+    if name == "-":
+        return cast("BufferedReader", sys.stdin.buffer)
+    try:
+        return stack.enter_context(Path(name).open("rb"))
+    except OSError as error:
+        hint = "Name a file of events, or - for standard input."
+        _console.fail(f"{name}: {error.strerror}", hint)
 
 
 def read_events(file: BinaryIO) -> Iterator[list[Event | Unreadable]]:

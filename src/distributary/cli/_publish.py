@@ -19,23 +19,15 @@ from distributary.cli.ledger import Sent, State, data_sha256
 from distributary.core.clock import Clock, Random
 from distributary.core.errors import TransportError
 
-__all__ = [
-    "Patience",
-    "Published",
-    "Publisher",
-    "Sends",
-    "ledger_lines",
-    "problem_of",
-    "publish_all",
-    "wait_s",
-]
-
 NEVER_LEFT = frozenset({"refused", "dns", "tls", "blocked-address"})
 """Reasons of ``TransportError`` after which the server cannot have the event."""
 
 WORTH_REPEATING = frozenset({429, 502, 503, 504})
 """Statuses that say "not now". Our own 503 is a refusal; 502 and 504 come from something in
 between, which does not know what became of the request."""
+
+GIVE_UP_S = 30.0
+"""How long a request is tried, unless told otherwise."""
 
 FIRST_WAIT_S = 0.1
 WAIT_S_MAX = 5.0
@@ -48,16 +40,6 @@ class Sends(Protocol):
     async def request_raw(self, method: str, path: str, lines: bytes, body: bytes) -> Response:
         """One answer, or ``TransportError``."""
         ...
-
-
-class Patience(NamedTuple):
-    """When to give up on a request.
-
-    Attributes:
-        give_up_s: No attempt begins later than this after the first, seconds.
-    """
-
-    give_up_s: float = 30.0
 
 
 class Published(NamedTuple):
@@ -114,20 +96,22 @@ class Publisher:
         self,
         connection: Sends,
         path: str,
-        patience: Patience,
         *,
         clock: Clock,
         random: Random,
+        give_up_s: float = GIVE_UP_S,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         on_silence: Callable[[TransportError], object] = lambda _error: None,
     ) -> None:
         """Send over *connection*.
 
+        No attempt at a request begins later than *give_up_s* after the first.
+
         *on_silence* is told of each attempt that no server answered and that is repeated.
         """
         self._connection = connection
         self._path = path
-        self._patience = patience
+        self._give_up_s = give_up_s
         self._clock = clock
         self._random = random
         self._sleep = sleep
@@ -136,7 +120,7 @@ class Publisher:
         """The request that is being sent, and whose end is not known."""
 
     async def publish(self, envelope: Envelope) -> Published:
-        """Send *envelope* until it is acknowledged, refused for good, or patience ends."""
+        """Send *envelope* until it is acknowledged, refused for good, or time is up."""
         self.under_way = envelope
         published = await self._until_known(envelope)
         self.under_way = None
@@ -155,7 +139,7 @@ class Publisher:
             unsure = _may_be_stored(response, error)
             asked = response.headers.get("retry-after") if response is not None else None
             wait = wait_s(attempt, asked, self._random.unit(), self._clock.wall_ms())
-            if self._clock.monotonic_s() + wait - started_s > self._patience.give_up_s:
+            if self._clock.monotonic_s() + wait - started_s > self._give_up_s:
                 state = "unknown" if unsure or ambiguous else "refused"
                 return Published(envelope, state, response, error, ambiguous, attempt)
             ambiguous += unsure

@@ -18,8 +18,6 @@ from distributary.cli._options import with_options
 from distributary.core.errors import SettingsError
 from distributary.server import settings
 
-__all__ = ["command", "load_settings"]
-
 
 def load_settings(flags: dict[str, Any], config: str | None) -> settings.Settings:
     """Settings from the command line, the environment and the file.

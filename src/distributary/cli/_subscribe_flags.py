@@ -1,6 +1,6 @@
 """The flags of ``distributary subscribe``, each said once: for typer, and for what is sent.
 
-Callers: ``_command_subscribe``. Hides: how flags become a subscription object. What is right or
+Callers: ``_subscribe``. Hides: how flags become a subscription object. What is right or
 wrong with it the server alone decides; its faults are shown as they come.
 """
 
@@ -26,16 +26,6 @@ from distributary.cli._options import (
 )
 from distributary.core.protocol import protocols
 from distributary.resource import one_of
-
-__all__ = [
-    "DIALECTS_OF_PAIRS",
-    "FLAGS",
-    "Flag",
-    "body_from",
-    "body_of",
-    "parse_pair",
-    "text_settings",
-]
 
 DIALECTS_OF_PAIRS = ("exact", "prefix", "suffix")
 

@@ -23,14 +23,7 @@ from typing import Any
 
 import msgspec
 
-from distributary.cli import (
-    _behaviour,
-    _console,
-    _demo_input,
-    _listen,
-    _outgoing,
-    _publish,
-)
+from distributary.cli import _behaviour, _console, _demo_input, _listen, _outgoing, _publish
 from distributary.cli._demo_screen import Lane, Screen
 from distributary.cli._http import Client, parse_address
 from distributary.cli._listen_server import ListenServer, Request
@@ -273,9 +266,7 @@ async def _publish_events(play: _Play, url: str) -> None:
     events = play.chosen.events
     clients = [Client(parse_address(url)) for _ in range(CONNECTIONS)]
     publishers = [
-        _publish.Publisher(
-            client, "/events", _publish.Patience(), clock=play.clock, random=SystemRandom()
-        )
+        _publish.Publisher(client, "/events", clock=play.clock, random=SystemRandom())
         for client in clients
     ]
 

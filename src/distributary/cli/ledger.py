@@ -11,7 +11,6 @@ Callers: ``send`` and ``listen``, tests, benchmarks, the checker. Hides: the lin
 import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Self, TypeVar
 
 import msgspec
@@ -137,12 +136,7 @@ class LedgerWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._file.close()
 
 

@@ -131,6 +131,33 @@ def test_resume_says_what_it_did(server, run) -> None:
     assert "404 there is none" in err
 
 
+@pytest.mark.parametrize(
+    ("status", "dropped"),
+    [
+        ({}, "; dropped with it: about 7 waiting events, about 3 kept dead letters"),
+        ({"waiting": 0}, "; dropped with it: about 3 kept dead letters"),
+        (
+            {"waiting": 1200, "kept": {"count": 0, "bytes": 0}, "lagging": True},
+            "; dropped with it: about 1,200 waiting events, events that it had still to read",
+        ),
+        ({"waiting": 0, "kept": {"count": 0, "bytes": 0}}, ""),
+    ],
+)
+def test_a_deletion_says_what_is_dropped_with_it(server, run, status, dropped) -> None:
+    """About how much: it is asked before, and events come and go meanwhile."""
+    server.says("GET /subscriptions/orders/status", {**STATUS, **status})
+    server.says("DELETE /subscriptions/orders", {"id": "orders"})
+    assert run("subscriptions", "delete", "orders") == (0, f"deleted orders{dropped}\n", "")
+
+
+def test_what_cannot_be_asked_how_it_stands_is_deleted_all_the_same(server, run) -> None:
+    """The store of the deliveries may be busy; a proxy may say anything."""
+    for answer, status in (({"detail": "the store is busy"}, 503), ("<html>", 200)):
+        server.says("GET /subscriptions/orders/status", answer, status)
+        server.says("DELETE /subscriptions/orders", {"id": "orders"})
+        assert run("subscriptions", "delete", "orders") == (0, "deleted orders\n", "")
+
+
 def test_the_list_of_dead_letters_goes_on_to_the_last_part(server, run) -> None:
     """As JSON lines, each whole; and as a table from which nothing is cut."""
     parts = ("/dead-letters?limit=100&subscription=a", "/dead-letters?limit=100&cursor=0-1")

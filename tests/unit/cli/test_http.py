@@ -25,7 +25,18 @@ def test_an_address_is_read_from_a_url(url: str, expected: tuple[object, ...]) -
 
 @pytest.mark.parametrize(
     "url",
-    ["", "127.0.0.1:8080", "ftp://x", "http://", "http://u:p@x", "http://x:0x1", "http://[::1"],
+    [
+        *(
+            "",
+            "127.0.0.1:8080",
+            "ftp://x",
+            "http://",
+            "http://u:p@x",
+            "http://x:0x1",
+            "http://[::1",
+        ),
+        *("http://x:0", "http://x/?a=b", "http://x/#a"),
+    ],
 )
 def test_a_url_that_is_no_server_is_refused(url: str) -> None:
     """The message shows an example, and what was given."""

@@ -59,4 +59,4 @@ def test_what_is_no_server_is_told(server, monkeypatch, capsys):
     assert caught.value.code not in (0, None)
     told = capsys.readouterr()
     assert told.out == ""
-    assert "expected a URL such as" in told.err.replace("\n", " ")
+    assert "Expected a URL such as" in told.err.replace("\n", " ")

@@ -6,7 +6,7 @@ import pytest
 from distributary.cli import _publish
 from distributary.cli._http import Response
 from distributary.cli._outgoing import Envelope, wrap
-from distributary.cli._publish import Patience, Published, Publisher
+from distributary.cli._publish import Published, Publisher
 from distributary.core.errors import TransportError
 from distributary.core.event import Event
 
@@ -54,7 +54,7 @@ def publish(script: Script, give_up_s: float = 30.0) -> tuple[Published, Still]:
     """Publish one event against a script."""
     still = Still()
     publisher = Publisher(
-        script, "/events", Patience(give_up_s), clock=still, random=still, sleep=still.sleep
+        script, "/events", clock=still, random=still, give_up_s=give_up_s, sleep=still.sleep
     )
     return asyncio.run(publisher.publish(wrap([EVENT], "binary"))), still
 
@@ -157,10 +157,7 @@ def test_all_envelopes_are_published_by_few_publishers() -> None:
     """Ten requests over three connections; each ends once."""
     still = Still()
     scripts = [Script(202) for _ in range(3)]
-    publishers = [
-        Publisher(s, "/e", Patience(), clock=still, random=still, sleep=still.sleep)
-        for s in scripts
-    ]
+    publishers = [Publisher(s, "/e", clock=still, random=still, sleep=still.sleep) for s in scripts]
     done: list[Published] = []
 
     async def envelopes() -> AsyncIterator[Envelope]:

@@ -5,14 +5,11 @@ Callers: ``_commands``.
 
 import json
 from typing import Annotated
-from urllib.parse import urlsplit
 
 import typer
 
+from distributary.cli._http import parse_address
 from distributary.cli._options import DEFAULT_URL
-from distributary.core.errors import SettingsError
-
-__all__ = ["kubeconfig"]
 
 _KUBECONFIG = """\
 apiVersion: v1
@@ -52,21 +49,6 @@ def kubeconfig(
 
       distributary kubeconfig --server https://events.example.com > config
     """
-    print(_KUBECONFIG.format(server=_quoted(server)), end="")
-
-
-def _quoted(server: str) -> str:
-    """*server* as a YAML string, which every JSON string is.
-
-    Raises:
-        SettingsError: It is no URL of a server.
-    """
-    try:
-        parts = urlsplit(server)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number
-        usable = False
-    if not usable or parts.query or parts.fragment or parts.username is not None:
-        message = f"--server: expected a URL such as {DEFAULT_URL}, without a user or a query"
-        raise SettingsError(f"{message}; got {server}")
-    return json.dumps(server.rstrip("/"))
+    parse_address(server)
+    # A YAML string: every JSON string is one.
+    print(_KUBECONFIG.format(server=json.dumps(server.rstrip("/"))), end="")
