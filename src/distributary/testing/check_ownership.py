@@ -1,0 +1,363 @@
+"""The contract of what an owner holds of a partition: run each of ``CHECKS`` over each back end.
+
+Called by tests of this package, and by those of whoever adds a back end.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from distributary.core.errors import FencedError, LogLockedError, StoreError
+from distributary.core.flow import Leg
+from distributary.core.journal import DoneKey, Mark
+from distributary.core.outcome import (
+    IN_STORE,
+    Batch,
+    Budgets,
+    Changes,
+    DeadLetter,
+    Deliveries,
+    Failure,
+    GivenUp,
+    LagRow,
+    Ownership,
+    ParkedRow,
+    RetryRow,
+    RunRow,
+)
+
+__all__ = ["CHECKS", "Ownerships", "PowerCut"]
+
+
+class PowerCut(BaseException):
+    """The power went: what is not durable is gone."""
+
+
+class Ownerships(Protocol):
+    """The partitions under test.
+
+    Attributes:
+        places: Places within a flush at which ``arm`` can stop it. At "rows" nothing is durable
+            yet, at "end" everything is.
+    """
+
+    places: Sequence[str]
+
+    def open(self, partition: int, budgets: Budgets | None = None) -> Ownership:
+        """Own *partition*, as it was left.
+
+        Raises:
+            LogLockedError: Somebody owns it.
+        """
+        ...
+
+    def let_go(self, ownership: Ownership) -> None:
+        """End it, in good order or after ``PowerCut`` or an error."""
+        ...
+
+    def usurp(self, partition: int) -> None:
+        """Make it possible to open *partition*, whose owner does not notice."""
+        ...
+
+    def arm(self, place: str, error: BaseException) -> None:
+        """Have the next flush that comes to *place* raise *error* there: once."""
+        ...
+
+
+Check = Callable[[Ownerships], None]
+
+FAILURE = Failure("status-503", "http://sink.example/", 503, "YnVzeQ==")
+
+
+def _key(offset: int, route: str = "r") -> DoneKey:
+    return DoneKey(offset, 0, route)
+
+
+def _row(offset: int, **more: Any) -> RetryRow:
+    row = RetryRow(_key(offset), offset, Leg.EVENT, 2, 1_000 - offset, FAILURE, done=False)
+    return row._replace(**more)
+
+
+def _letter(offset: int, route: str = "r", *, kept_ms: int = 1, size: int = 10) -> DeadLetter:
+    event = f"{offset:06d}".encode().ljust(size, b".")
+    return DeadLetter(_key(offset, route), offset, FAILURE, event, kept_ms)
+
+
+def _rows(*rows: RetryRow) -> dict[DoneKey, RetryRow]:
+    return {row.key: row for row in rows}
+
+
+LAG = LagRow("lagging", 3, 1, 3, None, b"{}")
+PARKED = ParkedRow("gone", 2, 0, 5, "status-410", "http://sink.example/")
+FIRST = Batch(
+    Mark(4, 44),
+    [(_key(5), 55), (_key(3, "lagging"), 33)],
+    Changes(
+        rows=_rows(_row(1), _row(2, event=b"a reply")),
+        lags={LAG.name: LAG},
+        dead_letters=[_letter(0)],
+        parked={"gone": PARKED},
+    ),
+    {"lagging": 3},
+)
+SECOND = Batch(
+    Mark(7, 77),
+    [(_key(8), 88)],
+    Changes(
+        rows=_rows(_row(2, attempt=3, event=IN_STORE), _row(6)),
+        forget=[_key(1)],
+        lags={LAG.name: LAG._replace(from_offset=5)},
+        dead_letters=[_letter(4)],
+        parked={"gone": None},
+    ),
+    {"lagging": 5},
+)
+THIRD = Batch(Mark(9, 99), [(_key(9), 99)], Changes(rows=_rows(_row(10))))
+
+
+def _told(ownership: Ownership) -> tuple[Mark, dict[DoneKey, int], list[object]]:
+    """Everything that an ownership says."""
+    store = ownership.store
+    kept = [found.letter for found in store.kept_letters(100)]
+    events = [store.row_event(row.key) for row in store.rows()]
+    waits = [store.rows(), events, store.lags(), store.parked(), kept]
+    return ownership.state.mark, dict(ownership.state.done), waits
+
+
+def _after(made: Ownerships, partition: int, *batches: Batch) -> Any:
+    """What a new owner is told, where one has flushed *batches*."""
+    ownership = made.open(partition)
+    for batch in batches:
+        ownership.flush(batch)
+    made.let_go(ownership)
+    return _reopened(made, partition)
+
+
+def _reopened(made: Ownerships, partition: int) -> Any:
+    ownership = made.open(partition)
+    told = _told(ownership)
+    made.let_go(ownership)
+    return told
+
+
+def _raises(error: type[BaseException], act: Callable[[], object]) -> bool:
+    try:
+        act()
+    except error:
+        return True
+    return False
+
+
+def check_a_new_partition_has_nothing(made: Ownerships) -> None:
+    """The cursor stands at the beginning, and nothing waits."""
+    assert _reopened(made, 0) == (Mark(0, 0), {}, [[], [], [], [], []])
+
+
+def check_one_owner_at_a_time(made: Ownerships) -> None:
+    """The next one comes in when the first has let go; other partitions are in nobody's way."""
+    first, other = made.open(0), made.open(1)
+    assert _raises(LogLockedError, lambda: made.open(0))
+    first.flush(FIRST)
+    for ownership in (first, other):
+        made.let_go(ownership)
+    assert _reopened(made, 1)[0] == Mark(0, 0)
+    assert _reopened(made, 0)[0] == FIRST.mark
+
+
+def check_what_was_flushed_is_there_again(made: Ownerships) -> None:
+    """Every part of the batch; rows in the order of their attempts, their events apart."""
+    mark, done, (rows, events, lags, parked, letters) = _after(made, 0, FIRST)
+    assert (mark, done) == (FIRST.mark, dict(FIRST.done))
+    assert rows == [_row(2, event=IN_STORE), _row(1)]
+    assert events == [b"a reply", None]
+    assert (lags, parked, letters) == ([LAG], [PARKED], [_letter(0)])
+
+
+def check_a_later_flush_goes_on_from_the_earlier_one(made: Ownerships) -> None:
+    """It replaces, forgets and adds; an event that is in the store stays there."""
+    mark, done, (rows, events, lags, parked, letters) = _after(made, 0, FIRST, SECOND)
+    assert mark == SECOND.mark
+    assert done.items() >= {_key(8): 88, _key(3, "lagging"): 33}.items()
+    assert rows == [_row(6), _row(2, attempt=3, event=IN_STORE)]
+    assert events == [None, b"a reply"]
+    assert (lags, parked) == ([LAG._replace(from_offset=5)], [])
+    assert letters == [_letter(0), _letter(4)]
+
+
+def check_a_flush_made_again_changes_nothing(made: Ownerships) -> None:
+    """A flush that was cut off is made again by the next owner, in whole."""
+    assert _after(made, 0, FIRST, SECOND, SECOND) == _after(made, 1, FIRST, SECOND)
+
+
+def check_a_letter_that_is_taken_is_no_letter(made: Ownerships) -> None:
+    """Its row has it, in the same flush; and the run that took it is as far as it says."""
+    run = RunRow(1, 1, 1, 1, 0, done=True)
+    taken = Changes(rows=_rows(_row(0)), taken=[_key(0)], runs={1: run})
+    _, _, (rows, _, _, _, letters) = _after(made, 0, FIRST, Batch(FIRST.mark, [], taken))
+    assert _row(0) in rows
+    assert letters == []
+    ownership = made.open(0)
+    assert ownership.store.begin_run(1) == run
+    made.let_go(ownership)
+
+
+def check_the_power_goes_within_a_flush(made: Ownerships) -> None:
+    """Nothing that was durable is lost, and no cursor or outcome comes before its rows (rule 1)."""
+    whole = _after(made, 0, FIRST, SECOND)
+    for partition, place in enumerate(made.places, 1):
+        before = _after(made, partition, FIRST)
+        ownership = made.open(partition)
+        made.arm(place, PowerCut())
+        assert _raises(PowerCut, lambda: ownership.flush(SECOND)), place  # noqa: B023
+        made.let_go(ownership)
+        mark, done, waits = found = _reopened(made, partition)
+        assert done.items() >= dict(FIRST.done).items(), place
+        assert waits in (before[2], whole[2]), f"{place}: the changes of a flush are one"
+        if waits == before[2]:
+            assert found == before, f"{place}: a cursor or an outcome without its rows"
+        assert (mark == SECOND.mark) == (_key(8) in done), f"{place}: an outcome is its cursor's"
+        assert place != "rows" or found == before
+        assert place != "end" or found == whole
+        assert _after(made, partition, SECOND) == whole, f"{place}: it is made again"
+
+
+def check_a_medium_that_refuses_ends_the_ownership(made: Ownerships) -> None:
+    """Nothing is tried again on what failed once; the next owner goes on from what is there."""
+    whole = _after(made, 0, FIRST, SECOND)
+    for partition, place in enumerate(made.places, 1):
+        _after(made, partition, FIRST)
+        ownership = made.open(partition)
+        made.arm(place, StoreError("the medium refuses"))
+        assert _raises(StoreError, lambda: ownership.flush(SECOND)), place  # noqa: B023
+        assert _raises(StoreError, lambda: ownership.flush(THIRD)), place  # noqa: B023
+        made.let_go(ownership)
+        mark, done, (rows, *_) = _reopened(made, partition)
+        assert mark in {FIRST.mark, SECOND.mark}, place
+        assert not {_key(9), _key(10)} & {*done, *(row.key for row in rows)}, place
+        assert _after(made, partition, SECOND) == whole, place
+
+
+def check_an_owner_that_lost_the_partition_writes_nothing(made: Ownerships) -> None:
+    """An older generation: neither by a flush nor beside it, before and after its successor."""
+    old = made.open(0, Budgets(age_max_s=1.0))
+    old.flush(FIRST)
+    made.usurp(0)
+    others = old.store
+    writes: tuple[Callable[[], object], ...] = (
+        lambda: others.begin_run(1),
+        lambda: others.purge(RunRow(1, 0, 100, 0, 0, done=False), None),
+        lambda: others.keep_house(["r"], 10**12),
+        lambda: old.fit(lambda _mark: False),
+        lambda: old.flush(SECOND),
+    )
+    assert all([_raises(FencedError, write) for write in writes[:-1]])
+    new = made.open(0)
+    assert _raises(FencedError, lambda: old.flush(SECOND))
+    before = _told(new)
+    assert before == _after(made, 1, FIRST)
+    new.flush(THIRD)
+    assert all([_raises(StoreError, write) for write in writes])
+    made.let_go(old)
+    made.let_go(new)
+    assert _reopened(made, 0) == _after(made, 1, THIRD)
+
+
+def check_a_cursor_that_the_log_does_not_know_is_taken_back(made: Ownerships) -> None:
+    """To the newest that fits, durably; outcomes are told all the same: each has its checksum."""
+    _after(made, 0, FIRST, SECOND)
+    ownership = made.open(0)
+    assert not ownership.fit(lambda _mark: True)
+    assert ownership.fit(lambda mark: mark.offset < SECOND.mark.offset)
+    assert ownership.state.mark == FIRST.mark
+    made.let_go(ownership)
+    mark, done, _ = _reopened(made, 0)
+    assert mark == FIRST.mark
+    assert _key(8) in done
+    ownership = made.open(0)
+    assert ownership.fit(lambda _mark: False)
+    made.let_go(ownership)
+    assert _reopened(made, 0)[0] == Mark(0, 0)
+
+
+def check_letters_stay_within_their_budgets(made: Ownerships) -> None:
+    """The oldest of a route go first, then the oldest of all; who flushes is told."""
+    ownership = made.open(0, Budgets(route_bytes_max=5_000, bytes_max=9_000))
+    few = [_letter(offset, "r", kept_ms=offset, size=1_000) for offset in range(1, 4)]
+    assert ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=few))) == []
+    more = [_letter(offset, "r", kept_ms=offset, size=1_000) for offset in range(4, 7)]
+    told = ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=more)))
+    assert told == [GivenUp("r", 2, "kept-bytes")]
+    others = [_letter(offset, "q", kept_ms=offset, size=1_000) for offset in range(10, 14)]
+    others += [_letter(offset, "p", kept_ms=offset, size=1_000) for offset in range(20, 22)]
+    told = ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=others)))
+    assert told == [GivenUp("r", 3, "kept-bytes")]
+    kept = [found.letter.key.offset for found in ownership.store.kept_letters(100)]
+    assert kept == [6, *range(10, 14), 20, 21]
+    made.let_go(ownership)
+
+
+def check_letters_are_read_in_slices(made: Ownerships) -> None:
+    """From the oldest on, each with a higher number; of all routes, or of one."""
+    ownership = made.open(0)
+    letters = [_letter(n, "odd" if n % 2 else "even", kept_ms=n) for n in range(1, 8)]
+    ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=letters)))
+    read = ownership.store.kept_letters
+    first = read(3)
+    assert [found.letter for found in first + read(100, first[-1].id)] == letters
+    odd = [found.letter.key.offset for found in read(100, first[0].id, "odd")]
+    assert odd == [3, 5, 7]
+    made.let_go(ownership)
+
+
+def check_old_letters_and_those_of_deleted_routes_go(made: Ownerships) -> None:
+    """House-keeping, which is no part of a flush."""
+    ownership = made.open(0, Budgets(age_max_s=10.0))
+    letters = [
+        _letter(1, "r", kept_ms=1),
+        _letter(2, "r", kept_ms=19_000),
+        _letter(3, "deleted", kept_ms=19_000),
+    ]
+    ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=letters)))
+    kept = ownership.store.keep_house(["deleted", "never there"], 20_000)
+    assert kept.given_up == [GivenUp("r", 1, "kept-age")]
+    assert (kept.routes, kept.more) == (["r"], False)
+    assert [found.letter for found in ownership.store.kept_letters(9)] == [letters[1]]
+    made.let_go(ownership)
+
+
+def check_a_run_takes_the_letters_of_its_beginning(made: Ownerships) -> None:
+    """Those that come later are not its own; how far it is outlives its owner."""
+    ownership = made.open(0)
+    letters = [_letter(n, route, kept_ms=n) for n, route in enumerate("rrq", 1)]
+    ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=letters)))
+    run = ownership.store.begin_run(5)
+    ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=[_letter(8, "r", kept_ms=8)])))
+    assert ownership.store.begin_run(5) == run
+    run = ownership.store.purge(run, "r")
+    assert (run.handled, run.done) == (2, False)
+    made.let_go(ownership)
+    ownership = made.open(0)
+    store: Deliveries = ownership.store
+    assert store.begin_run(5) == run
+    run = store.purge(run, "r")
+    assert (run.handled, run.done) == (2, True)
+    assert [found.letter.key.offset for found in store.kept_letters(9)] == [3, 8]
+    made.let_go(ownership)
+
+
+CHECKS: tuple[Check, ...] = (
+    check_a_new_partition_has_nothing,
+    check_one_owner_at_a_time,
+    check_what_was_flushed_is_there_again,
+    check_a_later_flush_goes_on_from_the_earlier_one,
+    check_a_flush_made_again_changes_nothing,
+    check_a_letter_that_is_taken_is_no_letter,
+    check_the_power_goes_within_a_flush,
+    check_a_medium_that_refuses_ends_the_ownership,
+    check_an_owner_that_lost_the_partition_writes_nothing,
+    check_a_cursor_that_the_log_does_not_know_is_taken_back,
+    check_letters_stay_within_their_budgets,
+    check_letters_are_read_in_slices,
+    check_old_letters_and_those_of_deleted_routes_go,
+    check_a_run_takes_the_letters_of_its_beginning,
+)
+"""Every check; each wants partitions that nobody has owned."""

@@ -1,0 +1,258 @@
+"""What an owner holds of a partition, in memory. Passes ``check_ownership``."""
+
+import copy
+import itertools
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from typing import TypeVar
+
+from distributary.core.errors import StoreError
+from distributary.core.journal import DoneKey, JournalState, Mark, fit, unfenced
+from distributary.core.outcome import (
+    IN_STORE,
+    Batch,
+    Budgets,
+    Changes,
+    DeadLetter,
+    Deliveries,
+    GivenUp,
+    Kept,
+    KeptLetter,
+    LagRow,
+    ParkedRow,
+    RetryRow,
+    RunRow,
+)
+from distributary.core.outcome._letter_tables import LETTER_BYTES
+from distributary.core.outcome._letters import SLICE, join, split
+
+__all__ = ["MemoryOwnership", "MemoryStore"]
+
+_Name = TypeVar("_Name")
+_Row = TypeVar("_Row")
+
+
+class MemoryStore:
+    """What waits, lags and is kept of one partition, for as long as this object lives.
+
+    Args:
+        budgets: Of the kept letters.
+    """
+
+    def __init__(self, budgets: Budgets | None = None) -> None:
+        self._budgets = budgets or Budgets()
+        self._fence: Callable[[], None] = unfenced
+        self._rows: dict[DoneKey, RetryRow] = {}
+        self._lags: dict[tuple[str, int], LagRow] = {}
+        self._parked: dict[str, ParkedRow] = {}
+        self._runs: dict[int, RunRow] = {}
+        self._letters: dict[int, KeptLetter] = {}
+        self._marks: dict[int, str] = {}
+        self._numbers = itertools.count(1)
+
+    def behind(self, fence: Callable[[], None]) -> "MemoryStore":
+        """The same store, as the owner sees it whose writes *fence* lets pass."""
+        mine = copy.copy(self)
+        mine._fence = fence
+        return mine
+
+    # -- what is there ------------------------------------------------------------------------
+
+    def rows(self) -> list[RetryRow]:
+        """See ``Deliveries``."""
+        rows = (r if r.event is None else r._replace(event=IN_STORE) for r in self._rows.values())
+        return sorted(rows, key=lambda r: (r.not_before_ms, r.key.offset, r.key.index))
+
+    def row_event(self, key: DoneKey) -> bytes | None:
+        """See ``Deliveries``."""
+        return self._rows[key].event if key in self._rows else None
+
+    def lags(self) -> list[LagRow]:
+        """See ``Deliveries``."""
+        return list(self._lags.values())
+
+    def parked(self) -> list[ParkedRow]:
+        """See ``Deliveries``."""
+        return list(self._parked.values())
+
+    def kept_letters(
+        self, limit: int, after: int = 0, route: str | None = None
+    ) -> list[KeptLetter]:
+        """See ``Deliveries``."""
+        found = (
+            kept
+            for kept in self._letters.values()
+            if kept.id > after and route in {None, kept.letter.key.route}
+        )
+        return list(itertools.islice(found, limit))
+
+    def dead_letters(self, limit: int = 1000) -> list[DeadLetter]:
+        """The oldest kept letters."""
+        return [kept.letter for kept in self.kept_letters(limit)]
+
+    # -- what changes -------------------------------------------------------------------------
+
+    def apply(self, changes: Changes) -> list[GivenUp]:
+        """See ``DeliveryStore.apply``."""
+        self._fence()
+        for key, row in changes.rows.items():
+            if row.event == IN_STORE:
+                row = row._replace(event=self.row_event(key))
+            self._rows[key] = row
+        for key in changes.forget:
+            self._rows.pop(key, None)
+        _put(self._lags, changes.lags)
+        _put(self._parked, changes.parked)
+        self._runs.update(changes.runs)
+        self._take(changes.taken)
+        self._take([letter.key for letter in changes.dead_letters])
+        for letter in sorted(changes.dead_letters, key=lambda letter: letter.kept_ms):
+            event, marks = split(letter.event)
+            number = next(self._numbers)
+            kept = letter._replace(event=join(event, marks))
+            self._letters[number] = KeptLetter(number, kept, event)
+            self._marks[number] = marks
+        return self._keep_to_bytes() if changes.dead_letters else []
+
+    def _take(self, keys: Iterable[DoneKey]) -> None:
+        gone = set(keys)
+        self._drop(kept for kept in list(self._letters.values()) if kept.letter.key in gone)
+
+    def _drop(self, letters: Iterable[KeptLetter]) -> None:
+        for kept in letters:
+            del self._letters[kept.id], self._marks[kept.id]
+
+    def _keep_to_bytes(self) -> list[GivenUp]:
+        budgets = self._budgets
+        given_up: Counter[str] = Counter()
+        for route in {kept.letter.key.route for kept in self._letters.values()}:
+            while (over := self._bytes_of(route) - budgets.route_bytes_max) > 0:
+                self._give_up(self.kept_letters(SLICE, route=route), over, given_up)
+        while (over := self._bytes() - budgets.bytes_max) > 0 and self._letters:
+            self._give_up(self.kept_letters(SLICE), over, given_up)
+        return [GivenUp(route, count, "kept-bytes") for route, count in given_up.items()]
+
+    def _give_up(self, oldest: list[KeptLetter], excess: int, given_up: Counter[str]) -> None:
+        freed = 0
+        for kept in oldest:
+            freed += LETTER_BYTES + len(kept.event)
+            given_up[kept.letter.key.route] += 1
+            self._drop([kept])
+            if freed >= excess:
+                return
+
+    def _bytes_of(self, route: str) -> int:
+        mine = (kept for kept in self._letters.values() if kept.letter.key.route == route)
+        return sum(LETTER_BYTES + len(kept.event) for kept in mine)
+
+    def _bytes(self) -> int:
+        events = {kept.event for kept in self._letters.values()}
+        causes = {
+            (kept.letter.failure, self._marks[number]) for number, kept in self._letters.items()
+        }
+        sizes = [
+            len(why.reason) + len(why.dest) + len(why.data or "") + len(marks)
+            for why, marks in causes
+        ]
+        return len(self._letters) * LETTER_BYTES + sum(map(len, events)) + sum(sizes)
+
+    def keep_house(self, gone: Collection[str], now_ms: int) -> Kept:
+        """See ``Deliveries``."""
+        self._fence()
+        oldest_ms = now_ms - int(self._budgets.age_max_s * 1000)
+        given_up: Counter[str] = Counter()
+        while (found := self.kept_letters(SLICE)) and found[0].letter.kept_ms < oldest_ms:
+            old = [kept for kept in found if kept.letter.kept_ms < oldest_ms]
+            given_up.update(kept.letter.key.route for kept in old)
+            self._drop(old)
+        self._drop([k for k in list(self._letters.values()) if k.letter.key.route in gone])
+        told = [GivenUp(route, count, "kept-age") for route, count in given_up.items()]
+        routes = {kept.letter.key.route for kept in self._letters.values()}
+        return Kept(sorted(routes), told, more=False)
+
+    def begin_run(self, seq: int) -> RunRow:
+        """See ``Deliveries``."""
+        self._fence()
+        return self._runs.setdefault(
+            seq, RunRow(seq, 0, max(self._letters, default=0), 0, 0, done=False)
+        )
+
+    def purge(self, row: RunRow, route: str | None) -> RunRow:
+        """See ``Deliveries``."""
+        self._fence()
+        found = [kept for kept in self.kept_letters(SLICE, 0, route) if kept.id <= row.through]
+        self._drop(found)
+        row = self._runs[row.seq] = row._replace(handled=row.handled + len(found), done=not found)
+        return row
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _put(table: dict[_Name, _Row], changes: dict[_Name, _Row | None]) -> None:
+    for name, row in changes.items():
+        if row is None:
+            table.pop(name, None)
+        else:
+            table[name] = row
+
+
+class MemoryOwnership:
+    """An ``Ownership`` of what stands in two objects that outlive it.
+
+    Args:
+        store: What waits, lags and is kept.
+        state: Cursors and outcomes.
+        fence: Of the lease.
+        touch: Told each place that a flush has come to, where the power may go or the medium
+            refuse: "rows" before anything is changed, "cursor" when the rows are durable, "end"
+            when all is.
+    """
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        state: JournalState,
+        fence: Callable[[], None] = unfenced,
+        touch: Callable[[str], None] = lambda _place: None,
+    ) -> None:
+        self.store: Deliveries = store.behind(fence)
+        self._apply = store.apply
+        self._state = state
+        self._fence = fence
+        self._touch = touch
+        self._dead = False
+
+    @property
+    def state(self) -> JournalState:
+        """See ``Ownership``."""
+        return self._state
+
+    def fit(self, fits: Callable[[Mark], bool]) -> bool:
+        """See ``Ownership``."""
+        self._fence()
+        fitting = fit(self._state, fits)
+        if fitting is self._state:
+            return False
+        self._state.marks[:] = fitting.marks or [Mark(0, 0)]
+        return True
+
+    def flush(self, batch: Batch) -> list[GivenUp]:
+        """See ``Ownership``."""
+        if self._dead:
+            raise StoreError("a flush of this owner failed before")
+        try:
+            self._fence()
+            given_up: list[GivenUp] = []
+            if batch.changes:
+                self._touch("rows")
+                given_up = self._apply(batch.changes)
+            self._touch("cursor")
+            self._state.done.update(batch.done)
+            if batch.mark != self._state.mark:
+                self._state.marks.append(batch.mark)
+            self._touch("end")
+        except BaseException:
+            self._dead = True
+            raise
+        return given_up
