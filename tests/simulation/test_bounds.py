@@ -33,7 +33,7 @@ def most_remembered(partition, seconds):
     most = 0
     for _ in range(int(seconds * 10)):
         partition.advance(0.1)
-        most = max(most, len(partition._life.journal.state.done))
+        most = max(most, len(partition._life.ownership.state.done))
     return most
 
 

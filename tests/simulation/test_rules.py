@@ -39,7 +39,7 @@ def test_the_cursor_waits_for_an_attempt_under_way(partition):
     partition.advance(2.0)
     assert len(arrivals(partition, B)) == 5
     assert partition.cursor == 2
-    assert {key.offset for key in partition._life.journal.state.done} == {3, 4, 5, 6, 7}
+    assert {key.offset for key in partition._life.ownership.state.done} == {3, 4, 5, 6, 7}
 
 
 def test_a_retry_row_lets_the_cursor_pass(partition):

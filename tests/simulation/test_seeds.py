@@ -16,7 +16,8 @@ from distributary.testing import simulated_runs
 SEED_COUNT = int(os.environ.get("DISTRIBUTARY_SEEDS", "30"))
 FIRST_SEED = int(os.environ.get("DISTRIBUTARY_FIRST_SEED", "0"))
 GROUP = 15
-"""Seeds a test: the failing one is named all the same. Each seed is played in two settings."""
+"""Seeds a test: the failing one is named all the same. Each seed is played in two settings;
+odd ones over what an owner holds in memory, even ones over its files."""
 REPEAT = (
     "DISTRIBUTARY_FIRST_SEED={} DISTRIBUTARY_SEEDS=1 pytest tests/simulation/test_seeds.py -k {}"
 )
@@ -28,7 +29,8 @@ def play(folder, first, name, limits=None):
         place = folder / str(seed)
         place.mkdir()
         try:
-            simulated_runs.play(place, seed, 50, limits or EngineLimits())
+            odd = bool(seed % 2)
+            simulated_runs.play(place, seed, 50, limits or EngineLimits(), in_memory=odd)
         except AssertionError as failure:
             failure.add_note(f"seed {seed}; repeat it with: {REPEAT.format(seed, name)}")
             raise

@@ -249,13 +249,13 @@ def check_an_owner_that_lost_the_partition_writes_nothing(made: Ownerships) -> N
         lambda: old.fit(lambda _mark: False),
         lambda: old.flush(SECOND),
     )
-    assert all([_raises(FencedError, write) for write in writes[:-1]])
+    assert all(_raises(FencedError, write) for write in writes[:-1])
     new = made.open(0)
     assert _raises(FencedError, lambda: old.flush(SECOND))
     before = _told(new)
     assert before == _after(made, 1, FIRST)
     new.flush(THIRD)
-    assert all([_raises(StoreError, write) for write in writes])
+    assert all(_raises(StoreError, write) for write in writes)
     made.let_go(old)
     made.let_go(new)
     assert _reopened(made, 0) == _after(made, 1, THIRD)

@@ -37,11 +37,15 @@ class MemoryStore:
 
     Args:
         budgets: Of the kept letters.
+
+    Attributes:
+        budgets: They.
+        fence: As of ``DeliveryStore``.
     """
 
     def __init__(self, budgets: Budgets | None = None) -> None:
-        self._budgets = budgets or Budgets()
-        self._fence: Callable[[], None] = unfenced
+        self.budgets = budgets or Budgets()
+        self.fence: Callable[[], None] = unfenced
         self._rows: dict[DoneKey, RetryRow] = {}
         self._lags: dict[tuple[str, int], LagRow] = {}
         self._parked: dict[str, ParkedRow] = {}
@@ -53,7 +57,7 @@ class MemoryStore:
     def behind(self, fence: Callable[[], None]) -> "MemoryStore":
         """The same store, as the owner sees it whose writes *fence* lets pass."""
         mine = copy.copy(self)
-        mine._fence = fence
+        mine.fence = fence
         return mine
 
     # -- what is there ------------------------------------------------------------------------
@@ -94,11 +98,10 @@ class MemoryStore:
 
     def apply(self, changes: Changes) -> list[GivenUp]:
         """See ``DeliveryStore.apply``."""
-        self._fence()
+        self.fence()
         for key, row in changes.rows.items():
-            if row.event == IN_STORE:
-                row = row._replace(event=self.row_event(key))
-            self._rows[key] = row
+            event = self.row_event(key) if row.event == IN_STORE else row.event
+            self._rows[key] = row._replace(event=event)
         for key in changes.forget:
             self._rows.pop(key, None)
         _put(self._lags, changes.lags)
@@ -123,7 +126,7 @@ class MemoryStore:
             del self._letters[kept.id], self._marks[kept.id]
 
     def _keep_to_bytes(self) -> list[GivenUp]:
-        budgets = self._budgets
+        budgets = self.budgets
         given_up: Counter[str] = Counter()
         for route in {kept.letter.key.route for kept in self._letters.values()}:
             while (over := self._bytes_of(route) - budgets.route_bytes_max) > 0:
@@ -158,8 +161,8 @@ class MemoryStore:
 
     def keep_house(self, gone: Collection[str], now_ms: int) -> Kept:
         """See ``Deliveries``."""
-        self._fence()
-        oldest_ms = now_ms - int(self._budgets.age_max_s * 1000)
+        self.fence()
+        oldest_ms = now_ms - int(self.budgets.age_max_s * 1000)
         given_up: Counter[str] = Counter()
         while (found := self.kept_letters(SLICE)) and found[0].letter.kept_ms < oldest_ms:
             old = [kept for kept in found if kept.letter.kept_ms < oldest_ms]
@@ -172,14 +175,14 @@ class MemoryStore:
 
     def begin_run(self, seq: int) -> RunRow:
         """See ``Deliveries``."""
-        self._fence()
+        self.fence()
         return self._runs.setdefault(
             seq, RunRow(seq, 0, max(self._letters, default=0), 0, 0, done=False)
         )
 
     def purge(self, row: RunRow, route: str | None) -> RunRow:
         """See ``Deliveries``."""
-        self._fence()
+        self.fence()
         found = [kept for kept in self.kept_letters(SLICE, 0, route) if kept.id <= row.through]
         self._drop(found)
         row = self._runs[row.seq] = row._replace(handled=row.handled + len(found), done=not found)

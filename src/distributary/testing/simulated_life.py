@@ -1,16 +1,25 @@
 """One owner of a simulation, and what dies with it."""
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from distributary.core.errors import DistributaryError
-from distributary.core.journal import Journal
+from distributary.core.journal import Journal, JournalState
+from distributary.core.outcome import FileOwnership, Ownership
 from distributary.datadir import Board
 from distributary.partitions.owner import Owner
-from distributary.testing.simulated_ports import LifeTimers, MirroredStore
+from distributary.testing.memory_ownership import MemoryOwnership
+from distributary.testing.simulated_ports import (
+    LifeTimers,
+    SimulatedFiles,
+    StoreWatch,
+    WatchedMemory,
+    WatchedStore,
+)
 
-__all__ = ["Life", "check_floor", "finish"]
+__all__ = ["Life", "check_floor", "finish", "own"]
 
 
 @dataclass(slots=True)
@@ -19,10 +28,28 @@ class Life:
 
     owner: Owner
     timers: LifeTimers
-    journal: Journal
+    ownership: Ownership
+    let_go: Callable[[], None]
     board: Board
     read_to: int
     failure: DistributaryError | None = None
+
+
+def own(
+    store: WatchedStore | WatchedMemory, files: SimulatedFiles, path: Path, state: JournalState
+) -> tuple[Ownership, Callable[[], None]]:
+    """What is durable, and what lets go of it.
+
+    Args:
+        store: Rows, lags and letters.
+        files: Fails where it is told to.
+        path: Of the journal, for a store in a database.
+        state: Cursors and outcomes, for one in memory.
+    """
+    if isinstance(store, WatchedMemory):
+        return MemoryOwnership(store, state, touch=files.touch), lambda: None
+    journal = Journal(path, files)
+    return FileOwnership(store, journal), journal.close
 
 
 def finish(closing: Coroutine[Any, Any, None]) -> None:
@@ -34,7 +61,7 @@ def finish(closing: Coroutine[Any, Any, None]) -> None:
     raise AssertionError("closing the dispatcher waited for something")
 
 
-def check_floor(floor: int, cursor: int, store: MirroredStore) -> None:
+def check_floor(floor: int, cursor: int, store: StoreWatch) -> None:
     """Retention must keep what the durable state needs.
 
     Args:

@@ -61,9 +61,9 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
 class _Run:
     """A partition, and a seeded list of what happens to it."""
 
-    def __init__(self, folder: Path, seed: int, limits: EngineLimits) -> None:
+    def __init__(self, folder: Path, seed: int, limits: EngineLimits, *, in_memory: bool) -> None:
         self.chance = random.Random(seed)  # noqa: S311 - repeatable chance for tests
-        self.partition = Partition(folder, seed)
+        self.partition = Partition(folder, seed, in_memory=in_memory)
         self.partition.engine_limits = limits
         self._created = 0
         self._steps: tuple[tuple[int, Callable[[], None]], ...] = (
@@ -199,12 +199,14 @@ def play(
     seed: int,
     step_count: int = 60,
     limits: EngineLimits = EngineLimits(),  # noqa: B008 - a value
+    *,
+    in_memory: bool = False,
 ) -> list[tuple[str, dict[str, object]]]:
     """Run *seed* to its end in the empty *folder*; fails with an ``AssertionError``.
 
     Returns:
         What the owners reported.
     """
-    run = _Run(folder, seed, limits)
+    run = _Run(folder, seed, limits, in_memory=in_memory)
     run.play(step_count)
     return run.partition.reports

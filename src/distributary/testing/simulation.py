@@ -28,10 +28,10 @@ from distributary.core.flow import (
     RouteRecord,
     encode_route,
 )
-from distributary.core.journal import Journal
+from distributary.core.journal import JournalState
 from distributary.core.log import Reader
 from distributary.core.meter import Meter
-from distributary.core.outcome import Budgets, DeadLetter, FileOwnership
+from distributary.core.outcome import Budgets, DeadLetter
 from distributary.core.policy import DeliveryPolicy
 from distributary.datadir import Board, Word
 from distributary.partitions import stands_in
@@ -44,17 +44,18 @@ from distributary.testing.naive_routes import matches, published
 from distributary.testing.outcome_witness import Witness
 from distributary.testing.scripted_transport import ScriptedTransport, Step
 from distributary.testing.simulated_events import Publisher
-from distributary.testing.simulated_life import Life, check_floor, finish
+from distributary.testing.simulated_life import Life, check_floor, finish, own
 from distributary.testing.simulated_ports import (
     FaultyQuotas,
     LateFlushes,
     LateWork,
     LifeTimers,
-    MirroredStore,
     SimulatedFiles,
     SimulatedLog,
     SimulatedTargets,
     TargetsView,
+    WatchedMemory,
+    WatchedStore,
 )
 from distributary.testing.simulated_sinks import (
     Behaviour,
@@ -88,6 +89,7 @@ class Partition:
         seed: Of every chance in it.
         limits: Of the dispatcher.
         budgets: Of kept letters; *lag_budget*: of what lags keep of the log.
+        in_memory: Owners keep what they flush in memory, not in a journal and a database.
 
     Attributes:
         sinks: What the sink at each URI does; absent: it acknowledges after 5 ms.
@@ -105,6 +107,8 @@ class Partition:
         limits: Limits = SMALL_LIMITS,
         budgets: Budgets | None = None,
         lag_budget: LagBudget = LagBudget(),  # noqa: B008 - a value
+        *,
+        in_memory: bool = False,
     ) -> None:
         self._folder = folder
         self._chance = random.Random(seed)  # noqa: S311 - repeatable chance for tests
@@ -114,7 +118,8 @@ class Partition:
         self.timers = VirtualTimers(self.clock)
         self.log = SimulatedLog(self.clock)
         self.targets = SimulatedTargets()
-        self.store = MirroredStore(0, budgets)
+        self.store = WatchedMemory(budgets) if in_memory else WatchedStore(budgets)
+        self._state = JournalState()
         self.quotas = FaultyQuotas(folder / "quota.db", self.clock)
         self.files = SimulatedFiles(os.write)
         self.witness = Witness()
@@ -260,7 +265,7 @@ class Partition:
     def cursor(self) -> int:
         """The durable cursor."""
         assert self._life is not None
-        return self._life.journal.state.mark.offset
+        return self._life.ownership.state.mark.offset
 
     @property
     def failure(self) -> DistributaryError | None:
@@ -274,8 +279,8 @@ class Partition:
         self.witness.life += 1
         self.lives_of_matches.begin()
         timers = LifeTimers(self.timers)
-        journal = Journal(self._folder / "journal", self.files)
-        ownership = FileOwnership(self.store, journal)
+        path = self._folder / "journal"
+        ownership, let_go = own(self.store, self.files, path, self._state)
         ownership.fit(lambda mark: stands_in(cast("Reader", self.log), mark))
         cursor = ownership.state.mark.offset
         board = Board(self._folder / "board")
@@ -308,7 +313,7 @@ class Partition:
             watch=self.lives_of_matches.step,
         )
         owner = Owner(around)
-        self._life = Life(owner, timers, journal, board, cursor)
+        self._life = Life(owner, timers, ownership, let_go, board, cursor)
         owner.start()
         self._feed(self._life)
 
@@ -423,7 +428,7 @@ class Partition:
     def _end(self, life: Life) -> None:
         for letter in self._new_letters():
             self.witness.perhaps_kept(letter)
-        life.journal.close()
+        life.let_go()
         life.board.close()
         self._life = None
 

@@ -46,7 +46,7 @@ class MemoryOwnerships(Faults):
     def open(self, partition, budgets=None):
         lease = self._leases.take(str(partition))
         store, state = self._left.setdefault(partition, (MemoryStore(), JournalState()))
-        store._budgets = budgets or store._budgets
+        store.budgets = budgets or store.budgets
         ownership = MemoryOwnership(store, state, lease.check, self.touch)
         self._held[id(ownership)] = lease
         return ownership

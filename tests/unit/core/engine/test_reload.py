@@ -35,7 +35,7 @@ def test_a_row_with_an_event_of_its_own_needs_no_record(records):
     around = SimpleNamespace(
         partition=0,
         make_records=lambda: log,
-        store=SimpleNamespace(row_event=stored.get),
+        ownership=SimpleNamespace(store=SimpleNamespace(row_event=stored.get)),
         reading=AtOnce(),
     )
     Reload(around, told.append).read([row], told.extend)
