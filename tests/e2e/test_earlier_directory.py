@@ -1,11 +1,16 @@
-"""A data directory of the state before, killed with everything under way, opens and goes on.
+"""Data directories of earlier versions, killed with everything under way, open and go on.
 
-What stands in it is told by ``tests/directories/write_directory.py``. Today's server listens on
-another port; ``public_url`` says that the old address is still its own.
+What stands in them is told by ``tests/directories/write_directory.py``: in ``state-4`` all of it, in
+``state-3`` what its README says. Today's server listens on another port; ``public_url`` says that the
+old address is still its own.
 """
 
 import base64
+import contextlib
 import importlib.util
+import json
+import shutil
+import sqlite3
 import tarfile
 import threading
 from collections import Counter
@@ -13,7 +18,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import pytest
 
@@ -24,6 +29,10 @@ from kit.running_server import RunningServer, wait_until
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 DIRECTORIES = Path(__file__).parents[1] / "directories"
+ALL = ("state-3", "state-4")
+NEWEST = pytest.mark.parametrize("archive", ALL[-1:], indirect=True)
+"""What earlier archives do not hold."""
+
 ARRIVE_S_MAX = 60.0
 """Longest wait for what was waiting: longer means that it was lost."""
 
@@ -104,26 +113,76 @@ class Sinks:
         assert self.ids(path) == ids
 
 
+class Before(NamedTuple):
+    """What was there when the server was killed.
+
+    Attributes:
+        arrived: Path of each sink -> ids of the events that it had taken.
+        objects: Path of a list of the API -> its objects.
+        formats: Path of a file of the directory -> its version and tables.
+    """
+
+    arrived: dict[str, set[str]]
+    objects: dict[str, list[dict[str, Any]]]
+    formats: dict[str, list[object]]
+
+
+def formats_of(data: Path, scratch: Path) -> dict[str, list[object]]:
+    """What the files of a directory are: *scratch* is for copies, since reading a store writes."""
+    found: dict[str, list[object]] = {"log/FORMAT": [(data / "log" / "FORMAT").read_text()]}
+    for path in sorted(data.rglob("*.db")):
+        for part in path.parent.glob(f"{path.name}*"):
+            shutil.copy(part, scratch)
+        with contextlib.closing(sqlite3.connect(scratch / path.name)) as store:
+            tables = store.execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
+            (schema,) = (name for name, _ in tables if name.endswith("_schema"))
+            versions = store.execute(f"SELECT version FROM {schema}").fetchall()
+        found[str(path.relative_to(data))] = [*versions, *tables]
+        for part in scratch.glob(f"{path.name}*"):
+            part.unlink()
+    return found
+
+
+@pytest.fixture(scope="module", params=ALL)
+def archive(request: pytest.FixtureRequest) -> str:
+    """Name of an archive."""
+    name: str = request.param
+    return name
+
+
 @pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data_dir(archive: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory, unpacked."""
     folder = tmp_path_factory.mktemp("earlier")
-    with tarfile.open(DIRECTORIES / "state-3.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
+    with tarfile.open(DIRECTORIES / f"{archive}.tar.xz") as packed:
+        packed.extractall(folder, filter="data")
     return folder / "data"
 
 
 @pytest.fixture(scope="module")
-def sinks() -> Iterator[Sinks]:
-    """All of them."""
+def before(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Before:
+    """What was there when the server was killed; earlier archives tell the formats alone."""
+    place = data_dir.parent / "before.json"
+    told = json.loads(place.read_text()) if place.exists() else {"arrived": [], "objects": {}}
+    formats = formats_of(data_dir, tmp_path_factory.mktemp("scratch"))
+    arrived: dict[str, set[str]] = {}
+    for path, id_ in told["arrived"]:
+        arrived.setdefault(path, set()).add(id_)
+    return Before(arrived, told["objects"], formats)
+
+
+@pytest.fixture(scope="module")
+def sinks(archive: str) -> Iterator[Sinks]:
+    """All of them, once for each directory."""
+    del archive
     with Sinks() as sinks:
         yield sinks
 
 
 @pytest.fixture(scope="module")
-def server(data_dir: Path, sinks: Sinks) -> Iterator[RunningServer]:
-    """Today's server on it; *sinks* are there first."""
-    del sinks
+def server(data_dir: Path, before: Before, sinks: Sinks) -> Iterator[RunningServer]:
+    """Today's server on it; *sinks* are there first, and what was there before is known."""
+    del before, sinks
     own = f"http://{WRITTEN.SERVER[0]}:{WRITTEN.SERVER[1]}"
     flags = ("--public-url", own, "--private-sinks", "allow")
     with RunningServer(data_dir, flags=flags) as server:
@@ -133,6 +192,14 @@ def server(data_dir: Path, sinks: Sinks) -> Iterator[RunningServer]:
 def ids_of(name: str) -> set[str]:
     """Ids of the events that were published for a subscription."""
     return {f"{name}-{number}" for number in range(WRITTEN.EVENTS[name])}
+
+
+def kept_of(server: RunningServer, name: str) -> list[Any]:
+    """The dead letters of a subscription that are kept."""
+    listed = server.request("GET", f"/dead-letters?subscription={name}")
+    assert listed.status == 200, listed.body
+    letters: list[Any] = listed.json()
+    return letters
 
 
 def publish(server: RunningServer, name: str, number: int) -> str:
@@ -184,9 +251,7 @@ def test_a_trigger_keeps_the_policy_it_was_stored_with(server: RunningServer, si
 
 def test_kept_dead_letters_are_listed_and_sent_again(server: RunningServer, sinks: Sinks) -> None:
     """None of them was lost by the new form of the store."""
-    listed = server.request("GET", "/dead-letters?subscription=refused")
-    assert listed.status == 200, listed.body
-    assert len(listed.json()) == WRITTEN.EVENTS["refused"]
+    assert len(kept_of(server, "refused")) == WRITTEN.EVENTS["refused"]
     body = b'{"subscription": "refused"}'
     asked = server.request(
         "POST", "/dead-letters/redrive", body, {"content-type": "application/json"}
@@ -215,7 +280,7 @@ def test_a_sink_at_our_own_address_waits_and_is_no_dead_letter(server: RunningSe
         return bool(status["waiting"] or status["lagging"])
 
     wait_until(waits, ARRIVE_S_MAX, "the event waits")
-    assert server.request("GET", "/dead-letters?subscription=own").json() == []
+    assert kept_of(server, "own") == []
 
 
 def test_objects_stand_as_they_were(server: RunningServer) -> None:
@@ -225,3 +290,116 @@ def test_objects_stand_as_they_were(server: RunningServer) -> None:
     assert api.ready(SUBSCRIPTION, "behind")["spec"]["channel"]["name"] == "pipe"
     timer = server.request("GET", "/subscriptions/timer").json()
     assert timer["config"]["interval"] == 86400
+
+
+@NEWEST
+def test_every_object_is_answered_as_it_was(server: RunningServer, before: Before) -> None:
+    """Subscriptions of all protocols, and the objects of Knative but for their status."""
+
+    def settled(obj: dict[str, Any]) -> dict[str, Any]:
+        kept = {name: value for name, value in obj.items() if name != "status"}
+        if "metadata" in obj:
+            kept["metadata"] = dict(obj["metadata"]) | {"resourceVersion": ""}
+        return kept
+
+    used_up = {"counted", "reserved"}
+    for path, objects in before.objects.items():
+        answer = server.request("GET", path).json()
+        now = answer if isinstance(answer, list) else answer["items"]
+        then = [settled(obj) for obj in objects if obj.get("id") not in used_up]
+        assert then
+        assert [settled(obj) for obj in now if obj.get("id") not in used_up] == then
+
+
+@NEWEST
+def test_the_formats_are_those_that_the_version_before_reads(
+    server: RunningServer, data_dir: Path, before: Before, tmp_path: Path
+) -> None:
+    """So that it opens the directory again; who raises one says so in the changelog."""
+    del server
+    assert formats_of(data_dir, tmp_path) == before.formats
+
+
+@NEWEST
+def test_a_backfill_goes_on_where_it_was(
+    server: RunningServer, sinks: Sinks, before: Before
+) -> None:
+    """All of the history arrives, little of it twice, and what is new behind it."""
+    then = before.arrived["/history"]
+    everything = ids_of("history")
+    assert set() < then < everything
+    newer = publish(server, "history", WRITTEN.EVENTS["history"])
+    everything.add(newer)
+    wait_until(lambda: then | sinks.ids("/history") == everything, ARRIVE_S_MAX, "the history")
+    again = then & sinks.ids("/history")
+    assert len(again) <= len(then) / 2, "it began anew"
+
+
+@NEWEST
+def test_a_run_that_was_under_way_comes_to_its_end(server: RunningServer, sinks: Sinks) -> None:
+    """Letters that it had sent again were rows, the others were still letters."""
+
+    def done() -> bool:
+        run = server.request("GET", f"/dead-letters/runs/{WRITTEN.RUN}").json()
+        return bool(run["state"] == "done")
+
+    wait_until(done, ARRIVE_S_MAX, "the run is done")
+    sinks.wait_for("/redriven", ids_of("redriven"))
+    assert kept_of(server, "redriven") == []
+
+
+@NEWEST
+def test_quota_that_was_reserved_is_used_by_whom_it_was_for(
+    server: RunningServer, sinks: Sinks
+) -> None:
+    """Two of three wait for a sink that was down: both arrive, and one more."""
+    for number in range(2, 6):
+        publish(server, "reserved", number)
+    gone = lambda: server.request("GET", "/subscriptions/reserved").status == 404  # noqa: E731
+    wait_until(gone, ARRIVE_S_MAX, "the counted subscription has ended")
+    arrived = [arrival.id for arrival in sinks.arrivals if arrival.path == "/reserved"]
+    assert set(arrived) > ids_of("reserved")
+    assert len(arrived) == 3
+
+
+@NEWEST
+def test_a_parked_subscription_is_parked_until_it_is_resumed(
+    server: RunningServer, sinks: Sinks
+) -> None:
+    """The sink that said that it is gone has all events then."""
+    assert server.request("GET", "/subscriptions/gone/status").json()["state"] == "parked"
+    assert sinks.ids("/gone") == set()
+    assert server.request("POST", "/subscriptions/gone/resume").status == 202
+    sinks.wait_for("/gone", ids_of("gone"))
+
+
+@NEWEST
+def test_dead_letters_on_their_way_arrive(server: RunningServer, sinks: Sinks) -> None:
+    """Of an event, and of a reply that stands nowhere but in its row."""
+    del server
+    sinks.wait_for("/twice-letters", ids_of("twice"))
+    sinks.wait_for("/reply-letters", {"answer-0"})
+    letters = [one for one in sinks.arrivals if one.path in {"/twice-letters", "/reply-letters"}]
+    assert {letter.fields["ce-knativeerrorcode"] for letter in letters} == {"400"}
+
+
+@NEWEST
+def test_headers_that_go_along_are_in_the_log(server: RunningServer, sinks: Sinks) -> None:
+    """The newest kind of record holds those of the Broker's event."""
+    del server
+    wait_until(lambda: bool(sinks.ids("/trigger")), ARRIVE_S_MAX, "the Trigger's event")
+    (order,) = (arrival for arrival in sinks.arrivals if arrival.path == "/trigger")
+    assert order.fields["traceparent"] == WRITTEN.TRACE
+    assert order.fields["kn-namespace"] == "default"
+
+
+@NEWEST
+def test_a_timer_goes_on_with_numbers_that_were_never_used(
+    server: RunningServer, sinks: Sinks, before: Before
+) -> None:
+    """Ticks come again, and none has an id of before."""
+    del server
+    wait_until(lambda: len(sinks.ids("/beat")) > 1, ARRIVE_S_MAX, "the timer")
+    number_of = lambda id_: int(id_.rpartition("/")[2])  # noqa: E731
+    last = max(map(number_of, before.arrived["/beat"]))
+    assert min(map(number_of, sinks.ids("/beat"))) >= last
