@@ -9,6 +9,8 @@ are asked first.
 """
 
 import os
+import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -28,11 +30,20 @@ NEEDED: Final = ("src", "tests", "docs", "scripts", "examples", "benchmarks")
 SUITES: Final = ("unit", "simulation", "property", "contract", "conformance/cesql")
 """Of the fast stage, what starts no server; the quickest to find something first."""
 
-RUN_S_MAX: Final = 900.0
-"""Longest run of some of the tests over one fault: all of them take some minutes, longer hangs."""
+RUN_S_MAX: Final = 1_800.0
+"""Longest run of a suite over one fault: the slowest takes some minutes on a busy machine."""
 
-HANGS: Final = "the tests do not end"
-"""What is said of a fault that keeps one of them going for ever: it is found, too."""
+TEST_S_MAX: Final = 180
+"""Longest test over one fault: the slowest takes 20 s. A test that does not end has found it."""
+
+MEMORY_BYTES_MAX: Final = 4 << 30
+"""Most address space of the tests over one fault: one that goes on for ever may fill the machine."""
+
+
+_BEGUN: Final = re.compile(r"(tests/\S+\.py::.*?)(?: (?:Timeout|Fatal) .*)?\s*$")
+_NO_TESTS: Final = 5
+_NOT_UNDERSTOOD: Final = 4
+"""What pytest ends with where it has nothing to run, and where it does not understand what to."""
 
 
 class Fault(NamedTuple):
@@ -291,7 +302,7 @@ def _asked(fault: Fault, copy: Path) -> str:
     spoilt: list[str] = []
     for paths in _rounds(fault, copy):
         while failed := _with(fault, copy, [*paths, *(f"--deselect={name}" for name in spoilt)]):
-            if failed in {HANGS, *spoilt} or not _failed(copy, [failed]):
+            if failed in spoilt or not _failed(copy, [failed]):
                 return failed
             spoilt.append(failed)
     return ""
@@ -318,27 +329,38 @@ def _rounds(fault: Fault, root: Path) -> Iterator[list[Path]]:
 
 
 def _failed(root: Path, arguments: Sequence[Path | str]) -> str:
-    """The first test of *arguments*, places and options, that fails; "" where none does."""
-    options = ("-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=no")
-    environ = os.environ | {"PYTHONPATH": str(root / "src")}
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", *options, *map(str, arguments)],
-            cwd=root,
-            env=environ,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=RUN_S_MAX,
-        )
-    except subprocess.TimeoutExpired:
-        return HANGS
-    told = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    if done.returncode in {0, 5}:
+    """The first test of *arguments*, places and options, that fails or does not end; "": none.
+
+    Raises:
+        RuntimeError: The tests did not run; the message holds what they said.
+    """
+    options = ("-x", "-v", "-p", "no:cacheprovider", "--no-header", "--tb=no")
+    ends = (f"faulthandler_timeout={TEST_S_MAX}", "faulthandler_exit_on_timeout=true")
+    command = [sys.executable, "-m", "pytest", *options, *(f"-o{end}" for end in ends)]
+    with subprocess.Popen(
+        [*command, *map(str, arguments)],
+        cwd=root,
+        env=os.environ | {"PYTHONPATH": str(root / "src")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as tests:
+        resource.prlimit(tests.pid, resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
+        try:
+            told, _ = tests.communicate(timeout=RUN_S_MAX)
+        except subprocess.TimeoutExpired:
+            tests.kill()
+            raise
+    if tests.returncode in {0, _NO_TESTS}:
         return ""
-    if not told:
-        return f"pytest ended with {done.returncode}"
-    return told[0].partition(" ")[2].partition(" - ")[0]
+    lines = told.splitlines()
+    failed = [line.split(" ", 1)[1] for line in lines if line.startswith(("FAILED", "ERROR "))]
+    begun = [found[1] for line in lines if (found := _BEGUN.match(line))]
+    if failed:
+        return failed[0].partition(" - ")[0]
+    if begun and tests.returncode != _NOT_UNDERSTOOD:
+        return begun[-1]
+    raise RuntimeError(f"pytest ended with {tests.returncode}:\n{told[-2000:]}")
 
 
 def main(arguments: Sequence[str]) -> int:
