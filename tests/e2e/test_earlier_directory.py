@@ -1,8 +1,8 @@
 """Data directories of earlier versions, killed with everything under way, open and go on.
 
-What stands in them is told by ``tests/directories/write_directory.py``: in ``state-4`` all of it, in
-``state-3`` what its README says. Today's server listens on another port; ``public_url`` says that the
-old address is still its own.
+What stands in them is told by ``tests/directories/write_directory.py``: in ``state-4`` all of it,
+in ``state-3`` what its README says. Today's server listens on another port; ``public_url`` says
+that the old address is still its own.
 """
 
 import base64

@@ -37,7 +37,7 @@ TEST_S_MAX: Final = 180
 """Longest test over one fault: the slowest takes 20 s. A test that does not end has found it."""
 
 MEMORY_BYTES_MAX: Final = 4 << 30
-"""Most address space of the tests over one fault: one that goes on for ever may fill the machine."""
+"""Most address space of the tests over one fault: what goes on for ever may fill the machine."""
 
 
 _BEGUN: Final = re.compile(r"(tests/\S+\.py::.*?)(?: (?:Timeout|Fatal) .*)?\s*$")
@@ -214,13 +214,13 @@ FAULTS: Final = (
     ),
     Fault(
         "a damaged frame of the journal passes",
-        "outcome",
+        "journal",
         "if zlib.crc32(body) != checksum:",
         "if not checksum:",
     ),
     Fault(
         "a row on its way to the store loses its event",
-        "engine",
+        "partitions",
         "if row.event == IN_STORE and row.key in self._changes.rows:",
         "if row.event == IN_STORE and row.key not in self._changes.rows:",
     ),
