@@ -159,6 +159,9 @@ class Client:
         elif error.name() == "_ALL_BROKERS_DOWN":
             self._down = True
             self._why = self._why or error
+        elif error.name() == "_TRANSPORT" and self.handle is None:
+            # The client dials again, and that ends too: what went wrong first says why.
+            self._why = self._why or error
         else:
             self._why = error
 
