@@ -12,6 +12,7 @@ next.
 """
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -74,6 +75,9 @@ def main(arguments: Sequence[str]) -> int:
     if wanted != "all" and wanted not in STAGES:
         print(f"no stage {wanted}: all, {', '.join(STAGES)}", file=sys.stderr)
         return 2
+    # A shell starts what it runs in the background with SIGINT ignored, and so would be all that
+    # the tests start and interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     _refuse_forgotten_folders()
     started_s = time.monotonic()
     stages = {"all": tuple(STAGES), "fast": ("fast", "laws")}.get(wanted, (wanted,))
