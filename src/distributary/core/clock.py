@@ -31,9 +31,8 @@ class Random(Protocol):
 class SystemClock:
     """The machine's own clocks."""
 
-    def monotonic_s(self) -> float:
-        """Seconds of the machine's monotonic clock."""
-        return time.monotonic()
+    monotonic_s = staticmethod(time.monotonic)
+    """Seconds of the machine's monotonic clock. Asked some times an event: a call less each."""
 
     def wall_ms(self) -> int:
         """Milliseconds of the machine's wall clock."""

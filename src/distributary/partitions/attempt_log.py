@@ -6,15 +6,17 @@ from pathlib import Path
 import msgspec
 
 from distributary.core.flow import Attempt, Leg
-from distributary.core.policy import Reply, Verdict
+from distributary.core.policy import Decision, Reply, Verdict
 
 FILE_BYTES_MAX = 64 * 1024 * 1024
 """The file is turned over at this size; one old one is kept: some 400,000 attempts."""
-BUFFER_BYTES_MAX = 64 * 1024
-"""Lines are written together: a system call for each would cost as much as the attempt."""
+BUFFER_LINES_MAX = 256
+"""Lines are encoded and written together: a system call for each would cost as much as the
+attempt. They have some 300 bytes each, and at most 4 KiB."""
 
 
 _LEGS = {Leg.EVENT: "event", Leg.DEAD_LETTER: "dead-letter", Leg.REPLY: "reply"}
+_DECISIONS = {decision: decision.value for decision in Decision}
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
@@ -52,9 +54,8 @@ class AttemptLog:
     def __init__(self, path: Path | None, *, failures_only: bool = False) -> None:
         self._path = path
         self._failures_only = failures_only
-        self._encode = msgspec.json.Encoder().encode
-        self._lines: list[bytes] = []
-        self._bytes = 0
+        self._encode_lines = msgspec.json.Encoder().encode_lines
+        self._lines: list[_Line] = []
         self._fd = -1
         if path is not None:
             self._open(path)
@@ -81,7 +82,7 @@ class AttemptLog:
             return
         attributes = task.event.attributes
         position = task.position
-        line = self._encode(
+        self._lines.append(
             _Line(
                 now_ms,
                 "attempt",
@@ -91,7 +92,7 @@ class AttemptLog:
                 task.route,
                 _LEGS[task.leg],
                 task.attempt,
-                verdict.decision.value,
+                _DECISIONS[verdict.decision],
                 round(attempt.duration_s, 6),
                 status,
                 None if delivered else verdict.reason,
@@ -101,19 +102,15 @@ class AttemptLog:
                 str(attributes["type"])[:VALUE_CHARS_MAX],
             )
         )
-        self._lines.append(line)
-        self._bytes += len(line) + 1
-        if self._bytes > BUFFER_BYTES_MAX:
+        if len(self._lines) >= BUFFER_LINES_MAX:
             self.flush()
 
     def flush(self) -> None:
         """Hand what is noted to the system. A log that cannot be written stops nothing."""
         if self._fd < 0 or not self._lines:
             return
-        self._lines.append(b"")
-        content = b"\n".join(self._lines)
+        content = self._encode_lines(self._lines)
         self._lines = []
-        self._bytes = 0
         try:
             self._size += os.write(self._fd, content)
             if self._size > FILE_BYTES_MAX:

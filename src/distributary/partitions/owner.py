@@ -227,6 +227,8 @@ class Owner:
             return True  # Below the cursor: done before this owner began.
         if logged.offset > live:
             self._note_hole(logged.offset)
+        if self._follower.pass_plain(logged):
+            return self._engine.take(logged)
         question = self._follower.asks_before(logged)
         if question is None:
             return self._pass(logged, [])

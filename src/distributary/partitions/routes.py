@@ -82,6 +82,18 @@ class RouteFollower:
         """The first record of *time_ms* or later; the end of the log where there is none."""
         return max(self._records.offset_at(time_ms), self._records.start())
 
+    def pass_plain(self, logged: Logged) -> bool:
+        """Pass *logged* if it changes no route and follows the last one; False: nothing is done.
+
+        Nearly every record is such a one. For the others ask with ``asks_before``, and pass them
+        with ``pass_record``.
+        """
+        offset = logged.offset
+        if logged.kind == Kind.ROUTE or offset > self._next:
+            return False
+        self._next = offset + 1
+        return True
+
     def asks_before(self, logged: Logged) -> Question | None:
         """What must be known before the live path may pass *logged*; None: nothing.
 

@@ -6,11 +6,14 @@ Spark runs it as ``python -m distributary.spark.worker_daemon pyspark.worker``
 (``spark.python.daemon.module``).
 """
 
+import contextlib
 import gc
 import importlib
 import sys
 
-_PRELOADED = ("distributary.core.engine", "pyspark.worker", "distributary.spark.epoch_source")
+from distributary.core.protocol import load, protocols
+
+_PRELOADED = ("distributary.partitions", "pyspark.worker", "distributary.spark.epoch_source")
 
 
 def main() -> None:
@@ -18,6 +21,9 @@ def main() -> None:
     if sys.argv[1:] == ["pyspark.worker"]:
         for name in _PRELOADED:
             importlib.import_module(name)
+        for protocol in protocols().values():
+            with contextlib.suppress(ImportError):  # Who delivers by it says so.
+                load(protocol.sink)
         gc.collect()
         gc.freeze()  # Collections in the workers must not touch, and so copy, shared pages.
     importlib.import_module("pyspark.daemon").manager()

@@ -9,6 +9,8 @@ import math
 from collections import deque
 from typing import Final, Protocol
 
+import msgspec
+
 from distributary.core.deliver._breaker import BROKER_OPEN_S_MAX, OPEN_S_MAX, Breaker, BreakerState
 from distributary.core.deliver._lane_state import Admission, LaneState
 from distributary.core.deliver._outgoing import identity_of, with_passes_left
@@ -42,6 +44,9 @@ CUT_HOLD_S: Final = 0.05
 """Pause of a lane after an answer that had to be cut off. One costs a millisecond of the loop that
 all lanes share (a connection, and the bytes up to the limit); twenty a second cost 2 %."""
 
+_SLOW_DOWN: Final = 429
+"""Too Many Requests: the first status that says something of the sink, not of the event alone."""
+
 _RATE_WINDOW_S: Final = 1.0
 """Completions are counted over a second: long enough for a mean, short enough to be recent."""
 
@@ -53,18 +58,15 @@ _UNUSED_LIVES: Final = 10
 sink is dead) is worth more."""
 
 
-class Entry:
+class Entry(msgspec.Struct, eq=False):
     """A task in a lane, first waiting, then in flight; its ``answered`` is the ``Done``."""
 
-    __slots__ = ("bytes", "destination", "lane", "probe", "started_s", "task")
-
-    def __init__(self, lane: "Lane", task: Task, destination: Destination, size: int) -> None:
-        self.lane = lane
-        self.task = task
-        self.destination = destination
-        self.bytes = size
-        self.started_s = 0.0
-        self.probe = False
+    lane: "Lane"
+    task: Task
+    destination: Destination
+    bytes: int
+    started_s: float = 0.0
+    probe: bool = False
 
     def answered(self, answer: Answer) -> None:
         self.lane.answered(self, answer)
@@ -92,7 +94,7 @@ class Paced(Protocol):
 def _healthy(answer: Answer) -> bool:
     """Whether the sink works, whatever it thinks of the event."""
     if isinstance(answer, Reply):
-        return answer.status < 429
+        return answer.status < _SLOW_DOWN
     return (
         isinstance(answer, Acknowledgement)
         and acknowledgement_rule(answer).decision is not Decision.RETRY
@@ -285,7 +287,8 @@ class Lane:
         self._held_bytes -= entry.bytes
         self._count(now_s)
         queue = self._queue
-        if _healthy(answer):
+        # Nearly every answer is such a reply: it is asked without a call.
+        if answer.status < _SLOW_DOWN if type(answer) is Reply else _healthy(answer):
             if self._breaker.answered():
                 self._closed_again()
             if isinstance(answer, Reply) and answer.cut:

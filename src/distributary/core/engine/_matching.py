@@ -79,7 +79,7 @@ class Matching:
                 if route in lags and covers(route, offset, index):
                     continue
                 task = Task(
-                    Position(self._partition, offset, index),
+                    tuple.__new__(Position, (self._partition, offset, index)),
                     checksum,
                     route,
                     event,
