@@ -342,35 +342,6 @@ class Asked:
         self.done.append(("closed",))
 
 
-class TestDialling:
-    """Why there is no connection."""
-
-    def test_is_what_went_wrong_first_however_often_it_goes_wrong_again(self, monkeypatch):
-        """A handshake that fails ends the connection, and so does the next one."""
-
-        class Refused(Asked):
-            def __init__(self, settings):
-                self.tell = settings["error_cb"]
-
-            def list_topics(self, _topic, **_timeout):
-                raise confluent_kafka.KafkaException(KafkaError(KafkaError._TRANSPORT))
-
-            def poll(self, _timeout):
-                for code in ("_SSL", "_TRANSPORT", "_ALL_BROKERS_DOWN"):
-                    self.tell(KafkaError(getattr(KafkaError, code)))
-
-            def close(self):
-                """Nothing is held."""
-
-        monkeypatch.setattr(confluent_kafka, "Producer", Refused)
-
-        async def run():
-            client = _client.Client("Producer", {}, None)
-            return await client.connect("t", asyncio.get_running_loop())
-
-        assert asyncio.run(run()).reason == "tls"
-
-
 class TestBrokers:
     """Brokers that come later."""
 
