@@ -96,13 +96,13 @@ def test_a_file_where_the_data_directory_should_be(tmp_path: Path) -> None:
 
 
 def test_a_data_directory_in_use(tmp_path: Path) -> None:
-    """A second server on a directory is refused by the lock, whoever holds it."""
+    """A second server is refused by the lock, also where an earlier version holds it."""
     (tmp_path / "data").mkdir()
     held = lock(tmp_path / "data" / "LOCK")
     try:
         _refused(_serve(tmp_path / "data"), str(tmp_path / "data"), "another")
     finally:
-        held.close()
+        held.release()
 
 
 def test_a_data_directory_of_a_newer_version(tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 """Leases: at most one holder of a name at a time, each with a generation of its own.
 
-A partition's consumer holds one while it delivers (DESIGN rule 2), and ``serve`` holds one of the
-data directory. A lease says who may begin; its *fence* stands inside every durable write of the
-holder, so that one who lost the name without noticing writes nothing any more.
+A partition's consumer holds one while it delivers (DESIGN rule 2), an appender one of its
+partition of the log, and ``serve`` one of the data directory. A lease says who may begin; its
+*fence* stands inside every durable write of the holder, so that one who lost the name without
+noticing writes nothing any more.
 
-Called by ``partitions`` and ``server``. Hides: ``flock``.
+Called by ``partitions`` and ``log``. Hides: ``flock``.
 """
 
+import errno
 import fcntl
 import os
 from collections.abc import Callable
@@ -24,6 +26,7 @@ SETTLED_S: Final = 1.0
 """A file whose newest change is older than this is known by the time of that change: the next one
 has another, whatever file system counts it."""
 HELD: Final = "process {holder} owns the partition of {path} and did not finish within {wait_s:g} s"
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _BYTES_MAX: Final = 64
 """Of the file: two numbers."""
 
@@ -58,7 +61,7 @@ class FileLease:
     or replaced, or lies on a file system that locks nothing. It says nothing across machines.
 
     Args:
-        path: Made when it is missing, with its folder.
+        path: Made when it is missing, in a folder that is there.
         wait_s: How long to wait for another holder to finish.
         clock: Time.
         sleep: Waits that many seconds.
@@ -77,7 +80,6 @@ class FileLease:
         *,
         held: str = HELD,
     ) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._clock = clock
         self._known: tuple[int, int, int] | None = None
@@ -98,9 +100,16 @@ class FileLease:
         before = _numbers(self._fd)[1:2]  # earlier versions wrote no generation
         self.generation = int(before[0]) + 1 if before and before[0].isdecimal() else 1
         self._text = text = b"%d\n%d\n" % (os.getpid(), self.generation)
-        # Not truncated first: a process that ends just here must not lose the generation.
-        os.pwrite(self._fd, text, 0)
-        os.ftruncate(self._fd, len(text))
+        try:
+            # Not truncated first: a process that ends just here must not lose the generation.
+            os.pwrite(self._fd, text, 0)
+            os.ftruncate(self._fd, len(text))
+        except OSError as error:
+            if error.errno not in _FULL:
+                os.close(self._fd)
+                raise
+            # The lock itself needs no space: who holds it is merely not told.
+            self._text = os.pread(self._fd, _BYTES_MAX, 0)
 
     def check(self) -> None:
         """See ``Lease``: the file is still the one that this holder wrote, as it wrote it.

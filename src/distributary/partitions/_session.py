@@ -175,6 +175,7 @@ class Session:
             opened.callback(self._put_back)
             self._prepared.targets.report_to(self._warn)
             self._prepared.targets.keep_within(settings.reach)
+            places.outcome(partition).mkdir(parents=True, exist_ok=True)
             lease = FileLease(places.owner_lock(partition), LOCK_WAIT_S, self._clock, time.sleep)
             opened.callback(lease.release)
             opened.callback(self._board.__setitem__, Word.PHASE, Phase.ABSENT)

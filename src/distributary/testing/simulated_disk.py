@@ -24,8 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from distributary.core.errors import LogLockedError
-from distributary.core.log import Lock, Words
+from distributary.core.lease import Lease
+from distributary.core.log import Words
+from distributary.testing.memory_lease import MemoryLeases
 
 SECTOR_BYTES = 512
 """What a medium writes whole or not at all."""
@@ -79,15 +80,6 @@ class _Words:
         """Nothing to unmap."""
 
 
-class _Lock:
-    def __init__(self, locks: set[Path], path: Path) -> None:
-        self._locks, self._path = locks, path
-
-    def close(self) -> None:
-        """Give it up."""
-        self._locks.discard(self._path)
-
-
 class Medium(NamedTuple):
     """What a disk holds when it is made (copied, so it stays as it is).
 
@@ -128,7 +120,7 @@ class SimulatedDisk:
             frozenset(medium.folders),
         )
         self._handles: dict[int, tuple[int, Path]] = {}
-        self._locks: set[Path] = set()
+        self._leases = MemoryLeases()
         self._operations: list[_Operation] = []
         self._steps = 0
         self._step_of: list[int] = []
@@ -169,7 +161,7 @@ class SimulatedDisk:
 
         Calls that were to fail still fail.
         """
-        self._locks.clear()
+        self._leases = MemoryLeases()
         self._handles.clear()
 
     @property
@@ -314,14 +306,11 @@ class SimulatedDisk:
             self.close(handle)
         return _Words(self, number, path)
 
-    def lock(self, path: Path) -> Lock:
+    def lock(self, path: Path) -> Lease:
         """Own a name."""
         self._call("lock")
         self._folder(path.parent)
-        if path in self._locks:
-            raise LogLockedError(f"{path} is locked by this process")
-        self._locks.add(path)
-        return _Lock(self._locks, path)
+        return self._leases.take(str(path))
 
     def write(self, number: int, path: Path, block: bytes, position: int) -> None:
         """Change bytes of a file (words come here too)."""

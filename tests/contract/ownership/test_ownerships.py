@@ -70,6 +70,7 @@ class FileOwnerships(Faults):
 
     def open(self, partition, budgets=None):
         folder = self._folder / str(partition)
+        folder.mkdir(exist_ok=True)
         lease = FileLease(folder / "OWNER", 0.0, VirtualClock(), pytest.fail)
 
         def fence(place):

@@ -20,7 +20,7 @@ from distributary.core.log.committer import (
     GroupCommitter,
 )
 from distributary.core.log.damage import Damage
-from distributary.core.log.disk import SYSTEM_DISK, Disk, Lock, SystemDisk, Words, lock
+from distributary.core.log.disk import SYSTEM_DISK, Disk, SystemDisk, Words, lock
 from distributary.core.log.folder import (
     FORMAT_VERSION,
     PARTITIONS_MAX,
@@ -52,7 +52,6 @@ __all__ = [
     "Done",
     "Folder",
     "GroupCommitter",
-    "Lock",
     "Reader",
     "Retained",
     "SystemDisk",

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from distributary.core.clock import Clock
 from distributary.core.errors import LogUnavailableError
+from distributary.core.lease import Lease
 from distributary.core.log._end import DurableEnd
 from distributary.core.log._recovery import TIME_MIN, Tail, recover
 from distributary.core.log._segment import (
@@ -29,7 +30,6 @@ from distributary.core.log.disk import (
     SPACE_ERRNOS,
     SYSTEM_DISK,
     Disk,
-    Lock,
     lock,
     unavailable,
     write_all,
@@ -92,7 +92,7 @@ class Appender:
         self._disk = disk
         self._segment_bytes = segment_bytes
         self._make_stamp = make_stamp
-        self._lock: Lock | None = None
+        self._lease: Lease | None = None
         self._end: DurableEnd | None = None
         self._handle = -1
         self._first = -1
@@ -147,7 +147,7 @@ class Appender:
             make_stamp=make_stamp,
         )
         try:
-            appender._lock = lock(folder / LOCK_NAME, disk)
+            appender._lease = lock(folder / LOCK_NAME, disk)
             appender._end = DurableEnd(disk, folder, write=True)
             appender._recover(min_next_offset)
         except OSError as error:
@@ -215,9 +215,9 @@ class Appender:
         if self._end is not None:
             self._end.close()
             self._end = None
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
 
     def _recover(self, min_next_offset: int) -> None:
         disk, folder = self._disk, self._folder

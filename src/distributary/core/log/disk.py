@@ -6,15 +6,17 @@ The port is as small as the log's own needs: no seek, no append mode, no bufferi
 
 import contextlib
 import errno
-import fcntl
 import mmap
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from distributary.core.errors import LogLockedError, LogUnavailableError
+from distributary.core.clock import SystemClock
+from distributary.core.errors import LogUnavailableError
 from distributary.core.files import sync_folder
+from distributary.core.lease import FileLease, Lease
 
 MAP_BYTES = 4096
 """Length of a file of shared words: one page, the smallest thing that can be mapped."""
@@ -37,6 +39,8 @@ _HINTS = {
     errno.ENOENT: "create the data directory or name another",
     errno.ENOTDIR: "a file stands where a folder is needed: choose another data directory",
 }
+HELD = "{path} is locked by process {holder}: stop it, or choose another data directory"
+"""What whoever comes second is told."""
 SPACE_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Errors that pass by themselves once somebody frees space."""
 
@@ -68,14 +72,6 @@ def write_all(disk: "Disk", handle: int, block: bytes, position: int) -> None:
         if taken == 0:
             raise OSError(errno.EIO, "the disk takes no bytes")
         done += taken
-
-
-class Lock(Protocol):
-    """A folder or file that this process owns until it closes the lock or ends."""
-
-    def close(self) -> None:
-        """Give it up. Closing twice is harmless."""
-        ...
 
 
 class Words(Protocol):
@@ -152,27 +148,13 @@ class Disk(Protocol):
         """The shared words of *path*; with *write* the file is made where it is missing."""
         ...
 
-    def lock(self, path: Path) -> Lock:
+    def lock(self, path: Path) -> Lease:
         """Own *path* among all processes.
 
         Raises:
             LogLockedError: Another process owns it; names that process where it can.
         """
         ...
-
-
-class _FileLock:
-    """An ``flock``: the system gives it up when the process ends, however it ends."""
-
-    __slots__ = ("_handle",)
-
-    def __init__(self, handle: int) -> None:
-        self._handle = handle
-
-    def close(self) -> None:
-        if self._handle >= 0:
-            os.close(self._handle)
-            self._handle = -1
 
 
 class _MappedWords:
@@ -286,37 +268,17 @@ class SystemDisk:
         finally:
             os.close(handle)
 
-    def lock(self, path: Path) -> Lock:
-        """``flock(2)``; the file holds the owner's process id for people to read."""
-        handle = self.open(path, write=True, create=True)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            owner = os.pread(handle, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            os.close(handle)
-            raise LogLockedError(
-                f"{path} is locked by process {owner}: stop it, or choose another data directory"
-            ) from error
-        except OSError:
-            os.close(handle)
-            raise
-        try:
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, b"%d\n" % os.getpid(), 0)
-        except OSError as error:
-            # The lock itself needs no space; without room for the id it is merely anonymous.
-            if error.errno not in SPACE_ERRNOS:
-                os.close(handle)
-                raise
-        return _FileLock(handle)
+    def lock(self, path: Path) -> Lease:
+        """A lease that waits for nobody."""
+        return FileLease(path, 0.0, SystemClock(), time.sleep, held=HELD)
 
 
 SYSTEM_DISK = SystemDisk()
 """The disk that is used where no other is given (it holds no state)."""
 
 
-def lock(path: Path, disk: Disk = SYSTEM_DISK) -> Lock:
-    """Own *path* among all processes, until the lock is closed or this process ends.
+def lock(path: Path, disk: Disk = SYSTEM_DISK) -> Lease:
+    """Own *path* among all processes, until the lease is released or this process ends.
 
     Raises:
         LogLockedError: Another process owns it; names that process.

@@ -23,7 +23,8 @@ import uvloop
 from distributary.core.clock import SystemClock
 from distributary.core.environment import CREDENTIAL_KEY_VARIABLE
 from distributary.core.errors import DistributaryError
-from distributary.core.log import Lock, lock, open_folder
+from distributary.core.lease import Lease
+from distributary.core.log import lock, open_folder
 from distributary.core.meter import Meter
 from distributary.core.sqlite import sqlite_url
 from distributary.datadir import LiveFile, LiveSettings, Places
@@ -129,7 +130,7 @@ class Server:
         java = find_java(os.environ, chosen=settings.java_home)
         check_socket_path(self._places.control_socket)
         make_folder(data_dir)
-        self._lock: Lock = lock(data_dir / "LOCK")
+        self._lease: Lease = lock(data_dir / "LOCK")
         try:
             folder = open_folder(self._places.log, settings.partitions)
             self._partitions = folder.partitions
@@ -145,7 +146,7 @@ class Server:
             self._amqp_socket = listen_for_amqp(settings.host, settings.amqp_port)
             self._health_socket = listen_for_health(settings.host, settings.health_port)
         except BaseException:
-            self._lock.close()
+            self._lease.release()
             raise
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
         sockets = (self._socket, self._amqp_socket, self._health_socket)
@@ -167,7 +168,7 @@ class Server:
         self._socket.close()
         if self._amqp_socket is not None:
             self._amqp_socket.close()
-        self._lock.close()
+        self._lease.release()
 
     async def run(self) -> int:
         """Start everything, wait for a signal, stop everything in order."""

@@ -18,9 +18,9 @@ def clock():
 
 
 def test_a_free_lock_is_taken_without_waiting(tmp_path, clock):
-    """Its folder is made."""
-    lock = FileLease(tmp_path / "p0000" / "OWNER", 1.0, clock, pytest.fail)
-    assert (tmp_path / "p0000" / "OWNER").read_text() == f"{os.getpid()}\n1\n"
+    """It names its holder."""
+    lock = FileLease(tmp_path / "OWNER", 1.0, clock, pytest.fail)
+    assert (tmp_path / "OWNER").read_text() == f"{os.getpid()}\n1\n"
     lock.release()
 
 

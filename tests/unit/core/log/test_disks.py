@@ -94,8 +94,8 @@ def test_a_lock_is_exclusive(place):
     held = disk.lock(folder / "lock")
     with pytest.raises(LogLockedError):
         disk.lock(folder / "lock")
-    held.close()
-    disk.lock(folder / "lock").close()
+    held.release()
+    disk.lock(folder / "lock").release()
 
 
 def test_a_power_cut_takes_what_was_not_synced():

@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from distributary.core.errors import (
     LogLockedError,
     LogUnavailableError,
 )
-from distributary.core.log import Appender, lock, open_folder, partition_dir, read_folder
+from distributary.core.log import Appender, open_folder, partition_dir, read_folder
 from distributary.testing.simulated_disk import SimulatedDisk
 from distributary.testing.small_log import LOG_DIR, SmallLog
 from distributary.testing.virtual import VirtualClock
@@ -123,23 +122,6 @@ def test_a_partition_has_one_appender():
     first.close()
     first.close()
     log.open()
-
-
-def test_the_lock_names_its_owner(tmp_path):
-    """Whoever is refused learns which process to stop."""
-    path = tmp_path / "LOCK"
-    held = lock(path)
-    with pytest.raises(LogLockedError, match=f"process {os.getpid()}"):
-        lock(path)
-    held.close()
-    held.close()
-    lock(path).close()
-
-
-def test_a_lock_in_a_missing_folder_says_what_to_do(tmp_path):
-    """No folder, no lock."""
-    with pytest.raises(LogUnavailableError, match="create the data directory"):
-        lock(tmp_path / "missing" / "LOCK")
 
 
 def test_partition_folders_sort():
