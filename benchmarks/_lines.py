@@ -135,7 +135,7 @@ def bad_sinks(scale, profile=False):
         for flags in (("--hang",), ("--delay", "5s"), ("--endless-body",), ("--slow-body",)):
             rig.server.subscribe(rig.bad_sink(*flags))
         time.sleep(1.0)
-        _p99(rig, sink, 5.0)  # until they are as bad as they get: lanes full, routes lagging
+        _p99(rig, sink, 5.0)  # until they are as bad as they get: queues full, routes behind
         watch = _watch(rig, (Role.WRITER,), 10) if profile else None
         beside = _p99(rig, sink, 20 * scale)
         _show(watch)

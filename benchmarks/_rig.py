@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 import _kit  # noqa: F401 - for the imports of kit
-from distributary.datadir import Word
+from distributary.datadir import StatusField
 from kit.running_server import Role, RunningServer, total, wait_until
 
 HERE = Path(__file__).parent
@@ -45,7 +45,7 @@ class Rig:
         )
         self.server = RunningServer(Path(folder) / "data", flags=self._flags)
         if self._prepare is not None:
-            self._prepare(self.server.places)
+            self._prepare(self.server.paths)
         began_s = time.monotonic()
         try:
             self._stack.enter_context(self.server)
@@ -61,7 +61,7 @@ class Rig:
         self._stack.close()
 
     def _remark(self):
-        """Say what happened besides: a figure with lags or restarts in it means something else."""
+        """Say what happened besides: with backfills or restarts a figure means something else."""
         now = self.server.metrics()
         for name in REMARKABLE:
             if total(now, name):
@@ -120,7 +120,7 @@ class Rig:
     def live_offset(self):
         """Records that the owners have looked at."""
         return sum(
-            self.server.look(number, Word.LIVE_OFFSET)
+            self.server.look(number, StatusField.LIVE_OFFSET)
             for number in range(self.server.partition_count())
         )
 

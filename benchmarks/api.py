@@ -62,9 +62,9 @@ def _lists(scale):
         return figures
 
 
-def _fill(places):
-    places.root.mkdir()
-    store = Store(sqlite_url(places.state_db))
+def _fill(paths):
+    paths.root.mkdir()
+    store = Store(sqlite_url(paths.state_db))
     checked = rules(SinkRule(local_allowed=True))
     spec = api_subscription.parse(json.loads(_api_load.PROPOSAL), checked)
     for first in range(0, LISTED, BATCH):

@@ -166,8 +166,8 @@ def chain(scale):
         sink = rig.sink("_steps")
         path = api.broker("b")
         types = [LOAD_TYPE, *(f"step.{number}" for number in range(1, STEPS))]
-        places = [*(f"step/{number}" for number in range(STEPS - 1)), "end"]
-        steps = zip(types, places, strict=True)
+        paths = [*(f"step/{number}" for number in range(STEPS - 1)), "end"]
+        steps = zip(types, paths, strict=True)
         api.triggers(
             trigger(f"step-{n}", "b", type_, sink.url + place)
             for n, (type_, place) in enumerate(steps)

@@ -15,7 +15,7 @@ import _kit  # noqa: F401 - for the imports of kit
 from _rig import Rig
 from distributary.cli._behaviour import Behaviour
 from distributary.core.event import Event
-from distributary.datadir import Places, Word
+from distributary.datadir import DataDir, StatusField
 from kit.filled_data import fill
 from kit.running_server import Role, RunningServer, wait_until
 from kit.traffic import Traffic
@@ -141,7 +141,7 @@ def hand_over(scale):
     flags = ("--epoch-s", f"{EPOCH_S:g}s")
     with tempfile.TemporaryDirectory(prefix="distributary-bench-") as folder:
         server = RunningServer(Path(folder) / "data", flags=flags)
-        fill(server.places, count, PARTITIONS, _asks)
+        fill(server.paths, count, PARTITIONS, _asks)
         with Traffic(Path(folder), {"sink": Behaviour()}) as traffic:
             try:
                 server.start()
@@ -171,9 +171,11 @@ def _asks(number):
 
 def _one_hand_over(server, traffic):
     """The longest time without a delivery of a partition, around the next hand-over."""
-    epoch = server.look(0, Word.EPOCH)
+    epoch = server.look(0, StatusField.EPOCH)
     began_s = time.monotonic()
-    wait_until(lambda: server.look(0, Word.EPOCH) > epoch, RECOVER_S_MAX, "a hand-over", 0.02)
+    wait_until(
+        lambda: server.look(0, StatusField.EPOCH) > epoch, RECOVER_S_MAX, "a hand-over", 0.02
+    )
     at_s = time.monotonic()
     time.sleep(STEADY_S)
     taken = dict(traffic.sinks["sink"].taken)
@@ -192,9 +194,9 @@ def _one_hand_over(server, traffic):
 def leak(scale):
     """Memory of a worker after 20 hand-overs, 50,000 routes; growth since the third."""
     with tempfile.TemporaryDirectory(prefix="distributary-bench-") as folder:
-        places = Places(Path(folder) / "data")
-        fill(places, int(LEAK_ROUTES * scale), 1, _asks)
-        words = [sys.executable, str(Path(__file__).with_name("_owners.py")), str(places.root)]
+        paths = DataDir(Path(folder) / "data")
+        fill(paths, int(LEAK_ROUTES * scale), 1, _asks)
+        words = [sys.executable, str(Path(__file__).with_name("_owners.py")), str(paths.root)]
         output = subprocess.run([*words, str(OWNERS)], capture_output=True, check=True).stdout
     return {"hand_over_growth": float(output)}
 
@@ -208,14 +210,16 @@ def sick(scale):
         rig.settle()
         seconds = 20 * scale
         before = _p99_of(rig, sink, seconds)
-        store = rig.server.places.delivery_db(1)
+        store = rig.server.paths.delivery_db(1)
         kept = store.read_bytes()
         store.write_bytes(b"this is no database" * 100)
         for name in ("-wal", "-shm"):
             store.with_name(store.name + name).unlink(missing_ok=True)
         os.kill(rig.server.owner_pids()[1], signal.SIGKILL)
         wait_until(
-            lambda: bool(rig.server.look(1, Word.FAILURES)), RECOVER_S_MAX, "partition 1 is sick"
+            lambda: bool(rig.server.look(1, StatusField.FAILURES)),
+            RECOVER_S_MAX,
+            "partition 1 is sick",
         )
         time.sleep(STEADY_S)
         during = _p99_of(rig, sink, seconds)

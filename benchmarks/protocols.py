@@ -85,7 +85,7 @@ def _delivery_rate(rig, before, count):
 
 
 def _done(rig):
-    """Acknowledged deliveries. Not the cursor: it passes what a lagging route has yet to get."""
+    """Acknowledged deliveries. Not the cursor: it passes what a backfill has yet to deliver."""
     return rig.server.metric("delivered_total")
 
 
@@ -120,7 +120,7 @@ def one_down(scale):
         count = max(round(DOWN_S * scale / WINDOW_S), 4)
         whole = [_window(rig, sink) for _ in range(count // 2)]
         down.kill()
-        _p99_ms(rig, sink, WINDOW_S)  # until its lane is full and its route lags
+        _p99_ms(rig, sink, WINDOW_S)  # until its queue is full and its route is backfilled
         during = [_window(rig, sink) for _ in range(count)]
         down.server.start()
         wait_until(rig.server.settled, 60.0, "the broker that was away has caught up", 0.3)

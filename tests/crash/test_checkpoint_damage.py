@@ -132,7 +132,7 @@ def test_damage_that_spark_cannot_mend_is_found(
     """In a copy of what Spark wrote; such a checkpoint is moved away whole, any other stays."""
     server, _ = runs
     copy = tmp_path / "checkpoint"
-    shutil.copytree(server.places.spark / "checkpoint", copy)
+    shutil.copytree(server.paths.spark / "checkpoint", copy)
     damage(copy)
     damaged = {path.relative_to(copy) for path in copy.rglob("*")}
 
@@ -166,9 +166,9 @@ def test_starts_by_itself_and_loses_nothing(
 ) -> None:
     """The server starts; what it had delivered stays delivered, what comes now arrives once."""
     server, traffic = runs
-    checkpoint = server.places.spark / "checkpoint"
+    checkpoint = server.paths.spark / "checkpoint"
     damage(checkpoint)
-    shutil.rmtree(server.places.spark / "checkpoint.damaged.1", ignore_errors=True)
+    shutil.rmtree(server.paths.spark / "checkpoint.damaged.1", ignore_errors=True)
     said_before = server.log.read_text().count("spark-checkpoint-rebuilt")
 
     server.start()
@@ -179,4 +179,4 @@ def test_starts_by_itself_and_loses_nothing(
     assert traffic.sinks["sink"].copies == []
     rebuilt = server.log.read_text().count("spark-checkpoint-rebuilt") - said_before
     assert rebuilt == int(begun_anew), server.log_tail()
-    assert (server.places.spark / "checkpoint.damaged.1").exists() == begun_anew
+    assert (server.paths.spark / "checkpoint.damaged.1").exists() == begun_anew

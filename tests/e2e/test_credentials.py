@@ -259,12 +259,15 @@ def deliver_all_kinds(world: World) -> None:
     assert fields["authorization"] == f"Bearer {CANARY}-access"
     ((fields, _),) = world.arrived("/sink/renewed")
     assert fields["authorization"] == f"Bearer {CANARY}-fresh-1"
-    letters = world.arrived("/sink/dead", 2)
-    assert {letter["ce-id"] for letter, _ in letters} == {"1"}
-    assert not any("authorization" in letter for letter, _ in letters)
-    assert CANARY not in repr(letters)
+    dead_letters = world.arrived("/sink/dead", 2)
+    assert {dead_letter["ce-id"] for dead_letter, _ in dead_letters} == {"1"}
+    assert not any("authorization" in dead_letter for dead_letter, _ in dead_letters)
+    assert CANARY not in repr(dead_letters)
     assert basic("me", SECRET) not in repr(
-        [base64.b64decode(letter.get("ce-knativeerrordata", "")) for letter, _ in letters]
+        [
+            base64.b64decode(dead_letter.get("ce-knativeerrordata", ""))
+            for dead_letter, _ in dead_letters
+        ]
     )
     world.arrived("/echo/kept")
     wait_until(lambda: bool(world.peer.of("/broken")), ARRIVE_S_MAX, "the broken endpoint")
@@ -284,9 +287,9 @@ def deliver_with_settings(world: World) -> None:
     ((fields, _),) = world.arrived("/sink/keyed")
     assert {name: fields[name.lower()] for name in KEYS} == KEYS
     wait_until(lambda: bool(world.other.of("/sink/dead")), ARRIVE_S_MAX, "the dead letter")
-    ((letter, _),) = world.other.of("/sink/dead")
-    assert letter["ce-knativeerrordest"] == world.peer.url + "/moved"
-    told = base64.b64decode(letter["ce-knativeerrordata"])
+    ((dead_letter, _),) = world.other.of("/sink/dead")
+    assert dead_letter["ce-knativeerrordest"] == world.peer.url + "/moved"
+    told = base64.b64decode(dead_letter["ce-knativeerrordata"])
     assert told.startswith(b"no /moved?***")
     assert CANARY.encode() not in told
     assert QUERY.encode() not in told

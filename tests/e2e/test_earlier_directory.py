@@ -89,8 +89,8 @@ class Sinks:
                 pass
 
         closed_port = int(WRITTEN.CLOSED.rpartition(":")[2].partition("/")[0])
-        places = (WRITTEN.SINKS, (WRITTEN.SINKS[0], closed_port))
-        self._servers = [ThreadingHTTPServer(place, Handler) for place in places]
+        paths = (WRITTEN.SINKS, (WRITTEN.SINKS[0], closed_port))
+        self._servers = [ThreadingHTTPServer(place, Handler) for place in paths]
 
     def __enter__(self) -> Self:
         for server in self._servers:
@@ -217,7 +217,7 @@ def publish(server: RunningServer, name: str, number: int) -> str:
 
 
 def test_what_waited_arrives(server: RunningServer, sinks: Sinks) -> None:
-    """Retry rows and lagging routes of a sink that was down, and of one that answered 503."""
+    """Retry rows and backfilled routes of a sink that was down, and of one that answered 503."""
     del server
     sinks.wait_for("/closed", ids_of("closed") | {"piped-0"})
     sinks.wait_for("/sealed", ids_of("sealed"))

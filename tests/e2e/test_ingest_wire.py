@@ -12,8 +12,8 @@ import uvloop
 
 from distributary.core.clock import SystemClock
 from distributary.core.errors import LogError
-from distributary.core.flow import Kind, Received, decode_addressed
-from distributary.server.ingest import IngestSettings, Server, serve
+from distributary.core.flow import Received, RecordKind, decode_addressed
+from distributary.server.ingest import IngestServer, IngestSettings, serve
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +51,7 @@ def listener() -> socket.socket:
 
 async def start(
     appends: Appends, control: Path | None = None, addresses: dict[str, str] | None = None
-) -> tuple[Server, int]:
+) -> tuple[IngestServer, int]:
     """A receiver and its port."""
     sock = listener()
     port = sock.getsockname()[1]
@@ -126,7 +126,7 @@ def test_brokers_and_channels_over_a_socket(loop):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
         assert await asyncio.to_thread(statuses, connection, asked) == [202] * 4
         kinds = [(one.kind, one.body) for one in appends.received]
-        assert [kind for kind, _ in kinds] == [Kind.ADDRESSED] * 2 + [Kind.EVENTS] * 2
+        assert [kind for kind, _ in kinds] == [RecordKind.ADDRESSED] * 2 + [RecordKind.EVENTS] * 2
         assert [decode_addressed(body).address for _, body in kinds[:2]] == ["b", "c"]
         server.learn({"brokers/shop/orders": "b2"})
         assert await asyncio.to_thread(statuses, connection, asked) == [202, 404, 404, 202]

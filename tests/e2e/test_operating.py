@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from distributary.cli._behaviour import Behaviour
-from distributary.datadir import Word
+from distributary.datadir import StatusField
 from kit.running_server import Role, RunningServer, free_port, wait_until
 from kit.traffic import Traffic
 from kit.world import World
@@ -142,7 +142,7 @@ def test_settings_change_while_the_server_runs(world: Operated) -> None:
     assert server.request("GET", "/", headers=foreign).status == 200
     assert _subscribed(world, sink) == 201
     wait_until(
-        lambda: all(server.look(number, Word.SETTINGS) >= 2 for number in range(2)),
+        lambda: all(server.look(number, StatusField.SETTINGS) >= 2 for number in range(2)),
         TAKEN_S_MAX,
         "owners begin with the new settings",
     )

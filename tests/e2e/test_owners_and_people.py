@@ -98,7 +98,7 @@ def test_a_sink_that_is_gone_parks_its_subscription_until_it_is_resumed(world: W
     wait_until(lambda: world.status(id_)["state"] == "ready", ARRIVE_S_MAX, "it is ready again")
 
 
-def test_letters_that_fifty_subscriptions_missed_stand_once_and_are_sent_again(
+def test_dead_letters_that_fifty_subscriptions_missed_stand_once_and_are_sent_again(
     world: World, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """2 MB missed by fifty keep little more; a redrive delivers; deletion frees the rest."""

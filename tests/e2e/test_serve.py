@@ -14,7 +14,7 @@ from distributary.cli._behaviour import Behaviour, StatusChance
 from distributary.cli._listen_server import Request
 from distributary.core.outcome import DeliveryStore
 from distributary.core.sqlite import sqlite_url
-from distributary.datadir import Word
+from distributary.datadir import StatusField
 from kit.running_server import (
     Role,
     RunningServer,
@@ -168,13 +168,13 @@ def test_without_a_dead_letter_sink_the_store_keeps_the_event(world: World) -> N
     world.settle()
     kept = []
     for partition in range(world.server.partition_count()):
-        url = sqlite_url(world.server.places.delivery_db(partition))
+        url = sqlite_url(world.server.paths.delivery_db(partition))
         store = DeliveryStore(url, partition)
         kept += store.dead_letters()
         store.close()
-    (letter,) = [letter for letter in kept if b"/kept" in letter.event]
-    assert letter.failure.code == 400
-    assert letter.failure.dest == world.sink("refusing").url
+    (dead_letter,) = [dead_letter for dead_letter in kept if b"/kept" in dead_letter.event]
+    assert dead_letter.failure.code == 400
+    assert dead_letter.failure.dest == world.sink("refusing").url
 
 
 # -- what is refused --------------------------------------------------------------------------
@@ -349,7 +349,7 @@ def test_a_stop_drains_and_a_start_goes_on_with_waiting_retries(world: World) ->
     world.arrived("/restart", "later", 2)
     assert world.server.stop() == 0
     assert all(
-        world.server.look(number, Word.IN_FLIGHT) == 0
+        world.server.look(number, StatusField.IN_FLIGHT) == 0
         for number in range(world.server.partition_count())
     )
 

@@ -14,9 +14,9 @@ import sqlalchemy as sa
 
 from distributary.core.clock import SystemClock
 from distributary.core.event import Event, record
-from distributary.core.flow import Kind
+from distributary.core.flow import RecordKind
 from distributary.core.log import Appender, Reader
-from distributary.datadir import Board, Phase, Places, Word
+from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, StatusField
 from distributary.partitions import Session, SessionSettings
 from distributary.spark import _delivery_task
 from kit.filled_data import fill
@@ -35,9 +35,9 @@ MEND_S_MAX = 60.0
 @pytest.fixture
 def settings(tmp_path):
     """Of owners of a partition with many routes."""
-    places = Places(tmp_path / "data")
+    paths = DataDir(tmp_path / "data")
     fill(
-        places,
+        paths,
         ROUTES,
         1,
         lambda n: {
@@ -46,7 +46,7 @@ def settings(tmp_path):
             "filters": [{"exact": {"type": f"com.example.t{n}"}}],
         },
     )
-    return SessionSettings(data_dir=str(places.root), log_level="error")
+    return SessionSettings(data_dir=str(paths.root), log_level="error")
 
 
 def row(epoch):
@@ -96,9 +96,9 @@ def test_nothing_of_a_former_owner_stays(settings, monkeypatch):
 
 def test_a_partition_that_cannot_be_owned_waits_in_its_task(settings):
     """It is tried again until it can be; a task that fails instead ends all others."""
-    places = Places.of(settings.data_dir)
-    board = Board(places.board(0))
-    damaged = places.delivery_db(0)
+    paths = DataDir.of(settings.data_dir)
+    status_page = MappedStatusPage(paths.status_page(0))
+    damaged = paths.delivery_db(0)
     damaged.parent.mkdir(parents=True, exist_ok=True)
     damaged.write_bytes(b"this is no database" * 100)
     phases = []
@@ -106,19 +106,21 @@ def test_a_partition_that_cannot_be_owned_waits_in_its_task(settings):
     def rows():
         yield row(1)
         until_s = time.monotonic() + MEND_S_MAX
-        while board[Word.PHASE] != Phase.RUNNING and time.monotonic() < until_s:
-            phases.append((board[Word.PHASE], board[Word.FAILURES]))
+        while (
+            status_page[StatusField.PHASE] != ConsumerPhase.RUNNING and time.monotonic() < until_s
+        ):
+            phases.append((status_page[StatusField.PHASE], status_page[StatusField.FAILURES]))
             if len(phases) == 10:
                 damaged.unlink()
             time.sleep(0.05)
             yield row(1)
-        phases.append((board[Word.PHASE], board[Word.FAILURES]))
-        board[Word.END_EPOCH] = 1
+        phases.append((status_page[StatusField.PHASE], status_page[StatusField.FAILURES]))
+        status_page[StatusField.END_EPOCH] = 1
 
     _delivery_task.run(rows(), msgspec.json.encode(settings).decode())
-    assert phases[0] == (Phase.ABSENT, 1)
-    assert phases[-1][0] == Phase.RUNNING
-    assert board[Word.FAILURES] == 0
+    assert phases[0] == (ConsumerPhase.ABSENT, 1)
+    assert phases[-1][0] == ConsumerPhase.RUNNING
+    assert status_page[StatusField.FAILURES] == 0
 
 
 def test_no_statement_runs_on_the_loop_of_a_session(settings):
@@ -128,23 +130,23 @@ def test_no_statement_runs_on_the_loop_of_a_session(settings):
     def statement(*_arguments):
         threads.add(threading.current_thread().name)
 
-    places = Places.of(settings.data_dir)
+    paths = DataDir.of(settings.data_dir)
     event = Event({"specversion": "1.0", "id": "1", "source": "/s", "type": "com.example.t0"}, b"x")
-    appender = Appender.open(places.log, 0, clock=SystemClock())
-    begin = appender.append([(Kind.EVENTS, record.encode([event] * 5))])
+    appender = Appender.open(paths.log, 0, clock=SystemClock())
+    begin = appender.append([(RecordKind.EVENTS, record.encode([event] * 5))])
     sa.event.listen(sa.Engine, "before_cursor_execute", statement)
     try:
         session = Session(0, 1, settings)
-        with closing(Reader(places.log, 0)) as reader:
+        with closing(Reader(paths.log, 0)) as reader:
             chunk, after = reader.read_chunk(begin, 1 << 20)
         session.feed(after, chunk)
-        board = Board(places.board(0))
+        status_page = MappedStatusPage(paths.status_page(0))
         until_s = time.monotonic() + 60.0
-        while board[Word.WAITING] < 5 and time.monotonic() < until_s:
+        while status_page[StatusField.WAITING] < 5 and time.monotonic() < until_s:
             time.sleep(0.05)  # nobody listens at the sink: each match waits as a row
-        assert board[Word.WAITING] == 5
+        assert status_page[StatusField.WAITING] == 5
         session.close(orderly=True)
-        board.close()
+        status_page.close()
     finally:
         sa.event.remove(sa.Engine, "before_cursor_execute", statement)
         appender.close()

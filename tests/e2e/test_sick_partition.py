@@ -30,7 +30,7 @@ def traffic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traffic]:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server whose partition 1 has a store that is none; never ready as a whole."""
     running = RunningServer(tmp_path_factory.mktemp("sick") / "data")
-    damaged = running.places.delivery_db(1)
+    damaged = running.paths.delivery_db(1)
     damaged.parent.mkdir(parents=True)
     damaged.write_bytes(b"this is no database" * 100)
     try:
@@ -79,8 +79,8 @@ def test_one_sick_partition_is_alone(server: RunningServer, traffic: Traffic) ->
         raise AssertionError(f"{error}\n{server.log_tail()}") from error
     assert "sick" not in taken
     wait_until(lambda: "partition 0" not in reasons(server), LONG_S, "partition 0 is ready")
-    assert damaged_store(server.places.delivery_db(1))
-    server.places.delivery_db(1).unlink()
+    assert damaged_store(server.paths.delivery_db(1))
+    server.paths.delivery_db(1).unlink()
     wait_until(lambda: "sick" in taken, LONG_S, "partition 1 is delivered")
     server.wait_ready()
     assert publish(server, 1, "again") == 202

@@ -8,7 +8,7 @@ import pytest
 
 from distributary.cli._behaviour import Behaviour
 from distributary.cli._listen_server import Request
-from distributary.core.flow import Kind, Tick, decode_tick
+from distributary.core.flow import RecordKind, TimerEvent, decode_timer_event
 from distributary.core.log import Reader
 from kit.running_server import RunningServer, wait_until
 from kit.traffic import Traffic
@@ -16,7 +16,7 @@ from kit.traffic import Traffic
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 COME_S_MAX = 30.0
-"""Longest wait for a tick: longer means that it never comes."""
+"""Longest wait for a timer event: longer means that it never comes."""
 
 NAMES = ("first", "second", "picky", "plain", "ends", "counted")
 
@@ -51,26 +51,31 @@ class World:
         """Wait until the sink *name* has got *count* events."""
         wait_until(lambda: len(self.got(name)) >= count, COME_S_MAX, f"{count} events at {name}")
 
-    def logged(self) -> list[Tick]:
-        """Every tick in the log."""
-        ticks = []
+    def logged(self) -> list[TimerEvent]:
+        """Every timer event in the log."""
+        timer_events = []
         for partition in range(self.server.partition_count()):
-            reader = Reader(self.server.places.log, partition)
+            reader = Reader(self.server.paths.log, partition)
             end = reader.durable_end()
-            ticks += [
-                decode_tick(record.body) for record in reader.kinds(reader.start(), end, Kind.TICK)
+            timer_events += [
+                decode_timer_event(record.body)
+                for record in reader.kinds(reader.start(), end, RecordKind.TIMER_EVENT)
             ]
             reader.close()
-        return ticks
+        return timer_events
 
     def told(self, event: str, name: str) -> bool:
         """Whether the log of the server tells *event* of the subscription *name*."""
         lines = self.server.log.read_text().splitlines()
         return any(event in line and name in line for line in lines)
 
-    def ticks_of(self, kind: str) -> list[Tick]:
-        """The ticks in the log whose events have the type *kind*."""
-        return [tick for tick in self.logged() if tick.event.attributes["type"] == kind]
+    def timer_events_of(self, kind: str) -> list[TimerEvent]:
+        """The timer events in the log whose events have the type *kind*."""
+        return [
+            timer_event
+            for timer_event in self.logged()
+            if timer_event.event.attributes["type"] == kind
+        ]
 
 
 @pytest.fixture(scope="module")
@@ -87,8 +92,8 @@ def _in_s(seconds: float) -> str:
 
 
 def test_a_timer_is_heard_by_its_own_subscription_alone(world: World) -> None:
-    """Data and attributes as asked for; filters apply; nobody else sees the ticks."""
-    ticks = world.server.metric("timer_ticks_total")
+    """Data and attributes as asked for; filters apply; nobody else sees the timer events."""
+    timer_events = world.server.metric("timer_ticks_total")
     first = world.server.subscribe(
         world.url("first"), types=["t.first"], config={"interval": 1, "data": {"n": 1}}
     )
@@ -110,11 +115,11 @@ def test_a_timer_is_heard_by_its_own_subscription_alone(world: World) -> None:
         assert dict(request.headers)[b"content-type"] == b"application/json"
     assert {event["type"] for event in world.attributes("second")} == {"t.second"}
     assert {event["source"] for event in world.attributes("second")} == {"urn:mine"}
-    wait_until(lambda: len(world.ticks_of("t.picky")) >= 2, COME_S_MAX, "ticks in the log")
+    wait_until(lambda: len(world.timer_events_of("t.picky")) >= 2, COME_S_MAX, "ticks in the log")
     assert world.got("picky") == []
     assert world.got("plain") == []
     wait_until(
-        lambda: world.server.metric("timer_ticks_total") >= ticks + 6,
+        lambda: world.server.metric("timer_ticks_total") >= timer_events + 6,
         COME_S_MAX,
         "ticks are counted",
     )
@@ -131,9 +136,9 @@ def test_a_subscription_ends_at_its_time(world: World) -> None:
         COME_S_MAX,
         "it expires",
     )
-    count = len(world.ticks_of("t.ends"))
+    count = len(world.timer_events_of("t.ends"))
     time.sleep(1.5)  # real time is what a real server lives in: longer than one interval
-    assert len(world.ticks_of("t.ends")) == count <= 2
+    assert len(world.timer_events_of("t.ends")) == count <= 2
     assert world.told("subscription-expired", name)
     wait_until(
         lambda: world.server.metric("subscriptions_ended_total") == ended + 1,
@@ -159,19 +164,26 @@ def test_a_subscription_ends_when_its_deliveries_are_used_up(world: World) -> No
 def test_a_restart_repeats_no_number_and_ends_what_expired_meanwhile(world: World) -> None:
     """Numbers of the second run are above those of the first; a time that passed is passed."""
     name = world.server.subscribe(world.url("plain"), config={"expires": _in_s(4.0)})
-    before = world.ticks_of("t.first")
+    before = world.timer_events_of("t.first")
     assert world.server.stop() == 0
     time.sleep(4.0)  # as above: the end must come while nobody runs
     world.server.start()
     world.server.wait_ready()
     assert world.server.request("GET", f"/subscriptions/{name}").status == 404
-    wait_until(lambda: len(world.ticks_of("t.first")) >= len(before) + 2, COME_S_MAX, "it goes on")
-    after = world.ticks_of("t.first")[len(before) :]
-    assert len({tick.uid for tick in [*before, *after]}) == 1
-    assert max(tick.number for tick in before) < min(tick.number for tick in after)
-    numbers = [(tick.uid, tick.revision, tick.number) for tick in world.logged()]
+    wait_until(
+        lambda: len(world.timer_events_of("t.first")) >= len(before) + 2, COME_S_MAX, "it goes on"
+    )
+    after = world.timer_events_of("t.first")[len(before) :]
+    assert len({timer_event.uid for timer_event in [*before, *after]}) == 1
+    assert max(timer_event.number for timer_event in before) < min(
+        timer_event.number for timer_event in after
+    )
+    numbers = [
+        (timer_event.uid, timer_event.revision, timer_event.number)
+        for timer_event in world.logged()
+    ]
     assert len(set(numbers)) == len(numbers)
-    wanted = {tick.event.attributes["id"] for tick in after}
+    wanted = {timer_event.event.attributes["id"] for timer_event in after}
     wait_until(
         lambda: wanted <= {event["id"] for event in world.attributes("first")},
         COME_S_MAX,

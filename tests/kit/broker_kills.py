@@ -1,7 +1,7 @@
 """Brokers killed under load, and wires that fall silent: ``kill -9`` of each, and the verdict.
 
 One server, steady traffic, one subscription for each broker. Each broker is killed with messages in
-flight and started again; the wire before it stays shut until its own witness is back. Then its wire
+flight and started again; the wire before it stays shut until its own checker is back. Then its wire
 falls silent, in both directions or in one, with connections open. All that happens to the brokers
 side by side, to each in a rhythm of its own, so that the others go on meanwhile. At the end
 traffic stops, the server settles, and the checker holds what was sent against what is found at each
@@ -22,7 +22,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from distributary.cli.ledger import Arrival, attributes_sha256, data_sha256, read_sent
 from distributary.core.event import Event, canonical
-from distributary.datadir import Word
+from distributary.datadir import StatusField
 from distributary.testing.ledger import Report, RouteEvidence, check
 from kit.broker_trials import TRIALS, Trial
 from kit.running_server import RunningServer, ServerError, wait_until
@@ -54,7 +54,8 @@ LOOK_S: Final = 0.05
 """Between two looks during a silence."""
 
 FLUSH_S: Final = 0.25
-"""An outcome is on its way to the board for so long, at most: what was answered just before."""
+"""An outcome is on its way to the status page for so long, at most: what was answered just
+before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class BrokerKill:
 
     Attributes:
         broker: Which was killed.
-        in_flight: Attempts under way just before, to all brokers, by the boards.
+        in_flight: Attempts under way just before, to all brokers, by the status pages.
         away_s: From the kill until the broker took connections again, seconds.
         reconnected_s: From then until the server had connected again, seconds.
     """
@@ -100,7 +101,7 @@ class BrokerSilence:
     Attributes:
         broker: Whose wire.
         silence: Which.
-        in_flight: Most attempts under way meanwhile, to all brokers, by the boards.
+        in_flight: Most attempts under way meanwhile, to all brokers, by the status pages.
         noticed_s: From its beginning until the server dialled anew, seconds; None: it did not.
     """
 
@@ -296,7 +297,7 @@ class _Scenario:
     def _in_flight(self) -> int:
         server = self._server
         return sum(
-            server.look(number, Word.IN_FLIGHT) for number in range(server.partition_count())
+            server.look(number, StatusField.IN_FLIGHT) for number in range(server.partition_count())
         )
 
     def _settle(self) -> None:

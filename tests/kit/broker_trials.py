@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 
 from distributary.core.event import Event, json_format
 from distributary.protocols.amqp.engine import AVAILABLE
-from kit.mqtt_witness import MqttWitness
+from kit.mqtt_checker import MqttChecker
 from kit.running_server import wait_until
 from kit.servers import (
     PASSWORD,
@@ -42,7 +42,7 @@ LOGIN: Final = {"credentialType": "PLAIN", "identifier": USER, "secret": PASSWOR
 
 
 class Trial(abc.ABC):
-    """A broker, a place and a witness; a context manager, started and prepared inside it.
+    """A broker, a place and a checker; a context manager, started and prepared inside it.
 
     Args:
         server: The broker.
@@ -52,7 +52,7 @@ class Trial(abc.ABC):
         protocol: Delivery protocol.
         server: The broker.
         cut: The wire between us and it. Its door is closed while the broker is away, and until
-            the witness is back: else the broker could lose what nobody listened for.
+            the checker is back: else the broker could lose what nobody listened for.
     """
 
     protocol: ClassVar[str]
@@ -81,7 +81,7 @@ class Trial(abc.ABC):
         """Have the place; called once."""
 
     def watch(self) -> None:  # noqa: B027 - most hold what came themselves
-        """Have the witness listen; called after each start of the broker."""
+        """Have the checker listen; called after each start of the broker."""
 
     @abc.abstractmethod
     def events(self) -> list[Event]:
@@ -109,7 +109,7 @@ class Trial(abc.ABC):
         }
 
     def restart(self) -> None:
-        """After ``kill``: have it back, with its witness."""
+        """After ``kill``: have it back, with its checker."""
         self.server.start()
         self.watch()
 
@@ -137,7 +137,7 @@ class Trial(abc.ABC):
 
 
 class MqttTrial(Trial):
-    """Mosquitto; the witness listens at QoS 0, so that the broker says yes after it has sent on.
+    """Mosquitto; the checker listens at QoS 0, so that the broker says yes after it has sent on.
 
     Mosquitto keeps nothing on disk at the moment of its yes: what it has not passed on when it is
     killed is lost, rightly by its own rules.
@@ -147,7 +147,7 @@ class MqttTrial(Trial):
 
     def __init__(self, authority: Authority) -> None:
         super().__init__(Mosquitto(authority))
-        self._witnesses: list[MqttWitness] = []
+        self._checkers: list[MqttChecker] = []
 
     def uri(self, port: int) -> str:
         """See ``Trial``."""
@@ -160,15 +160,15 @@ class MqttTrial(Trial):
 
     def watch(self) -> None:
         """See ``Trial``; a client of its own for each life of the broker, since it comes back."""
-        for earlier in self._witnesses[-1:]:
+        for earlier in self._checkers[-1:]:
             earlier.__exit__(None, None, None)
-        witness = MqttWitness(self.server.port, PLACE, qos=0)
-        witness.__enter__()
-        self._witnesses.append(witness)
+        checker = MqttChecker(self.server.port, PLACE, qos=0)
+        checker.__enter__()
+        self._checkers.append(checker)
 
     def events(self) -> list[Event]:
         """See ``Trial``."""
-        return [seen.event() for witness in self._witnesses for seen in witness.seen]
+        return [seen.event() for checker in self._checkers for seen in checker.seen]
 
     def __exit__(
         self,
@@ -176,8 +176,8 @@ class MqttTrial(Trial):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for witness in self._witnesses[-1:]:
-            witness.__exit__(None, None, None)
+        for checker in self._checkers[-1:]:
+            checker.__exit__(None, None, None)
         super().__exit__(kind, error, trace)
 
 

@@ -5,7 +5,7 @@
     check_routes --data-dir DIR --arrivals FILE... --server-log FILE [--copies N] [--json]
 
 Holds the log of a server that has stopped against the ledgers of its sinks and the ``dropped``
-lines of its own log. What is looked for stands in ``route_witness``.
+lines of its own log. What is looked for stands in ``route_checker``.
 
 Exit codes: 0 nothing found; 1 something was found; 2 the evidence cannot be read.
 
@@ -24,8 +24,8 @@ from distributary.cli.ledger import read_arrivals
 from distributary.core.errors import DistributaryError
 from distributary.core.flow import Logged
 from distributary.core.log import Reader, read_folder
-from distributary.datadir import Places
-from kit.route_witness import Drop, Evidence, LagDrop, Report, check
+from distributary.datadir import DataDir
+from kit.route_checker import BackfillDrop, Drop, Evidence, Report, check
 
 __all__ = ["main", "read_drops", "read_logs", "shown"]
 
@@ -66,7 +66,7 @@ class _LogLine(msgspec.Struct):
     to: int = -1
 
 
-def read_drops(server_log: Path) -> Iterator[Drop | LagDrop]:
+def read_drops(server_log: Path) -> Iterator[Drop | BackfillDrop]:
     """What the server dropped, by its log (JSON lines; other programs' lines are passed over)."""
     decoder = msgspec.json.Decoder(_LogLine)
     with server_log.open("rb") as file:
@@ -75,7 +75,7 @@ def read_drops(server_log: Path) -> Iterator[Drop | LagDrop]:
                 continue
             line = decoder.decode(text)
             if line.event == "dropped" and line.to >= 0:
-                yield LagDrop(line.partition, line.route, line.first, line.to)
+                yield BackfillDrop(line.partition, line.route, line.first, line.to)
             elif line.event == "dropped":
                 yield Drop(line.partition, line.offset, line.index, line.route)
 
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             drops=list(read_drops(options.server_log)),
             copies_max=options.copies,
         )
-        report = check(read_logs(Places(options.data_dir).log), evidence)
+        report = check(read_logs(DataDir(options.data_dir).log), evidence)
     except (DistributaryError, OSError, ValueError) as error:
         print(f"the evidence cannot be read: {error}", file=sys.stderr)
         return 2

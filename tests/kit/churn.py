@@ -2,7 +2,7 @@
 
 One server, steady traffic, one sink that tells subscriptions apart by the path of their requests.
 Each subscription is created, replaced, perhaps deleted and perhaps created again under the same
-id, at moments drawn from a seed. When all is delivered the server stops, and the witness of the
+id, at moments drawn from a seed. When all is delivered the server stops, and the checker of the
 routes holds its log against the sink's ledger: each event must have been met by exactly the routes
 that stood before it.
 
@@ -25,9 +25,9 @@ from distributary.cli._behaviour import Behaviour
 from distributary.cli.ledger import read_arrivals
 from distributary.core.event import Event
 from distributary.core.filter import DIALECTS
-from distributary.datadir import Word
+from distributary.datadir import StatusField
 from kit.check_routes import read_drops, read_logs
-from kit.route_witness import SENT_NS, Evidence, Report, check, mark
+from kit.route_checker import SENT_NS, Evidence, Report, check, mark
 from kit.running_server import Role, RunningServer, ServerError, wait_until
 from kit.traffic import Traffic
 
@@ -91,7 +91,7 @@ class ChurnReport:
         rate_per_s: Events that were begun a second, as it came out.
         changes: Changes answered.
         longest_s: The longest wait for the answer to one.
-        routes: What the witness found.
+        routes: What the checker found.
         stop_code: Exit code of the server.
     """
 
@@ -105,7 +105,7 @@ class ChurnReport:
 
     @property
     def passed(self) -> bool:
-        """True when the witness found nothing, and nothing was left undone."""
+        """True when the checker found nothing, and nothing was left undone."""
         return self.routes.passed and self.routes.changes == self.changes and not self.stop_code
 
 
@@ -248,7 +248,8 @@ class _Run:
     def _kill(self, number: int) -> None:
         server = self._server
         self._in_flight += sum(
-            server.look(partition, Word.IN_FLIGHT) for partition in range(server.partition_count())
+            server.look(partition, StatusField.IN_FLIGHT)
+            for partition in range(server.partition_count())
         )
         server.kill(Role.WRITER, number)
 
@@ -275,4 +276,4 @@ class _Run:
             answered=self._answered,
             copies_max=self._in_flight + flushing + len(self._traffic.resent),
         )
-        return check(read_logs(self._server.places.log), evidence)
+        return check(read_logs(self._server.paths.log), evidence)

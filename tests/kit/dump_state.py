@@ -1,7 +1,7 @@
 """What a stopped server still holds: the state dump that the checker reads.
 
 An event of a route is *pending* when a next start would deliver it: it has an undone retry row,
-or it lies in a lag of its route, or it lies at or above the cursor and has no outcome. It is a
+or it lies in a backfill of its route, or it lies at or above the cursor and has no outcome. It is a
 *dead letter* when the delivery store keeps it.
 
 Callers: crash tests and the soak run, when the server has ended. Hides: the journal, the
@@ -18,12 +18,12 @@ from distributary.cli._outgoing import canonical_attributes
 from distributary.cli.ledger import Sent
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
-from distributary.core.flow import Kind, decode_addressed, decode_tick
+from distributary.core.flow import RecordKind, decode_addressed, decode_timer_event
 from distributary.core.journal import DoneKey, JournalState, read_journal
 from distributary.core.log import Reader, read_folder
 from distributary.core.outcome import DeliveryStore
 from distributary.core.sqlite import sqlite_url
-from distributary.datadir import Places
+from distributary.datadir import DataDir
 from distributary.subscriptions.store.store import Store
 from distributary.testing.check_ledgers import Kept, State
 from distributary.testing.ledger import Key
@@ -34,9 +34,9 @@ DEAD_LETTERS_MAX = 1_000_000
 """More than any test makes."""
 
 
-def route_uids(places: Places, names: Mapping[str, str]) -> dict[str, str]:
+def route_uids(paths: DataDir, names: Mapping[str, str]) -> dict[str, str]:
     """Uid of each route -> its name, for *names*: subscription id -> name."""
-    store = Store(sqlite_url(places.state_db))
+    store = Store(sqlite_url(paths.state_db))
     try:
         stored = store.page("", len(names) + 1)
     finally:
@@ -59,11 +59,11 @@ def dump_state(
         addresses: Uid of each route -> where it listens; those that are not named: at the default
             broker.
     """
-    places = Places(data_dir)
+    paths = DataDir(data_dir)
     pending: set[tuple[str, Key]] = set()
     dead: set[tuple[str, Key]] = set()
-    for partition in range(read_folder(places.log).partitions):
-        one = _Partition(places, partition, uids, matches, addresses or {})
+    for partition in range(read_folder(paths.log).partitions):
+        one = _Partition(paths, partition, uids, matches, addresses or {})
         try:
             pending.update(one.pending())
             dead.update(one.dead_letters())
@@ -100,17 +100,17 @@ class _Partition:
 
     def __init__(
         self,
-        places: Places,
+        paths: DataDir,
         partition: int,
         uids: Mapping[str, str],
         matches: Mapping[str, Callable[[Sent], bool]],
         addresses: Mapping[str, str],
     ) -> None:
         self._addresses = addresses
-        self._records = Reader(places.log, partition)
-        self._store = DeliveryStore(sqlite_url(places.delivery_db(partition)), partition)
-        self._lags = self._store.lags()
-        self._journal: JournalState = read_journal(places.journal(partition))[0]
+        self._records = Reader(paths.log, partition)
+        self._store = DeliveryStore(sqlite_url(paths.delivery_db(partition)), partition)
+        self._by_name = self._store.backfills()
+        self._journal: JournalState = read_journal(paths.journal(partition))[0]
         self._uids = uids
         self._matches = matches
         self._rows = {row.key: row for row in self._store.rows()}
@@ -143,33 +143,34 @@ class _Partition:
         """True where no outcome stands and the next start would read the event for the route."""
         if key in self._rows or key in self._journal.done:
             return False
-        lagging = any(
-            lag.route == key.route and lag.holds(key.offset, key.index) for lag in self._lags
+        backfilling = any(
+            backfill.route == key.route and backfill.holds(key.offset, key.index)
+            for backfill in self._by_name
         )
-        return lagging or key.offset >= self._journal.mark.offset
+        return backfilling or key.offset >= self._journal.mark.offset
 
     def _events(self, waiting: set[DoneKey]) -> Iterator["_Placed"]:
         """Every event that a route may still need."""
-        starts = [self._journal.mark.offset, *(lag.from_offset for lag in self._lags)]
+        starts = [self._journal.mark.offset, *(backfill.from_offset for backfill in self._by_name)]
         first = min(starts + [key.offset for key in waiting])
         for logged in self._records.read(first, self._records.durable_end()):
-            if logged.kind == Kind.EVENTS:
+            if logged.kind == RecordKind.EVENTS:
                 for index, event in enumerate(event_record.decode(logged.body)):
                     yield _Placed(logged.offset, index, event, "")
-            elif logged.kind in (Kind.ADDRESSED, Kind.CARRIED):
+            elif logged.kind in (RecordKind.ADDRESSED, RecordKind.CARRIED):
                 address, _, events, _, _ = decode_addressed(logged.body)
                 for index, event in enumerate(events):
                     yield _Placed(logged.offset, index, event, address)
-            elif logged.kind == Kind.TICK:
-                tick = decode_tick(logged.body)
-                yield _Placed(logged.offset, 0, tick.event, "", tick.uid)
+            elif logged.kind == RecordKind.TIMER_EVENT:
+                timer_event = decode_timer_event(logged.body)
+                yield _Placed(logged.offset, 0, timer_event.event, "", timer_event.uid)
 
     def dead_letters(self) -> Iterator[tuple[str, Key]]:
         """Events that the delivery store keeps, by route name."""
-        for letter in self._store.dead_letters(DEAD_LETTERS_MAX):
-            name = self._uids.get(letter.key.route)
+        for dead_letter in self._store.dead_letters(DEAD_LETTERS_MAX):
+            name = self._uids.get(dead_letter.key.route)
             if name is not None:
-                yield name, _key(event_record.decode(letter.event)[0])
+                yield name, _key(event_record.decode(dead_letter.event)[0])
 
 
 def _key(event: Event) -> Key:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from distributary.core.clock import SystemClock
-from distributary.core.flow import Kind
+from distributary.core.flow import RecordKind
 from distributary.core.log import Appender, open_folder
 from distributary.core.sqlite import sqlite_url
-from distributary.datadir import Places
+from distributary.datadir import DataDir
 from distributary.resource import SinkRule
 from distributary.subscriptions import resource as api_subscription
 from distributary.subscriptions.service import rules
@@ -25,15 +25,15 @@ BATCH = 1_000
 
 
 def fill(
-    places: Places, count: int, partitions: int, body: Callable[[int], Mapping[str, Any]]
+    paths: DataDir, count: int, partitions: int, body: Callable[[int], Mapping[str, Any]]
 ) -> None:
     """Make a data directory with *count* subscriptions; ``body(n)`` is what the n-th asks for."""
-    for folder in (places.root, places.run, places.root / "logs"):
+    for folder in (paths.root, paths.run, paths.root / "logs"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     checked = rules(SinkRule(local_allowed=True))
-    store = Store(sqlite_url(places.state_db))
-    open_folder(places.log, partitions)
-    appenders = [Appender.open(places.log, n, clock=SystemClock()) for n in range(partitions)]
+    store = Store(sqlite_url(paths.state_db))
+    open_folder(paths.log, partitions)
+    appenders = [Appender.open(paths.log, n, clock=SystemClock()) for n in range(partitions)]
     for first in range(0, count, BATCH):
         numbers = range(first, min(first + BATCH, count))
         store.apply(
@@ -45,7 +45,7 @@ def fill(
         )
         pending = store.pending(BATCH)
         for appender in appenders:
-            appender.append([(Kind.ROUTE, record) for _, record in pending])
+            appender.append([(RecordKind.ROUTE, record) for _, record in pending])
         store.mark_appended(pending[-1][0])
     for appender in appenders:
         appender.close()

@@ -22,7 +22,7 @@ import msgspec
 
 from distributary.cli._behaviour import Behaviour, StatusChance
 from distributary.core.event import Event
-from distributary.datadir import Word
+from distributary.datadir import StatusField
 from distributary.testing.check_ledgers import RouteSpec, matches_of
 from kit.dump_state import dump_state, route_uids
 from kit.running_server import Role, RunningServer, ServerError, wait_until
@@ -120,7 +120,7 @@ class Killed:
 
     Attributes:
         victim: What was killed.
-        in_flight: Attempts under way just before, by the boards.
+        in_flight: Attempts under way just before, by the status pages.
         at_s: When, monotonic.
         accepting_s: Until an event that was sent after the kill was acknowledged, seconds.
         delivering_s: Until deliveries to the sink of everything went on, seconds.
@@ -257,7 +257,7 @@ class _Scenario:
         time.sleep(self._chance.uniform(0.2, 1.5))
         server = self._server
         in_flight = sum(
-            server.look(number, Word.IN_FLIGHT) for number in range(server.partition_count())
+            server.look(number, StatusField.IN_FLIGHT) for number in range(server.partition_count())
         )
         if victim.role is None:
             server.kill_all()
@@ -364,7 +364,7 @@ class _Scenario:
         }
         routes, state = folder / "routes.json", folder / "state.json"
         routes.write_bytes(msgspec.json.encode(specs))
-        uids = route_uids(self._server.places, self._ids)
+        uids = route_uids(self._server.paths, self._ids)
         predicates = {name: matches_of(spec) for name, spec in specs.items()}
         state.write_bytes(dump_state(self._server.data_dir, uids, predicates))
         words = ["--routes", routes, "--sent", self._traffic.sent, "--state", state]
@@ -378,7 +378,7 @@ class _Scenario:
     def _duplicates_max(self) -> int:
         """Attempts whose outcome may have been missing at the kills.
 
-        Those under way by the boards, and those whose outcome was on its way to the disk.
+        Those under way by the status pages, and those whose outcome was on its way to the disk.
         """
         flushing = int(self._rate_per_s * FLUSH_S)
         return sum(kill.in_flight + flushing for kill in self._report.kills)

@@ -1,11 +1,11 @@
-"""A ``control.RouteAppender`` and ``TickAppender`` that remember, and fail when told to."""
+"""A ``control.RouteAppender`` and ``TimerEventAppender`` that remember, and fail when told to."""
 
 from collections.abc import Sequence
 
 from distributary.core.errors import LogUnavailableError
-from distributary.core.flow import RouteRecord, Tick, decode_route, decode_tick
+from distributary.core.flow import RouteRecord, TimerEvent, decode_route, decode_timer_event
 
-__all__ = ["MemoryRouteAppender", "MemoryTickAppender"]
+__all__ = ["MemoryRouteAppender", "MemoryTimerEventAppender"]
 
 
 class MemoryRouteAppender:
@@ -43,11 +43,11 @@ class MemoryRouteAppender:
         return found
 
 
-class MemoryTickAppender:
+class MemoryTimerEventAppender:
     """Ticks, as a log would hold them.
 
     Attributes:
-        ticks: Partition and tick, in the order of the appends.
+        timer_events: Partition and tick, in the order of the appends.
         calls: How many appends were asked for.
         failing: While True, an append takes what ``partial`` says and then does not answer.
         refusing: While True, an append takes what ``partial`` says and refuses the others.
@@ -55,21 +55,21 @@ class MemoryTickAppender:
     """
 
     def __init__(self) -> None:
-        self.ticks: list[tuple[int, Tick]] = []
+        self.timer_events: list[tuple[int, TimerEvent]] = []
         self.calls = 0
         self.failing = False
         self.refusing = False
         self.partial = 0
 
-    async def append_ticks(self, ticks: Sequence[tuple[int, bytes]]) -> int:
-        """Append *ticks*, or fail."""
+    async def append_timer_events(self, timer_events: Sequence[tuple[int, bytes]]) -> int:
+        """Append *timer_events*, or fail."""
         self.calls += 1
-        taken = list(ticks)[: self.partial if self.failing or self.refusing else None]
-        self.ticks += [(partition, decode_tick(body)) for partition, body in taken]
+        taken = list(timer_events)[: self.partial if self.failing or self.refusing else None]
+        self.timer_events += [(partition, decode_timer_event(body)) for partition, body in taken]
         if self.failing:
             raise LogUnavailableError("the memory log was told to fail")
         return len(taken)
 
-    def of(self, uid: str) -> list[Tick]:
+    def of(self, uid: str) -> list[TimerEvent]:
         """The ticks of one subscription."""
-        return [tick for _, tick in self.ticks if tick.uid == uid]
+        return [timer_event for _, timer_event in self.timer_events if timer_event.uid == uid]

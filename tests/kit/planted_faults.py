@@ -263,8 +263,8 @@ FAULTS: Final = (
     Fault(
         "a dead letter never leaves",
         "engine",
-        "if task.leg is Leg.EVENT and target.dead_letter is not None:",
-        "if task.leg is Leg.EVENT and target.dead_letter is None and target.reply is task:",
+        "if task.stage is Stage.PRIMARY and target.dead_letter is not None:",
+        "if task.stage is Stage.PRIMARY and target.dead_letter is None and target.reply is task:",
     ),
 )
 

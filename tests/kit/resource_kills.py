@@ -32,7 +32,7 @@ from distributary.knative.kinds import TRIGGER
 from kit.answering_sinks import AnsweringSinks, Arrival, respond_event
 from kit.knative_client import KnativeClient, event_attributes
 from kit.resource_changes import BACK_S_MAX, ChangingClient
-from kit.resource_witness import status_faults, stored_faults
+from kit.resource_checker import status_faults, stored_faults
 from kit.running_server import Role, RunningServer, ServerError, wait_until
 from kit.traffic import Traffic
 
@@ -133,7 +133,7 @@ class _Scenario:
             with self._part("stop"):
                 report.stop_code = self._server.stop()
         with self._part("look"):
-            report.faults += stored_faults(self._server.places)
+            report.faults += stored_faults(self._server.paths)
         return report
 
     @contextlib.contextmanager

@@ -22,7 +22,7 @@ import msgspec
 import psutil
 
 from distributary.core.errors import DistributaryError
-from distributary.datadir import Board, Places, Word
+from distributary.datadir import DataDir, MappedStatusPage, StatusField
 
 __all__ = [
     "Answer",
@@ -130,7 +130,7 @@ class RunningServer:
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self.data_dir = data_dir
-        self.places = Places(data_dir)
+        self.paths = DataDir(data_dir)
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = data_dir.with_name(data_dir.name + ".log")
@@ -247,12 +247,14 @@ class RunningServer:
 
     def owner_pids(self) -> list[int]:
         """Process ids of the owners, in the order of the partitions."""
-        return [self.look(number, Word.OWNER_PID) for number in range(self.partition_count())]
+        return [
+            self.look(number, StatusField.OWNER_PID) for number in range(self.partition_count())
+        ]
 
     def _tails(self, process: psutil.Process) -> bool:
         if not _forks(process.cmdline()):
             return False
-        log = str(self.places.log)
+        log = str(self.paths.log)
         return any(file.path.startswith(log) for file in process.open_files())
 
     def kill(self, role: Role, number: int = 0) -> int:
@@ -272,15 +274,15 @@ class RunningServer:
 
     def partition_count(self) -> int:
         """Partitions of its log; 0 before it was made."""
-        return sum(1 for _ in self.places.log.glob("p[0-9]*"))
+        return sum(1 for _ in self.paths.log.glob("p[0-9]*"))
 
-    def look(self, partition: int, word: Word) -> int:
-        """A number of a partition's board."""
-        board = Board(self.places.board(partition))
+    def look(self, partition: int, word: StatusField) -> int:
+        """A number of a partition's status page."""
+        status_page = MappedStatusPage(self.paths.status_page(partition))
         try:
-            return board[word]
+            return status_page[word]
         finally:
-            board.close()
+            status_page.close()
 
     def request(
         self,
@@ -350,6 +352,6 @@ def clean_environ() -> dict[str, str]:
     """Our environment without settings of ``serve``; places in ``PYTHONPATH`` made absolute."""
     environ = {name: text for name, text in os.environ.items() if "DISTRIBUTARY_" not in name}
     if "PYTHONPATH" in environ:
-        places = environ["PYTHONPATH"].split(os.pathsep)
-        environ["PYTHONPATH"] = os.pathsep.join(str(Path(place).resolve()) for place in places)
+        paths = environ["PYTHONPATH"].split(os.pathsep)
+        environ["PYTHONPATH"] = os.pathsep.join(str(Path(place).resolve()) for place in paths)
     return environ

@@ -2,10 +2,10 @@
 
 import pytest
 
-from distributary.testing.life_witness import LifeWitness, transitions
+from distributary.testing.life_checker import LifeChecker, transitions
 from distributary.testing.simulation import Partition
 
-met = LifeWitness.met
+met = LifeChecker.met
 
 
 @pytest.fixture

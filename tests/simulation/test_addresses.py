@@ -26,7 +26,7 @@ def test_an_event_is_seen_at_its_own_address_alone(partition):
     assert arrivals(partition, A) == default
     assert arrivals(partition, B) == broker
     assert arrivals(partition, C) == channel
-    assert partition.owner._around.meter.counters["events_read_total"] == 6
+    assert partition.owner._context.meter.counters["events_read_total"] == 6
 
 
 def test_a_route_sees_events_of_the_address_where_it_stood_at_their_place(partition):
@@ -42,7 +42,7 @@ def test_a_route_sees_events_of_the_address_where_it_stood_at_their_place(partit
     assert arrivals(partition, A) == seen
 
 
-def test_a_lag_obeys_the_moves_of_its_route(partition):
+def test_a_backfill_obeys_the_moves_of_its_route(partition):
     """It reads the log again later; each event counts where it stands, over crashes too."""
     partition.put_route("trigger", A, address="old", policy=PATIENT)
     partition.put_route("other", B)
@@ -57,7 +57,7 @@ def test_a_lag_obeys_the_moves_of_its_route(partition):
         partition.publish("t", address="new" if where == "old" else "old")
         partition.publish("t")
         partition.advance(0.02)
-    assert [lag.route for lag in partition.store.kept_lags.values()] == ["trigger"]
+    assert [backfill.route for backfill in partition.store.kept_backfills.values()] == ["trigger"]
     partition.crash()
     partition.sinks[A] = answers()
     partition.start()

@@ -9,7 +9,7 @@ from distributary.core import errors
 from distributary.core.engine import EngineLimits
 from distributary.core.errors import StoreError
 from distributary.core.policy import DeliveryPolicy
-from distributary.datadir import Word
+from distributary.datadir import StatusField
 from distributary.testing import simulated_ports, simulated_runs, simulation
 from distributary.testing.simulation import answers
 from distributary.testing.virtual import VirtualTimers
@@ -71,14 +71,14 @@ def test_no_statement_runs_on_the_loop(tmp_path, strict, seed):
 
 
 def test_a_hole_is_looked_into_beside_the_loop(partition, strict):
-    """By the live reader and by a lag, which both need the changes that were lost in it."""
+    """By the live reader and by a backfill, which both need the changes that were lost in it."""
     partition.put_route("r", A)
     partition.publish("t")
     partition.put_route("q", B)
     partition.publish("t")
     partition.put_route("old", A, begin_ms=0)
     partition.log.damage(2)
-    partition.witness.lost(2, 3)
+    partition.checker.lost(2, 3)
     partition.start()
     partition.advance(5.0)
     assert len(partition.sends) == 2 + 1 + 2
@@ -105,7 +105,7 @@ def lock_store(partition, monkeypatch, seconds):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_every_promise_holds_while_reads_of_the_store_fail(tmp_path, monkeypatch, seed):
-    """Most of them, at any time: routes that are met unread lag, and lose and repeat nothing."""
+    """Most of them, at any time: routes met unread are backfilled, and lose and repeat nothing."""
     chance = random.Random(seed)
     whole = simulated_ports.TargetsView.read
 
@@ -126,7 +126,7 @@ def test_every_promise_holds_while_reads_of_the_store_fail(tmp_path, monkeypatch
 
 
 def test_a_store_that_is_locked_does_not_stop_what_is_known(partition, monkeypatch):
-    """Routes that nobody can look up wait as a lag; the others do not wait for them."""
+    """Routes that nobody can look up wait as a backfill; the others do not wait for them."""
     partition.put_route("known", A)
     partition.start()
     partition.publish("t")
@@ -183,7 +183,7 @@ def test_what_was_lost_in_a_hole_is_asked_for_until_the_store_answers(partition,
     partition.put_route("q", B)
     (event,) = partition.publish("t")
     partition.log.damage(2)
-    partition.witness.lost(2, 3)
+    partition.checker.lost(2, 3)
     partition.start()
     until_s = partition.clock.monotonic_s() + 4.0
     whole = simulated_ports.SimulatedTargets.newest_seq
@@ -222,21 +222,21 @@ def test_a_partition_stops_where_what_was_lost_is_known_to_nobody(partition, mon
     assert len(partition.sends) == 1
 
 
-# -- holes that lags meet -----------------------------------------------------------------------
+# -- holes that is backfilled meet --------------------------------------------------------------
 
 
-def test_a_lag_tells_of_a_hole(partition):
+def test_a_backfill_tells_of_a_hole(partition):
     """Matches that it loses have no outcome: that is said, as the live reader says it."""
     for _ in range(5):
         partition.publish("t")
     partition.put_route("r", A, begin_ms=0)
     partition.start()
     partition.log.damage(2)
-    partition.witness.lost(2, 3)
+    partition.checker.lost(2, 3)
     told = []
-    around = partition.owner._around
-    add = around.meter.add
-    around.meter.add = lambda name, value=1: (told.append((name, value)), add(name, value))
+    context = partition.owner._context
+    add = context.meter.add
+    context.meter.add = lambda name, value=1: (told.append((name, value)), add(name, value))
     partition.advance(5.0)
     holes = [fields for name, fields in partition.reports if name == "records-lost"]
     assert {"route": "r", "from": 2, "to": 3} in holes
@@ -259,13 +259,13 @@ def test_a_replay_begins_behind_a_cut_that_it_could_not_prevent(partition):
         found = whole()
         if found == 0:
             partition.log.drop(15)
-            partition.witness.deleted(15, set())
+            partition.checker.deleted(15, set())
         return found
 
     partition.log.start = start
     partition.advance(5.0)
-    lags = [fields for name, fields in partition.reports if name == "route-replays"]
-    assert [fields["from"] for fields in lags] == [15]
+    backfills = [fields for name, fields in partition.reports if name == "route-replays"]
+    assert [fields["from"] for fields in backfills] == [15]
     assert not [fields for name, fields in partition.reports if name == "records-lost"]
 
 
@@ -273,7 +273,7 @@ def test_a_replay_begins_behind_a_cut_that_it_could_not_prevent(partition):
 
 
 def test_rows_of_all_routes_together_are_bounded(partition):
-    """Sinks that fail half the time open no breaker; beyond the bound their routes lag."""
+    """Sinks that fail half the time open no breaker; beyond the bound, routes are backfilled."""
     partition.engine_limits = EngineLimits(rows_max=60)
     slow = DeliveryPolicy(retry=50, backoff_delay_s=30.0, timeout_s=1.0)
     partition.put_route("well", B)
@@ -288,7 +288,7 @@ def test_rows_of_all_routes_together_are_bounded(partition):
     for _ in range(100):
         partition.publish("t")
         partition.advance(0.2)
-        most = max(most, partition.board[Word.WAITING])
+        most = max(most, partition.status_page[StatusField.WAITING])
     assert most <= 60 + 20 * 8  # what was under way when the bound was met
     assert not [f for name, f in partition.reports if name == "route-lags" and f["route"] == "well"]
     assert len([uri for _, _, uri in partition.sends if uri == B]) == 100

@@ -3,11 +3,11 @@
 import pytest
 
 from distributary.core import journal
-from distributary.core.deliver import Limits, _lane
+from distributary.core.deliver import Limits, _queue
 from distributary.core.engine import EngineLimits, _matching
 from distributary.core.flow import Task
 from distributary.core.policy import DeliveryPolicy
-from distributary.datadir import Word
+from distributary.datadir import StatusField
 from distributary.partitions import _intake
 from distributary.testing.scripted_transport import Step
 from distributary.testing.simulation import answers, hangs
@@ -19,7 +19,7 @@ PATIENT = DeliveryPolicy(timeout_s=600.0)
 
 @pytest.fixture
 def roomy(make_partition, monkeypatch):
-    """A partition with lanes of the usual size, and small bounds of what is remembered."""
+    """A partition with queues of the usual size, and small bounds of what is remembered."""
     monkeypatch.setattr(journal, "COMPACT_BYTES", 16 * 1024)
     partition = make_partition(limits=Limits())
     partition.engine_limits = EngineLimits(
@@ -57,7 +57,7 @@ def test_batches_behind_an_attempt_that_hangs_are_not_remembered_without_bound(r
 
 
 def test_a_backfill_behind_an_attempt_that_hangs_is_not_remembered_without_bound(roomy):
-    """The attempt becomes a row; the lag's mark, and the journal, follow what is done."""
+    """The attempt becomes a row; the backfill's mark, and the journal, follow what is done."""
     hung = []
 
     def first_hangs(chance):
@@ -72,13 +72,13 @@ def test_a_backfill_behind_an_attempt_that_hangs_is_not_remembered_without_bound
     assert most_remembered(roomy, 30.0) < 2_000
     assert len(roomy.sends) == 6_000
     assert list(roomy.store.kept_rows) == [(0, 0, "replayed")]
-    assert not roomy.store.kept_lags  # it has joined: the row alone is left
+    assert not roomy.store.kept_backfills  # it has joined: the row alone is left
     roomy.crash()
     roomy.start()
     roomy.rest()
 
 
-def test_a_lag_that_is_stuck_again_and_again_keeps_each_match_once(roomy):
+def test_a_backfill_that_is_stuck_again_and_again_keeps_each_match_once(roomy):
     """Rows that were made for the sake of its mark are delivered once each, also after a crash."""
     roomy.sinks[FAST] = lambda chance: (
         hangs(chance) if chance.random() < 0.02 else answers()(chance)
@@ -147,7 +147,7 @@ def test_one_event_that_many_routes_see_is_taken_in_slices(make_partition, monke
 
 def test_a_crash_amid_a_batch_loses_and_repeats_nothing_that_is_durable(make_partition):
     """The cursor waits for all matches of the record, those that were not made yet included."""
-    partition = make_partition()  # Lanes so small that the batch waits for them.
+    partition = make_partition()  # Queues so small that the batch waits for them.
     for number in range(30):
         partition.put_route(f"r{number}", f"http://sink-{number % 3}.example/")
     partition.start()
@@ -160,12 +160,14 @@ def test_a_crash_amid_a_batch_loses_and_repeats_nothing_that_is_durable(make_par
     partition.rest()
 
 
-def test_a_tick_does_not_look_at_every_lane(make_partition, monkeypatch):
+def test_a_tick_does_not_look_at_every_queue(make_partition, monkeypatch):
     """There may be 10,000 sinks: what is asked ten times a second is counted as it changes."""
     looks = []
     for name in ("state", "oldest_in_flight_s"):
-        whole = getattr(_lane.Lane, name)
-        monkeypatch.setattr(_lane.Lane, name, lambda *a, w=whole: (looks.append(1), w(*a))[1])
+        whole = getattr(_queue.DestinationQueue, name)
+        monkeypatch.setattr(
+            _queue.DestinationQueue, name, lambda *a, w=whole: (looks.append(1), w(*a))[1]
+        )
     partition = make_partition(limits=Limits())
     for number in range(50):
         partition.put_route(f"r{number}", f"http://sink-{number}.example/", policy=PATIENT)
@@ -175,6 +177,6 @@ def test_a_tick_does_not_look_at_every_lane(make_partition, monkeypatch):
     partition.advance(1.0)
     looks.clear()
     partition.advance(10.0)
-    assert partition.board[Word.IN_FLIGHT] == 50
-    assert partition.board[Word.OLDEST_IN_FLIGHT_MS] > 10_000
+    assert partition.status_page[StatusField.IN_FLIGHT] == 50
+    assert partition.status_page[StatusField.OLDEST_IN_FLIGHT_MS] > 10_000
     assert len(looks) < 50

@@ -4,7 +4,7 @@ import pytest
 
 from distributary.core.engine import EngineLimits
 from distributary.core.journal import DoneKey
-from distributary.core.outcome import Grant, Slot, SlotWish
+from distributary.core.outcome import Grant, QuotaRequest, Reservation
 from distributary.core.policy import BackoffPolicy, DeliveryPolicy
 from distributary.testing.simulation import answers, hangs
 
@@ -26,7 +26,7 @@ def publish(partition, count, type_="t"):
 
 def delivered(partition, route):
     """Matches of *route* that were delivered."""
-    fates = partition.witness.fates()
+    fates = partition.checker.fates()
     return [fate for fate in fates if fate.route == route and fate.final == "delivered"]
 
 
@@ -58,7 +58,7 @@ def test_a_counted_route_may_begin_in_the_past(partition):
 
 
 def test_what_fails_for_good_does_not_count(partition):
-    """Its slot is another event's: ten are delivered however many the sink refuses."""
+    """Its reservation is another event's: ten are delivered however many the sink refuses."""
     refusals = iter([400] * 7)
 
     def refuses_some(chance):
@@ -76,7 +76,7 @@ def test_what_fails_for_good_does_not_count(partition):
     assert len(set(arrivals(partition, DEAD))) == 7
 
 
-def test_a_match_keeps_its_slot_over_its_retries(partition):
+def test_a_match_keeps_its_reservation_over_its_retries(partition):
     """While the one event that may be delivered waits for a retry, no other one is sent."""
     partition.put_route("counted", A, events_max=1, policy=STEADY)
     partition.sinks[A] = answers(503)
@@ -104,7 +104,7 @@ def test_no_crash_lets_more_be_delivered(make_partition, seed):
         partition.crash()
         partition.start()
     partition.advance(5.0)
-    acknowledged = partition.witness._acknowledged["counted"]
+    acknowledged = partition.checker._acknowledged["counted"]
     assert 0 < len(acknowledged) <= 5
     partition.rest()
 
@@ -114,7 +114,7 @@ def test_an_attempt_that_nobody_wrote_down_counts_even_if_the_next_one_fails(par
     partition.put_route("counted", A, events_max=1)
     partition.start()
     partition.publish("t")
-    while not partition.witness._acknowledged:
+    while not partition.checker._acknowledged:
         partition.advance(0.001)
     partition.crash()
     partition.sinks[A] = answers(400)
@@ -148,7 +148,7 @@ def test_a_restart_in_good_order_puts_no_delivery_in_doubt(partition):
 
 
 def test_what_a_hand_over_did_not_start_is_not_in_doubt(partition):
-    """It waited in the lane with its slot; the next owner's attempts fail, and nothing counts."""
+    """It waited with its reservation; the next owner's attempts fail, and nothing counts."""
     partition.put_route("counted", A, events_max=12, policy=DeliveryPolicy(retry=0))
     partition.sinks[A] = answers(after_s=1.0)
     partition.start()
@@ -156,7 +156,7 @@ def test_what_a_hand_over_did_not_start_is_not_in_doubt(partition):
     partition.advance(0.1)
     assert partition.owner.dispatcher.queued
     partition.hand_over()
-    assert all(resting for resting in partition.quotas.slots(0).values())
+    assert all(resting for resting in partition.quotas.reservations(0).values())
     partition.sinks[A] = answers(400)
     partition.start()
     partition.advance(10.0)
@@ -164,8 +164,8 @@ def test_what_a_hand_over_did_not_start_is_not_in_doubt(partition):
     partition.rest()
 
 
-def test_what_waits_for_its_lane_is_not_in_doubt_after_a_hand_over(partition):
-    """Their rows were parked with their slots; the next owner's attempts fail, nothing counts."""
+def test_what_waits_for_its_queue_is_not_in_doubt_after_a_hand_over(partition):
+    """Their rows were deferred with reservations; the next owner's attempts fail."""
     partition.put_route("counted", A, events_max=12, policy=STEADY)
     partition.sinks[A] = hangs
     partition.start()
@@ -174,9 +174,9 @@ def test_what_waits_for_its_lane_is_not_in_doubt_after_a_hand_over(partition):
     in_flight = partition.owner.dispatcher.in_flight
     assert 12 - in_flight > 4
     partition.hand_over()
-    slots = partition.quotas.slots(0)
-    assert len(slots) == 12
-    assert sum(not resting for resting in slots.values()) <= in_flight
+    reservations = partition.quotas.reservations(0)
+    assert len(reservations) == 12
+    assert sum(not resting for resting in reservations.values()) <= in_flight
     partition.sinks[A] = answers()
     partition.start()
     partition.advance(10.0)
@@ -186,8 +186,8 @@ def test_what_waits_for_its_lane_is_not_in_doubt_after_a_hand_over(partition):
 
 
 @pytest.mark.slow
-def test_a_thousand_rows_without_a_slot_do_not_all_ask_again_and_again(partition):
-    """Some of them do, so that one is sent once a slot is free; the loop belongs to others too."""
+def test_a_thousand_rows_without_a_reservation_do_not_all_ask_again_and_again(partition):
+    """Some of them do, so one is sent once a reservation is free; the loop is others' too."""
     partition.put_route("counted", A, events_max=1, policy=STEADY)
     partition.sinks[A] = answers(503)
     partition.start()
@@ -196,9 +196,9 @@ def test_a_thousand_rows_without_a_slot_do_not_all_ask_again_and_again(partition
     asked = []
     take = partition.quotas.take
 
-    def counts(number, wishes, **others):
-        asked.extend(wishes)
-        return take(number, wishes, **others)
+    def counts(number, requests, **others):
+        asked.extend(requests)
+        return take(number, requests, **others)
 
     partition.quotas.take = counts
     partition.advance(5.0)
@@ -210,7 +210,7 @@ def test_a_thousand_rows_without_a_slot_do_not_all_ask_again_and_again(partition
 
 
 def test_raising_the_limit_goes_on_where_the_route_stood(partition):
-    """Nothing was lost meanwhile: what had no slot waited."""
+    """Nothing was lost meanwhile: what had no reservation waited."""
     partition.put_route("counted", A, events_max=3)
     partition.start()
     events = publish(partition, 8)
@@ -224,7 +224,7 @@ def test_raising_the_limit_goes_on_where_the_route_stood(partition):
 
 
 def test_taking_the_limit_away_lets_everything_go(partition):
-    """What waited for a slot needs none."""
+    """What waited for a reservation needs none."""
     partition.put_route("counted", A, events_max=1)
     partition.start()
     events = publish(partition, 8)
@@ -234,12 +234,12 @@ def test_taking_the_limit_away_lets_everything_go(partition):
     assert sorted(arrivals(partition, A)) == sorted(events)
 
 
-def test_slots_that_others_hold_are_waited_for(partition):
+def test_reservations_that_others_hold_are_waited_for(partition):
     """Another partition has them; one fails there, and one more event goes here."""
     partition.put_route("counted", A, events_max=2)
-    held = [Slot(DoneKey(offset, 0, "counted"), 1) for offset in range(2)]
-    wishes = [SlotWish(slot, 2) for slot in held]
-    assert partition.quotas.take(7, wishes) == [Grant.HELD, Grant.HELD]
+    held = [Reservation(DoneKey(offset, 0, "counted"), 1) for offset in range(2)]
+    requests = [QuotaRequest(reservation, 2) for reservation in held]
+    assert partition.quotas.take(7, requests) == [Grant.HELD, Grant.HELD]
     partition.start()
     events = publish(partition, 5)
     partition.advance(3.0)
@@ -247,14 +247,14 @@ def test_slots_that_others_hold_are_waited_for(partition):
     partition.quotas.free(7, held[:1])
     partition.advance(3.0)
     (sent,) = arrivals(partition, A)
-    assert sent in events[:2]  # the row that waits, or the lag behind it: whoever asks first
+    assert sent in events[:2]  # the row that waits, or the backfill behind it: whoever asks first
     partition.quotas.count(7, held[1:])
     partition.end_used_up()
     partition.rest()
 
 
 def test_counts_that_cannot_be_read_hold_counted_routes_alone(partition):
-    """Nobody is sent without a slot; the others go on, and so do these when it is over."""
+    """Nobody is sent without a reservation; the others go on, and so do these when it is over."""
     partition.put_route("counted", A, events_max=50)
     partition.put_route("free", B)
     partition.quotas.failing = True
@@ -294,7 +294,7 @@ def test_counts_that_cannot_be_written_stop_nobody(partition):
 
 
 def test_a_match_whose_route_is_deleted_while_it_asks_is_dropped(partition):
-    """Its lag is gone, so nothing would keep its record for a row."""
+    """Its backfill is gone, so nothing would keep its record for a row."""
     partition.start()
     events = publish(partition, 5)
     partition.quotas.failing = True
@@ -310,8 +310,8 @@ def test_a_match_whose_route_is_deleted_while_it_asks_is_dropped(partition):
     partition.rest()
 
 
-def test_a_slot_in_doubt_that_lies_too_far_ahead_counts(partition):
-    """A lag that can make no more rows would wait for ever for the slot that is further on."""
+def test_a_reservation_in_doubt_that_lies_too_far_ahead_counts(partition):
+    """A backfill without room for rows would wait for ever for a reservation further on."""
     partition.engine_limits = EngineLimits(rows_per_route_max=4)
     partition.put_route("counted", A, events_max=1)
     partition.sinks[A] = hangs
@@ -319,8 +319,8 @@ def test_a_slot_in_doubt_that_lies_too_far_ahead_counts(partition):
         publish(partition, 10)
     last = partition.log.durable_end() - 1
     (record,) = partition.log.read(last, last + 1)
-    slot = Slot(DoneKey(last, 0, "counted"), record.checksum)
-    partition.quotas.take(0, [SlotWish(slot, 1)])
+    reservation = Reservation(DoneKey(last, 0, "counted"), record.checksum)
+    partition.quotas.take(0, [QuotaRequest(reservation, 1)])
     partition.start()
     partition.sinks[A] = answers()
     partition.rest()

@@ -4,7 +4,7 @@ import pytest
 
 from distributary.core.deliver import Limits
 from distributary.core.policy import DeliveryPolicy
-from distributary.datadir import Word
+from distributary.datadir import StatusField
 from distributary.testing.simulation import answers
 
 A, B, DEAD = "http://a.example/", "http://b.example/", "http://dead.example/"
@@ -43,7 +43,7 @@ def test_a_sink_that_is_gone_parks_its_subscription_alone(gone):
     assert warned(gone, "subscription-parked") == ["r"]
     assert not gone.store.dead_letters()
     assert len([row for row in gone.store.kept_rows.values() if not row.done]) == 1
-    assert gone.board[Word.LAGGING] == 1
+    assert gone.status_page[StatusField.BACKFILLING] == 1
     (parked,) = gone.store.parked()
     assert (parked.route, parked.reason, parked.dest) == ("r", "status-410", A)
     gone.sinks.clear()
@@ -55,7 +55,7 @@ def test_a_sink_that_is_gone_parks_its_subscription_alone(gone):
 
 
 def test_a_parked_subscription_stays_parked_over_a_crash(gone):
-    """Also what was under way, and what waited in the lane, when the answer came."""
+    """Also what was under way, and what waited in the queue, when the answer came."""
     gone.sinks[A] = answers(410, after_s=0.05)
     events = [event for _ in range(50) for event in gone.publish("t")]
     for _ in range(4):
@@ -119,11 +119,11 @@ def test_what_waits_for_a_parked_subscription_goes_with_it(gone):
     gone.advance(5.0)
     gone.rest()
     assert gone.store.parked() == []
-    assert {fate.final for fate in gone.witness.fates() if fate.route == "r"} <= {"dropped", None}
+    assert {fate.final for fate in gone.checker.fates() if fate.route == "r"} <= {"dropped", None}
 
 
 def test_another_subscription_of_the_same_sink_is_not_held_up_by_the_queue(make_partition):
-    """What it has in the lane is sent (and finds for itself that the sink is gone, or not)."""
+    """What it has in the queue is sent (and finds for itself that the sink is gone, or not)."""
     partition = make_partition(limits=Limits())
     partition.put_route("r", A, types=["t"], policy=POLICY, parks=True)
     partition.put_route("q", A, types=["u"], policy=POLICY)
@@ -133,7 +133,7 @@ def test_another_subscription_of_the_same_sink_is_not_held_up_by_the_queue(make_
         partition.publish("t")
         partition.publish("u")
     partition.advance(20.0)
-    kept = {letter.key.route for letter in partition.store.dead_letters()}
+    kept = {dead_letter.key.route for dead_letter in partition.store.dead_letters()}
     assert kept == {"q"}
     assert len(partition.store.dead_letters()) == 100
     assert len([1 for event in sent_to(partition, A)]) < 100 + 70

@@ -14,12 +14,12 @@ def refused(_chance):
     return Step(REFUSED, taken=False)
 
 
-def letters(partition):
+def dead_letters(partition):
     """Outcomes that are not deliveries."""
-    return [fate.final for fate in partition.witness.fates() if fate.final != "delivered"]
+    return [fate.final for fate in partition.checker.fates() if fate.final != "delivered"]
 
 
-def test_a_refused_sink_lags_and_makes_no_dead_letter(partition):
+def test_a_refused_sink_is_backfilled_and_makes_no_dead_letter(partition):
     """More than one match waits, one warning is given, and all is delivered once it may be."""
     partition.put_route("r", A)
     partition.put_route("other", B)
@@ -29,9 +29,9 @@ def test_a_refused_sink_lags_and_makes_no_dead_letter(partition):
         partition.publish("t")
         partition.advance(1.0)
     partition.advance(LONG_S)
-    assert partition.store.kept_lags
+    assert partition.store.kept_backfills
     assert not [
-        fate for fate in partition.witness.fates() if fate.final in ("kept", "dead-lettered")
+        fate for fate in partition.checker.fates() if fate.final in ("kept", "dead-lettered")
     ]
     partition.hand_over()
     partition.start()
@@ -40,11 +40,11 @@ def test_a_refused_sink_lags_and_makes_no_dead_letter(partition):
     assert [fields["route"] for fields in warned] == ["r"]
     del partition.sinks[A]
     partition.rest()
-    assert letters(partition) == []
+    assert dead_letters(partition) == []
 
 
 def test_a_refused_dead_letter_sink_waits_as_well(partition):
-    """A letter that a setting keeps from its sink is not kept instead: it goes when it may."""
+    """A dead letter that a setting keeps from its sink is not kept instead: it goes when it may."""
     partition.put_route("r", A, dead_letter=DEAD)
     partition.sinks[A] = lambda _chance: Step(
         TransportError("protocol", "never", retryable=False), taken=False
@@ -54,10 +54,10 @@ def test_a_refused_dead_letter_sink_waits_as_well(partition):
     for _ in range(3):
         partition.publish("t")
     partition.advance(LONG_S)
-    assert {fate.final for fate in partition.witness.fates()} == {None}
+    assert {fate.final for fate in partition.checker.fates()} == {None}
     del partition.sinks[DEAD]
     partition.rest()
-    assert letters(partition) == ["dead-lettered"] * 3
+    assert dead_letters(partition) == ["dead-lettered"] * 3
 
 
 def test_an_echo_at_its_end_is_dropped_and_makes_no_dead_letter(partition):

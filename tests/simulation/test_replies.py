@@ -4,7 +4,7 @@ import pytest
 
 from distributary.core.engine import EngineLimits
 from distributary.core.event import Event, record
-from distributary.core.flow import Leg
+from distributary.core.flow import Stage
 from distributary.core.outcome import IN_STORE
 from distributary.core.policy import BackoffPolicy, DeliveryPolicy
 from distributary.testing import simulated_sinks
@@ -50,7 +50,7 @@ def test_a_reply_is_sent_on_and_then_the_delivery_is_done(trigger):
     (event,) = trigger.publish("t")
     trigger.advance(1.0)
     assert sent_to(trigger, BACK) == [f"{event}.reply"]
-    assert trigger.witness.fate(event, "r").final == "delivered"
+    assert trigger.checker.fate(event, "r").final == "delivered"
     assert counter(trigger, "replies_total") == 1
     assert counter(trigger, "delivered_total") == 1
     trigger.rest()
@@ -80,7 +80,7 @@ def test_a_reply_that_a_broker_refuses_fails_the_whole_delivery(trigger, status)
     trigger.sinks[BACK] = answers()
     trigger.rest()
     assert sent_to(trigger, SINK) == [event, event]
-    assert trigger.witness.fate(event, "r").final == "delivered"
+    assert trigger.checker.fate(event, "r").final == "delivered"
 
 
 def test_the_dead_letter_of_a_trigger_is_the_event(trigger):
@@ -91,8 +91,8 @@ def test_the_dead_letter_of_a_trigger_is_the_event(trigger):
     trigger.advance(60.0)
     assert sent_to(trigger, SINK) == [event] * 3
     assert sent_to(trigger, DEAD) == [event]
-    (letter,) = trigger.store.letters.values()
-    attributes = record.decode(letter.event)[0].attributes
+    (dead_letter,) = trigger.store.all_dead_letters.values()
+    attributes = record.decode(dead_letter.event)[0].attributes
     assert attributes["id"] == event
     assert attributes["knativeerrordest"] == BACK
     assert attributes["knativeerrorcode"] == 507
@@ -107,7 +107,7 @@ def test_a_reply_that_is_refused_for_good_is_the_dead_letter_of_a_subscription(s
     subscription.advance(5.0)
     assert sent_to(subscription, SINK) == [event]
     assert sent_to(subscription, DEAD) == [f"{event}.reply"]
-    assert subscription.witness.fate(event, "r").final == "dead-lettered"
+    assert subscription.checker.fate(event, "r").final == "dead-lettered"
     subscription.rest()
 
 
@@ -132,7 +132,7 @@ def test_the_dead_letter_of_a_reply_survives_a_crash(subscription, held_bytes_ma
     (event,) = subscription.publish("t")
     subscription.advance(3.5)
     (row,) = subscription.store.rows()
-    assert (row.leg, row.attempt, row.event) == (Leg.DEAD_LETTER, 3, IN_STORE)
+    assert (row.stage, row.attempt, row.event) == (Stage.DEAD_LETTER, 3, IN_STORE)
     subscription.crash()
     subscription.sinks[DEAD] = answers()
     subscription.start()
@@ -148,7 +148,7 @@ def test_a_reply_to_the_last_pass_is_dropped_and_told(trigger):
     (other,) = trigger.publish("t", ttl=2)
     trigger.advance(1.0)
     assert sent_to(trigger, BACK) == [f"{other}.reply"]
-    assert trigger.witness.fate(event, "r").final == "delivered"
+    assert trigger.checker.fate(event, "r").final == "delivered"
     (fields,) = [fields for name, fields in trigger.reports if name == "reply-dropped"]
     assert (fields["route"], fields["reason"]) == ("r", "hop-limit")
     assert counter(trigger, 'replies_dropped_total{reason="hop-limit"}') == 1
@@ -168,7 +168,7 @@ def test_a_reply_that_is_no_event_is_dropped_and_told(trigger):
     trigger.sinks[SINK] = replies(fault="ce-type: missing")
     (event,) = trigger.publish("t")
     trigger.advance(1.0)
-    assert trigger.witness.fate(event, "r").final == "delivered"
+    assert trigger.checker.fate(event, "r").final == "delivered"
     (fields,) = [fields for name, fields in trigger.reports if name == "reply-dropped"]
     assert (fields["reason"], fields["fault"]) == ("invalid-reply", "ce-type: missing")
     assert not sent_to(trigger, BACK)
@@ -182,7 +182,7 @@ def test_a_reply_without_a_destination_is_dropped(partition):
     partition.start()
     (event,) = partition.publish("t")
     partition.advance(1.0)
-    assert partition.witness.fate(event, "r").final == "delivered"
+    assert partition.checker.fate(event, "r").final == "delivered"
     assert counter(partition, 'replies_dropped_total{reason="no-destination"}') == 1
     partition.rest()
 
@@ -192,7 +192,7 @@ def test_an_accepted_answer_is_never_a_reply(trigger):
     trigger.sinks[SINK] = replies(202)
     (event,) = trigger.publish("t")
     trigger.advance(1.0)
-    assert trigger.witness.fate(event, "r").final == "delivered"
+    assert trigger.checker.fate(event, "r").final == "delivered"
     assert not sent_to(trigger, BACK)
     trigger.rest()
 
@@ -204,11 +204,11 @@ def test_a_drain_waits_for_replies(trigger):
     trigger.advance(0.1)
     assert trigger.hand_over(5.0) == 0
     assert trigger.store.rows() == []
-    assert trigger.witness.open_count == 0
+    assert trigger.checker.open_count == 0
 
 
 def test_a_drain_sends_the_replies_that_wait(trigger):
-    """Those in the lane, and those that find no room there; it starts nothing else."""
+    """Those in the queue, and those that find no room there; it starts nothing else."""
     trigger.sinks[BACK] = answers(after_s=0.3)
     for _ in range(30):
         trigger.publish("t")
@@ -257,7 +257,7 @@ def test_a_deleted_route_drops_a_delivery_whose_reply_is_under_way(trigger):
     trigger.advance(0.1)
     trigger.delete_route("r")
     trigger.advance(2.0)
-    assert trigger.witness.fate(event, "r").final == "dropped"
+    assert trigger.checker.fate(event, "r").final == "dropped"
     trigger.rest()
 
 
@@ -317,10 +317,10 @@ def test_a_sink_sets_no_passes(partition, monkeypatch, kept, told):
     attributes = {**simulated_sinks._TEMPLATE.attributes, "knativebrokerttl": 9_999}
     monkeypatch.setattr(template, Event(attributes, None))
     monkeypatch.setattr(
-        partition.witness,
+        partition.checker,
         "sent",
-        lambda event, _route, leg, **_: seen.append(
-            (leg, event.attributes.get("knativebrokerttl"))
+        lambda event, _route, stage, **_: seen.append(
+            (stage, event.attributes.get("knativebrokerttl"))
         ),
     )
     partition.put_route("r", SINK, reply=BACK, reply_kept=kept)
@@ -328,11 +328,11 @@ def test_a_sink_sets_no_passes(partition, monkeypatch, kept, told):
     partition.start()
     partition.publish("t", ttl=7)
     partition.advance(0.1)
-    assert seen[:2] == [(Leg.EVENT, None), (Leg.REPLY, told)]
+    assert seen[:2] == [(Stage.PRIMARY, None), (Stage.REPLY, told)]
 
 
 def test_a_drain_does_not_wait_for_a_destination_that_closes_meanwhile(trigger):
-    """What waits in its lane is not under way any more: the next owner makes it again."""
+    """What waits in its queue is not under way any more: the next owner makes it again."""
     trigger.sinks[BACK] = answers(503, after_s=0.3)
     for _ in range(30):
         trigger.publish("t")
@@ -364,7 +364,7 @@ def test_a_sink_that_has_an_event_of_a_deleted_route_has_it_whatever_it_replies(
     trigger.advance(0.1)
     trigger.delete_route("r")
     trigger.advance(1.0)
-    assert trigger.witness.fate(event, "r").final == "delivered"
+    assert trigger.checker.fate(event, "r").final == "delivered"
     (fields,) = [fields for name, fields in trigger.reports if name == "reply-dropped"]
     assert (fields["route"], fields["reason"]) == ("r", "route-deleted")
     trigger.rest()

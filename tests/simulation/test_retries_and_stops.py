@@ -3,7 +3,7 @@
 import pytest
 
 from distributary.core.errors import StoreError
-from distributary.core.flow import Leg
+from distributary.core.flow import Stage
 from distributary.core.policy import BackoffPolicy, DeliveryPolicy
 from distributary.testing.simulation import answers, hangs
 
@@ -31,14 +31,14 @@ def test_a_retry_row_survives_a_restart_and_keeps_its_attempt_number(partition):
     partition.crash()
     partition.start()
     partition.advance(30.0)
-    fate = partition.witness.fate(event, "r")
-    assert fate.numbers[Leg.EVENT] == [(1, 1), (1, 2), (2, 3), (2, 4)]
+    fate = partition.checker.fate(event, "r")
+    assert fate.numbers[Stage.PRIMARY] == [(1, 1), (1, 2), (2, 3), (2, 4)]
     assert fate.final == "kept"
     partition.rest()
 
 
-def test_the_dead_letter_leg_survives_a_restart(partition):
-    """What failed at its sink is not tried there again; its letter tells why it failed."""
+def test_the_dead_letter_stage_survives_a_restart(partition):
+    """What failed at its sink is not tried there again; its dead letter tells why it failed."""
     partition.put_route("r", A, dead_letter=DEAD, policy=STEADY)
     partition.sinks[A] = answers(400, body=b"bad")
     partition.sinks[DEAD] = answers(503)
@@ -46,13 +46,13 @@ def test_the_dead_letter_leg_survives_a_restart(partition):
     (event,) = partition.publish("t")
     partition.advance(1.0)
     (row,) = partition.store.kept_rows.values()
-    assert (row.leg, row.failure.code, row.failure.dest) == (Leg.DEAD_LETTER, 400, A)
+    assert (row.stage, row.failure.code, row.failure.dest) == (Stage.DEAD_LETTER, 400, A)
     partition.crash()
     partition.sinks[DEAD] = answers()
     partition.start()
     partition.rest()
     assert arrivals(partition, A) == [event]
-    assert partition.witness.fate(event, "r").final == "dead-lettered"
+    assert partition.checker.fate(event, "r").final == "dead-lettered"
 
 
 @pytest.mark.parametrize("dead_letter", [None, DEAD], ids=["absent", "failing"])
@@ -63,14 +63,14 @@ def test_what_nobody_takes_is_kept_in_the_store(partition, dead_letter):
     partition.start()
     (event,) = partition.publish("t")
     partition.advance(60.0)
-    (letter,) = partition.store.letters.values()
-    assert letter.failure.dest == (dead_letter or A)
-    assert partition.witness.fate(event, "r").final == "kept"
+    (dead_letter,) = partition.store.all_dead_letters.values()
+    assert dead_letter.failure.dest == (dead_letter or A)
+    assert partition.checker.fate(event, "r").final == "kept"
     partition.rest()
 
 
-def test_a_dead_letter_sink_that_is_taken_away_leaves_its_letters_in_the_store(partition):
-    """The letter waited for an attempt that can no longer be made."""
+def test_a_dead_letter_sink_that_is_taken_away_leaves_its_dead_letters_in_the_store(partition):
+    """The dead letter waited for an attempt that can no longer be made."""
     partition.put_route("r", A, dead_letter=DEAD, policy=STEADY)
     partition.sinks[A] = answers(400)
     partition.sinks[DEAD] = answers(503)
@@ -79,7 +79,7 @@ def test_a_dead_letter_sink_that_is_taken_away_leaves_its_letters_in_the_store(p
     partition.advance(1.0)
     partition.put_route("r", A, policy=STEADY)
     partition.advance(5.0)
-    assert partition.witness.fate(event, "r").final == "kept"
+    assert partition.checker.fate(event, "r").final == "kept"
     partition.rest()
 
 
@@ -101,14 +101,14 @@ def test_a_wall_clock_that_jumps_a_day_neither_hurries_nor_stalls_retries(partit
     partition.sinks.clear()
     partition.start()
     partition.advance(STEADY.backoff_max_s * 1.2 + 1.0)
-    assert partition.witness.fate(event, "r").final == "delivered"
+    assert partition.checker.fate(event, "r").final == "delivered"
 
 
 # -- rule 7: stopping ---------------------------------------------------------------------------
 
 
 def test_a_drain_starts_nothing_and_makes_everything_durable(partition):
-    """Attempts under way are waited for; what waits, lags or is queued is the next owner's."""
+    """Attempts under way are waited for; the next owner has what waits, is queued or backfilled."""
     partition.put_route("slow", A, policy=DeliveryPolicy(retry=0, timeout_s=5.0))
     partition.put_route("fast", B)
     partition.sinks[A] = answers(after_s=0.5)
@@ -116,11 +116,11 @@ def test_a_drain_starts_nothing_and_makes_everything_durable(partition):
     for _ in range(40):
         partition.publish("t")
     partition.advance(1.0)
-    assert partition.store.kept_lags
+    assert partition.store.kept_backfills
     sent = len(partition.sends)
     assert partition.hand_over(5.0) == 0
     assert len(partition.sends) == sent
-    assert partition.witness.undurable_count == 0
+    assert partition.checker.undurable_count == 0
     partition.start()
     partition.rest()
 
@@ -137,7 +137,7 @@ def test_a_drain_ends_at_its_deadline(partition):
     partition.start()
     partition.rest()
     assert arrivals(partition, A) == [event, event]
-    assert partition.witness.fate(event, "r").final == "delivered"
+    assert partition.checker.fate(event, "r").final == "delivered"
 
 
 def test_a_medium_that_fails_during_the_drain_is_told(partition):

@@ -5,11 +5,11 @@ import pytest
 from distributary.core.deliver import Limits
 from distributary.core.engine import EngineLimits
 from distributary.core.errors import LogLockedError, StoreError
-from distributary.core.flow import Kind
+from distributary.core.flow import RecordKind
 from distributary.core.journal import read_journal
 from distributary.core.lease import FileLease
 from distributary.core.policy import BackoffPolicy, DeliveryPolicy
-from distributary.datadir import Word
+from distributary.datadir import StatusField
 from distributary.testing.simulation import answers, hangs
 from distributary.testing.virtual import VirtualClock
 
@@ -50,10 +50,10 @@ def test_a_retry_row_lets_the_cursor_pass(partition):
     partition.publish("t")
     partition.advance(1.0)
     assert partition.cursor == 2
-    assert partition.board[Word.KEEP_FROM] == 1
+    assert partition.status_page[StatusField.KEEP_FROM] == 1
     partition.rest()
     partition.advance(1.0)
-    assert partition.board[Word.KEEP_FROM] == 2
+    assert partition.status_page[StatusField.KEEP_FROM] == 2
 
 
 def test_what_was_done_above_the_cursor_is_not_done_again_after_a_crash(partition):
@@ -141,7 +141,7 @@ def test_a_log_that_lost_its_tail_voids_the_outcomes_of_what_it_lost(partition):
     assert arrivals(partition, B) == lost
     partition.crash()
     partition.log.lose_tail(3)
-    partition.witness.lost(3, 4)
+    partition.checker.lost(3, 4)
     again = partition.publish("f")
     partition.start()
     partition.advance(1.0)
@@ -159,9 +159,9 @@ def test_a_cursor_beyond_the_log_goes_back_to_a_record_that_stands(partition):
     assert partition.cursor == 6
     partition.crash()
     partition.log.lose_tail(4)
-    partition.witness.lost(4, 6)
-    partition.witness.died()
-    for fate in partition.witness.fates():
+    partition.checker.lost(4, 6)
+    partition.checker.died()
+    for fate in partition.checker.fates():
         fate.durable = False  # a cursor that goes back may deliver again what it had passed
     new = partition.publish("t")
     partition.start()
@@ -180,7 +180,7 @@ def test_a_retry_row_of_a_lost_record_is_void(partition):
     assert len(partition.store.kept_rows) == 1
     partition.crash()
     partition.log.lose_tail(1)
-    partition.witness.lost(1, 2)
+    partition.checker.lost(1, 2)
     partition.sinks[A] = answers()
     partition.start()
     (event,) = partition.publish("t")
@@ -238,7 +238,7 @@ def test_the_second_owner_waits_for_the_lock(tmp_path):
 
 
 def test_an_owner_whose_medium_failed_starts_nothing_more(make_partition):
-    """What cannot be written down must not be sent: queued tasks, retries and lags stay."""
+    """What cannot be written down must not be sent: queued tasks, retries and backfills stay."""
     partition = make_partition(limits=Limits(queued_max=50))
     partition.put_route("r", A)
     partition.sinks[A] = answers(after_s=0.3)
@@ -261,7 +261,7 @@ def test_an_owner_whose_medium_failed_starts_nothing_more(make_partition):
 def test_a_record_that_cannot_be_decoded_is_passed_and_told(partition):
     """Its checksums hold, but nobody we know wrote it."""
     partition.put_route("r", A)
-    partition.log.append([(Kind.EVENTS, b"\x02future")])
+    partition.log.append([(RecordKind.EVENTS, b"\x02future")])
     (event,) = partition.publish("t")
     partition.start()
     partition.advance(1.0)
@@ -277,7 +277,7 @@ def test_a_hole_in_the_log_is_passed_and_does_not_take_the_cursor_back(partition
     for name in ("f", "f", "f", "s", "f"):
         partition.publish(name)
     partition.log.damage(4)
-    partition.witness.lost(4, 5)
+    partition.checker.lost(4, 5)
     partition.start()
     partition.advance(1.0)
     assert partition.cursor == 5

@@ -1,9 +1,9 @@
-"""Kept letters that are sent again, or deleted: each once for a run, whatever crashes."""
+"""Kept dead letters that are sent again, or deleted: each once for a run, whatever crashes."""
 
 import pytest
 
 from distributary.core.engine import EngineLimits
-from distributary.core.flow import Leg
+from distributary.core.flow import Stage
 from distributary.core.outcome import Changes, DeliveryStore
 from distributary.core.policy import DeliveryPolicy
 from distributary.testing.simulation import answers, hangs
@@ -19,7 +19,7 @@ def arrivals(partition, uri):
 
 @pytest.fixture
 def refused(make_partition):
-    """A partition with letters of two routes."""
+    """A partition with dead letters of two routes."""
     partition = make_partition(seed=11)
     partition.put_route("r", A, policy=ONCE)
     partition.put_route("q", B, policy=ONCE)
@@ -34,24 +34,24 @@ def refused(make_partition):
 def ask(partition, kind, route):
     """Ask the owner for something."""
     if kind == "redrive":
-        partition.witness.redriven(route)
+        partition.checker.redriven(route)
     return partition.targets.ask(kind, route)
 
 
-def test_a_redrive_delivers_the_letters_of_its_route(refused):
+def test_a_redrive_delivers_the_dead_letters_of_its_route(refused):
     """Each once, the event as it was published; the others stay."""
     refused.sinks.clear()
     before = len(arrivals(refused, A))
     ask(refused, "redrive", "r")
     refused.advance(30.0)
     assert sorted(arrivals(refused, A)[before:]) == sorted(refused.events)
-    assert {letter.key.route for letter in refused.store.dead_letters(1_000)} == {"q"}
+    assert {dead_letter.key.route for dead_letter in refused.store.dead_letters(1_000)} == {"q"}
     assert ("redrive-done", {"run": "run-1", "count": 150, "passed": 0}) in refused.reports
     refused.rest()
 
 
 def test_a_redrive_survives_a_crash_wherever_it_stands(refused):
-    """Nothing is lost, and a letter that was delivered is not sent by the run again."""
+    """Nothing is lost, and a dead letter that was delivered is not sent by the run again."""
     refused.sinks.clear()
     ask(refused, "redrive", "r")
     for _ in range(30):
@@ -59,25 +59,25 @@ def test_a_redrive_survives_a_crash_wherever_it_stands(refused):
         refused.crash()
         refused.start()
     refused.advance(30.0)
-    ended = [fate for fate in refused.witness.fates() if fate.route == "r"]
+    ended = [fate for fate in refused.checker.fates() if fate.route == "r"]
     assert {fate.final for fate in ended} == {"delivered"}
-    assert {letter.key.route for letter in refused.store.dead_letters(1_000)} == {"q"}
+    assert {dead_letter.key.route for dead_letter in refused.store.dead_letters(1_000)} == {"q"}
     refused.rest()
 
 
-def test_what_fails_again_is_a_letter_again_and_no_more_of_the_run(refused):
-    """One run sends a letter once."""
+def test_what_fails_again_is_a_dead_letter_again_and_no_more_of_the_run(refused):
+    """One run sends a dead letter once."""
     before = len(arrivals(refused, A))
     ask(refused, "redrive", "r")
     refused.advance(60.0)
     assert len(arrivals(refused, A)) == before + 150
-    letters = refused.store.dead_letters(1_000)
-    assert len([1 for letter in letters if letter.key.route == "r"]) == 150
+    dead_letters = refused.store.dead_letters(1_000)
+    assert len([1 for dead_letter in dead_letters if dead_letter.key.route == "r"]) == 150
     refused.rest()
 
 
 def test_a_redrive_goes_by_the_newest_filters_and_sink(refused):
-    """What they do not match stays a letter."""
+    """What they do not match stays a dead letter."""
     refused.publish("other")
     refused.advance(2.0)
     refused.put_route("r", DEAD, types=["other"], policy=ONCE)
@@ -86,13 +86,13 @@ def test_a_redrive_goes_by_the_newest_filters_and_sink(refused):
     ask(refused, "redrive", "r")
     refused.advance(20.0)
     assert len(arrivals(refused, DEAD)) == 1
-    mine = [1 for letter in refused.store.dead_letters(1_000) if letter.key.route == "r"]
+    mine = [1 for dead_letter in refused.store.dead_letters(1_000) if dead_letter.key.route == "r"]
     assert len(mine) == 150
     refused.rest()
 
 
-def test_a_letter_whose_record_is_gone_is_sent_from_the_store(refused):
-    """Retention does not wait for letters, nor for those that are sent again."""
+def test_a_dead_letter_whose_record_is_gone_is_sent_from_the_store(refused):
+    """Retention does not wait for dead letters, nor for those that are sent again."""
     refused.put_route("r", A, policy=ONCE, dead_letter=DEAD)
     refused.advance(1.0)
     for _ in range(5):
@@ -108,17 +108,17 @@ def test_a_letter_whose_record_is_gone_is_sent_from_the_store(refused):
         refused.start()
     refused.advance(60.0)
     assert set(refused.events) <= set(arrivals(refused, DEAD))
-    finals = {fate.final for fate in refused.witness.fates() if fate.route == "r"}
+    finals = {fate.final for fate in refused.checker.fates() if fate.route == "r"}
     assert finals <= {"dead-lettered", "kept"}
-    assert Leg.DEAD_LETTER not in {row.leg for row in refused.store.rows() if not row.done}
+    assert Stage.DEAD_LETTER not in {row.stage for row in refused.store.rows() if not row.done}
     refused.rest()
 
 
-def test_a_purge_deletes_the_letters_of_its_route_or_all(refused):
+def test_a_purge_deletes_the_dead_letters_of_its_route_or_all(refused):
     """Those that were kept when it began; each run is done once."""
     ask(refused, "purge", "r")
     refused.advance(5.0)
-    assert {letter.key.route for letter in refused.store.dead_letters(1_000)} == {"q"}
+    assert {dead_letter.key.route for dead_letter in refused.store.dead_letters(1_000)} == {"q"}
     refused.crash()
     ask(refused, "purge", "")
     refused.start()
@@ -143,12 +143,12 @@ def test_runs_that_are_done_keep_no_new_one_waiting(refused):
     refused.sinks.clear()
     ask(refused, "redrive", "r")
     refused.advance(5.0)
-    assert {letter.key.route for letter in refused.store.dead_letters(1_000)} == {"q"}
+    assert {dead_letter.key.route for dead_letter in refused.store.dead_letters(1_000)} == {"q"}
     refused.rest()
 
 
 def test_a_redrive_of_all_routes_makes_no_more_rows_than_there_may_be(refused):
-    """What their sinks do not take at once waits as letters, which cost no memory."""
+    """What their sinks do not take at once waits as dead letters, which cost no memory."""
     refused.hand_over()
     refused.engine_limits = EngineLimits(rows_max=100)
     refused.start()
@@ -158,7 +158,7 @@ def test_a_redrive_of_all_routes_makes_no_more_rows_than_there_may_be(refused):
     refused.put_route("q", B, policy=patient)
     refused.advance(1.0)
     for route in ("r", "q"):
-        refused.witness.redriven(route)
+        refused.checker.redriven(route)
     refused.targets.ask("redrive", "")
     refused.advance(10.0)
     assert 50 <= len([row for row in refused.store.rows() if not row.done]) < 50 + 64
@@ -168,20 +168,20 @@ def test_a_redrive_of_all_routes_makes_no_more_rows_than_there_may_be(refused):
     refused.rest()
 
 
-def test_a_damaged_letter_stays_and_stops_nobody(refused):
+def test_a_damaged_dead_letter_stays_and_stops_nobody(refused):
     """Its run passes it."""
-    (letter,) = refused.store.dead_letters(1)
-    refused.store.apply(Changes(dead_letters=[letter._replace(event=b"\xff")]))
-    refused.store.new_letters.clear()  # the witness reads what it hears of
+    (dead_letter,) = refused.store.dead_letters(1)
+    refused.store.apply(Changes(dead_letters=[dead_letter._replace(event=b"\xff")]))
+    refused.store.new_dead_letters.clear()  # the checker reads what it hears of
     refused.sinks.clear()
-    ask(refused, "redrive", letter.key.route)
+    ask(refused, "redrive", dead_letter.key.route)
     refused.advance(30.0)
     assert ("redrive-done", {"run": "run-1", "count": 149, "passed": 1}) in refused.reports
-    assert letter.key in {kept.key for kept in refused.store.dead_letters(1_000)}
+    assert dead_letter.key in {kept.key for kept in refused.store.dead_letters(1_000)}
 
 
-def test_a_redrive_that_waits_for_the_cursor_reads_its_letters_once(refused, monkeypatch):
-    """An attempt may hold the cursor for ten minutes, and a letter may have 1 MiB."""
+def test_a_redrive_that_waits_for_the_cursor_reads_its_dead_letters_once(refused, monkeypatch):
+    """An attempt may hold the cursor for ten minutes, and a dead letter may have 1 MiB."""
     refused.put_route("slow", DEAD, types=["s"], policy=DeliveryPolicy(timeout_s=600.0))
     refused.sinks[DEAD] = hangs
     refused.advance(1.0)
@@ -191,13 +191,13 @@ def test_a_redrive_that_waits_for_the_cursor_reads_its_letters_once(refused, mon
     refused.publish("t")
     refused.advance(5.0)
     reads = []
-    read = DeliveryStore.kept_letters
+    read = DeliveryStore.kept_dead_letters
 
     def noted(store, *args):
         reads.append(args)
         return read(store, *args)
 
-    monkeypatch.setattr(DeliveryStore, "kept_letters", noted)
+    monkeypatch.setattr(DeliveryStore, "kept_dead_letters", noted)
     ask(refused, "redrive", "r")
     refused.advance(60.0)
     assert len(reads) < 5
@@ -219,7 +219,7 @@ def test_a_redrive_to_a_sink_that_takes_nothing_keeps_no_other_run_waiting(refus
     refused.advance(3.0)
     ask(refused, "purge", "q")
     refused.advance(5.0)
-    assert {letter.key.route for letter in refused.store.dead_letters(1_000)} == {"r"}
+    assert {dead_letter.key.route for dead_letter in refused.store.dead_letters(1_000)} == {"r"}
     refused.sinks.clear()
     refused.advance(600.0)
     assert refused.store.dead_letters() == []

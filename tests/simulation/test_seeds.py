@@ -55,7 +55,7 @@ SMALL = EngineLimits(
     reply_count=1,
     asking_per_route_max=3,
     asking_when_short_max=2,
-    slice_lags=1,
+    slice_backfills=1,
     wake_count=1,
     readers_max=1,
     chunks_max=1,
@@ -70,7 +70,7 @@ firsts = pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + SEED_CO
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [12, 33, 36, 56, 101, 142, 148, 162, 181, 207, 503, 879, 1458])
 def test_seeds_that_found_something_find_nothing_any_more(tmp_path, seed):
-    """Lags that overlapped or lost matches, a floor that was too high, slots nobody gave back."""
+    """Backfills that overlapped or lost matches, a floor too high, reservations not given back."""
     simulated_runs.play(tmp_path, seed)
 
 

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from distributary.core.event import Event, record
-from distributary.core.flow import Kind, Tick, encode_addressed, encode_carried, encode_tick
+from distributary.core.flow import (
+    RecordKind,
+    TimerEvent,
+    encode_addressed,
+    encode_carried,
+    encode_timer_event,
+)
 from distributary.core.log import Appender, open_folder
 from distributary.spark import find_java, java_environment, register
 
@@ -103,7 +109,7 @@ class LogOnDisk:
 
     def append(self, partition: int, *events: Event) -> int:
         """One record with *events*."""
-        return self._appenders[partition].append([(Kind.EVENTS, record.encode(events))])
+        return self._appenders[partition].append([(RecordKind.EVENTS, record.encode(events))])
 
     def append_addressed(
         self, partition: int, address: str, *events: Event, ttl: int, carried: bytes = b""
@@ -111,18 +117,18 @@ class LogOnDisk:
         """One record with *events* that were published to a Broker or Channel."""
         if carried:
             body = encode_carried(address, (ttl,) * len(events), record.encode(events), carried)
-            return self._appenders[partition].append([(Kind.CARRIED, body)])
+            return self._appenders[partition].append([(RecordKind.CARRIED, body)])
         body = encode_addressed(address, (ttl,) * len(events), record.encode(events))
-        return self._appenders[partition].append([(Kind.ADDRESSED, body)])
+        return self._appenders[partition].append([(RecordKind.ADDRESSED, body)])
 
     def append_control(self, partition: int, body: bytes) -> int:
         """One record that is no event."""
-        return self._appenders[partition].append([(Kind.ROUTE, body)])
+        return self._appenders[partition].append([(RecordKind.ROUTE, body)])
 
-    def append_tick(self, partition: int, event: Event) -> int:
+    def append_timer_event(self, partition: int, event: Event) -> int:
         """An event that a timer made."""
-        body = encode_tick(Tick("route", 1, 1, event))
-        return self._appenders[partition].append([(Kind.TICK, body)])
+        body = encode_timer_event(TimerEvent("route", 1, 1, event))
+        return self._appenders[partition].append([(RecordKind.TIMER_EVENT, body)])
 
     def close(self) -> None:
         """Give up the locks."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from distributary.core.errors import SettingsError
-from distributary.datadir import Places
+from distributary.datadir import DataDir
 from distributary.spark import cluster
 from distributary.spark.cluster import answering, blind_hosts, check_cluster, task_slots
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def data_dir(tmp_path: "Path") -> "Path":
     """A data directory of a server that is starting."""
-    Places(tmp_path).run.mkdir()
+    DataDir(tmp_path).run.mkdir()
     return tmp_path
 
 
@@ -33,7 +33,7 @@ def test_a_master_whose_executors_see_the_data_directory_is_taken(
 ) -> None:
     """Each slot has looked, and nothing is left behind."""
     check_cluster(spark, "spark://here", 2, data_dir)
-    assert list(Places(data_dir).run.iterdir()) == []
+    assert list(DataDir(data_dir).run.iterdir()) == []
 
 
 def test_too_few_slots_are_refused_after_a_while(
@@ -77,7 +77,7 @@ def test_a_master_whose_executors_cannot_even_look_is_refused(
     monkeypatch.setattr(cluster, "_Look", Broken)
     with pytest.raises(SettingsError, match="cannot see the data directory"):
         check_cluster(spark, "spark://here", 2, data_dir)
-    assert list(Places(data_dir).run.iterdir()) == []
+    assert list(DataDir(data_dir).run.iterdir()) == []
 
 
 def test_a_master_that_keeps_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,7 +114,7 @@ def test_events_of_timers_are_no_rows(
 ) -> None:
     """They belong to one subscription; the table holds what was published."""
     log.append(0, event("a"))
-    log.append_tick(0, event("tick"))
+    log.append_timer_event(0, event("tick"))
     log.append(0, event("b"))
     assert sorted(_ids(_read(spark, log))) == ["a", "b"]
 

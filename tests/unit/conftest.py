@@ -6,7 +6,7 @@ import pytest
 
 from distributary.core.errors import Fault
 from distributary.core.event import AttributeValue, Event
-from distributary.core.flow import Leg, Origin, Position, Task
+from distributary.core.flow import Origin, Position, Stage, Task
 
 REQUIRED: dict[str, AttributeValue] = {
     "specversion": "1.0",
@@ -68,6 +68,6 @@ def make_task():
         named = {"specversion": "1.0", "id": f"{offset}", "source": "/s", "type": "t"}
         event = Event(named | attributes, b"x")
         place = Position(0, offset, index)
-        return Task(place, 1, route, event, Leg.EVENT, 1, 0, Origin.LIVE)
+        return Task(place, 1, route, event, Stage.PRIMARY, 1, 0, Origin.LIVE)
 
     return make

@@ -40,22 +40,24 @@ def list_all(
 ) -> None:
     """List kept dead letters, the oldest of each partition first."""
     columns = {
-        "kept": lambda letter: letter["kept"],
-        "subscription": lambda letter: (
-            letter.get("subscription") or letter.get("object") or letter["route"]
+        "kept": lambda dead_letter: dead_letter["kept"],
+        "subscription": lambda dead_letter: (
+            dead_letter.get("subscription") or dead_letter.get("object") or dead_letter["route"]
         ),
-        "event": lambda letter: letter.get("event", {"id": "(damaged)"}).get("id", ""),
-        "type": lambda letter: letter.get("event", {}).get("type", ""),
-        "reason": lambda letter: letter["reason"],
-        "sink": lambda letter: letter["sink"],
+        "event": lambda dead_letter: dead_letter.get("event", {"id": "(damaged)"}).get("id", ""),
+        "type": lambda dead_letter: dead_letter.get("event", {}).get("type", ""),
+        "reason": lambda dead_letter: dead_letter["reason"],
+        "sink": lambda dead_letter: dead_letter["sink"],
     }
     said = {"subscription": subscription, "route": route}
     chosen = [f"{name}={quote(value, safe='')}" for name, value in said.items() if value]
-    letters = _letters(parse_address(url), "/dead-letters?" + "&".join(["limit=100", *chosen]))
-    _console.show_rows(letters, columns, as_json=json, none="no dead letters are kept")
+    dead_letters = _dead_letters(
+        parse_address(url), "/dead-letters?" + "&".join(["limit=100", *chosen])
+    )
+    _console.show_rows(dead_letters, columns, as_json=json, none="no dead letters are kept")
 
 
-def _letters(address: Address, path: str | None) -> Iterator[dict[str, Any]]:
+def _dead_letters(address: Address, path: str | None) -> Iterator[dict[str, Any]]:
     while path is not None:
         response = call(address, "GET", path)
         yield from checked(response) or []

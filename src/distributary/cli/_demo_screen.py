@@ -20,7 +20,7 @@ FIRST_SHOWN = 2
 """Arrivals of each lane that are shown where there is no terminal; counts follow."""
 
 
-class Lane:
+class DemoRow:
     """Counts of one subscription.
 
     Attributes:
@@ -49,9 +49,9 @@ class Lane:
 class Screen:
     """Shows lanes and arrivals; a context manager."""
 
-    def __init__(self, console: Console, lanes: list[Lane]) -> None:
+    def __init__(self, console: Console, rows: list[DemoRow]) -> None:
         self._console = console
-        self._lanes = lanes
+        self._rows = rows
         self._latest: collections.deque[Text] = collections.deque(maxlen=LATEST_SHOWN)
         self._shown: collections.Counter[str] = collections.Counter()
         self._counts_shown = ""
@@ -72,14 +72,14 @@ class Screen:
         """One line of the story."""
         self._console.print(Text(text, "bold"))
 
-    def arrived(self, lane: Lane, line: Text) -> None:
+    def arrived(self, row: DemoRow, line: Text) -> None:
         """Show an arrival, or leave it to the counts."""
         if self._live is not None:
-            self._latest.append(Text.assemble((f"{lane.name:>12} ", "yellow"), line))
+            self._latest.append(Text.assemble((f"{row.name:>12} ", "yellow"), line))
             return
-        self._shown[lane.name] += 1
-        if self._shown[lane.name] <= FIRST_SHOWN:
-            self._console.print(Text.assemble(f"{lane.name:>12} ", line))
+        self._shown[row.name] += 1
+        if self._shown[row.name] <= FIRST_SHOWN:
+            self._console.print(Text.assemble(f"{row.name:>12} ", line))
 
     def refresh(self) -> None:
         """Bring the counts on the screen up to date."""
@@ -87,10 +87,10 @@ class Screen:
             self._live.update(Group(self._table(), *self._latest))
             return
         parts = []
-        for lane in self._lanes:
-            part = f"{lane.name} {len(lane.delivered)}/{lane.expected}"
-            part += f" ({lane.attempts} refused)" if lane.attempts else ""
-            parts.append(part + (f" ({len(lane.dead)} dead letters)" if lane.dead else ""))
+        for row in self._rows:
+            part = f"{row.name} {len(row.delivered)}/{row.expected}"
+            part += f" ({row.attempts} refused)" if row.attempts else ""
+            parts.append(part + (f" ({len(row.dead)} dead letters)" if row.dead else ""))
         counts = ", ".join(parts)
         if counts != self._counts_shown:
             self._counts_shown = counts
@@ -100,14 +100,14 @@ class Screen:
         table = Table("subscription", "gets", title="publish → filter → sinks")
         for column in ("matching", "delivered", "refused", "dead letters"):
             table.add_column(column, justify="right")
-        for lane in self._lanes:
-            done = "green" if lane.finished else "yellow"
+        for row in self._rows:
+            done = "green" if row.finished else "yellow"
             table.add_row(
-                lane.name,
-                _console.fits_one_line(lane.about),
-                str(lane.expected),
-                Text(str(len(lane.delivered)), done),
-                Text(str(lane.attempts), "red" if lane.attempts else "dim"),
-                Text(str(len(lane.dead)), "yellow" if lane.dead else "dim"),
+                row.name,
+                _console.fits_one_line(row.about),
+                str(row.expected),
+                Text(str(len(row.delivered)), done),
+                Text(str(row.attempts), "red" if row.attempts else "dim"),
+                Text(str(len(row.dead)), "yellow" if row.dead else "dim"),
             )
         return table

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from distributary.cli import _console, _filter_entries, _filter_screen, _filter_wish
-from distributary.cli._filter_wish import Wish
+from distributary.cli import _console, _filter_entries, _filter_request, _filter_screen
+from distributary.cli._filter_request import FilterRequest
 from distributary.cli._options import Exact, Files, Prefix, Source, Sql, Suffix, Types
 from distributary.cli._outgoing import Unreadable, open_events
 
@@ -69,7 +69,7 @@ def filter_(
     Exit code 1 if the expectation is not met or an entry is no event; 2 if the filter cannot be
     used.
     """
-    wish = Wish(
+    wish = FilterRequest(
         filters=filter_json or (),
         files=filter_file or (),
         sql=sql or (),
@@ -83,9 +83,9 @@ def filter_(
 
 
 def _run(
-    wish: Wish, files: Sequence[str], *, show: Show, as_json: bool, expect: Expect | None
+    wish: FilterRequest, files: Sequence[str], *, show: Show, as_json: bool, expect: Expect | None
 ) -> int:
-    selection, misfits = _filter_wish.read(wish)
+    selection, misfits = _filter_request.read(wish)
     if misfits:
         _filter_screen.show_misfits(misfits, as_json=as_json)
         return _console.UNUSABLE

@@ -17,7 +17,7 @@ from rich.tree import Tree
 from distributary import cesql
 from distributary.cesql import CesqlSyntaxError
 from distributary.cli import _console
-from distributary.cli._filter_wish import Misfit
+from distributary.cli._filter_request import Misfit
 from distributary.cli._outgoing import Unreadable
 from distributary.core.event import Event
 from distributary.core.filter import Explanation

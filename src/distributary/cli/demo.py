@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from distributary.cli import _behaviour, _console, _demo_input, _listen, _outgoing, _publish
-from distributary.cli._demo_screen import Lane, Screen
+from distributary.cli._demo_screen import DemoRow, Screen
 from distributary.cli._http import Client, parse_address
 from distributary.cli._listen_server import ListenServer, Request
 from distributary.cli.ledger import LedgerWriter
@@ -82,7 +82,7 @@ class _Play:
         )
         self.filters = {name: filters for name, _, filters in plans}
         self.sink_of = {name: sink for name, sink, _ in plans}
-        self.lanes = {name: self._lane(name) for name in self.filters}
+        self.rows = {name: self._row(name) for name in self.filters}
         self.ledgers = {
             name: self.stack.enter_context(LedgerWriter(folder / f"{name}.jsonl"))
             for name in (*self.filters, "dead", "sent")
@@ -90,14 +90,14 @@ class _Play:
         self.urls: dict[str, str] = {}
         self.finished = asyncio.Event()
         """Set when every match has come to its end."""
-        self.screen = Screen(_console.output(), list(self.lanes.values()))
+        self.screen = Screen(_console.output(), list(self.rows.values()))
 
-    def _lane(self, name: str) -> Lane:
+    def _row(self, name: str) -> DemoRow:
         filters = self.filters[name]
         expected = sum(naive_matches(filters, event.attributes) for event in self.chosen.events)
         words = msgspec.json.encode(filters[0]).decode() if filters else "every event"
         about = {"failing": " → fails, recovers", "refusing": " → answers 400"}
-        return Lane(name, words + about.get(self.sink_of[name], ""), expected)
+        return DemoRow(name, words + about.get(self.sink_of[name], ""), expected)
 
     async def open_sinks(self) -> None:
         """Start the sinks; each subscription has a path of its own."""
@@ -115,7 +115,7 @@ class _Play:
     def _note(self, request: Request) -> None:
         """One arrival: into its ledger, its lane, the screen."""
         name = request.path.removeprefix("/")
-        lane = self.lanes["refused" if name == "dead" else name]
+        row = self.rows["refused" if name == "dead" else name]
         try:
             events = event_http.decode(request.headers, request.body)
         except EventError as error:
@@ -125,12 +125,12 @@ class _Play:
         self.ledgers[name].write(*arrivals)
         for event, arrival in zip(events, arrivals, strict=True):
             if 200 <= request.status < 300:
-                reached = lane.dead if name == "dead" else lane.delivered
+                reached = row.dead if name == "dead" else row.delivered
                 reached.add((arrival.source, arrival.id))
             else:
-                lane.attempts += 1
-            self.screen.arrived(lane, _listen.line_of(request, event, time.strftime("%H:%M:%S")))
-        if all(lane.finished for lane in self.lanes.values()):
+                row.attempts += 1
+            self.screen.arrived(row, _listen.line_of(request, event, time.strftime("%H:%M:%S")))
+        if all(row.finished for row in self.rows.values()):
             self.finished.set()
 
     def routes_json(self) -> bytes:

@@ -45,23 +45,23 @@ __all__ = [
     "Attempt",
     "Demand",
     "DemandKind",
-    "Kind",
-    "Leg",
     "Logged",
     "Origin",
     "Position",
     "Received",
+    "RecordKind",
     "RouteRecord",
+    "Stage",
     "Task",
-    "Tick",
+    "TimerEvent",
     "address_of",
     "decode_addressed",
     "decode_route",
-    "decode_tick",
+    "decode_timer_event",
     "encode_addressed",
     "encode_carried",
     "encode_route",
-    "encode_tick",
+    "encode_timer_event",
 ]
 
 TTL_MAX: Final = 255
@@ -80,7 +80,7 @@ TTL_ATTRIBUTE: Final = "knativebrokerttl"
 log's events nor subscribers have it."""
 
 
-class Kind(enum.IntEnum):
+class RecordKind(enum.IntEnum):
     """What the body of a log record holds."""
 
     EVENTS = 1
@@ -89,8 +89,9 @@ class Kind(enum.IntEnum):
     """One change of one route: ``encode_route``."""
     ROUTE_SNAPSHOT = 3
     """All routes that stand here: written before retention deletes what is older."""
-    TICK = 4
-    """An event that a subscription's timer made, for that subscription alone: ``encode_tick``."""
+    TIMER_EVENT = 4
+    """An event that a subscription's timer made, for that subscription alone:
+    ``encode_timer_event``."""
     ADDRESSED = 5
     """Events published to a Broker or Channel, or with passes left: ``encode_addressed``. Those of
     ``EVENTS`` were published to the default broker and have all their passes."""
@@ -127,7 +128,7 @@ class Received:
     body: bytes
     event_count: int
     partition_key: str | None
-    kind: Kind = Kind.EVENTS
+    kind: RecordKind = RecordKind.EVENTS
 
 
 class Logged(NamedTuple):
@@ -137,7 +138,7 @@ class Logged(NamedTuple):
         offset: Its sequence number in the partition.
         time_ms: Wall clock at the append, milliseconds.
         checksum: CRC-32 over the record; an outcome is void if it does not carry the same.
-        kind: A ``Kind`` (kept as int: an unknown kind is skipped by readers, with a count).
+        kind: A ``RecordKind`` (kept as int: an unknown kind is skipped by readers, with a count).
         body: What the appender wrote.
     """
 
@@ -153,22 +154,22 @@ class Origin(enum.IntEnum):
 
     LIVE = 1
     """The live reader: the cursor waits for it."""
-    CATCH_UP = 2
-    """The catch-up reader of a lagging route: the lag row waits for it."""
+    BACKFILL = 2
+    """The backfill of the route: its row waits for it."""
     RETRY = 3
     """A durable retry row: neither waits; the row is finished."""
 
 
-class Leg(enum.IntEnum):
+class Stage(enum.IntEnum):
     """Which destination of a route a task goes to."""
 
-    EVENT = 1
+    PRIMARY = 1
     """To the sink of the route."""
     DEAD_LETTER = 2
-    """To its dead letter sink, after the first leg failed for good."""
+    """To its dead letter sink, after the first stage failed for good."""
     REPLY = 3
-    """What the sink answered the event with, to where the route's replies go. No row has this leg:
-    the delivery is not done until the reply is taken, and is made again as a whole."""
+    """What the sink answered the event with, to where the route's replies go. No row has this
+    stage: the delivery is not done until the reply is taken, and is made again as a whole."""
 
 
 class Task(msgspec.Struct, frozen=True, eq=False):
@@ -181,9 +182,9 @@ class Task(msgspec.Struct, frozen=True, eq=False):
         position: Where the event stands.
         checksum: Of its record.
         route: Uid of the route.
-        event: What is sent (on the dead letter leg: with its error attributes).
-        leg: Which destination.
-        attempt: Number of the attempt, from 1 for each leg.
+        event: What is sent (on the dead letter stage: with its error attributes).
+        stage: Which destination.
+        attempt: Number of the attempt, from 1 for each stage.
         logged_ms: When the record was appended (wall clock): for latency figures.
         origin: Who brought it.
         ttl: Passes through Brokers and Channels that the event has left, from 1.
@@ -195,7 +196,7 @@ class Task(msgspec.Struct, frozen=True, eq=False):
     checksum: int
     route: str
     event: Event
-    leg: Leg
+    stage: Stage
     attempt: int
     logged_ms: int
     origin: Origin
@@ -277,13 +278,14 @@ def decode_route(body: bytes) -> RouteRecord:
         raise EventError([Fault("$", "route-record", str(error))]) from error
 
 
-class Tick(NamedTuple):
+class TimerEvent(NamedTuple):
     """One event that the timer of a subscription made (DESIGN rule 6).
 
     Attributes:
         uid: The route that alone sees it.
         revision: Of the resource whose timer it is.
-        number: Of the tick, from 1; with uid and revision unique for ever. Some may be missing.
+        number: Of the timer event, from 1; with uid and revision unique for ever. Some may be
+            missing.
         event: The event. The filters of the route apply to it.
     """
 
@@ -293,39 +295,41 @@ class Tick(NamedTuple):
     event: Event
 
 
-class _TickBody(msgspec.Struct, frozen=True, array_like=True):
+class _TimerEventBody(msgspec.Struct, frozen=True, array_like=True):
     uid: str
     revision: int
     number: int
     record: bytes
 
 
-_tick_decoder = msgspec.msgpack.Decoder(_TickBody)
-_tick_encoder = msgspec.msgpack.Encoder()
+_timer_event_decoder = msgspec.msgpack.Decoder(_TimerEventBody)
+_timer_event_encoder = msgspec.msgpack.Encoder()
 
 
-def encode_tick(tick: Tick) -> bytes:
-    """Body of a log record of kind ``TICK``.
+def encode_timer_event(timer_event: TimerEvent) -> bytes:
+    """Body of a log record of kind ``TIMER_EVENT``.
 
     Raises:
         EventError: The event holds what no event may.
     """
-    record = event_record.encode([tick.event])
-    return _tick_encoder.encode(_TickBody(tick.uid, tick.revision, tick.number, record))
+    record = event_record.encode([timer_event.event])
+    return _timer_event_encoder.encode(
+        _TimerEventBody(timer_event.uid, timer_event.revision, timer_event.number, record)
+    )
 
 
-def decode_tick(body: bytes) -> Tick:
-    """The tick in *body*.
+def decode_timer_event(body: bytes) -> TimerEvent:
+    """The timer event in *body*.
 
     Raises:
         EventError: *body* is not such a record.
     """
     try:
-        found = _tick_decoder.decode(body)
+        found = _timer_event_decoder.decode(body)
         (event,) = event_record.decode(found.record)
     except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
         raise EventError([Fault("$", "tick", str(error))]) from error
-    return Tick(found.uid, found.revision, found.number, event)
+    return TimerEvent(found.uid, found.revision, found.number, event)
 
 
 class Addressed(NamedTuple):
@@ -409,7 +413,7 @@ def decode_addressed(body: bytes) -> Addressed:
     return Addressed(found.address, found.ttls, events, carried)
 
 
-_EVENTS: Final = int(Kind.EVENTS)
+_EVENTS: Final = int(RecordKind.EVENTS)
 _ALL_PASSES: Final = (TTL_DEFAULT,)
 
 
@@ -424,11 +428,11 @@ def events_of(logged: Logged) -> Addressed | None:
         events = event_record.decode(logged.body)
         # Once an event on the hot path: the tuple's own constructor takes a third of the time.
         return tuple.__new__(Addressed, ("", _ALL_PASSES * len(events), events, b"", ""))
-    if kind in (Kind.ADDRESSED, Kind.CARRIED):
+    if kind in (RecordKind.ADDRESSED, RecordKind.CARRIED):
         return decode_addressed(logged.body)
-    if kind == Kind.TICK:
-        tick = decode_tick(logged.body)
-        return Addressed("", (TTL_DEFAULT,), [tick.event], b"", tick.uid)
+    if kind == RecordKind.TIMER_EVENT:
+        timer_event = decode_timer_event(logged.body)
+        return Addressed("", (TTL_DEFAULT,), [timer_event.event], b"", timer_event.uid)
     return None
 
 
@@ -440,9 +444,9 @@ def events_for(logged: Logged, address: str, route: str) -> Addressed | None:
     Raises:
         EventError: The record cannot be read.
     """
-    if logged.kind in (Kind.ADDRESSED, Kind.CARRIED):
+    if logged.kind in (RecordKind.ADDRESSED, RecordKind.CARRIED):
         return decode_addressed(logged.body) if address_of(logged.body) == address else None
-    if logged.kind == Kind.EVENTS and address:
+    if logged.kind == RecordKind.EVENTS and address:
         return None
     found = events_of(logged)
     return found if found is None or found.route in ("", route) else None

@@ -175,12 +175,14 @@ def fit(state: JournalState, fits: Callable[[Mark], bool]) -> JournalState:
     return JournalState([], state.done) if state.marks else state
 
 
-def _needed(done: dict[DoneKey, int], mark: Mark, lagging: Mapping[str, int]) -> dict[DoneKey, int]:
+def _needed(
+    done: dict[DoneKey, int], mark: Mark, backfilling: Mapping[str, int]
+) -> dict[DoneKey, int]:
     """The matches that a restart at *mark* may still ask about."""
     return {
         key: crc
         for key, crc in done.items()
-        if key.offset >= min(mark.offset, lagging.get(key.route, mark.offset))
+        if key.offset >= min(mark.offset, backfilling.get(key.route, mark.offset))
     }
 
 
@@ -255,7 +257,7 @@ class Journal:
         self,
         mark: Mark,
         done: Iterable[tuple[DoneKey, int]],
-        lagging: Mapping[str, int] = MappingProxyType({}),
+        backfilling: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         """Make a cursor and the matches done above it durable; returns when they are.
 
@@ -264,9 +266,9 @@ class Journal:
         Args:
             mark: The new cursor.
             done: What finished since the last call and is not covered by a cursor.
-            lagging: For each lagging route the lowest offset that it has yet to do. A match below
-                the cursor is remembered for its own route alone: one route that lags for hours
-                must not keep the outcomes of all others.
+            backfilling: For each backfilled route the lowest offset that it has yet to do. A match
+                below the cursor is remembered for its own route alone: one route that is backfilled
+                for hours must not keep the outcomes of all others.
 
         Raises:
             StoreError: The medium refused. Nothing of this call counts; the journal is dead.
@@ -288,7 +290,7 @@ class Journal:
             raise self._die(error) from error
         self._bytes += len(frame)
         if self._bytes > self._compact_at:
-            state.done = _needed(state.done, mark, lagging)
+            state.done = _needed(state.done, mark, backfilling)
             if sum(64 + len(key.route) for key in state.done) < self._compact_at // 2:
                 self.restart_at(state)
                 self._compact_at = max(COMPACT_BYTES, 2 * self._bytes)

@@ -1,15 +1,15 @@
 """A partition that cannot be owned now: why, and when it is tried again. The others go on.
 
-What is known stands on the partition's board, so that whichever process is next to try waits as
-well, and readiness tells it.
+What is known stands on the partition's status page, so that whichever process is next to try waits
+as well, and readiness tells it.
 """
 
 from typing import Protocol
 
 from distributary.core.clock import Clock
 from distributary.core.files import write_atomically
-from distributary.datadir._board import Phase, Word, Words
-from distributary.datadir._places import Places
+from distributary.datadir._layout import DataDir
+from distributary.datadir._status_page import ConsumerPhase, StatusField, StatusPage
 
 WAIT_S = (1.0, 2.0, 5.0, 15.0, 30.0)
 """Waits before a partition that cannot be owned is tried again, the last one for good: what ails it
@@ -32,29 +32,29 @@ class Sickness:
     """What keeps one partition from being owned.
 
     Args:
-        places: Of the data directory.
+        paths: Of the data directory.
         partition: Its number.
-        board: Its board.
+        status_page: Its status page.
         clock: Time.
         log: Is told each failure.
     """
 
     def __init__(
-        self, places: Places, partition: int, board: Words, clock: Clock, log: Report
+        self, paths: DataDir, partition: int, status_page: StatusPage, clock: Clock, log: Report
     ) -> None:
-        self._path = places.sick(partition)
+        self._path = paths.sick(partition)
         self._partition = partition
-        self._board = board
+        self._status_page = status_page
         self._clock = clock
         self._log = log
         self._began_s: float | None = None
 
     def due(self) -> bool:
         """Whether the partition may be tried now."""
-        board = self._board
-        if not board[Word.FAILURES]:
+        status_page = self._status_page
+        if not status_page[StatusField.FAILURES]:
             return True
-        wait_ms = board[Word.RETRY_AT_MS] - self._clock.wall_ms()
+        wait_ms = status_page[StatusField.RETRY_AT_MS] - self._clock.wall_ms()
         # The wall clock may have been set back.
         return wait_ms <= 0 or wait_ms > WAIT_S[-1] * 1000
 
@@ -64,29 +64,29 @@ class Sickness:
 
     def goes_on(self) -> None:
         """The owner still runs; called at least every second."""
-        if not self._board[Word.FAILURES] or self._began_s is None:
+        if not self._status_page[StatusField.FAILURES] or self._began_s is None:
             return
         if self._clock.monotonic_s() - self._began_s >= STEADY_S:
             self.over()
 
     def over(self) -> None:
         """The partition is well: the owner ran for long, or to an orderly end."""
-        self._board[Word.FAILURES] = 0
+        self._status_page[StatusField.FAILURES] = 0
 
     def note(self, error: BaseException) -> None:
         """It could not begin, or ended, because of *error*."""
-        board = self._board
+        status_page = self._status_page
         self._began_s = None
-        failures = board[Word.FAILURES] + 1
+        failures = status_page[StatusField.FAILURES] + 1
         wait_s = WAIT_S[min(failures, len(WAIT_S)) - 1]
         reason = str(error) or repr(error)
         try:
             write_atomically(self._path, reason[:REASON_CHARS_MAX].encode("utf-8", "replace"))
         except OSError:
             self._log.error("reason-not-kept", partition=self._partition)
-        board[Word.RETRY_AT_MS] = self._clock.wall_ms() + int(wait_s * 1000)
-        board[Word.FAILURES] = failures
-        board[Word.PHASE] = Phase.ABSENT
+        status_page[StatusField.RETRY_AT_MS] = self._clock.wall_ms() + int(wait_s * 1000)
+        status_page[StatusField.FAILURES] = failures
+        status_page[StatusField.PHASE] = ConsumerPhase.ABSENT
         self._log.error(
             "partition-sick",
             partition=self._partition,
@@ -96,14 +96,17 @@ class Sickness:
         )
 
 
-def is_sick(board: Words) -> bool:
-    """Whether the partition of *board* could not be owned when that was last tried."""
-    return bool(board[Word.FAILURES]) and board[Word.PHASE] != Phase.RUNNING
+def is_sick(status_page: StatusPage) -> bool:
+    """Whether the partition of *status_page* could not be owned when that was last tried."""
+    return (
+        bool(status_page[StatusField.FAILURES])
+        and status_page[StatusField.PHASE] != ConsumerPhase.RUNNING
+    )
 
 
-def sickness_of(places: Places, partition: int) -> str:
+def sickness_of(paths: DataDir, partition: int) -> str:
     """Why *partition* could not be owned when that was last tried, for people."""
     try:
-        return places.sick(partition).read_text(encoding="utf-8", errors="replace")
+        return paths.sick(partition).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return "the log says why"

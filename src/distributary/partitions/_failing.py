@@ -13,7 +13,7 @@ from distributary.core.errors import StoreError
 from distributary.core.outcome import FailingRoute, read_failing, write_failing
 from distributary.core.policy import Decision, Verdict
 from distributary.core.shown import shown_uri
-from distributary.partitions.surroundings import Surroundings
+from distributary.partitions.context import PartitionContext
 
 FAILURES_MIN: Final = 3
 """So many failed attempts in a row are told: one or two are a restart of the sink."""
@@ -42,13 +42,13 @@ class Failing:
     """The routes of one partition that fail.
 
     Args:
-        around: Ports of the owner.
+        context: Ports of the owner.
     """
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
-        self._clock = around.clock
-        self._path = around.failing_path
+    def __init__(self, context: PartitionContext) -> None:
+        self._context = context
+        self._clock = context.clock
+        self._path = context.failing_path
         self._troubles: OrderedDict[str, _Trouble] = OrderedDict()
         self._told: list[FailingRoute] = []
         self._told_s = float("-inf")
@@ -116,7 +116,7 @@ class Failing:
             return
         self._telling = True
         self._told = rows
-        self._around.aside.run(lambda: write_failing(self._path, rows), self._written)
+        self._context.aside.run(lambda: write_failing(self._path, rows), self._written)
 
     def _rows(self, now_s: float) -> list[FailingRoute]:
         return [
@@ -136,4 +136,4 @@ class Failing:
         self._telling = False
         if error is not None:
             self._told = []  # It is told again; a full disk must not stop deliveries.
-            self._around.report("failing-not-told", {"error": str(error)})
+            self._context.report("failing-not-told", {"error": str(error)})

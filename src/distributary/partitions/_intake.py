@@ -85,7 +85,7 @@ class Intake:
         self._pausing.ask(self._pause_s)
 
     def _pump(self) -> None:
-        """Take records until there are none, a lane asks for patience, or the slice is over."""
+        """Take records until there are none, a queue asks for patience, or the slice is over."""
         if self._stopped:
             return
         taker = self._taker

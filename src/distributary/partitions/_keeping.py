@@ -1,39 +1,40 @@
-"""Letters that nobody took: their budgets, their end with their route, and who hears of it."""
+"""Dead letters that nobody took: their budgets, their end with their route, and who hears of it."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from distributary.core.errors import StoreError
 from distributary.core.outcome import GivenUp, Kept
-from distributary.partitions.surroundings import Surroundings
+from distributary.partitions.context import PartitionContext
 
 HOUSE_EVERY_S: Final = 10.0
-"""How often kept letters are looked through for those that are too old."""
+"""How often kept dead letters are looked through for those that are too old."""
 GONE_S: Final = 10.0
-"""For so long the letters of a deleted route are looked for: a flush may have been on its way."""
+"""For so long the dead letters of a deleted route are looked for: a flush may have been on its
+way."""
 
 
 class Keeping:
-    """Looks after the kept letters of a partition, beside the loop.
+    """Looks after the kept dead letters of a partition, beside the loop.
 
     Args:
-        around: Ports of the owner.
+        context: Ports of the owner.
         stands: True for a route that stands at the live reader.
     """
 
-    def __init__(self, around: Surroundings, stands: Callable[[str], bool]) -> None:
-        self._around = around
-        self._clock = around.clock
+    def __init__(self, context: PartitionContext, stands: Callable[[str], bool]) -> None:
+        self._context = context
+        self._clock = context.clock
         self._stands = stands
         self._gone: dict[str, float] = {}  # until when
         self._looked_through = False
         self._due_s = float("-inf")
         self._working = False
         for reason in ("kept-bytes", "kept-age"):
-            around.meter.add(f'given_up_total{{reason="{reason}"}}', 0)
+            context.meter.add(f'given_up_total{{reason="{reason}"}}', 0)
 
     def route_deleted(self, route: str) -> None:
-        """Nobody will ask for the letters of *route* any more."""
+        """Nobody will ask for the dead letters of *route* any more."""
         self._gone[route] = self._clock.monotonic_s() + GONE_S
         self._due_s = float("-inf")
 
@@ -48,14 +49,14 @@ class Keeping:
         found: list[Kept] = []
 
         def work() -> None:
-            found.append(self._around.ownership.store.keep_house(gone, self._clock.wall_ms()))
+            found.append(self._context.ownership.store.keep_house(gone, self._clock.wall_ms()))
 
-        self._around.aside.run(work, lambda error: self._done(found, error))
+        self._context.aside.run(work, lambda error: self._done(found, error))
 
     def _done(self, found: list[Kept], error: StoreError | None) -> None:
         self._working = False
         if error is not None:
-            self._around.report("letters-not-looked-after", {"error": str(error)})
+            self._context.report("letters-not-looked-after", {"error": str(error)})
             return
         (kept,) = found
         self.tell(kept.given_up)
@@ -68,7 +69,7 @@ class Keeping:
             # Those that were deleted while nobody held the partition.
             self._looked_through = True
             for route in kept.routes:
-                if not self._stands(route) and self._around.targets.get(route) is None:
+                if not self._stands(route) and self._context.targets.get(route) is None:
                     self.route_deleted(route)
         if kept.more:
             self._due_s = now_s
@@ -76,6 +77,6 @@ class Keeping:
     def tell(self, given_up: Sequence[GivenUp]) -> None:
         """Say what a budget ended: a warning, and a number."""
         for told in given_up:
-            self._around.meter.add(f'given_up_total{{reason="{told.reason}"}}', told.count)
+            self._context.meter.add(f'given_up_total{{reason="{told.reason}"}}', told.count)
             fields = {"route": told.route, "count": told.count, "reason": told.reason}
-            self._around.warn("dead-letters-given-up", fields)
+            self._context.warn("dead-letters-given-up", fields)

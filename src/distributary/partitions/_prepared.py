@@ -16,7 +16,7 @@ from distributary.core.errors import DistributaryError
 from distributary.core.journal import Mark, fit, read_journal
 from distributary.core.log import Reader
 from distributary.core.route import RouteTable
-from distributary.datadir import Places
+from distributary.datadir import DataDir
 from distributary.partitions._targets import DirectoryTargets
 from distributary.partitions.routes import RouteFollower, follow_from, follow_on
 from distributary.subscriptions.store import Keys
@@ -26,17 +26,17 @@ class Prepared:
     """Targets and route table, as far as this process knows them.
 
     Args:
-        places: Of the data directory.
+        paths: Of the data directory.
         key_file: Keys of credentials, as in the settings of a session.
 
     Raises:
         StoreError: The resource store is not there, or a newer version wrote it.
     """
 
-    def __init__(self, places: Places, key_file: str) -> None:
-        self._places = places
+    def __init__(self, paths: DataDir, key_file: str) -> None:
+        self._paths = paths
         self.targets = DirectoryTargets(
-            places.state_db, Keys.of(places.key_file(key_file), os.environ)
+            paths.state_db, Keys.of(paths.key_file(key_file), os.environ)
         )
         self._table: RouteTable | None = None
 
@@ -46,13 +46,13 @@ class Prepared:
         Only reads: another process may own the partition meanwhile. Nothing that belongs to an
         owner may stand in this process yet: it would be frozen, and its cycles stay for ever.
         """
-        places = self._places
+        paths = self._paths
         gc.collect()  # cycles of a former owner must not be frozen with what stays
         try:
             self.targets.refresh()
-            records = Reader(places.log, partition)
+            records = Reader(paths.log, partition)
             try:
-                cursor = cursor_of(places, records, partition)
+                cursor = cursor_of(paths, records, partition)
                 if records.durable_end() >= cursor:
                     self.keep(self.follow(partition, records, cursor))
             finally:
@@ -69,7 +69,7 @@ class Prepared:
         Raises:
             LogError, StoreError: They cannot be known: the partition stops (DESIGN rule 4).
         """
-        path = self._places.routes(partition)
+        path = self._paths.routes(partition)
         table, self._table = self._table, None
         if table is not None:
             follower = follow_on(table, path, records, self.targets, offset)
@@ -95,21 +95,21 @@ class _Shelf:
         self._gate = threading.Lock()
         self._kept: tuple[tuple[str, str], Prepared] | None = None
 
-    def take(self, places: Places, key_file: str) -> Prepared:
+    def take(self, paths: DataDir, key_file: str) -> Prepared:
         """What is kept of the data directory, else a new one; the caller has it alone."""
-        name = str(places.root), key_file
+        name = str(paths.root), key_file
         with self._gate:
             kept, self._kept = self._kept, None
         if kept is not None and kept[0] == name:
             return kept[1]
         if kept is not None:
             kept[1].close()
-        return Prepared(places, key_file)
+        return Prepared(paths, key_file)
 
-    def put(self, places: Places, key_file: str, prepared: Prepared) -> None:
+    def put(self, paths: DataDir, key_file: str, prepared: Prepared) -> None:
         """Keep *prepared* for whoever comes next."""
         with self._gate:
-            kept, self._kept = self._kept, ((str(places.root), key_file), prepared)
+            kept, self._kept = self._kept, ((str(paths.root), key_file), prepared)
         if kept is not None:
             kept[1].close()
 
@@ -124,21 +124,21 @@ def prepare_next(data_dir: str, key_file: str, partition: int) -> None:
     Call it before a ``Session``, while another process may own the partition yet; and in a process
     that may have to own one. Costs what has changed since it was last called there.
     """
-    places = Places.of(data_dir)
+    paths = DataDir.of(data_dir)
     try:
-        prepared = SHELF.take(places, key_file)
+        prepared = SHELF.take(paths, key_file)
     except DistributaryError:
         return  # There is no store yet: the owner will say so.
     prepared.prepare(partition)
-    SHELF.put(places, key_file, prepared)
+    SHELF.put(paths, key_file, prepared)
 
 
-def cursor_of(places: Places, records: Reader, partition: int) -> int:
+def cursor_of(paths: DataDir, records: Reader, partition: int) -> int:
     """The cursor of *partition*, as a process sees it that does not own it.
 
     The owner decides again under its lock; this can only be lower, or of a log that lost its tail.
     """
-    state, _ = read_journal(places.journal(partition))
+    state, _ = read_journal(paths.journal(partition))
     return max(fit(state, lambda mark: stands_in(records, mark)).mark.offset, 0)
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from distributary.core.engine.reservations import Claim, ClaimOf, QuotaBatch, Reservations
 from distributary.core.errors import DistributaryError, StoreError
-from distributary.core.outcome import Grant, Slot
-from distributary.partitions.surroundings import Surroundings
+from distributary.core.outcome import Grant, Reservation
+from distributary.partitions.context import PartitionContext
 
 RETRY_S = 1.0
 """After a failure of the store it is tried again this late."""
@@ -15,22 +15,22 @@ class Quota:
     """Asks for the reservations of one partition.
 
     Args:
-        around: Ports of the owner.
+        context: Ports of the owner.
         reservations: Says what is to be asked.
         answered: The engine's input: what was asked, and the answers.
     """
 
     def __init__(
         self,
-        around: Surroundings,
+        context: PartitionContext,
         reservations: Reservations,
         answered: Callable[[QuotaBatch, list[Grant]], None],
     ) -> None:
-        self._partition = around.partition
-        self._store = around.quota
-        self._blocking = around.aside
-        self._timers = around.timers
-        self._report = around.report
+        self._partition = context.partition
+        self._store = context.quota
+        self._blocking = context.aside
+        self._timers = context.timers
+        self._report = context.report
         self._reservations = reservations
         self._answered = answered
         self._claim_of: ClaimOf | None = None
@@ -77,14 +77,20 @@ class Quota:
             self._call_idle()
 
     def _load(self, claim_of: ClaimOf) -> None:
-        found: dict[Slot, bool] = {}
+        found: dict[Reservation, bool] = {}
 
         def work() -> None:
-            slots = self._store.slots(self._partition)
-            over = {slot for slot in slots if claim_of(slot) is Claim.NONE}
+            reservations = self._store.reservations(self._partition)
+            over = {
+                reservation for reservation in reservations if claim_of(reservation) is Claim.NONE
+            }
             if over:
                 self._store.count(self._partition, over)
-            found.update((slot, slots[slot]) for slot in slots if slot not in over)
+            found.update(
+                (reservation, reservations[reservation])
+                for reservation in reservations
+                if reservation not in over
+            )
 
         def done(error: StoreError | None) -> None:
             if error is not None:
@@ -106,9 +112,9 @@ class Quota:
             if batch.counted:
                 self._store.count(self._partition, batch.counted)
             if batch.asking or batch.given_up or batch.laid:
-                wishes = [wish for _, wish in batch.asking]
+                requests = [request for _, request in batch.asking]
                 answers[:] = self._store.take(
-                    self._partition, wishes, free=batch.given_up, resting=batch.laid
+                    self._partition, requests, free=batch.given_up, resting=batch.laid
                 )
 
         def done(error: StoreError | None) -> None:

@@ -6,24 +6,26 @@ from distributary.core.engine.dead_letter import dead_letter_event
 from distributary.core.engine.reads import NoTask
 from distributary.core.errors import DistributaryError, LogError, StoreError
 from distributary.core.event import record as event_record
-from distributary.core.flow import Leg, Origin, Position, Task, events_of
+from distributary.core.flow import Origin, Position, Stage, Task, events_of
 from distributary.core.outcome import RetryRow
-from distributary.partitions.surroundings import Surroundings
+from distributary.partitions.context import PartitionContext
 
 
 class Reload:
     """Reads tasks of rows again.
 
     Args:
-        around: Ports of the owner.
+        context: Ports of the owner.
         fail: Takes why rows cannot be read at all.
     """
 
-    def __init__(self, around: Surroundings, fail: Callable[[DistributaryError], None]) -> None:
-        self._partition = around.partition
-        self._records = around.make_records()
-        self._store = around.ownership.store
-        self._reading = around.reading
+    def __init__(
+        self, context: PartitionContext, fail: Callable[[DistributaryError], None]
+    ) -> None:
+        self._partition = context.partition
+        self._records = context.make_records()
+        self._store = context.ownership.store
+        self._reading = context.reading
         self._fail = fail
         self._closed = False
 
@@ -73,20 +75,20 @@ class Reload:
         if found is not None and found.checksum == row.checksum:
             held = events_of(found)
         if found is None or held is None:
-            # A letter that is sent again needs no log: what was kept of it must not get lost
+            # A dead letter that is sent again needs no log: what was kept of it must not get lost
             # because its record is gone, by retention or by the medium.
             return NoTask.VOID if stored is None else self._of_store(row, stored)
         event = held.events[key.index]
         if stored is not None:
             (event,) = event_record.decode(stored)
-        elif row.leg is Leg.DEAD_LETTER and row.failure is not None:
+        elif row.stage is Stage.DEAD_LETTER and row.failure is not None:
             event = dead_letter_event(event, row.failure)
         return Task(
             Position(self._partition, key.offset, key.index),
             row.checksum,
             key.route,
             event,
-            row.leg,
+            row.stage,
             row.attempt,
             found.time_ms,
             Origin.RETRY,
@@ -101,4 +103,4 @@ class Reload:
         logged_ms = row.not_before_ms
         retry = Origin.RETRY
         route = row.key.route
-        return Task(place, row.checksum, route, event, row.leg, row.attempt, logged_ms, retry)
+        return Task(place, row.checksum, route, event, row.stage, row.attempt, logged_ms, retry)

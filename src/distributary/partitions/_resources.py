@@ -12,37 +12,37 @@ from collections.abc import Callable
 from distributary.core.engine.ports import Job
 from distributary.core.errors import DistributaryError, StoreError
 from distributary.core.flow import RouteRecord
+from distributary.partitions.context import PartitionContext
 from distributary.partitions.routes import Question
-from distributary.partitions.surroundings import Surroundings
 
 AWAIT_S = 0.25
 """How long the intake waits for the resources of a change that it has met: a read takes about a
 millisecond. Where the store cannot be read, what is known goes on after this, and the route whose
-resource nobody knows lags."""
+resource nobody knows is backfilled."""
 HISTORY_RETRY_S = 1.0
 """Changes that the medium lost are asked for again this late where the store cannot be read."""
 HISTORY = "history of the routes"
-"""What a lag waits for that has met a hole in the log: no URI of a sink is like it."""
+"""What a backfill waits for that has met a hole in the log: no URI of a sink is like it."""
 
 
 class Resources:
     """The newest resources, as far as they were read; and changes that the log has lost.
 
     Args:
-        around: Ports of the owner.
+        context: Ports of the owner.
         news: Called when there are any.
         fail: Takes why the owner cannot go on.
     """
 
     def __init__(
         self,
-        around: Surroundings,
+        context: PartitionContext,
         *,
         news: Callable[[], None],
         fail: Callable[[DistributaryError], None],
     ) -> None:
-        self._around = around
-        self._targets = around.targets
+        self._context = context
+        self._targets = context.targets
         self._news = news
         self._fail = fail
         self._reading = False
@@ -88,14 +88,14 @@ class Resources:
             if self._again and error is None:
                 self.look()
 
-        self._around.reading.run(read, done)
+        self._context.reading.run(read, done)
 
     def _tell(self, error: StoreError | None) -> None:
         """What is known stays good enough while the store cannot be read."""
         if error is not None and not self._blind:
-            self._around.report("resources-unreadable", {"error": str(error)})
+            self._context.report("resources-unreadable", {"error": str(error)})
         elif error is None and self._blind:
-            self._around.report("resources-readable", {})
+            self._context.report("resources-readable", {})
         self._blind = error is not None
 
     def met(self, change: RouteRecord) -> None:
@@ -103,7 +103,7 @@ class Resources:
         if not self._targets.sees(change.seq):
             self.waiting = True
             self._awaited = max(self._awaited, change.seq)
-            self._awaited_until_s = self._around.clock.monotonic_s() + AWAIT_S
+            self._awaited_until_s = self._context.clock.monotonic_s() + AWAIT_S
             self.look()
 
     def awaited(self) -> bool:
@@ -111,7 +111,7 @@ class Resources:
         if self._asking:
             return True
         if self._awaited:
-            late = self._around.clock.monotonic_s() >= self._awaited_until_s
+            late = self._context.clock.monotonic_s() >= self._awaited_until_s
             if not late and not self._targets.sees(self._awaited):
                 return True
             self._awaited = 0
@@ -142,7 +142,7 @@ class Resources:
         def work() -> None:
             try:
                 # Through a reader of its own: those of the loop serve the loop.
-                with contextlib.closing(self._around.make_records()) as records:
+                with contextlib.closing(self._context.make_records()) as records:
                     found.extend(question(records))
             except DistributaryError as error:
                 failed.append(error)
@@ -156,12 +156,12 @@ class Resources:
             elif type(why) is StoreError and error is None:
                 # The store cannot be read just now: nobody may go by the hole (DESIGN rule 4).
                 self._tell(why)
-                timers = self._around.timers
+                timers = self._context.timers
                 timers.call_later(HISTORY_RETRY_S, lambda: self._ask(question, then))
             else:
                 self._fail(why)
 
-        self._around.aside.run(work, done)
+        self._context.aside.run(work, done)
 
     def lost_changes(
         self,
@@ -169,7 +169,7 @@ class Resources:
         question: Question,
         told: Callable[[], None],
     ) -> list[RouteRecord] | None:
-        """Changes that lay in a hole which a lag has met; None where they are being looked for.
+        """Changes that lay in a hole which a backfill has met; None while they are looked for.
 
         Args:
             name: Route, its last change before the hole, and the end of the hole.
@@ -189,6 +189,6 @@ class Resources:
         return found
 
     def forget(self, route: str) -> None:
-        """The route is deleted: its lags ask no more."""
+        """The route is deleted: its backfills ask no more."""
         for name in [name for name in self._found if name[0] == route]:
             del self._found[name]

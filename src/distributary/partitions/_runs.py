@@ -1,8 +1,8 @@
-"""Runs: kept letters that people have sent again, or deleted, part by part.
+"""Runs: kept dead letters that people have sent again, or deleted, part by part.
 
-A run takes the letters that were kept when this owner first saw it. Of a redrive each becomes a row
-that is due now, with its event, in the transaction that takes the letter away. What fails again is
-a letter again, with a newer number, and so not this run's.
+A run takes the dead letters that were kept when this owner first saw it. Of a redrive each becomes
+a row that is due now, with its event, in the transaction that takes the dead letter away. What
+fails again is a dead letter again, with a newer number, and so not this run's.
 """
 
 from collections import deque
@@ -13,14 +13,14 @@ from distributary.core.engine.machine import Engine
 from distributary.core.engine.state import PartitionState
 from distributary.core.errors import EventError, StoreError
 from distributary.core.event import record as event_record
-from distributary.core.flow import Demand, Leg
-from distributary.core.outcome import KeptLetter, RetryRow, RunRow
+from distributary.core.flow import Demand, Stage
+from distributary.core.outcome import KeptDeadLetter, RetryRow, RunRow
 from distributary.core.route import WalkMatcher
-from distributary.partitions._ledger import Ledger
-from distributary.partitions.surroundings import Surroundings
+from distributary.partitions._flusher import Flusher
+from distributary.partitions.context import PartitionContext
 
 SLICE: Final = 64
-"""Letters taken at once: up to 1 MiB each."""
+"""Dead letters taken at once: up to 1 MiB each."""
 ROWS_SHARE: Final = 0.5
 """A run waits while a route, or all together, have this share of the rows that they may have."""
 LOOK_COUNT: Final = 256
@@ -32,18 +32,18 @@ class Runs:
     """Does the runs of a partition, one after the other; one that must wait lets the next one go.
 
     Args:
-        around: Ports of the owner.
-        ledger: Makes rows durable, and how far a run is.
+        context: Ports of the owner.
+        flusher: Makes rows durable, and how far a run is.
         state: Knows what waits.
         engine: Attempts rows.
     """
 
     def __init__(
-        self, around: Surroundings, ledger: Ledger, state: PartitionState, engine: Engine
+        self, context: PartitionContext, flusher: Flusher, state: PartitionState, engine: Engine
     ) -> None:
-        self._around = around
-        self._store = around.ownership.store
-        self._ledger = ledger
+        self._context = context
+        self._store = context.ownership.store
+        self._flusher = flusher
         self._waiting = state.rows
         self._rows_max = state.limits.rows_max
         self._engine = engine
@@ -55,7 +55,7 @@ class Runs:
 
     def tick(self) -> None:
         """Go on with what was asked."""
-        for demand in self._around.targets.demands(self._seen_seq):
+        for demand in self._context.targets.demands(self._seen_seq):
             self._seen_seq = demand.seq
             if demand.kind != "resume":
                 self._asked.append(demand)
@@ -71,7 +71,7 @@ class Runs:
             self._waits_at.pop(demand.seq, None)
         elif demand.kind == "purge":
             self._purge(demand, row)
-        elif self._has_room(demand):
+        elif self._has_capacity(demand):
             self._redrive(demand, row)
         else:
             self._asked.rotate(-1)  # A sink may take nothing for days: the others' runs go on.
@@ -97,15 +97,15 @@ class Runs:
                     self._rows[row.seq] = row
 
         self._busy = True
-        self._around.aside.run(work, done)
+        self._context.aside.run(work, done)
 
-    def _has_room(self, demand: Demand) -> bool:
-        """Whether more letters may become rows now."""
-        if self._ledger.durable_mark.offset <= self._waits_at.get(demand.seq, -1):
+    def _has_capacity(self, demand: Demand) -> bool:
+        """Whether more dead letters may become rows now."""
+        if self._flusher.durable_mark.offset <= self._waits_at.get(demand.seq, -1):
             return False
         if self._waiting.count >= self._rows_max * ROWS_SHARE:
             return False  # A run of all routes is nobody's whose share would tell.
-        return not self._waiting.crowded(demand.route, ROWS_SHARE)
+        return not self._waiting.saturated(demand.route, ROWS_SHARE)
 
     def _purge(self, demand: Demand, row: RunRow) -> None:
         found: list[RunRow] = []
@@ -118,14 +118,14 @@ class Runs:
 
         self._busy = True
         route = demand.route or None
-        self._around.aside.run(lambda: found.append(self._store.purge(row, route)), done)
+        self._context.aside.run(lambda: found.append(self._store.purge(row, route)), done)
 
     def _redrive(self, demand: Demand, row: RunRow) -> None:
-        found: list[KeptLetter] = []
+        found: list[KeptDeadLetter] = []
         route = demand.route or None
 
         def work() -> None:
-            found.extend(self._store.kept_letters(SLICE, row.at, route))
+            found.extend(self._store.kept_dead_letters(SLICE, row.at, route))
 
         def done(error: StoreError | None) -> None:
             self._busy = False
@@ -133,15 +133,15 @@ class Runs:
                 self._take(demand, row, [kept for kept in found if kept.id <= row.through])
 
         self._busy = True
-        self._around.aside.run(work, done)
+        self._context.aside.run(work, done)
 
-    def _take(self, demand: Demand, row: RunRow, letters: list[KeptLetter]) -> None:
+    def _take(self, demand: Demand, row: RunRow, dead_letters: list[KeptDeadLetter]) -> None:
         count = passed = 0
         at = row.at
-        for kept in letters:
-            if kept.letter.key.offset >= self._ledger.durable_mark.offset:
+        for kept in dead_letters:
+            if kept.dead_letter.key.offset >= self._flusher.durable_mark.offset:
                 # A restart would come there again: wait until the cursor has passed.
-                self._waits_at[demand.seq] = kept.letter.key.offset
+                self._waits_at[demand.seq] = kept.dead_letter.key.offset
                 break
             at = kept.id
             if self._is_wanted(kept):
@@ -150,17 +150,17 @@ class Runs:
             else:
                 passed += 1
         now = self._rows[demand.seq] = row._replace(
-            at=at, handled=row.handled + count, passed=row.passed + passed, done=not letters
+            at=at, handled=row.handled + count, passed=row.passed + passed, done=not dead_letters
         )
         if now != row:
-            self._ledger.put_run(now)
+            self._flusher.put_run(now)
             self._note(demand, now)
-        self._around.meter.add("redriven_total", count)
+        self._context.meter.add("redriven_total", count)
 
-    def _is_wanted(self, kept: KeptLetter) -> bool:
+    def _is_wanted(self, kept: KeptDeadLetter) -> bool:
         """True where the newest filters match it, and nothing of it is on its way."""
-        key = kept.letter.key
-        record = self._around.follower.table.record(key.route)
+        key = kept.dead_letter.key
+        record = self._context.follower.table.record(key.route)
         if record is None or key in self._waiting.rows:
             return False
         matcher = WalkMatcher()
@@ -171,23 +171,23 @@ class Runs:
             return False  # Damaged: nobody can send it, and it must not stop the partition.
         return bool(matcher.match(event))
 
-    def _send(self, kept: KeptLetter) -> None:
-        letter = kept.letter
-        now_ms = self._around.clock.wall_ms()
+    def _send(self, kept: KeptDeadLetter) -> None:
+        dead_letter = kept.dead_letter
+        now_ms = self._context.clock.wall_ms()
         row = RetryRow(
-            letter.key,
-            letter.checksum,
-            Leg.EVENT,
+            dead_letter.key,
+            dead_letter.checksum,
+            Stage.PRIMARY,
             1,
             now_ms,
-            letter.failure,
+            dead_letter.failure,
             done=False,
             event=kept.event,
         )
-        self._ledger.take_letter(letter.key)
+        self._flusher.take_dead_letter(dead_letter.key)
         self._engine.outcomes.redrive(row)
 
     def _note(self, demand: Demand, row: RunRow) -> None:
         if row.done:
             counts: dict[str, object] = {"count": row.handled, "passed": row.passed}
-            self._around.report(f"{demand.kind}-done", {"run": demand.run} | counts)
+            self._context.report(f"{demand.kind}-done", {"run": demand.run} | counts)

@@ -24,7 +24,7 @@ import uvloop
 
 from distributary.core.clock import SystemClock, SystemRandom
 from distributary.core.deliver import Dispatcher, LoopTimers
-from distributary.core.engine.ports import LagBudget
+from distributary.core.engine.ports import BackfillBudget
 from distributary.core.errors import DistributaryError, LogUnavailableError, StoreError
 from distributary.core.flow import Attempt
 from distributary.core.journal import Journal
@@ -41,13 +41,13 @@ from distributary.core.outcome import (
     QuotaStore,
 )
 from distributary.core.sqlite import sqlite_url
-from distributary.datadir import Board, Phase, Places, Word
+from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, StatusField
 from distributary.partitions._prepared import SHELF, stands_in
 from distributary.partitions._transports import make_transports
 from distributary.partitions.attempt_log import AttemptLog
+from distributary.partitions.context import PartitionContext
 from distributary.partitions.owner import Owner
 from distributary.partitions.routes import note_table
-from distributary.partitions.surroundings import Surroundings
 from distributary.resource import Reach
 
 BUFFER_BYTES_MAX = 4 * 1024 * 1024
@@ -62,7 +62,7 @@ for the lock, and every partition's events wait with it."""
 SLOW_S = 0.1
 """While the epoch cools down, sinks with an attempt older than this start nothing new."""
 HEARTBEAT_S = 0.25
-"""How often the session looks at its board and its parent."""
+"""How often the session looks at its status page and its parent."""
 STOP_WAIT_S = 5.0
 """A loop that does not stop within this ends with its process."""
 
@@ -80,7 +80,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
             keys themselves never stand here: a worker takes them from its environment, or reads
             this file.
         partitions: How many there are: each owner keeps its share of the budgets.
-        lag_bytes_max: Log that who lags may keep, of all partitions, bytes; 0: any.
+        lag_bytes_max: Log that who is behind may keep, of all partitions, bytes; 0: any.
         lag_age_max_s: The same by age, seconds; 0: any.
         dead_letter_bytes_max: Dead letters that are kept, of all partitions, bytes.
         dead_letter_route_bytes_max: Those of one route.
@@ -100,12 +100,12 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     dead_letter_route_bytes_max: int = ROUTE_BYTES_MAX
     dead_letter_age_max_s: float = AGE_MAX_S
 
-    def lag_budget(self) -> LagBudget:
-        """Of what lags and rows keep of the log of one partition."""
-        return LagBudget(self.lag_bytes_max // self.partitions, self.lag_age_max_s)
+    def backfill_budget(self) -> BackfillBudget:
+        """Of what backfills and rows keep of the log of one partition."""
+        return BackfillBudget(self.lag_bytes_max // self.partitions, self.lag_age_max_s)
 
     def budgets(self) -> Budgets:
-        """Of the letters that one partition keeps."""
+        """Of the dead letters that one partition keeps."""
         whole = Budgets(
             self.dead_letter_route_bytes_max,
             self.dead_letter_bytes_max,
@@ -140,7 +140,7 @@ class Session:
 
     Args:
         partition: Partition number.
-        epoch: For the board alone: ownership is the lock's (DESIGN rule 2).
+        epoch: For the status page alone: ownership is the lock's (DESIGN rule 2).
         settings: See there.
         idle: Get ready, and deliver nothing: the epoch warms the pipeline up.
 
@@ -154,7 +154,7 @@ class Session:
     ) -> None:
         self._settings = settings
         self._partition = partition
-        self._places = places = Places.of(settings.data_dir)
+        self._paths = paths = DataDir.of(settings.data_dir)
         self._clock = SystemClock()
         self._failure: DistributaryError | None = None
         self._parent = os.getppid()
@@ -169,19 +169,19 @@ class Session:
         gc.set_threshold(100_000, 20, 50)
         self._thread = threading.Thread(target=self._run, name=f"owner-p{partition}", daemon=True)
         with ExitStack() as opened:  # closed here where anything fails, by ``_shut`` otherwise
-            self._board = Board(places.board(partition))
-            opened.callback(self._board.close)
-            self._prepared = SHELF.take(places, settings.credential_key_file)
+            self._status_page = MappedStatusPage(paths.status_page(partition))
+            opened.callback(self._status_page.close)
+            self._prepared = SHELF.take(paths, settings.credential_key_file)
             opened.callback(self._put_back)
             self._prepared.targets.report_to(self._warn)
             self._prepared.targets.keep_within(settings.reach)
-            places.outcome(partition).mkdir(parents=True, exist_ok=True)
-            lease = FileLease(places.owner_lock(partition), LOCK_WAIT_S, self._clock, time.sleep)
+            paths.outcome(partition).mkdir(parents=True, exist_ok=True)
+            lease = FileLease(paths.owner_lock(partition), LOCK_WAIT_S, self._clock, time.sleep)
             opened.callback(lease.release)
-            opened.callback(self._board.__setitem__, Word.PHASE, Phase.ABSENT)
-            self._board[Word.PHASE] = Phase.LOADING
-            self._board[Word.EPOCH] = epoch
-            self._board[Word.OWNER_PID] = os.getpid()
+            opened.callback(self._status_page.__setitem__, StatusField.PHASE, ConsumerPhase.ABSENT)
+            self._status_page[StatusField.PHASE] = ConsumerPhase.LOADING
+            self._status_page[StatusField.EPOCH] = epoch
+            self._status_page[StatusField.OWNER_PID] = os.getpid()
             self._loop = uvloop.new_event_loop()
             opened.callback(self._loop.close)  # its thread has ended by then, or never began
             self._pool = ThreadPoolExecutor(1, f"flush-p{partition}")
@@ -190,7 +190,7 @@ class Session:
             opened.callback(self._reading.shutdown)
             opened.callback(self._aside.shutdown)
             opened.callback(self._pool.shutdown)
-            self._meter = Meter(places.meter(f"owner-p{partition:04d}"))
+            self._meter = Meter(paths.meter(f"owner-p{partition:04d}"))
             opened.callback(self._meter.save)
             self.owner = self._load(opened, lease)
             self._loop.set_exception_handler(self._on_loop_error)
@@ -200,14 +200,14 @@ class Session:
             self._opened = opened.pop_all()
 
     def _load(self, opened: ExitStack, lease: Lease) -> Owner:
-        places, partition = self._places, self._partition
-        self._records = records = Reader(places.log, partition)
+        paths, partition = self._paths, self._partition
+        self._records = records = Reader(paths.log, partition)
         opened.callback(records.close)
-        self._quota = quota = QuotaStore(places.quota_db, self._clock)
+        self._quota = quota = QuotaStore(paths.quota_db, self._clock)
         opened.callback(quota.close)
-        journal = Journal(places.journal(partition), fence=lease.check)
+        journal = Journal(paths.journal(partition), fence=lease.check)
         opened.callback(journal.close)
-        url = sqlite_url(places.delivery_db(partition))
+        url = sqlite_url(paths.delivery_db(partition))
         store = DeliveryStore(url, partition, self._settings.budgets(), fence=lease.check)
         opened.callback(store.close)
         self._ownership = ownership = FileOwnership(store, journal)
@@ -217,20 +217,20 @@ class Session:
             before, cursor = cursor, ownership.state.mark.offset
             self._log.error("log-lost-its-tail", cursor=before, going_back_to=cursor)
         follower = self._prepared.follow(partition, records, cursor)
-        path = places.root / "logs" / f"attempts-p{partition:04d}.jsonl"
+        path = paths.root / "logs" / f"attempts-p{partition:04d}.jsonl"
         mode = self._settings.log_attempts
         attempts = AttemptLog(None if mode == "none" else path, failures_only=mode == "failures")
         opened.callback(attempts.close)
         self._follower = follower
         return Owner(
-            Surroundings(
+            PartitionContext(
                 partition=partition,
-                make_records=lambda: Reader(places.log, partition),
+                make_records=lambda: Reader(paths.log, partition),
                 follower=follower,
                 targets=self._prepared.targets,
                 ownership=ownership,
                 quota=quota,
-                board=self._board,
+                status_page=self._status_page,
                 meter=self._meter,
                 attempts=attempts,
                 clock=self._clock,
@@ -240,12 +240,12 @@ class Session:
                 aside=_Blocking(self._loop, self._aside),
                 reading=_Blocking(self._loop, self._reading),
                 make_dispatcher=self._make_dispatcher,
-                routes_path=places.routes(partition),
-                failing_path=places.failing(partition),
+                routes_path=paths.routes(partition),
+                failing_path=paths.failing(partition),
                 on_failed=self._on_failed,
                 report=lambda event, fields: self._log.info(event, **fields),
                 warn=self._warn,
-                lag_budget=self._settings.lag_budget(),
+                backfill_budget=self._settings.backfill_budget(),
             )
         )
 
@@ -255,7 +255,7 @@ class Session:
     def _put_back(self) -> None:
         """The next owner in this process begins with what this one knows."""
         self._prepared.targets.report_to(lambda _event, _fields: None)
-        SHELF.put(self._places, self._settings.credential_key_file, self._prepared)
+        SHELF.put(self._paths, self._settings.credential_key_file, self._prepared)
 
     def _wait_for_log(self, records: Reader, cursor: int) -> None:
         """Wait until the appending process has recovered the partition.
@@ -274,7 +274,7 @@ class Session:
             time.sleep(0.05)
 
     def _make_dispatcher(
-        self, on_attempt: Callable[[Attempt], None], on_room: Callable[[str], None]
+        self, on_attempt: Callable[[Attempt], None], on_drained: Callable[[str], None]
     ) -> Dispatcher:
         timers = LoopTimers(self._loop)
         transports = make_transports(self._loop, self._settings.reach)
@@ -284,7 +284,7 @@ class Session:
             timers=timers,
             random=SystemRandom(),
             on_attempt=on_attempt,
-            on_room=on_room,
+            on_drained=on_drained,
         )
 
     # -- the loop's thread --------------------------------------------------------------------
@@ -311,8 +311,8 @@ class Session:
     def _begin(self) -> None:
         if not self.idle:
             self.owner.start()
-        self._board[Word.PHASE] = Phase.RUNNING
-        self._board[Word.HEARTBEAT_MS] = self._clock.wall_ms()
+        self._status_page[StatusField.PHASE] = ConsumerPhase.RUNNING
+        self._status_page[StatusField.HEARTBEAT_MS] = self._clock.wall_ms()
         self._heartbeat()
 
     def _heartbeat(self) -> None:
@@ -323,7 +323,7 @@ class Session:
             # owner waits for the lock (DESIGN rule 7).
             self._log.error("parent-gone")
             os._exit(70)
-        cooling = bool(self._board[Word.COOLING])
+        cooling = bool(self._status_page[StatusField.COOLING])
         if cooling != self._cooling:
             self._cooling = cooling
             if cooling:
@@ -332,7 +332,7 @@ class Session:
                 self.owner.dispatcher.warm_up()
         self._meter.save()
         if self.idle:
-            self._board[Word.HEARTBEAT_MS] = self._clock.wall_ms()
+            self._status_page[StatusField.HEARTBEAT_MS] = self._clock.wall_ms()
         self._loop.call_later(HEARTBEAT_S, self._heartbeat)
         self._wake_feeder()
 
@@ -393,7 +393,7 @@ class Session:
         Returns:
             Attempts that were left without an answer.
         """
-        self._board[Word.PHASE] = Phase.DRAINING
+        self._status_page[StatusField.PHASE] = ConsumerPhase.DRAINING
         if self.idle:
             self._shut()
             return 0
@@ -408,7 +408,7 @@ class Session:
         if self._failure is None:
             self._prepared.keep(self._follower)
             table, mark = self._follower.table, self._ownership.state.mark
-            note_table(self._places.routes(self._partition), table.last_seq, mark.offset)
+            note_table(self._paths.routes(self._partition), table.last_seq, mark.offset)
         self._opened.close()
 
     def _end_loop(self) -> None:

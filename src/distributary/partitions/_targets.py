@@ -15,7 +15,7 @@ from distributary.core.policy import DeliveryPolicy
 from distributary.core.sqlite import sqlite_url
 from distributary.resource import Reach
 from distributary.routes import RouteChanges, RouteEndpoint, RouteSettings
-from distributary.subscriptions.resource import DeadLetterSpec, SubscriptionSpec
+from distributary.subscriptions.resource import ApiSubscriptionSpec, DeadLetterSpec
 from distributary.subscriptions.service import PROTOCOLS_ABSENT, delivery_policy, route_policy
 from distributary.subscriptions.store import Directory, Keys, Listed, ListedRoute, News, Sealer
 
@@ -95,7 +95,7 @@ class DirectoryTargets:
                 continue
             if self._directory.revision(route) != target.revision or route in renewed:
                 ways = (target.sink, target.dead_letter, target.reply)
-                self._changed.update(way.lane for way in ways if way is not None)
+                self._changed.update(way.queue for way in ways if way is not None)
                 del self._targets[route]
 
     def all_go_to(self, uri: str) -> bool:
@@ -103,7 +103,7 @@ class DirectoryTargets:
         alone = self._alone.get(uri)
         if alone is None:
             alone = len(self._directory) <= ALONE_COUNT_MAX and all(
-                target is None or target.sink.lane == uri
+                target is None or target.sink.queue == uri
                 for target in map(self.get, self._directory.uids())
             )
             self._alone[uri] = alone
@@ -230,7 +230,7 @@ def _endpoint(
 def _target(
     route: str,
     listed: Listed,
-    spec: SubscriptionSpec,
+    spec: ApiSubscriptionSpec,
     credential: Credential | None,
     reach: Reach,
 ) -> RouteTarget:
@@ -247,7 +247,7 @@ def _target(
 
 
 def _destination(
-    spec: SubscriptionSpec | DeadLetterSpec, paced_by: str, reach: Reach
+    spec: ApiSubscriptionSpec | DeadLetterSpec, paced_by: str, reach: Reach
 ) -> Destination:
     """Where and how *spec* wants its events sent, without its credential."""
     settings = spec.settings

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from distributary.core.flow import Attempt, Leg
+from distributary.core.flow import Attempt, Stage
 from distributary.core.policy import Decision, Reply, Verdict
 
 FILE_BYTES_MAX = 64 * 1024 * 1024
@@ -15,7 +15,7 @@ BUFFER_LINES_MAX = 256
 attempt. They have some 300 bytes each, and at most 4 KiB."""
 
 
-_LEGS = {Leg.EVENT: "event", Leg.DEAD_LETTER: "dead-letter", Leg.REPLY: "reply"}
+_STAGES = {Stage.PRIMARY: "event", Stage.DEAD_LETTER: "dead-letter", Stage.REPLY: "reply"}
 _DECISIONS = {decision: decision.value for decision in Decision}
 
 
@@ -27,7 +27,7 @@ class _Line(msgspec.Struct, omit_defaults=True):
     offset: int
     index: int
     route: str
-    leg: str
+    stage: str = msgspec.field(name="leg")
     attempt: int
     verdict: str
     duration_s: float
@@ -90,7 +90,7 @@ class AttemptLog:
                 position[1],
                 position[2],
                 task.route,
-                _LEGS[task.leg],
+                _STAGES[task.stage],
                 task.attempt,
                 _DECISIONS[verdict.decision],
                 round(attempt.duration_s, 6),

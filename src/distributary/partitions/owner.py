@@ -15,147 +15,147 @@ from distributary.core.engine.reservations import QuotaBatch, claims
 from distributary.core.engine.state import PartitionState
 from distributary.core.errors import DistributaryError
 from distributary.core.flow import Attempt, Logged, RouteRecord, Task
-from distributary.core.outcome import Grant, LagRow, Slot
-from distributary.partitions._catch_up import CatchUp
+from distributary.core.outcome import BackfillRow, Grant, Reservation
+from distributary.partitions._backfill_budget import BackfillLimit
+from distributary.partitions._backfills import PartitionBackfills
 from distributary.partitions._failing import Failing
+from distributary.partitions._flusher import Flusher, Forgettable, Point
 from distributary.partitions._intake import Intake
 from distributary.partitions._keeping import Keeping
-from distributary.partitions._lag_budget import LagLimit
-from distributary.partitions._ledger import Forgettable, Ledger, Point
+from distributary.partitions._progress import Progress
 from distributary.partitions._quota import Quota
 from distributary.partitions._reload import Reload
 from distributary.partitions._replay import Replay
 from distributary.partitions._resources import HISTORY, Resources
 from distributary.partitions._runs import Runs
-from distributary.partitions._standing import Standing
-from distributary.partitions.surroundings import Surroundings
+from distributary.partitions.context import PartitionContext
 
 TICK_S = 0.1
-"""How often the owner looks at its targets, its board and its lags."""
+"""How often the owner looks at its targets, its status page and its backfills."""
 
 
 class Owner:
     """Owns one partition from ``start`` until ``drain`` has called back.
 
     Args:
-        around: Its surroundings.
+        context: Its surroundings.
     """
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
-        self._clock = around.clock
-        self._follower = around.follower
-        self._targets = around.targets
-        self._meter = around.meter
+    def __init__(self, context: PartitionContext) -> None:
+        self._context = context
+        self._clock = context.clock
+        self._follower = context.follower
+        self._targets = context.targets
+        self._meter = context.meter
         self._advancing = False
         self._armed_s: float | None = None
         self._failed = False
         self._ended = False
-        mark = around.ownership.state.mark
-        self.dispatcher = around.make_dispatcher(self._on_attempt, self._on_room)
+        mark = context.ownership.state.mark
+        self.dispatcher = context.make_dispatcher(self._on_attempt, self._on_drained)
         self._intake = Intake(
             self,
-            around.timers,
+            context.timers,
             PAUSE_S,
             at_offset=mark.offset,
-            slice_records=around.limits.slice_records,
+            slice_records=context.limits.slice_records,
         )
-        self._keeping = Keeping(around, around.follower.table.__contains__)
-        self._resources = Resources(around, news=self._on_news, fail=self.fail)
-        self._reload = Reload(around, self.fail)
-        self._ledger = self._make_ledger(around)
-        self._catch_up = self._make_backfills(around)
-        self._failing = Failing(around)
-        self._state = self._make_state(around)
+        self._keeping = Keeping(context, context.follower.table.__contains__)
+        self._resources = Resources(context, news=self._on_news, fail=self.fail)
+        self._reload = Reload(context, self.fail)
+        self._flusher = self._make_ledger(context)
+        self._backfills = self._make_backfills(context)
+        self._failing = Failing(context)
+        self._state = self._make_state(context)
         self._engine = Engine(self._state)
         self._attempted = self._engine.attempted
         self._holding = self._engine.sending.held
-        self._quota = Quota(around, self._state.reservations, self._on_answers)
-        self._limit = LagLimit(around, self._engine)
-        self._runs = Runs(around, self._ledger, self._state, self._engine)
-        self._standing = Standing(
-            around,
-            ledger=self._ledger,
+        self._quota = Quota(context, self._state.reservations, self._on_answers)
+        self._limit = BackfillLimit(context, self._engine)
+        self._runs = Runs(context, self._flusher, self._state, self._engine)
+        self._standing = Progress(
+            context,
+            flusher=self._flusher,
             dispatcher=self.dispatcher,
             rows=self._state.rows,
-            backfills=self._catch_up,
+            backfills=self._backfills,
         )
         self._replay = Replay(
-            around,
-            catch_up=self._catch_up,
+            context,
+            backfills=self._backfills,
             unseen=self._state.unseen,
             standing=self._standing,
-            ledger=self._ledger,
+            flusher=self._flusher,
             dropped=self._engine.report_gap,
         )
         # Read here: ``start`` runs on the loop, which waits for no store.
         self._targets.refresh()
-        store = around.ownership.store
+        store = context.ownership.store
         self._state.parked.update((row.route, row) for row in store.parked())
-        self._left = store.rows(), store.lags()
+        self._left = store.rows(), store.backfills()
 
-    def _make_backfills(self, around: Surroundings) -> CatchUp:
-        return CatchUp(
-            partition=around.partition,
-            make_records=around.make_records,
+    def _make_backfills(self, context: PartitionContext) -> PartitionBackfills:
+        return PartitionBackfills(
+            partition=context.partition,
+            make_records=context.make_records,
             offers=self,
             live=lambda: self._state.live,
             may_join=lambda route: self._engine.may_join(route),  # noqa: PLW0108 - made later
-            ended=self._on_lag_ended,
-            dropped=self._ledger.end_lag,
-            limits=around.limits,
+            ended=self._on_backfill_ended,
+            dropped=self._flusher.end_backfill,
+            limits=context.limits,
         )
 
-    def _make_state(self, around: Surroundings) -> PartitionState:
+    def _make_state(self, context: PartitionContext) -> PartitionState:
         return PartitionState(
-            partition=around.partition,
-            mark=around.ownership.state.mark,
-            follower=around.follower,
-            targets=around.targets,
-            backfills=self._catch_up,
+            partition=context.partition,
+            mark=context.ownership.state.mark,
+            follower=context.follower,
+            targets=context.targets,
+            backfills=self._backfills,
             failing=self._failing,
-            effects=self._make_effects(around),
-            meter=around.meter,
-            limits=around.limits,
+            effects=self._make_effects(context),
+            meter=context.meter,
+            limits=context.limits,
         )
 
-    def _make_effects(self, around: Surroundings) -> Effects:
-        dispatcher, ledger, timers = self.dispatcher, self._ledger, around.timers
+    def _make_effects(self, context: PartitionContext) -> Effects:
+        dispatcher, flusher, timers = self.dispatcher, self._flusher, context.timers
         return Effects(
             send=dispatcher.offer,
             send_again=dispatcher.offer_retry,
             take_queued=dispatcher.take_queued,
-            lane=dispatcher.lane,
+            queue=dispatcher.queue,
             is_open=dispatcher.is_open,
             cut_off=dispatcher.cut_off,
-            done=ledger.done,
-            caught_up=ledger.caught_up,
-            put_row=ledger.put_row,
-            forget_row=ledger.forget,
-            put_backfill=ledger.put_lag,
-            keep=ledger.keep,
-            put_parked=ledger.put_parked,
-            count=ledger.count,
-            free=ledger.free,
+            done=flusher.done,
+            backfilled=flusher.backfilled,
+            put_row=flusher.put_row,
+            forget_row=flusher.forget,
+            put_backfill=flusher.put_backfill,
+            keep=flusher.keep,
+            put_parked=flusher.put_parked,
+            count=flusher.count,
+            free=flusher.free,
             ask_quota=lambda: self._quota.ask(),  # noqa: PLW0108 - made later
             read=self._read,
             wake_at=self._wake_at,
-            room_soon=lambda name: timers.call_later(0.0, lambda: self._on_room(name)),
-            attempted=around.attempts.line,
-            report=around.report,
-            warn=around.warn,
-            chance=around.random.unit,
-            watch=around.watch,
+            drained_soon=lambda name: timers.call_later(0.0, lambda: self._on_drained(name)),
+            attempted=context.attempts.line,
+            report=context.report,
+            warn=context.warn,
+            chance=context.random.unit,
+            watch=context.watch,
         )
 
-    def _make_ledger(self, around: Surroundings) -> Ledger:
-        return Ledger(
-            around.ownership,
-            around.quota,
-            partition=around.partition,
-            blocking=around.blocking,
-            timers=around.timers,
-            clock=around.clock,
+    def _make_ledger(self, context: PartitionContext) -> Flusher:
+        return Flusher(
+            context.ownership,
+            context.quota,
+            partition=context.partition,
+            blocking=context.blocking,
+            timers=context.timers,
+            clock=context.clock,
             point=self._point,
             forgettable=self._forgettable,
             failed=self.fail,
@@ -176,14 +176,14 @@ class Owner:
         return self._intake.buffered_bytes
 
     def start(self) -> None:
-        """Take over what the last owner left (outcomes, rows, lags, reservations) and begin."""
-        done = dict(self._around.ownership.state.done)
-        (rows, lags), self._left = self._left, ([], [])
+        """Take over outcomes, rows, backfills and reservations of the last owner, and begin."""
+        done = dict(self._context.ownership.state.done)
+        (rows, backfills), self._left = self._left, ([], [])
         self._now()
         self._engine.load(done, rows)
-        for lag in lags:
-            self._catch_up.add(lag)
-        self._quota.load(claims(self._state.live, done, rows, lags))
+        for backfill in backfills:
+            self._backfills.add(backfill)
+        self._quota.load(claims(self._state.live, done, rows, backfills))
         self._tick()
 
     def _now(self) -> None:
@@ -198,7 +198,7 @@ class Owner:
 
     def all_taken(self) -> None:
         """There is nothing more for now."""
-        self._ledger.moved()
+        self._flusher.moved()
 
     def pass_hole(self, to_offset: int) -> None:
         """There are no records up to *to_offset*: damaged, or leapt over after a loss."""
@@ -218,7 +218,7 @@ class Owner:
     def _note_hole(self, end: int) -> None:
         live = self._state.live
         self._meter.add("lost_records_total", end - live)
-        self._around.report("records-lost", {"from": live, "to": end})
+        self._context.report("records-lost", {"from": live, "to": end})
 
     def take(self, logged: Logged) -> bool:
         """Take the next record; False where that cost as much as a slice of others, or waits."""
@@ -272,33 +272,33 @@ class Owner:
             self._engine.resources_changed()  # What waits for a deleted route is not sent.
         return begun
 
-    # -- what lags ask and tell ---------------------------------------------------------------
+    # -- what backfills ask and tell ----------------------------------------------------------
 
-    def offer_catch_up(self, task: Task) -> str | None:
-        """Hand out a task that a lag brought; what it waits for where it is not taken now."""
-        return self._engine.sending.offer_catch_up(task)
+    def offer_backfill(self, task: Task) -> str | None:
+        """Hand out a task that a backfill brought; what it waits for where it is not taken now."""
+        return self._engine.sending.offer_backfill(task)
 
     def lost_changes(self, route: str, after_seq: int, gap_end: int) -> list[RouteRecord] | None:
         """Changes of *route* whose records the medium lost in a hole that ends at *gap_end*."""
 
         def told() -> None:
-            self._catch_up.wake_for(HISTORY)
-            self._advance_lags()
+            self._backfills.wake_for(HISTORY)
+            self._advance_backfills()
 
         question = self._follower.asks_lost(route, after_seq, gap_end)
         return self._resources.lost_changes((route, after_seq, gap_end), question, told)
 
     def note_hole(self, route: str, first: int, end: int) -> None:
-        """A lag of *route* has met no records from *first* up to *end*: matches may be lost."""
+        """Report that a backfill met no records from *first* up to *end*: matches may be lost."""
         self._meter.add("lag_lost_records_total", end - first)
-        self._around.report("records-lost", {"route": route, "from": first, "to": end})
+        self._context.report("records-lost", {"route": route, "from": first, "to": end})
 
-    def _on_lag_ended(self, row: LagRow) -> bool:
+    def _on_backfill_ended(self, row: BackfillRow) -> bool:
         assert row.to_offset is not None
-        if self._ledger.durable_mark.offset >= row.to_offset:
-            self._ledger.end_lag(row.name)
+        if self._flusher.durable_mark.offset >= row.to_offset:
+            self._flusher.end_backfill(row.name)
             return False
-        self._ledger.put_lag(row)
+        self._flusher.put_backfill(row)
         return True
 
     def is_done(self, task: Task) -> bool:
@@ -318,18 +318,18 @@ class Owner:
         except DistributaryError as error:
             self.fail(error)  # The match stays open: the next owner's.
 
-    def _on_room(self, name: str) -> None:
-        self._decide(lambda: self._engine.room(name))
+    def _on_drained(self, name: str) -> None:
+        self._decide(lambda: self._engine.drained(name))
         if self._holding:
             self._intake.go_on()
-        self._advance_lags()
+        self._advance_backfills()
 
     def _on_answers(self, batch: QuotaBatch, grants: list[Grant]) -> None:
         """The store of counts has answered."""
         self._decide(lambda: self._engine.quota_answered(batch, grants))
-        self._advance_lags()
+        self._advance_backfills()
 
-    def _on_untold(self, freed: list[Slot], counted: list[Slot]) -> None:
+    def _on_untold(self, freed: list[Reservation], counted: list[Reservation]) -> None:
         self._state.reservations.tell_later(freed, counted)
 
     def _on_news(self) -> None:
@@ -361,7 +361,7 @@ class Owner:
             return
         self._armed_s = due_s
         delay_s = max(0.0, due_s - self._clock.monotonic_s())
-        self._around.timers.call_later(delay_s, self._due)
+        self._context.timers.call_later(delay_s, self._due)
 
     def _due(self) -> None:
         self._armed_s = None
@@ -373,52 +373,52 @@ class Owner:
     def _tick(self) -> None:
         if self._state.stopped:
             return
-        self._around.timers.call_later(TICK_S, self._tick)
+        self._context.timers.call_later(TICK_S, self._tick)
         if not self._decide(self._look) or self._failed:
             return
-        self._engine.spill(self._ledger.durable_mark.offset)
+        self._engine.spill(self._flusher.durable_mark.offset)
         self._standing.save_routes(self._state.live)
         self._engine.look_after_rows()
         self._failing.tick()
         self._keeping.tick()
-        self._around.attempts.flush()
+        self._context.attempts.flush()
         self._standing.post(self._state.live)
-        self._ledger.moved()
+        self._flusher.moved()
 
     def _look(self) -> None:
         self._resources.look()
         self._limit.tick()
         self._runs.tick()
         self._engine.look()
-        self._advance_lags()
+        self._advance_backfills()
 
-    def _advance_lags(self) -> None:
-        if self._state.stopped or not len(self._catch_up):
+    def _advance_backfills(self) -> None:
+        if self._state.stopped or not len(self._backfills):
             return
         try:
             self._now()
-            more = self._catch_up.advance()
+            more = self._backfills.advance()
         except DistributaryError as error:
             self.fail(error)
             return
         # One chain of turns, however many asked: each of them would take the loop's time.
         if more and not self._advancing:
             self._advancing = True
-            self._around.timers.call_later(0.0, self._advance_again)
+            self._context.timers.call_later(0.0, self._advance_again)
 
     def _advance_again(self) -> None:
         self._advancing = False
-        self._advance_lags()
+        self._advance_backfills()
 
     def _point(self) -> Point:
         mark = self._state.tracker.mark()
-        rows = self._catch_up.rows()
-        return Point(mark, rows, self._catch_up.floors())
+        rows = self._backfills.rows()
+        return Point(mark, rows, self._backfills.floors())
 
     def _forgettable(self, durable: Point) -> Forgettable:
         cursor = durable.mark.offset
-        rows = self._engine.outcomes.forgettable(cursor, self._catch_up.needs)
-        return rows, self._catch_up.forgettable(cursor)
+        rows = self._engine.outcomes.forgettable(cursor, self._backfills.needs)
+        return rows, self._backfills.forgettable(cursor)
 
     # -- ending -------------------------------------------------------------------------------
 
@@ -429,7 +429,7 @@ class Owner:
         self._failed = True
         self._stop()
         self.dispatcher.take_queued()  # What cannot be written down must not be sent.
-        self._around.on_failed(error)
+        self._context.on_failed(error)
 
     def _stop(self) -> None:
         self._intake.stop()
@@ -441,8 +441,8 @@ class Owner:
     def drain(self, deadline_s: float, done: Callable[[int], None]) -> None:
         """Start nothing more; wait for what is under way; make it durable; then call *done*.
 
-        What was queued and not started stays above the cursor (or as its row, or its lag) and is
-        the next owner's. Replies are sent: their deliveries are under way.
+        What was queued and not started stays above the cursor (or as its row, or its backfill) and
+        is the next owner's. Replies are sent: their deliveries are under way.
 
         Args:
             deadline_s: Seconds to wait for attempts under way; those that have no answer by then
@@ -451,19 +451,19 @@ class Owner:
         """
         self._stop()
         self._engine.leave(self.dispatcher.take_queued())
-        clock, timers = self._clock, self._around.timers
+        clock, timers = self._clock, self._context.timers
         until_s = clock.monotonic_s() + deadline_s
 
         def look() -> None:
             self._now()
             if self.dispatcher.queued:  # Replies whose destination fails meanwhile.
-                self._engine.sending.yield_closed_lanes()
+                self._engine.sending.yield_closed_queues()
             held = self._engine.replies_left()
             left = self.dispatcher.in_flight + self.dispatcher.queued + held
             if left and clock.monotonic_s() < until_s:
                 timers.call_later(0.005, look)
             else:
-                self._ledger.when_durable(
+                self._flusher.when_durable(
                     lambda: self._quota.when_idle(lambda: self._finish(left, done))
                 )
 
@@ -471,8 +471,8 @@ class Owner:
 
     def _finish(self, left: int, done: Callable[[int], None]) -> None:
         self._ended = True
-        self._around.attempts.flush()
+        self._context.attempts.flush()
         self._standing.post(self._state.live)
-        self._catch_up.close()
+        self._backfills.close()
         self._reload.close()
         done(left)

@@ -16,7 +16,7 @@ from typing import Protocol, TypeAlias
 from distributary.core.engine.ports import Records
 from distributary.core.errors import EventError, LogDamagedError, StoreError
 from distributary.core.files import write_atomically
-from distributary.core.flow import Kind, Logged, RouteRecord, decode_route
+from distributary.core.flow import Logged, RecordKind, RouteRecord, decode_route
 from distributary.core.route import (
     SNAPSHOT_HEADING_BYTES,
     IndexMatcher,
@@ -89,7 +89,7 @@ class RouteFollower:
         with ``pass_record``.
         """
         offset = logged.offset
-        if logged.kind == Kind.ROUTE or offset > self._next:
+        if logged.kind == RecordKind.ROUTE or offset > self._next:
             return False
         self._next = offset + 1
         return True
@@ -102,7 +102,7 @@ class RouteFollower:
         Raises:
             LogDamagedError: It is a route record that cannot be read.
         """
-        if logged.kind == Kind.ROUTE:
+        if logged.kind == RecordKind.ROUTE:
             last, seq = self.table.last_seq, _decode(logged).seq
             # Whatever lay in a hole has its number between.
             return partial(self._between, last, seq) if seq > last + 1 else None
@@ -119,7 +119,7 @@ class RouteFollower:
     def asks_lost(self, route: str, after_seq: int, gap_end: int) -> Question:
         """Changes of *route* after *after_seq* whose records lay in a hole that ends at *gap_end*.
 
-        For a reader of its own that comes by the hole at another time (a lag).
+        For a reader of its own that comes by the hole at another time (a backfill).
         """
 
         def ask(records: Records) -> list[RouteRecord]:
@@ -146,7 +146,7 @@ class RouteFollower:
             question = self.asks_before(logged)
             lost = [] if question is None else question(self._records)
         self._next = logged.offset + 1
-        if logged.kind == Kind.ROUTE:
+        if logged.kind == RecordKind.ROUTE:
             lost = [*lost, _decode(logged)]
         return self._take(lost, logged.offset) if lost else ()
 
@@ -202,7 +202,7 @@ class RouteFollower:
         # Asked before the log is scanned: a change that is appended meanwhile has its record
         # above the gap, and the scan finds it or the number excludes it.
         before = self._history.last_seq() + 1
-        for logged in records.kinds(offset, records.durable_end(), Kind.ROUTE):
+        for logged in records.kinds(offset, records.durable_end(), RecordKind.ROUTE):
             return decode_route(logged.body).seq
         return before
 
@@ -323,7 +323,7 @@ def follow_from(
             at_offset, newest = found
     table = RouteTable(make_matcher) if newest is None else RouteTable.restore(newest, make_matcher)
     follower = RouteFollower(records, history, table, at_offset)
-    for logged in records.kinds(at_offset, offset, Kind.ROUTE):
+    for logged in records.kinds(at_offset, offset, RecordKind.ROUTE):
         follower.pass_change(logged)
     follower.reach(offset)
     return follower
@@ -351,7 +351,7 @@ def follow_on(
     if kept is None or not records.start() <= kept[0] <= offset:
         return None
     at_offset, standing = kept
-    changes = list(records.kinds(at_offset, offset, Kind.ROUTE))
+    changes = list(records.kinds(at_offset, offset, RecordKind.ROUTE))
     if changes:
         standing = max(standing, decode_route(changes[-1].body).seq)
     if table.last_seq > standing:

@@ -7,11 +7,12 @@ forward. It needs one thing from its surroundings: a ``RouteAppender``.
 """
 
 from distributary.routes._history import RouteChanges
-from distributary.routes.batch import StandingRoute
+from distributary.routes.batch import ActiveRoute
 from distributary.routes.changes import AppliedRoute, DropRoute, PutRoute, RouteChange
 from distributary.routes.settings import RouteEndpoint, RouteSettings
 
 __all__ = [
+    "ActiveRoute",
     "AppliedRoute",
     "DropRoute",
     "PutRoute",
@@ -19,5 +20,4 @@ __all__ = [
     "RouteChanges",
     "RouteEndpoint",
     "RouteSettings",
-    "StandingRoute",
 ]

@@ -23,7 +23,7 @@ _GONE_SETTINGS = b"{}"
 """What a route delivered by leaves with it: a deleted row only tells readers that it is gone."""
 
 
-class StandingRoute(NamedTuple):
+class ActiveRoute(NamedTuple):
     """The route of a Trigger or Subscription, as the store holds it.
 
     Attributes:
@@ -44,10 +44,10 @@ def matching_digest(filters: tuple[dict[str, Any], ...], present: tuple[str, ...
     return hashlib.sha256(msgspec.json.encode((filters, present))).hexdigest()
 
 
-def standing(change: PutRoute, revision: int) -> StandingRoute:
+def standing(change: PutRoute, revision: int) -> ActiveRoute:
     """What stands once *change* is made."""
     matching = matching_digest(change.filters, change.present)
-    return StandingRoute(revision, change.address, matching, encode_settings(change.settings))
+    return ActiveRoute(revision, change.address, matching, encode_settings(change.settings))
 
 
 @dataclass(slots=True)
@@ -59,10 +59,10 @@ class RouteTargets:
         written: Rows to be written, by uid.
     """
 
-    live: dict[str, StandingRoute]
+    live: dict[str, ActiveRoute]
     written: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def put(self, uid: str, route: StandingRoute, seq: int) -> None:
+    def put(self, uid: str, route: ActiveRoute, seq: int) -> None:
         """The route *uid* stands as *route* from the change *seq* on."""
         self.live[uid] = route
         self._write(uid, route, _tables.LIVE, seq)
@@ -72,7 +72,7 @@ class RouteTargets:
         gone = self.live.pop(uid)._replace(settings=_GONE_SETTINGS)
         self._write(uid, gone, _tables.DELETED, seq)
 
-    def _write(self, uid: str, route: StandingRoute, state: str, seq: int) -> None:
+    def _write(self, uid: str, route: ActiveRoute, state: str, seq: int) -> None:
         self.written[uid] = {
             "uid": uid,
             "revision": route.revision,
@@ -90,7 +90,7 @@ def read_targets(connection: Connection, changes: Iterable[object]) -> RouteTarg
     return RouteTargets(_read(connection, _t.c.uid.in_(uids)) if uids else {})
 
 
-def read_all(connection: Connection) -> dict[str, StandingRoute]:
+def read_all(connection: Connection) -> dict[str, ActiveRoute]:
     """All routes that stand, by uid."""
     return _read(connection, sa.true())
 
@@ -102,10 +102,10 @@ def write_targets(connection: Connection, targets: RouteTargets) -> None:
         connection.execute(sa.insert(_t), list(targets.written.values()))
 
 
-def _read(connection: Connection, which: sa.ColumnElement[bool]) -> dict[str, StandingRoute]:
+def _read(connection: Connection, which: sa.ColumnElement[bool]) -> dict[str, ActiveRoute]:
     query = sa.select(_t.c.uid, _t.c.revision, _t.c.address, _t.c.matching, _t.c.settings_json)
     rows = connection.execute(query.where(which, _t.c.state == _tables.LIVE))
     return {
-        uid: StandingRoute(revision, address, matching, settings.encode())
+        uid: ActiveRoute(revision, address, matching, settings.encode())
         for uid, revision, address, matching, settings in rows
     }

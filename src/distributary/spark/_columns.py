@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from distributary.core.event import AttributeValue, canonical
-from distributary.core.flow import Addressed, Kind, Logged, events_of
+from distributary.core.flow import Addressed, Logged, RecordKind, events_of
 
 __all__ = ["ARROW_SCHEMA", "SPARK_SCHEMA", "batches"]
 
@@ -67,7 +67,7 @@ def batches(partition: int, logged: Iterable[Logged]) -> Iterator[pa.RecordBatch
     """
     rows = _Rows()
     for entry in logged:
-        held = None if entry.kind == Kind.TICK else events_of(entry)
+        held = None if entry.kind == RecordKind.TIMER_EVENT else events_of(entry)
         if held is None:
             continue
         rows.add(entry, held)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from distributary.core.clock import SystemClock
 from distributary.core.errors import DistributaryError
-from distributary.datadir import Board, LiveFile, Places, Sickness, Word
+from distributary.datadir import DataDir, LiveFile, MappedStatusPage, Sickness, StatusField
 from distributary.partitions import Session, SessionSettings, owner_log, prepare_next
 
 
@@ -31,10 +31,10 @@ def run(batches: Iterator[pa.RecordBatch], settings_json: str) -> None:
         task.run(token)
     except BaseException:
         # Spark looks at our failure only once our reader has returned.
-        task.board[Word.FAILED_READER] = token
+        task.status_page[StatusField.FAILED_READER] = token
         raise
     finally:
-        task.board.close()
+        task.status_page.close()
 
 
 class _Task:
@@ -47,15 +47,15 @@ class _Task:
         partition: int,
         epoch: int,
     ) -> None:
-        places = Places.of(settings.data_dir)
-        self.board = Board(places.board(partition))
-        self._live = LiveFile(places.live)
+        paths = DataDir.of(settings.data_dir)
+        self.status_page = MappedStatusPage(paths.status_page(partition))
+        self._live = LiveFile(paths.live)
         self._batches = batches
         self._settings = settings
         self._partition = partition
         self._epoch = epoch
         log = owner_log(settings.log_level)
-        self._sickness = Sickness(places, partition, self.board, SystemClock(), log)
+        self._sickness = Sickness(paths, partition, self.status_page, SystemClock(), log)
 
     def run(self, token: int) -> None:
         """Own the partition; the reader with *token* sends rows once it is ours."""
@@ -64,12 +64,15 @@ class _Task:
             return
         self._sickness.began()
         if not session.idle:
-            self.board[Word.TAKES_FROM] = session.owner.live_offset
-            self.board[Word.TAKES] = token
+            self.status_page[StatusField.TAKES_FROM] = session.owner.live_offset
+            self.status_page[StatusField.TAKES] = token
         try:
             self._feed(session)
         finally:
-            ended = bool(self.board[Word.STOP]) or self.board[Word.END_EPOCH] >= self._epoch
+            ended = (
+                bool(self.status_page[StatusField.STOP])
+                or self.status_page[StatusField.END_EPOCH] >= self._epoch
+            )
             session.close(orderly=ended)
         if ended:
             self._sickness.over()
@@ -87,11 +90,11 @@ class _Task:
             if live is not None:
                 settings = self._settings = msgspec.json.decode(live.session, type=SessionSettings)
                 # Before the owner says that it runs: else the driver would end its epoch for it.
-                self.board[Word.SETTINGS] = live.number
+                self.status_page[StatusField.SETTINGS] = live.number
             try:
                 # Before the session, and so before the lock: the last owner may deliver yet.
                 prepare_next(settings.data_dir, settings.credential_key_file, partition)
-                idle = bool(self.board[Word.HOLD])
+                idle = bool(self.status_page[StatusField.HOLD])
                 return Session(partition, self._epoch, settings, idle=idle)
             except Exception as error:  # noqa: BLE001 - whatever: this partition's alone
                 self._sickness.note(error)

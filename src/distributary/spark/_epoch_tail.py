@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from distributary.core.log import Reader
-from distributary.datadir import Board, Places, Word
+from distributary.datadir import DataDir, MappedStatusPage, StatusField
 from distributary.partitions import prepare_next
 
 CHUNK_BYTES = 512 * 1024
@@ -55,18 +55,18 @@ def rows(data_dir: str, key_file: str, partition: int, epoch: int) -> Iterator[p
         partition: To read.
         epoch: To read in.
     """
-    places = Places.of(data_dir)
-    board = Board(places.board(partition))
+    paths = DataDir.of(data_dir)
+    status_page = MappedStatusPage(paths.status_page(partition))
     reading = _Reading(partition, epoch, secrets.randbits(62))
-    board[Word.READER_MS] = 0
-    board[Word.READER_PID] = os.getpid()
-    preparing = _Preparing(data_dir, key_file, board, reading)
+    status_page[StatusField.READER_MS] = 0
+    status_page[StatusField.READER_PID] = os.getpid()
+    preparing = _Preparing(data_dir, key_file, status_page, reading)
     try:
-        for row in _rows(places, board, reading, preparing):
+        for row in _rows(paths, status_page, reading, preparing):
             # Whoever takes rows may have no room: waiting for it is no hang.
-            board[Word.READER_WAITS] = 1
+            status_page[StatusField.READER_WAITS] = 1
             yield row
-            board[Word.READER_WAITS] = 0
+            status_page[StatusField.READER_WAITS] = 0
     except GeneratorExit:
         raise
     except Exception:
@@ -74,18 +74,20 @@ def rows(data_dir: str, key_file: str, partition: int, epoch: int) -> Iterator[p
         time.sleep(FAILED_WAIT_S)
         raise
     finally:
-        if board[Word.READER_PID] == os.getpid():
-            board[Word.READER_PID] = 0
-        board.close()
+        if status_page[StatusField.READER_PID] == os.getpid():
+            status_page[StatusField.READER_PID] = 0
+        status_page.close()
 
 
 def _rows(
-    places: Places, board: Board, reading: _Reading, preparing: "_Preparing"
+    paths: DataDir, status_page: MappedStatusPage, reading: _Reading, preparing: "_Preparing"
 ) -> Iterator[pa.RecordBatch]:
-    yield from _until_taken(board, reading, preparing)
-    records = Reader(places.log, reading.partition)
+    yield from _until_taken(status_page, reading, preparing)
+    records = Reader(paths.log, reading.partition)
     try:
-        yield from _tail(records, board, reading, board[Word.TAKES_FROM], preparing)
+        yield from _tail(
+            records, status_page, reading, status_page[StatusField.TAKES_FROM], preparing
+        )
     finally:
         records.close()
 
@@ -93,41 +95,43 @@ def _rows(
 class _Preparing:
     """Has this process make what the next owner needs, when the epoch is about to end."""
 
-    def __init__(self, data_dir: str, key_file: str, board: Board, reading: _Reading) -> None:
+    def __init__(
+        self, data_dir: str, key_file: str, status_page: MappedStatusPage, reading: _Reading
+    ) -> None:
         self._data_dir = data_dir
         self._key_file = key_file
-        self._board = board
+        self._status_page = status_page
         self._reading = reading
         self._thread: threading.Thread | None = None
         self._over = False
 
     def look(self) -> None:
         """Begin when the driver asks for it; say when it is done. Beside the reading."""
-        reading, board = self._reading, self._board
+        reading, status_page = self._reading, self._status_page
         if self._thread is None:
-            if board[Word.PREPARE] < reading.epoch:
+            if status_page[StatusField.PREPARE] < reading.epoch:
                 return
             self._thread = threading.Thread(target=self._prepare, name="prepare", daemon=True)
             self._thread.start()
         if not self._over and not self._thread.is_alive():
             self._over = True
-            board[Word.PREPARED] = reading.epoch
+            status_page[StatusField.PREPARED] = reading.epoch
 
     def _prepare(self) -> None:
         prepare_next(self._data_dir, self._key_file, self._reading.partition)
 
 
 def _until_taken(
-    board: Board, reading: _Reading, preparing: _Preparing
+    status_page: MappedStatusPage, reading: _Reading, preparing: _Preparing
 ) -> Iterator[pa.RecordBatch]:
     """Only signs of life until an owner runs that takes our rows."""
     empty = _row(reading, 0, b"")
     yield empty
     yield empty
     spoke_s = began_s = time.monotonic()
-    while board[Word.TAKES] != reading.token and not _ended(board, reading):
+    while status_page[StatusField.TAKES] != reading.token and not _ended(status_page, reading):
         preparing.look()
-        board[Word.READER_MS] = time.time_ns() // 1_000_000
+        status_page[StatusField.READER_MS] = time.time_ns() // 1_000_000
         now_s = time.monotonic()
         if now_s - spoke_s > SIGN_OF_LIFE_S:
             yield empty
@@ -136,16 +140,20 @@ def _until_taken(
 
 
 def _tail(
-    records: Reader, board: Board, reading: _Reading, offset: int, preparing: _Preparing
+    records: Reader,
+    status_page: MappedStatusPage,
+    reading: _Reading,
+    offset: int,
+    preparing: _Preparing,
 ) -> Iterator[pa.RecordBatch]:
     empty = _row(reading, offset, b"")
     spoke_s = heard_s = time.monotonic()
     pause_s = POLL_S
-    while not _ended(board, reading):
+    while not _ended(status_page, reading):
         preparing.look()
         chunk, after = records.read_chunk(offset, CHUNK_BYTES)
         now_s = time.monotonic()
-        board[Word.READER_MS] = time.time_ns() // 1_000_000
+        status_page[StatusField.READER_MS] = time.time_ns() // 1_000_000
         if after > offset:
             offset = after
             yield _row(reading, offset, chunk)
@@ -170,11 +178,11 @@ def _pause_after(chunk_bytes: int) -> float:
     return pause_s
 
 
-def _ended(board: Board, reading: _Reading) -> bool:
+def _ended(status_page: MappedStatusPage, reading: _Reading) -> bool:
     return bool(
-        board[Word.END_EPOCH] >= reading.epoch
-        or board[Word.STOP]
-        or board[Word.FAILED_READER] == reading.token
+        status_page[StatusField.END_EPOCH] >= reading.epoch
+        or status_page[StatusField.STOP]
+        or status_page[StatusField.FAILED_READER] == reading.token
     )
 
 

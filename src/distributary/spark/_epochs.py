@@ -1,4 +1,4 @@
-"""When an epoch has begun, when it ends, and which partitions are ready. Looks at boards alone.
+"""When an epoch has begun, when it ends, and which partitions are ready; from status pages alone.
 
 Called by ``driver`` a few times a second. A partition that is sick (its owner could not begin)
 holds nothing up: the others begin, end and are ready without it.
@@ -6,7 +6,7 @@ holds nothing up: the others begin, end and are ready without it.
 
 from collections.abc import Callable, Sequence
 
-from distributary.datadir import Board, Phase, Word, is_sick
+from distributary.datadir import ConsumerPhase, MappedStatusPage, StatusField, is_sick
 
 QUIET_MS = 150
 """Owners whose oldest attempt is younger can end the epoch without holding anything up."""
@@ -25,7 +25,7 @@ class Epochs:
     """The epochs of one query.
 
     Args:
-        boards: Of the partitions.
+        status_pages: Of the partitions.
         epoch_s: Length of an epoch, seconds.
         began: Is told the number of each epoch that begins for good.
         put_off: Is told the number of an epoch whose end is put off.
@@ -33,13 +33,13 @@ class Epochs:
 
     def __init__(
         self,
-        boards: Sequence[Board],
+        status_pages: Sequence[MappedStatusPage],
         epoch_s: float,
         *,
         began: Callable[[int], None],
         put_off: Callable[[int], None],
     ) -> None:
-        self._boards = boards
+        self._status_pages = status_pages
         self._epoch_s = epoch_s
         self._began = began
         self._put_off = put_off
@@ -58,85 +58,107 @@ class Epochs:
 
     def reset(self) -> None:
         """A query is about to start: nothing is known of any owner."""
-        for board in self._boards:
-            for word in (Word.STOP, Word.COOLING, Word.END_EPOCH, Word.READY, Word.EPOCH):
-                board[word] = 0
-            for word in (Word.FAILURES, Word.TAKES, Word.PREPARE, Word.PREPARED):
-                board[word] = 0
-            board[Word.PHASE] = Phase.ABSENT
+        for status_page in self._status_pages:
+            for word in (
+                StatusField.STOP,
+                StatusField.COOLING,
+                StatusField.END_EPOCH,
+                StatusField.READY,
+                StatusField.EPOCH,
+            ):
+                status_page[word] = 0
+            for word in (
+                StatusField.FAILURES,
+                StatusField.TAKES,
+                StatusField.PREPARE,
+                StatusField.PREPARED,
+            ):
+                status_page[word] = 0
+            status_page[StatusField.PHASE] = ConsumerPhase.ABSENT
             # Code is loaded, workers are started, routes compiled: the first epoch does nothing
             # else, so that its end waits for no sink.
-            board[Word.HOLD] = 1
+            status_page[StatusField.HOLD] = 1
         self._epoch = 0
         self._warm = False
         self._preparing_since_s = self._cooling_since_s = None
 
     def look(self, now_s: float) -> None:
-        """Look at the boards, and do what is due."""
-        running = [board for board in self._boards if board[Word.PHASE] == Phase.RUNNING]
-        sick = sum(map(is_sick, self._boards))
-        epochs = {board[Word.EPOCH] for board in running}
-        if running and len(running) + sick == len(self._boards) and len(epochs) == 1:
+        """Look at the status pages, and do what is due."""
+        running = [
+            status_page
+            for status_page in self._status_pages
+            if status_page[StatusField.PHASE] == ConsumerPhase.RUNNING
+        ]
+        sick = sum(map(is_sick, self._status_pages))
+        epochs = {status_page[StatusField.EPOCH] for status_page in running}
+        if running and len(running) + sick == len(self._status_pages) and len(epochs) == 1:
             (epoch,) = epochs
             if epoch != self._epoch:
                 self._begin(epoch, now_s)
             elif not self._ending:
                 self._go_on(running, now_s)
         if self._warm:
-            for board in running:
-                if board[Word.EPOCH] == self._epoch and not board[Word.HOLD]:
-                    board[Word.READY] = 1
+            for status_page in running:
+                if (
+                    status_page[StatusField.EPOCH] == self._epoch
+                    and not status_page[StatusField.HOLD]
+                ):
+                    status_page[StatusField.READY] = 1
 
     @property
     def _ending(self) -> bool:
         """Whether the end of the epoch was asked for: an owner may be busy for a while yet."""
-        return self._boards[0][Word.END_EPOCH] >= self._epoch
+        return self._status_pages[0][StatusField.END_EPOCH] >= self._epoch
 
     def _begin(self, epoch: int, now_s: float) -> None:
         self._epoch = epoch
         self._began_s = now_s
         self._preparing_since_s = self._cooling_since_s = None
-        self._set(Word.COOLING, 0)
-        if self._boards[0][Word.HOLD]:
+        self._set(StatusField.COOLING, 0)
+        if self._status_pages[0][StatusField.HOLD]:
             return
         self._warm = True
         self._began(epoch)
 
-    def _go_on(self, running: Sequence[Board], now_s: float) -> None:
+    def _go_on(self, running: Sequence[MappedStatusPage], now_s: float) -> None:
         if not self._warm:
             if self._prepared(running, now_s):
                 self._end()
-                self._set(Word.HOLD, 0)
+                self._set(StatusField.HOLD, 0)
         elif self._over(running, now_s) and self._prepared(running, now_s):
             self._end_quietly(running, now_s)
 
-    def _over(self, running: Sequence[Board], now_s: float) -> bool:
+    def _over(self, running: Sequence[MappedStatusPage], now_s: float) -> bool:
         """Whether the epoch has lasted long enough, or its settings are no longer the newest."""
         if now_s - self._began_s > self._epoch_s:
             return True
         return self._outdated(running)
 
-    def _outdated(self, running: Sequence[Board]) -> bool:
-        return any(board[Word.SETTINGS] < self.settings_number for board in running)
+    def _outdated(self, running: Sequence[MappedStatusPage]) -> bool:
+        return any(
+            status_page[StatusField.SETTINGS] < self.settings_number for status_page in running
+        )
 
-    def _prepared(self, running: Sequence[Board], now_s: float) -> bool:
+    def _prepared(self, running: Sequence[MappedStatusPage], now_s: float) -> bool:
         """Whether the processes of the readers know what the next owners need.
 
         Spark gives any of its workers to the next owner: those of the owners know it already.
         """
         if self._preparing_since_s is None:
             self._preparing_since_s = now_s
-            self._set(Word.PREPARE, self._epoch)
+            self._set(StatusField.PREPARE, self._epoch)
         elif now_s - self._preparing_since_s > PREPARE_S_MAX:
             return True
-        return all(board[Word.PREPARED] >= self._epoch for board in running)
+        return all(status_page[StatusField.PREPARED] >= self._epoch for status_page in running)
 
-    def _end_quietly(self, running: Sequence[Board], now_s: float) -> None:
+    def _end_quietly(self, running: Sequence[MappedStatusPage], now_s: float) -> None:
         """End the epoch at a quiet moment, for all partitions at once."""
         if self._cooling_since_s is None:
             self._cooling_since_s = now_s
-            self._set(Word.COOLING, 1)
-        elif all(board[Word.OLDEST_IN_FLIGHT_MS] <= QUIET_MS for board in running):
+            self._set(StatusField.COOLING, 1)
+        elif all(
+            status_page[StatusField.OLDEST_IN_FLIGHT_MS] <= QUIET_MS for status_page in running
+        ):
             if now_s - self._cooling_since_s > COOLING_S_MIN:
                 self._end()
         elif now_s - self._cooling_since_s > COOLING_S_MAX:
@@ -146,12 +168,12 @@ class Epochs:
             self._put_off(self._epoch)
             self._began_s = now_s
             self._preparing_since_s = self._cooling_since_s = None
-            self._set(Word.COOLING, 0)
+            self._set(StatusField.COOLING, 0)
 
     def _end(self) -> None:
         self._preparing_since_s = self._cooling_since_s = None
-        self._set(Word.END_EPOCH, self._epoch)
+        self._set(StatusField.END_EPOCH, self._epoch)
 
-    def _set(self, word: Word, value: int) -> None:
-        for board in self._boards:
-            board[word] = value
+    def _set(self, word: StatusField, value: int) -> None:
+        for status_page in self._status_pages:
+            status_page[word] = value

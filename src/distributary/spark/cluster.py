@@ -16,7 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from distributary.core.errors import SettingsError
-from distributary.datadir import Places
+from distributary.datadir import DataDir
 from distributary.spark.master import ANSWER_S, too_few, unanswered
 
 LOOK_S = 0.2
@@ -86,7 +86,7 @@ def blind_hosts(spark: SparkSession, count: int, data_dir: Path) -> list[str]:
         count: Its task slots: each is looked from, all at one time.
         data_dir: The data directory.
     """
-    path = Places(data_dir).run / PROBE
+    path = DataDir(data_dir).run / PROBE
     token = secrets.token_hex(16)
     path.write_text(token, encoding="ascii")
     try:

@@ -1,7 +1,7 @@
 """The driver of the pipeline: starts the query, watches it, hands epochs over, stops it.
 
 Runs in a process of its own (``app`` starts and restarts it), since the JVM that belongs to it
-can die. Talks to readers and owners through the boards of the partitions alone.
+can die. Talks to readers and owners through the status pages of the partitions alone.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from distributary.core.errors import SettingsError
-from distributary.datadir import Board, LiveFile, Phase, Places, Word
+from distributary.datadir import ConsumerPhase, DataDir, LiveFile, MappedStatusPage, StatusField
 from distributary.partitions import SessionSettings
 from distributary.spark import checkpoint, epoch_source
 from distributary.spark._epochs import Epochs
@@ -37,7 +37,7 @@ from distributary.spark.python import write_shim
 from distributary.spark.session import open_session
 
 LOOK_S = 0.1
-"""How often the driver looks at query and boards."""
+"""How often the driver looks at query and status pages."""
 RESTART_WAIT_S = (0.2, 1.0, 5.0, 15.0)
 """Waits before the query is started again after it ended, the last one for good."""
 STEADY_S = 60.0
@@ -89,15 +89,17 @@ class Driver:
         self._sleep = sleep
         self._stop = threading.Event()
         self._log = structlog.get_logger()
-        self._places = Places.of(settings.session.data_dir)
-        self._boards = [Board(self._places.board(p)) for p in range(settings.partitions)]
-        self._own_board = Board(self._places.driver_board)
-        self._own_board[Word.PHASE] = Phase.LOADING
+        self._paths = DataDir.of(settings.session.data_dir)
+        self._status_pages = [
+            MappedStatusPage(self._paths.status_page(p)) for p in range(settings.partitions)
+        ]
+        self._own_page = MappedStatusPage(self._paths.driver_page)
+        self._own_page[StatusField.PHASE] = ConsumerPhase.LOADING
         self._query: StreamingQuery | None = None
         self._epochs = Epochs(
-            self._boards, settings.epoch_s, began=self._on_epoch, put_off=self._on_put_off
+            self._status_pages, settings.epoch_s, began=self._on_epoch, put_off=self._on_put_off
         )
-        self._live = LiveFile(self._places.live)
+        self._live = LiveFile(self._paths.live)
         self._refused: SettingsError | None = None
         self._checked = False
         self._progress_s = 0.0
@@ -131,17 +133,22 @@ class Driver:
                 break
             steady = self._now_s() - started_s > STEADY_S
             # What has delivered, does so again at once, however often something else ends it.
-            steady = steady or any(board[Word.READY] for board in self._boards)
+            steady = steady or any(
+                status_page[StatusField.READY] for status_page in self._status_pages
+            )
             failures = 0 if steady else failures + 1
             wait_s = RESTART_WAIT_S[min(failures, len(RESTART_WAIT_S)) - 1] if failures else 0.2
             self._log.error("pipeline-restarts", reason=reason, wait_s=wait_s)
-            checkpoint.set_aside(self._places.spark / "checkpoint")
+            checkpoint.set_aside(self._paths.spark / "checkpoint")
             self._sleep(wait_s)
         return 0
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._stop.set()
-        if self._own_board[Word.PHASE] == Phase.LOADING and os.getpgrp() == os.getpid():
+        if (
+            self._own_page[StatusField.PHASE] == ConsumerPhase.LOADING
+            and os.getpgrp() == os.getpid()
+        ):
             # Nothing is under way, and Spark's start answers no signal: the JVM ends with us.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             os.killpg(0, signal.SIGTERM)
@@ -163,18 +170,18 @@ class Driver:
     # -- one query ----------------------------------------------------------------------------
 
     def _run_query(self) -> None:
-        reason = checkpoint.prepare(self._places.spark / "checkpoint")
+        reason = checkpoint.prepare(self._paths.spark / "checkpoint")
         if reason is not None:
             self._log.warning("spark-checkpoint-rebuilt", reason=reason)
         self._epochs.reset()
         query = self._start_query()
         try:
-            self._own_board[Word.PHASE] = Phase.RUNNING
+            self._own_page[StatusField.PHASE] = ConsumerPhase.RUNNING
             while query.isActive and not self._stop.is_set():
-                self._own_board[Word.HEARTBEAT_MS] = time.time_ns() // 1_000_000
+                self._own_page[StatusField.HEARTBEAT_MS] = time.time_ns() // 1_000_000
                 self._watch(query)
                 self._sleep(LOOK_S)
-            self._own_board[Word.PHASE] = Phase.DRAINING
+            self._own_page[StatusField.PHASE] = ConsumerPhase.DRAINING
             if self._stop.is_set():
                 self._drain(query)
             elif (error := query.exception()) is not None:
@@ -183,21 +190,21 @@ class Driver:
             self._query = None
             if query.isActive:
                 query.stop()
-            self._own_board[Word.PHASE] = Phase.LOADING
+            self._own_page[StatusField.PHASE] = ConsumerPhase.LOADING
 
     def _start_query(self) -> StreamingQuery:
         settings = self._settings
         local = is_local(settings.master)
         spark = open_session(
-            self._places.spark,
+            self._paths.spark,
             settings.partitions,
             settings.master,
             settings.spark_conf,
             contextlib.nullcontext() if local else answering(settings.master, self._refuse),
-            sockets=self._places.worker_sockets,
+            sockets=self._paths.worker_sockets,
         )
         if not local and not self._checked:
-            check_cluster(spark, settings.master, settings.partitions, self._places.root)
+            check_cluster(spark, settings.master, settings.partitions, self._paths.root)
             self._checked = True
         spark.dataSource.register(EpochSource)
         spark.dataSource.register(DeliverySink)
@@ -212,7 +219,7 @@ class Driver:
             rows.writeStream.format(SINK)
             .queryName("distributary-pipeline")
             .option("settings", msgspec.json.encode(settings.session).decode())
-            .option("checkpointLocation", str(self._places.spark / "checkpoint"))
+            .option("checkpointLocation", str(self._paths.spark / "checkpoint"))
             .trigger(processingTime="0 seconds")
             .start()
         )
@@ -239,26 +246,31 @@ class Driver:
 
     def _drain(self, query: StreamingQuery) -> None:
         """Readers return, owners finish what is under way; then the query may be stopped."""
-        for board in self._boards:
-            board[Word.STOP] = 1
+        for status_page in self._status_pages:
+            status_page[StatusField.STOP] = 1
         until_s = self._now_s() + self._settings.drain_s + 5.0
         while self._now_s() < until_s and query.isActive:
-            if all(board[Word.PHASE] in {Phase.ABSENT, Phase.LOADING} for board in self._boards):
+            if all(
+                status_page[StatusField.PHASE] in {ConsumerPhase.ABSENT, ConsumerPhase.LOADING}
+                for status_page in self._status_pages
+            ):
                 return
             self._sleep(0.02)
 
     def _say_progress(self) -> None:
-        live = sum(board[Word.LIVE_OFFSET] for board in self._boards)
+        live = sum(status_page[StatusField.LIVE_OFFSET] for status_page in self._status_pages)
         self._log.info(
             "pipeline-progress",
             epoch=self._epochs.epoch,
-            live=[board[Word.LIVE_OFFSET] for board in self._boards],
-            cursor=[board[Word.WATERMARK] for board in self._boards],
+            live=[status_page[StatusField.LIVE_OFFSET] for status_page in self._status_pages],
+            cursor=[status_page[StatusField.WATERMARK] for status_page in self._status_pages],
             records_per_s=round(max(0, live - self._last_live) / PROGRESS_S, 1),
-            in_flight=sum(board[Word.IN_FLIGHT] for board in self._boards),
-            queued=sum(board[Word.QUEUED] for board in self._boards),
-            lagging=sum(board[Word.LAGGING] for board in self._boards),
-            waiting=sum(board[Word.WAITING] for board in self._boards),
+            in_flight=sum(status_page[StatusField.IN_FLIGHT] for status_page in self._status_pages),
+            queued=sum(status_page[StatusField.QUEUED] for status_page in self._status_pages),
+            backfilling=sum(
+                status_page[StatusField.BACKFILLING] for status_page in self._status_pages
+            ),
+            waiting=sum(status_page[StatusField.WAITING] for status_page in self._status_pages),
         )
         self._last_live = live
 

@@ -2,7 +2,7 @@
 
 The *offset* that Spark sees is an epoch number. What an epoch covers is in our own cursor, not
 in Spark's checkpoint, so the checkpoint can be thrown away (DESIGN, "Long-lived epochs").
-``read`` tails its partition until the driver ends the epoch on the partition's board.
+``read`` tails its partition until the driver ends the epoch on the partition's status page.
 
 Runs: ``partitions`` on the driver's planner process, ``read`` in a Python worker of an executor.
 Spark starts half a dozen Python processes that only need the classes here, so what reading

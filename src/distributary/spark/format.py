@@ -10,7 +10,7 @@ One row is one event; ``_columns.SPARK_SCHEMA`` names the columns, ``_options`` 
 Streaming offsets are real ones (partition -> next log offset), so a query may be replayed from
 its checkpoint as long as retention keeps the records. Control records are no rows.
 
-Callers: users' jobs, catch-up and redrive. This is an ordinary source: the pipeline that
+Callers: users' jobs, backfill and redrive. This is an ordinary source: the pipeline that
 delivers has its own, which tails the log.
 
 No read passes the durable end, and the end is pinned when Spark plans (a batch: at each action;
@@ -37,7 +37,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from distributary.core.errors import LogDamagedError, LogUnavailableError, SettingsError
-from distributary.core.flow import Kind
+from distributary.core.flow import RecordKind
 from distributary.core.log import Damage, Reader, read_folder
 from distributary.spark import _columns, _ranges
 from distributary.spark._options import EARLIEST, LATEST, FormatOptions, parse_options
@@ -160,7 +160,7 @@ class _Log:
         warnings.warn(f"{message}; they are left out", stacklevel=2)
 
     def _damaged(self, damage: Damage) -> None:
-        if damage.kind not in {None, Kind.EVENTS, Kind.ADDRESSED, Kind.CARRIED}:
+        if damage.kind not in {None, RecordKind.EVENTS, RecordKind.ADDRESSED, RecordKind.CARRIED}:
             return
         message = (
             f"partition {damage.partition}: records from {damage.from_offset} are damaged "

@@ -10,7 +10,7 @@ Callers: tests/contract/log, and whoever writes another log.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from distributary.core.flow import Kind, Logged
+from distributary.core.flow import Logged, RecordKind
 from distributary.core.log import iter_frames
 from distributary.testing.virtual import VirtualClock
 
@@ -88,7 +88,7 @@ def run_check(check: Check, make: MakeLog) -> None:
         log.close()
 
 
-def _fill(log: Log, count: int, *, length: int = 300, kind: int = Kind.EVENTS) -> list[bytes]:
+def _fill(log: Log, count: int, *, length: int = 300, kind: int = RecordKind.EVENTS) -> list[bytes]:
     bodies = [f"{number}:".encode().ljust(length, b".") for number in range(count)]
     for body in bodies:
         log.append([(kind, body)])
@@ -110,9 +110,9 @@ def check_an_empty_log_has_no_records(log: LogUnderTest, _: VirtualClock) -> Non
 
 def check_append_returns_contiguous_offsets(log: LogUnderTest, _: VirtualClock) -> None:
     """The first offset is returned, the others follow it; the durable end moves with them."""
-    first = log.append([(Kind.EVENTS, b"a"), (Kind.EVENTS, b"b")])
+    first = log.append([(RecordKind.EVENTS, b"a"), (RecordKind.EVENTS, b"b")])
     assert log.durable_end() == first + 2
-    assert log.append([(Kind.EVENTS, b"c")]) == first + 2
+    assert log.append([(RecordKind.EVENTS, b"c")]) == first + 2
     assert log.durable_end() == first + 3
     assert [record.offset for record in _all(log)] == [first, first + 1, first + 2]
 
@@ -120,13 +120,13 @@ def check_append_returns_contiguous_offsets(log: LogUnderTest, _: VirtualClock) 
 def check_what_was_appended_is_read(log: LogUnderTest, _: VirtualClock) -> None:
     """Kinds and bodies come back as they were, in order: empty ones and large ones too."""
     entries = [
-        (int(Kind.EVENTS), b""),
-        (int(Kind.ROUTE), b"{}"),
-        (int(Kind.TICK), b"\x94\xa1r\x01\x01\xc4\x00"),
-        (int(Kind.ADDRESSED), b"\x93\xa1b\x91\x01\xc4\x00"),
-        (int(Kind.CARRIED), b"\x01" + bytes(15)),
-        (int(Kind.EVENTS), bytes(range(256)) * 40),
-        (int(Kind.EVENTS), b"\xd7\x01" * 100),
+        (int(RecordKind.EVENTS), b""),
+        (int(RecordKind.ROUTE), b"{}"),
+        (int(RecordKind.TIMER_EVENT), b"\x94\xa1r\x01\x01\xc4\x00"),
+        (int(RecordKind.ADDRESSED), b"\x93\xa1b\x91\x01\xc4\x00"),
+        (int(RecordKind.CARRIED), b"\x01" + bytes(15)),
+        (int(RecordKind.EVENTS), bytes(range(256)) * 40),
+        (int(RecordKind.EVENTS), b"\xd7\x01" * 100),
     ]
     log.append(entries[:1])
     log.append(entries[1:])
@@ -173,7 +173,7 @@ def check_the_tail_is_seen_as_it_grows(log: LogUnderTest, _: VirtualClock) -> No
     offset = log.start()
     for number in range(30):
         body = str(number).encode() * 50
-        log.append([(Kind.EVENTS, body)])
+        log.append([(RecordKind.EVENTS, body)])
         chunk, offset = log.read_chunk(offset, CHUNK_BYTES)
         assert [record.body for record in iter_frames(chunk)] == [body]
 
@@ -181,9 +181,9 @@ def check_the_tail_is_seen_as_it_grows(log: LogUnderTest, _: VirtualClock) -> No
 def check_kinds_selects(log: LogUnderTest, _: VirtualClock) -> None:
     """Records of one kind are found between the others."""
     _fill(log, 5)
-    log.append([(Kind.ROUTE, b"r1"), (Kind.EVENTS, b"e"), (Kind.ROUTE, b"r2")])
-    routes = list(log.kinds(log.start(), log.durable_end(), Kind.ROUTE))
-    assert routes == [record for record in _all(log) if record.kind == Kind.ROUTE]
+    log.append([(RecordKind.ROUTE, b"r1"), (RecordKind.EVENTS, b"e"), (RecordKind.ROUTE, b"r2")])
+    routes = list(log.kinds(log.start(), log.durable_end(), RecordKind.ROUTE))
+    assert routes == [record for record in _all(log) if record.kind == RecordKind.ROUTE]
     assert [record.body for record in routes] == [b"r1", b"r2"]
 
 
@@ -193,7 +193,7 @@ def check_records_carry_their_time(log: LogUnderTest, clock: VirtualClock) -> No
     times: list[int] = []
     for number in range(12):
         clock.move_to(number * 10.0)
-        log.append([(Kind.EVENTS, b"x" * 400)])
+        log.append([(RecordKind.EVENTS, b"x" * 400)])
         times.append(clock.wall_ms())
     assert [record.time_ms for record in _all(log)] == times
     for number, time_ms in enumerate(times):
@@ -204,11 +204,11 @@ def check_records_carry_their_time(log: LogUnderTest, clock: VirtualClock) -> No
 
 def check_time_never_goes_back(log: LogUnderTest, clock: VirtualClock) -> None:
     """A wall clock that is set back does not make a record older than the one before it."""
-    log.append([(Kind.EVENTS, b"a")])
+    log.append([(RecordKind.EVENTS, b"a")])
     clock.jump(-3_600_000)
-    log.append([(Kind.EVENTS, b"b")])
+    log.append([(RecordKind.EVENTS, b"b")])
     log.reopen()
-    log.append([(Kind.EVENTS, b"c")])
+    log.append([(RecordKind.EVENTS, b"c")])
     times = [record.time_ms for record in _all(log)]
     assert times == sorted(times)
 
@@ -219,7 +219,7 @@ def check_reopening_keeps_everything(log: LogUnderTest, _: VirtualClock) -> None
     before = _all(log)
     log.reopen()
     assert _all(log) == before
-    following = log.append([(Kind.EVENTS, b"later")])
+    following = log.append([(RecordKind.EVENTS, b"later")])
     assert following == before[-1].offset + 1
     log.reopen()
     assert [record.body for record in _all(log)] == [*(r.body for r in before), b"later"]
@@ -227,9 +227,11 @@ def check_reopening_keeps_everything(log: LogUnderTest, _: VirtualClock) -> None
 
 def check_checksums_tell_records_apart(log: LogUnderTest, clock: VirtualClock) -> None:
     """Another body, time or offset is another checksum; reading again is the same one."""
-    log.append([(Kind.EVENTS, b"same"), (Kind.EVENTS, b"same"), (Kind.EVENTS, b"other")])
+    log.append(
+        [(RecordKind.EVENTS, b"same"), (RecordKind.EVENTS, b"same"), (RecordKind.EVENTS, b"other")]
+    )
     clock.move_to(1.0)
-    log.append([(Kind.EVENTS, b"same")])
+    log.append([(RecordKind.EVENTS, b"same")])
     checksums = [record.checksum for record in _all(log)]
     assert len(set(checksums)) == 4
     log.reopen()

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from distributary.core.errors import FencedError, LogLockedError, StoreError
-from distributary.core.flow import Leg
+from distributary.core.flow import Stage
 from distributary.core.journal import DoneKey, Mark
 from distributary.core.outcome import (
     IN_STORE,
+    BackfillRow,
     Batch,
     Budgets,
     Changes,
@@ -18,7 +19,6 @@ from distributary.core.outcome import (
     Deliveries,
     Failure,
     GivenUp,
-    LagRow,
     Ownership,
     ParkedRow,
     RetryRow,
@@ -73,11 +73,11 @@ def _key(offset: int, route: str = "r") -> DoneKey:
 
 
 def _row(offset: int, **more: Any) -> RetryRow:
-    row = RetryRow(_key(offset), offset, Leg.EVENT, 2, 1_000 - offset, FAILURE, done=False)
+    row = RetryRow(_key(offset), offset, Stage.PRIMARY, 2, 1_000 - offset, FAILURE, done=False)
     return row._replace(**more)
 
 
-def _letter(offset: int, route: str = "r", *, kept_ms: int = 1, size: int = 10) -> DeadLetter:
+def _dead_letter(offset: int, route: str = "r", *, kept_ms: int = 1, size: int = 10) -> DeadLetter:
     event = f"{offset:06d}".encode().ljust(size, b".")
     return DeadLetter(_key(offset, route), offset, FAILURE, event, kept_ms)
 
@@ -86,15 +86,15 @@ def _rows(*rows: RetryRow) -> dict[DoneKey, RetryRow]:
     return {row.key: row for row in rows}
 
 
-LAG = LagRow("lagging", 3, 1, 3, None, b"{}")
+BACKFILL = BackfillRow("lagging", 3, 1, 3, None, b"{}")
 PARKED = ParkedRow("gone", 2, 0, 5, "status-410", "http://sink.example/")
 FIRST = Batch(
     Mark(4, 44),
     [(_key(5), 55), (_key(3, "lagging"), 33)],
     Changes(
         rows=_rows(_row(1), _row(2, event=b"a reply")),
-        lags={LAG.name: LAG},
-        dead_letters=[_letter(0)],
+        backfills={BACKFILL.name: BACKFILL},
+        dead_letters=[_dead_letter(0)],
         parked={"gone": PARKED},
     ),
     {"lagging": 3},
@@ -105,8 +105,8 @@ SECOND = Batch(
     Changes(
         rows=_rows(_row(2, attempt=3, event=IN_STORE), _row(6)),
         forget=[_key(1)],
-        lags={LAG.name: LAG._replace(from_offset=5)},
-        dead_letters=[_letter(4)],
+        backfills={BACKFILL.name: BACKFILL._replace(from_offset=5)},
+        dead_letters=[_dead_letter(4)],
         parked={"gone": None},
     ),
     {"lagging": 5},
@@ -117,9 +117,9 @@ THIRD = Batch(Mark(9, 99), [(_key(9), 99)], Changes(rows=_rows(_row(10))))
 def _told(ownership: Ownership) -> tuple[Mark, dict[DoneKey, int], list[object]]:
     """Everything that an ownership says."""
     store = ownership.store
-    kept = [found.letter for found in store.kept_letters(100)]
+    kept = [found.dead_letter for found in store.kept_dead_letters(100)]
     events = [store.row_event(row.key) for row in store.rows()]
-    waits = [store.rows(), events, store.lags(), store.parked(), kept]
+    waits = [store.rows(), events, store.backfills(), store.parked(), kept]
     return ownership.state.mark, dict(ownership.state.done), waits
 
 
@@ -165,22 +165,22 @@ def check_one_owner_at_a_time(made: Ownerships) -> None:
 
 def check_what_was_flushed_is_there_again(made: Ownerships) -> None:
     """Every part of the batch; rows in the order of their attempts, their events apart."""
-    mark, done, (rows, events, lags, parked, letters) = _after(made, 0, FIRST)
+    mark, done, (rows, events, backfills, parked, dead_letters) = _after(made, 0, FIRST)
     assert (mark, done) == (FIRST.mark, dict(FIRST.done))
     assert rows == [_row(2, event=IN_STORE), _row(1)]
     assert events == [b"a reply", None]
-    assert (lags, parked, letters) == ([LAG], [PARKED], [_letter(0)])
+    assert (backfills, parked, dead_letters) == ([BACKFILL], [PARKED], [_dead_letter(0)])
 
 
 def check_a_later_flush_goes_on_from_the_earlier_one(made: Ownerships) -> None:
     """It replaces, forgets and adds; an event that is in the store stays there."""
-    mark, done, (rows, events, lags, parked, letters) = _after(made, 0, FIRST, SECOND)
+    mark, done, (rows, events, backfills, parked, dead_letters) = _after(made, 0, FIRST, SECOND)
     assert mark == SECOND.mark
     assert done.items() >= {_key(8): 88, _key(3, "lagging"): 33}.items()
     assert rows == [_row(6), _row(2, attempt=3, event=IN_STORE)]
     assert events == [None, b"a reply"]
-    assert (lags, parked) == ([LAG._replace(from_offset=5)], [])
-    assert letters == [_letter(0), _letter(4)]
+    assert (backfills, parked) == ([BACKFILL._replace(from_offset=5)], [])
+    assert dead_letters == [_dead_letter(0), _dead_letter(4)]
 
 
 def check_a_flush_made_again_changes_nothing(made: Ownerships) -> None:
@@ -192,9 +192,9 @@ def check_a_letter_that_is_taken_is_no_letter(made: Ownerships) -> None:
     """Its row has it, in the same flush; and the run that took it is as far as it says."""
     run = RunRow(1, 1, 1, 1, 0, done=True)
     taken = Changes(rows=_rows(_row(0)), taken=[_key(0)], runs={1: run})
-    _, _, (rows, _, _, _, letters) = _after(made, 0, FIRST, Batch(FIRST.mark, [], taken))
+    _, _, (rows, _, _, _, dead_letters) = _after(made, 0, FIRST, Batch(FIRST.mark, [], taken))
     assert _row(0) in rows
-    assert letters == []
+    assert dead_letters == []
     ownership = made.open(0)
     assert ownership.store.begin_run(1) == run
     made.let_go(ownership)
@@ -281,16 +281,16 @@ def check_a_cursor_that_the_log_does_not_know_is_taken_back(made: Ownerships) ->
 def check_letters_stay_within_their_budgets(made: Ownerships) -> None:
     """The oldest of a route go first, then the oldest of all; who flushes is told."""
     ownership = made.open(0, Budgets(route_bytes_max=5_000, bytes_max=9_000))
-    few = [_letter(offset, "r", kept_ms=offset, size=1_000) for offset in range(1, 4)]
+    few = [_dead_letter(offset, "r", kept_ms=offset, size=1_000) for offset in range(1, 4)]
     assert ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=few))) == []
-    more = [_letter(offset, "r", kept_ms=offset, size=1_000) for offset in range(4, 7)]
+    more = [_dead_letter(offset, "r", kept_ms=offset, size=1_000) for offset in range(4, 7)]
     told = ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=more)))
     assert told == [GivenUp("r", 2, "kept-bytes")]
-    others = [_letter(offset, "q", kept_ms=offset, size=1_000) for offset in range(10, 14)]
-    others += [_letter(offset, "p", kept_ms=offset, size=1_000) for offset in range(20, 22)]
+    others = [_dead_letter(offset, "q", kept_ms=offset, size=1_000) for offset in range(10, 14)]
+    others += [_dead_letter(offset, "p", kept_ms=offset, size=1_000) for offset in range(20, 22)]
     told = ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=others)))
     assert told == [GivenUp("r", 3, "kept-bytes")]
-    kept = [found.letter.key.offset for found in ownership.store.kept_letters(100)]
+    kept = [found.dead_letter.key.offset for found in ownership.store.kept_dead_letters(100)]
     assert kept == [6, *range(10, 14), 20, 21]
     made.let_go(ownership)
 
@@ -298,12 +298,12 @@ def check_letters_stay_within_their_budgets(made: Ownerships) -> None:
 def check_letters_are_read_in_slices(made: Ownerships) -> None:
     """From the oldest on, each with a higher number; of all routes, or of one."""
     ownership = made.open(0)
-    letters = [_letter(n, "odd" if n % 2 else "even", kept_ms=n) for n in range(1, 8)]
-    ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=letters)))
-    read = ownership.store.kept_letters
+    dead_letters = [_dead_letter(n, "odd" if n % 2 else "even", kept_ms=n) for n in range(1, 8)]
+    ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=dead_letters)))
+    read = ownership.store.kept_dead_letters
     first = read(3)
-    assert [found.letter for found in first + read(100, first[-1].id)] == letters
-    odd = [found.letter.key.offset for found in read(100, first[0].id, "odd")]
+    assert [found.dead_letter for found in first + read(100, first[-1].id)] == dead_letters
+    odd = [found.dead_letter.key.offset for found in read(100, first[0].id, "odd")]
     assert odd == [3, 5, 7]
     made.let_go(ownership)
 
@@ -311,26 +311,28 @@ def check_letters_are_read_in_slices(made: Ownerships) -> None:
 def check_old_letters_and_those_of_deleted_routes_go(made: Ownerships) -> None:
     """House-keeping, which is no part of a flush."""
     ownership = made.open(0, Budgets(age_max_s=10.0))
-    letters = [
-        _letter(1, "r", kept_ms=1),
-        _letter(2, "r", kept_ms=19_000),
-        _letter(3, "deleted", kept_ms=19_000),
+    dead_letters = [
+        _dead_letter(1, "r", kept_ms=1),
+        _dead_letter(2, "r", kept_ms=19_000),
+        _dead_letter(3, "deleted", kept_ms=19_000),
     ]
-    ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=letters)))
+    ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=dead_letters)))
     kept = ownership.store.keep_house(["deleted", "never there"], 20_000)
     assert kept.given_up == [GivenUp("r", 1, "kept-age")]
     assert (kept.routes, kept.more) == (["r"], False)
-    assert [found.letter for found in ownership.store.kept_letters(9)] == [letters[1]]
+    assert [found.dead_letter for found in ownership.store.kept_dead_letters(9)] == [
+        dead_letters[1]
+    ]
     made.let_go(ownership)
 
 
 def check_a_run_takes_the_letters_of_its_beginning(made: Ownerships) -> None:
     """Those that come later are not its own; how far it is outlives its owner."""
     ownership = made.open(0)
-    letters = [_letter(n, route, kept_ms=n) for n, route in enumerate("rrq", 1)]
-    ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=letters)))
+    dead_letters = [_dead_letter(n, route, kept_ms=n) for n, route in enumerate("rrq", 1)]
+    ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=dead_letters)))
     run = ownership.store.begin_run(5)
-    ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=[_letter(8, "r", kept_ms=8)])))
+    ownership.flush(Batch(Mark(9, 1), [], Changes(dead_letters=[_dead_letter(8, "r", kept_ms=8)])))
     assert ownership.store.begin_run(5) == run
     run = ownership.store.purge(run, "r")
     assert (run.handled, run.done) == (2, False)
@@ -340,7 +342,7 @@ def check_a_run_takes_the_letters_of_its_beginning(made: Ownerships) -> None:
     assert store.begin_run(5) == run
     run = store.purge(run, "r")
     assert (run.handled, run.done) == (2, True)
-    assert [found.letter.key.offset for found in store.kept_letters(9)] == [3, 8]
+    assert [found.dead_letter.key.offset for found in store.kept_dead_letters(9)] == [3, 8]
     made.let_go(ownership)
 
 

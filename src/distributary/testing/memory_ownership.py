@@ -10,6 +10,7 @@ from distributary.core.errors import StoreError
 from distributary.core.journal import DoneKey, JournalState, Mark, fit, unfenced
 from distributary.core.outcome import (
     IN_STORE,
+    BackfillRow,
     Batch,
     Budgets,
     Changes,
@@ -17,14 +18,13 @@ from distributary.core.outcome import (
     Deliveries,
     GivenUp,
     Kept,
-    KeptLetter,
-    LagRow,
+    KeptDeadLetter,
     ParkedRow,
     RetryRow,
     RunRow,
 )
-from distributary.core.outcome._letter_tables import LETTER_BYTES
-from distributary.core.outcome._letters import SLICE, join, split
+from distributary.core.outcome._dead_letter_tables import DEAD_LETTER_BYTES
+from distributary.core.outcome._dead_letters import SLICE, join, split
 
 __all__ = ["MemoryOwnership", "MemoryStore"]
 
@@ -33,10 +33,10 @@ _Row = TypeVar("_Row")
 
 
 class MemoryStore:
-    """What waits, lags and is kept of one partition, for as long as this object lives.
+    """What waits, backfills and is kept of one partition, for as long as this object lives.
 
     Args:
-        budgets: Of the kept letters.
+        budgets: Of the kept dead letters.
 
     Attributes:
         budgets: They.
@@ -47,10 +47,10 @@ class MemoryStore:
         self.budgets = budgets or Budgets()
         self.fence: Callable[[], None] = unfenced
         self._rows: dict[DoneKey, RetryRow] = {}
-        self._lags: dict[tuple[str, int], LagRow] = {}
+        self._by_name: dict[tuple[str, int], BackfillRow] = {}
         self._parked: dict[str, ParkedRow] = {}
         self._runs: dict[int, RunRow] = {}
-        self._letters: dict[int, KeptLetter] = {}
+        self._dead_letters: dict[int, KeptDeadLetter] = {}
         self._marks: dict[int, str] = {}
         self._numbers = itertools.count(1)
 
@@ -71,28 +71,28 @@ class MemoryStore:
         """See ``Deliveries``."""
         return self._rows[key].event if key in self._rows else None
 
-    def lags(self) -> list[LagRow]:
+    def backfills(self) -> list[BackfillRow]:
         """See ``Deliveries``."""
-        return list(self._lags.values())
+        return list(self._by_name.values())
 
     def parked(self) -> list[ParkedRow]:
         """See ``Deliveries``."""
         return list(self._parked.values())
 
-    def kept_letters(
+    def kept_dead_letters(
         self, limit: int, after: int = 0, route: str | None = None
-    ) -> list[KeptLetter]:
+    ) -> list[KeptDeadLetter]:
         """See ``Deliveries``."""
         found = (
             kept
-            for kept in self._letters.values()
-            if kept.id > after and route in {None, kept.letter.key.route}
+            for kept in self._dead_letters.values()
+            if kept.id > after and route in {None, kept.dead_letter.key.route}
         )
         return list(itertools.islice(found, limit))
 
     def dead_letters(self, limit: int = 1000) -> list[DeadLetter]:
-        """The oldest kept letters."""
-        return [kept.letter for kept in self.kept_letters(limit)]
+        """The oldest kept dead letters."""
+        return [kept.dead_letter for kept in self.kept_dead_letters(limit)]
 
     # -- what changes -------------------------------------------------------------------------
 
@@ -104,86 +104,93 @@ class MemoryStore:
             self._rows[key] = row._replace(event=event)
         for key in changes.forget:
             self._rows.pop(key, None)
-        _put(self._lags, changes.lags)
+        _put(self._by_name, changes.backfills)
         _put(self._parked, changes.parked)
         self._runs.update(changes.runs)
         self._take(changes.taken)
-        self._take([letter.key for letter in changes.dead_letters])
-        for letter in sorted(changes.dead_letters, key=lambda letter: letter.kept_ms):
-            event, marks = split(letter.event)
+        self._take([dead_letter.key for dead_letter in changes.dead_letters])
+        for dead_letter in sorted(
+            changes.dead_letters, key=lambda dead_letter: dead_letter.kept_ms
+        ):
+            event, marks = split(dead_letter.event)
             number = next(self._numbers)
-            kept = letter._replace(event=join(event, marks))
-            self._letters[number] = KeptLetter(number, kept, event)
+            kept = dead_letter._replace(event=join(event, marks))
+            self._dead_letters[number] = KeptDeadLetter(number, kept, event)
             self._marks[number] = marks
         return self._keep_to_bytes() if changes.dead_letters else []
 
     def _take(self, keys: Iterable[DoneKey]) -> None:
         gone = set(keys)
-        self._drop(kept for kept in list(self._letters.values()) if kept.letter.key in gone)
+        self._drop(
+            kept for kept in list(self._dead_letters.values()) if kept.dead_letter.key in gone
+        )
 
-    def _drop(self, letters: Iterable[KeptLetter]) -> None:
-        for kept in letters:
-            del self._letters[kept.id], self._marks[kept.id]
+    def _drop(self, dead_letters: Iterable[KeptDeadLetter]) -> None:
+        for kept in dead_letters:
+            del self._dead_letters[kept.id], self._marks[kept.id]
 
     def _keep_to_bytes(self) -> list[GivenUp]:
         budgets = self.budgets
         given_up: Counter[str] = Counter()
-        for route in {kept.letter.key.route for kept in self._letters.values()}:
+        for route in {kept.dead_letter.key.route for kept in self._dead_letters.values()}:
             while (over := self._bytes_of(route) - budgets.route_bytes_max) > 0:
-                self._give_up(self.kept_letters(SLICE, route=route), over, given_up)
-        while (over := self._bytes() - budgets.bytes_max) > 0 and self._letters:
-            self._give_up(self.kept_letters(SLICE), over, given_up)
+                self._give_up(self.kept_dead_letters(SLICE, route=route), over, given_up)
+        while (over := self._bytes() - budgets.bytes_max) > 0 and self._dead_letters:
+            self._give_up(self.kept_dead_letters(SLICE), over, given_up)
         return [GivenUp(route, count, "kept-bytes") for route, count in given_up.items()]
 
-    def _give_up(self, oldest: list[KeptLetter], excess: int, given_up: Counter[str]) -> None:
+    def _give_up(self, oldest: list[KeptDeadLetter], excess: int, given_up: Counter[str]) -> None:
         freed = 0
         for kept in oldest:
-            freed += LETTER_BYTES + len(kept.event)
-            given_up[kept.letter.key.route] += 1
+            freed += DEAD_LETTER_BYTES + len(kept.event)
+            given_up[kept.dead_letter.key.route] += 1
             self._drop([kept])
             if freed >= excess:
                 return
 
     def _bytes_of(self, route: str) -> int:
-        mine = (kept for kept in self._letters.values() if kept.letter.key.route == route)
-        return sum(LETTER_BYTES + len(kept.event) for kept in mine)
+        mine = (kept for kept in self._dead_letters.values() if kept.dead_letter.key.route == route)
+        return sum(DEAD_LETTER_BYTES + len(kept.event) for kept in mine)
 
     def _bytes(self) -> int:
-        events = {kept.event for kept in self._letters.values()}
+        events = {kept.event for kept in self._dead_letters.values()}
         causes = {
-            (kept.letter.failure, self._marks[number]) for number, kept in self._letters.items()
+            (kept.dead_letter.failure, self._marks[number])
+            for number, kept in self._dead_letters.items()
         }
         sizes = [
             len(why.reason) + len(why.dest) + len(why.data or "") + len(marks)
             for why, marks in causes
         ]
-        return len(self._letters) * LETTER_BYTES + sum(map(len, events)) + sum(sizes)
+        return len(self._dead_letters) * DEAD_LETTER_BYTES + sum(map(len, events)) + sum(sizes)
 
     def keep_house(self, gone: Collection[str], now_ms: int) -> Kept:
         """See ``Deliveries``."""
         self.fence()
         oldest_ms = now_ms - int(self.budgets.age_max_s * 1000)
         given_up: Counter[str] = Counter()
-        while (found := self.kept_letters(SLICE)) and found[0].letter.kept_ms < oldest_ms:
-            old = [kept for kept in found if kept.letter.kept_ms < oldest_ms]
-            given_up.update(kept.letter.key.route for kept in old)
+        while (found := self.kept_dead_letters(SLICE)) and found[0].dead_letter.kept_ms < oldest_ms:
+            old = [kept for kept in found if kept.dead_letter.kept_ms < oldest_ms]
+            given_up.update(kept.dead_letter.key.route for kept in old)
             self._drop(old)
-        self._drop([k for k in list(self._letters.values()) if k.letter.key.route in gone])
+        self._drop(
+            [k for k in list(self._dead_letters.values()) if k.dead_letter.key.route in gone]
+        )
         told = [GivenUp(route, count, "kept-age") for route, count in given_up.items()]
-        routes = {kept.letter.key.route for kept in self._letters.values()}
+        routes = {kept.dead_letter.key.route for kept in self._dead_letters.values()}
         return Kept(sorted(routes), told, more=False)
 
     def begin_run(self, seq: int) -> RunRow:
         """See ``Deliveries``."""
         self.fence()
         return self._runs.setdefault(
-            seq, RunRow(seq, 0, max(self._letters, default=0), 0, 0, done=False)
+            seq, RunRow(seq, 0, max(self._dead_letters, default=0), 0, 0, done=False)
         )
 
     def purge(self, row: RunRow, route: str | None) -> RunRow:
         """See ``Deliveries``."""
         self.fence()
-        found = [kept for kept in self.kept_letters(SLICE, 0, route) if kept.id <= row.through]
+        found = [kept for kept in self.kept_dead_letters(SLICE, 0, route) if kept.id <= row.through]
         self._drop(found)
         row = self._runs[row.seq] = row._replace(handled=row.handled + len(found), done=not found)
         return row
@@ -204,7 +211,7 @@ class MemoryOwnership:
     """An ``Ownership`` of what stands in two objects that outlive it.
 
     Args:
-        store: What waits, lags and is kept.
+        store: What waits, backfills and is kept.
         state: Cursors and outcomes.
         fence: Of the lease.
         touch: Told each place that a flush has come to, where the power may go or the medium

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from distributary.core.outcome import Grant, Slot, SlotWish
+from distributary.core.outcome import Grant, QuotaRequest, Reservation
 
 
 @dataclass
@@ -12,8 +12,8 @@ class _Count:
     events_max: int
     delivered: int = 0
     closed: bool = False
-    held: dict[tuple[int, Slot], bool] = field(default_factory=dict)
-    """By partition and slot: whether it rests."""
+    held: dict[tuple[int, Reservation], bool] = field(default_factory=dict)
+    """By partition and reservation: whether it rests."""
 
     @property
     def used_up(self) -> bool:
@@ -35,26 +35,28 @@ class MemoryQuota:
     def take(
         self,
         partition: int,
-        wishes: Sequence[SlotWish],
+        requests: Sequence[QuotaRequest],
         *,
-        free: Iterable[Slot] = (),
-        resting: Iterable[Slot] = (),
+        free: Iterable[Reservation] = (),
+        resting: Iterable[Reservation] = (),
     ) -> list[Grant]:
         """See ``Quota.take``."""
         self.free(partition, free)
         with self._turn:
-            for slot in resting:
-                held = self._held(slot)
-                if (partition, slot) in held:
-                    held[partition, slot] = True
-            for wish in wishes:
-                count = self._counts.setdefault(wish.slot.key.route, _Count(wish.events_max))
-                count.events_max = wish.events_max
-            return [self._grant(partition, wish.slot) for wish in wishes]
+            for reservation in resting:
+                held = self._held(reservation)
+                if (partition, reservation) in held:
+                    held[partition, reservation] = True
+            for request in requests:
+                count = self._counts.setdefault(
+                    request.reservation.key.route, _Count(request.events_max)
+                )
+                count.events_max = request.events_max
+            return [self._grant(partition, request.reservation) for request in requests]
 
-    def _grant(self, partition: int, slot: Slot) -> Grant:
-        count = self._counts[slot.key.route]
-        mine = (partition, slot)
+    def _grant(self, partition: int, reservation: Reservation) -> Grant:
+        count = self._counts[reservation.key.route]
+        mine = (partition, reservation)
         if mine not in count.held:
             if count.used_up:
                 return Grant.USED_UP
@@ -63,30 +65,30 @@ class MemoryQuota:
         count.held[mine] = False
         return Grant.HELD
 
-    def _held(self, slot: Slot) -> dict[tuple[int, Slot], bool]:
-        count = self._counts.get(slot.key.route)
+    def _held(self, reservation: Reservation) -> dict[tuple[int, Reservation], bool]:
+        count = self._counts.get(reservation.key.route)
         return {} if count is None else count.held
 
-    def free(self, partition: int, slots: Iterable[Slot]) -> None:
+    def free(self, partition: int, reservations: Iterable[Reservation]) -> None:
         """See ``Quota.free``."""
         with self._turn:
-            for slot in slots:
-                self._held(slot).pop((partition, slot), None)
+            for reservation in reservations:
+                self._held(reservation).pop((partition, reservation), None)
 
-    def count(self, partition: int, slots: Iterable[Slot]) -> None:
+    def count(self, partition: int, reservations: Iterable[Reservation]) -> None:
         """See ``Quota.count``."""
         with self._turn:
-            for slot in slots:
-                if self._held(slot).pop((partition, slot), None) is not None:
-                    self._counts[slot.key.route].delivered += 1
+            for reservation in reservations:
+                if self._held(reservation).pop((partition, reservation), None) is not None:
+                    self._counts[reservation.key.route].delivered += 1
 
-    def slots(self, partition: int) -> dict[Slot, bool]:
-        """See ``Quota.slots``."""
+    def reservations(self, partition: int) -> dict[Reservation, bool]:
+        """See ``Quota.reservations``."""
         with self._turn:
             return {
-                slot: rests
+                reservation: rests
                 for count in self._counts.values()
-                for (where, slot), rests in count.held.items()
+                for (where, reservation), rests in count.held.items()
                 if where == partition
             }
 

@@ -1,6 +1,6 @@
 """Events of the log and the routes that see them, by the plain words of their definitions.
 
-Callers: witnesses and simulations, which hold the compiled matcher and the readers against it.
+Callers: checkers and simulations, which hold the compiled matcher and the readers against it.
 """
 
 from collections.abc import Mapping
@@ -9,16 +9,16 @@ from typing import Any
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
 from distributary.core.filter import naive_matches
-from distributary.core.flow import Kind, Logged, RouteRecord, decode_addressed
+from distributary.core.flow import Logged, RecordKind, RouteRecord, decode_addressed
 
 __all__ = ["matches", "published"]
 
 
 def published(logged: Logged) -> tuple[str, list[Event]]:
     """Where the events of a record were published, and the events; those of timers were not."""
-    if logged.kind == Kind.EVENTS:
+    if logged.kind == RecordKind.EVENTS:
         return "", event_record.decode(logged.body)
-    if logged.kind in (Kind.ADDRESSED, Kind.CARRIED):
+    if logged.kind in (RecordKind.ADDRESSED, RecordKind.CARRIED):
         address, _, events, _, _ = decode_addressed(logged.body)
         return address, events
     return "", []

@@ -8,13 +8,13 @@ from distributary.core.event import carried as event_carried
 from distributary.core.event import record as event_record
 from distributary.core.flow import (
     TTL_DEFAULT,
-    Kind,
-    Leg,
+    RecordKind,
+    Stage,
     Task,
-    Tick,
+    TimerEvent,
     encode_addressed,
     encode_carried,
-    encode_tick,
+    encode_timer_event,
 )
 from distributary.testing.simulated_sinks import origin_id
 
@@ -46,20 +46,20 @@ class Publisher:
         events = [self._event(name) for name in types]
         body = event_record.encode(events)
         if not address and ttl == TTL_DEFAULT:
-            return Kind.EVENTS, body, events
+            return RecordKind.EVENTS, body, events
         self._ttls[str(events[0].attributes["id"])] = ttl
         ttls = (ttl, *[TTL_DEFAULT] * (len(events) - 1))
         if self._event_count % 2:
-            return Kind.ADDRESSED, encode_addressed(address, ttls, body), events
+            return RecordKind.ADDRESSED, encode_addressed(address, ttls, body), events
         carried = b"traceparent: %d\r\nknative-n: 1\r\n" % self._event_count
         self._carried.update((str(event.attributes["id"]), carried) for event in events)
-        return Kind.CARRIED, encode_carried(address, ttls, body, carried), events
+        return RecordKind.CARRIED, encode_carried(address, ttls, body, carried), events
 
-    def tick(self, route: str, name: str) -> tuple[bytes, Event]:
+    def timer_event(self, route: str, name: str) -> tuple[bytes, Event]:
         """Body of a record with the next event of the timer of *route*, and the event."""
         event = self._event(name)
         self._tick_count += 1
-        return encode_tick(Tick(route, 1, self._tick_count, event)), event
+        return encode_timer_event(TimerEvent(route, 1, self._tick_count, event)), event
 
     def _event(self, name: str) -> Event:
         self._event_count += 1
@@ -73,6 +73,6 @@ class Publisher:
         expected = self._ttls.get(name, TTL_DEFAULT)
         assert task.ttl == expected, f"{task.ttl} passes left, not {expected}"
         carried = self._carried.get(name, b"")
-        if task.leg is Leg.REPLY:
+        if task.stage is Stage.REPLY:
             carried = event_carried.trace(carried)
         assert task.carried == carried, f"{task.carried!r} go along, not {carried!r}"

@@ -8,7 +8,7 @@ from typing import Any
 from distributary.core.errors import DistributaryError
 from distributary.core.journal import Journal, JournalState
 from distributary.core.outcome import FileOwnership, Ownership
-from distributary.datadir import Board
+from distributary.datadir import MappedStatusPage
 from distributary.partitions.owner import Owner
 from distributary.testing.memory_ownership import MemoryOwnership
 from distributary.testing.simulated_ports import (
@@ -30,7 +30,7 @@ class Life:
     timers: LifeTimers
     ownership: Ownership
     let_go: Callable[[], None]
-    board: Board
+    status_page: MappedStatusPage
     read_to: int
     failure: DistributaryError | None = None
 
@@ -41,7 +41,7 @@ def own(
     """What is durable, and what lets go of it.
 
     Args:
-        store: Rows, lags and letters.
+        store: Rows, backfills and dead letters.
         files: Fails where it is told to.
         path: Of the journal, for a store in a database.
         state: Cursors and outcomes, for one in memory.
@@ -67,11 +67,13 @@ def check_floor(floor: int, cursor: int, store: StoreWatch) -> None:
     Args:
         floor: Where retention may begin, by what the owner says.
         cursor: The durable cursor.
-        store: Rows and lags.
+        store: Rows and backfills.
     """
     needed = [cursor]
     needed += [
-        lag.from_offset for lag in store.kept_lags.values() if lag.from_offset != lag.to_offset
+        backfill.from_offset
+        for backfill in store.kept_backfills.values()
+        if backfill.from_offset != backfill.to_offset
     ]
     needed += [
         row.key.offset for row in store.kept_rows.values() if not row.done and row.event is None

@@ -10,20 +10,20 @@ from typing import TypeAlias
 
 from distributary.core.engine import RouteTarget
 from distributary.core.errors import StoreError
-from distributary.core.flow import Demand, DemandKind, Kind, Logged, RouteRecord, decode_route
+from distributary.core.flow import Demand, DemandKind, Logged, RecordKind, RouteRecord, decode_route
 from distributary.core.journal import DoneKey
 from distributary.core.outcome import (
+    BackfillRow,
     Budgets,
     Changes,
     DeadLetter,
     DeliveryStore,
     GivenUp,
     Grant,
-    LagRow,
+    QuotaRequest,
     QuotaStore,
+    Reservation,
     RetryRow,
-    Slot,
-    SlotWish,
 )
 from distributary.core.route import RouteTable
 from distributary.core.sqlite import memory_url
@@ -68,7 +68,9 @@ class SimulatedLog(MemoryLog):
         """Delete what lies below *before_offset*; a route snapshot at the cut stays."""
         before = self._snapshot
         table = RouteTable() if before is None else RouteTable.restore(before[1])
-        for logged in self.kinds(0 if before is None else before[0], before_offset, Kind.ROUTE):
+        for logged in self.kinds(
+            0 if before is None else before[0], before_offset, RecordKind.ROUTE
+        ):
             table.apply(decode_route(logged.body))
         self._snapshot = (before_offset, table.snapshot())
         super().drop(before_offset)
@@ -159,7 +161,7 @@ class TargetsView:
         for route, used in list(self._used.items()):
             if self._listed.get(route) is not used:
                 ways = (used.sink, used.dead_letter, used.reply)
-                self._changed |= {way.lane for way in ways if way is not None}
+                self._changed |= {way.queue for way in ways if way is not None}
                 del self._used[route]
 
     def end(self, route: str) -> None:
@@ -168,7 +170,7 @@ class TargetsView:
         used = self._used.pop(route, None)
         if used is not None:
             ways = (used.sink, used.dead_letter, used.reply)
-            self._changed |= {way.lane for way in ways if way is not None}
+            self._changed |= {way.queue for way in ways if way is not None}
 
     def sees(self, seq: int) -> bool:
         """True where change *seq* was taken in."""
@@ -176,7 +178,7 @@ class TargetsView:
 
     def all_go_to(self, uri: str) -> bool:
         """True where every target has the sink *uri*."""
-        return all(target.sink.lane == uri for target in self._targets.now.values())
+        return all(target.sink.queue == uri for target in self._targets.now.values())
 
     def demands(self, after_seq: int) -> list[Demand]:
         """What was asked of the owners."""
@@ -202,18 +204,18 @@ class StoreWatch:
 
     Attributes:
         kept_rows: Retry rows by their match, done ones included.
-        kept_lags: Lag rows by their name.
-        letters: Dead letters by their match.
-        new_letters: Those of them that nobody has looked at.
+        kept_backfills: Backfill rows by their name.
+        dead_letters: Dead letters by their match.
+        new_dead_letters: Those of them that nobody has looked at.
         crash_after: The power goes once so many more changes are durable; None: it does not.
         failing: Changes are refused while this is true.
     """
 
     def __init__(self) -> None:
         self.kept_rows: dict[DoneKey, RetryRow] = {}
-        self.kept_lags: dict[tuple[str, int], LagRow] = {}
-        self.letters: dict[DoneKey, DeadLetter] = {}
-        self.new_letters: list[DeadLetter] = []
+        self.kept_backfills: dict[tuple[str, int], BackfillRow] = {}
+        self.all_dead_letters: dict[DoneKey, DeadLetter] = {}
+        self.new_dead_letters: list[DeadLetter] = []
         self.crash_after: int | None = None
         self.failing = False
 
@@ -227,13 +229,15 @@ class StoreWatch:
         self.kept_rows.update(changes.rows)
         for key in changes.forget:
             self.kept_rows.pop(key, None)
-        for name, lag in changes.lags.items():
-            if lag is None:
-                self.kept_lags.pop(name, None)
+        for name, backfill in changes.backfills.items():
+            if backfill is None:
+                self.kept_backfills.pop(name, None)
             else:
-                self.kept_lags[name] = lag
-        self.letters.update((letter.key, letter) for letter in changes.dead_letters)
-        self.new_letters += changes.dead_letters
+                self.kept_backfills[name] = backfill
+        self.all_dead_letters.update(
+            (dead_letter.key, dead_letter) for dead_letter in changes.dead_letters
+        )
+        self.new_dead_letters += changes.dead_letters
         if self.crash_after is not None:
             self.crash_after -= 1
             if self.crash_after < 0:
@@ -287,27 +291,27 @@ class FaultyQuotas(QuotaStore):
     def take(
         self,
         partition: int,
-        wishes: Sequence[SlotWish],
+        requests: Sequence[QuotaRequest],
         *,
-        free: Iterable[Slot] = (),
-        resting: Iterable[Slot] = (),
+        free: Iterable[Reservation] = (),
+        resting: Iterable[Reservation] = (),
     ) -> list[Grant]:
         """See ``QuotaStore.take``."""
         falls = self._falls()
-        grants = super().take(partition, wishes, free=free, resting=resting)
+        grants = super().take(partition, requests, free=free, resting=resting)
         self._fall(falls)
         return grants
 
-    def free(self, partition: int, slots: Iterable[Slot]) -> None:
+    def free(self, partition: int, reservations: Iterable[Reservation]) -> None:
         """See ``QuotaStore.free``."""
         falls = self._falls()
-        super().free(partition, slots)
+        super().free(partition, reservations)
         self._fall(falls)
 
-    def count(self, partition: int, slots: Iterable[Slot]) -> None:
+    def count(self, partition: int, reservations: Iterable[Reservation]) -> None:
         """See ``QuotaStore.count``."""
         falls = self._falls()
-        super().count(partition, slots)
+        super().count(partition, reservations)
         self._fall(falls)
 
     def _falls(self) -> bool:

@@ -73,7 +73,7 @@ class _Run:
             (5, self._create),
             (5, self._update),
             (2, self._delete),
-            (4, self._tick),
+            (4, self._timer_event),
             (6, self._end_used_up),
             (4, self._crash),
             (3, self._hand_over),
@@ -149,11 +149,11 @@ class _Run:
         back_ms = self.chance.choice([None, None, 0, 100, 5_000, -5_000])
         return back_ms and self.partition.clock.wall_ms() - back_ms
 
-    def _tick(self) -> None:
+    def _timer_event(self) -> None:
         gone = f"r{self._created}"
         route = self.chance.choice([*self.partition.routes, gone])
         for _ in range(self.chance.choice([1, 3])):
-            self.partition.tick(route, self.chance.choice(TYPES))
+            self.partition.timer_event(route, self.chance.choice(TYPES))
 
     def _end_used_up(self) -> None:
         self.partition.end_used_up()

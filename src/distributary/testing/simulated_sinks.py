@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from distributary.core.deliver import Destination
 from distributary.core.event import Event
-from distributary.core.flow import Leg
+from distributary.core.flow import Stage
 from distributary.core.policy import DeliveryPolicy, Reply
 from distributary.testing.scripted_transport import Step
 
@@ -71,14 +71,14 @@ def hangs(_chance: random.Random) -> Step:
     return Step(None)
 
 
-def destination(uri: str, route: str, leg: Leg, policy: DeliveryPolicy) -> Destination:
+def destination(uri: str, route: str, stage: Stage, policy: DeliveryPolicy) -> Destination:
     """A sink at *uri* that tells the script for whom it is."""
     # The headers tell the script for whom it is; the sinks are shared.
-    headers = ((b"route", route.encode()), (b"leg", b"%d" % leg))
+    headers = ((b"route", route.encode()), (b"leg", b"%d" % stage))
     return Destination(
         uri,
         headers=headers,
         policy=policy,
-        wants_reply=leg is Leg.EVENT,
-        paced_by=f"{route} {leg:d}",
+        wants_reply=stage is Stage.PRIMARY,
+        paced_by=f"{route} {stage:d}",
     )

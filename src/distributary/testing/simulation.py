@@ -2,7 +2,7 @@
 
 ``Partition`` runs a real ``pipeline.Owner`` with a real dispatcher, journal and delivery store
 over a log in memory. Owners come and go by ``crash`` (whatever was not on the medium is gone) and
-``hand_over`` (drained in good order); a ``Witness`` checks every promise on the way.
+``hand_over`` (drained in good order); a ``OutcomeChecker`` checks every promise on the way.
 ``simulated_runs.play`` makes a whole run out of a seed.
 
 Called by tests. The same seed gives the same run.
@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import cast
 
 from distributary.core.deliver import Destination, Dispatcher, Limits
-from distributary.core.engine import EngineLimits, LagBudget, RouteTarget
+from distributary.core.engine import BackfillBudget, EngineLimits, RouteTarget
 from distributary.core.errors import DistributaryError
 from distributary.core.event import Event
 from distributary.core.flow import (
     TTL_DEFAULT,
     Attempt,
-    Kind,
-    Leg,
     Position,
+    RecordKind,
     RouteRecord,
+    Stage,
     encode_route,
 )
 from distributary.core.journal import JournalState
@@ -33,15 +33,15 @@ from distributary.core.log import Reader
 from distributary.core.meter import Meter
 from distributary.core.outcome import Budgets, DeadLetter
 from distributary.core.policy import DeliveryPolicy
-from distributary.datadir import Board, Word
+from distributary.datadir import MappedStatusPage, StatusField
 from distributary.partitions import stands_in
 from distributary.partitions.attempt_log import AttemptLog
+from distributary.partitions.context import PartitionContext
 from distributary.partitions.owner import Owner
 from distributary.partitions.routes import follow_from
-from distributary.partitions.surroundings import Surroundings
-from distributary.testing.life_witness import LifeWitness
+from distributary.testing.life_checker import LifeChecker
 from distributary.testing.naive_routes import matches, published
-from distributary.testing.outcome_witness import Witness
+from distributary.testing.outcome_checker import OutcomeChecker
 from distributary.testing.scripted_transport import ScriptedTransport, Step
 from distributary.testing.simulated_events import Publisher
 from distributary.testing.simulated_life import Life, check_floor, finish, own
@@ -72,7 +72,7 @@ __all__ = ["Behaviour", "Partition", "answers", "hangs", "replies"]
 SMALL_LIMITS = Limits(
     queued_max=6, held_bytes_max=1 << 20, in_flight_max=8, in_flight_total_max=12, retry_reserve=2
 )
-"""So small that lanes fill up, lag and join within a few events."""
+"""So small that queues fill up, and routes fall behind and join within a few events."""
 FLUSH_S_MAX = 0.02
 """A flush takes up to this long before its work, and again before its owner learns of it."""
 FEED_S = 0.004
@@ -85,10 +85,10 @@ class Partition:
     """A partition with everything around it.
 
     Args:
-        folder: For the journal and the board.
+        folder: For the journal and the status page.
         seed: Of every chance in it.
         limits: Of the dispatcher.
-        budgets: Of kept letters; *lag_budget*: of what lags keep of the log.
+        budgets: Of kept dead letters; *backfill_budget*: of what backfills keep of the log.
         in_memory: Owners keep what they flush in memory, not in a journal and a database.
 
     Attributes:
@@ -106,14 +106,14 @@ class Partition:
         seed: int = 0,
         limits: Limits = SMALL_LIMITS,
         budgets: Budgets | None = None,
-        lag_budget: LagBudget = LagBudget(),  # noqa: B008 - a value
+        backfill_budget: BackfillBudget = BackfillBudget(),  # noqa: B008 - a value
         *,
         in_memory: bool = False,
     ) -> None:
         self._folder = folder
         self._chance = random.Random(seed)  # noqa: S311 - repeatable chance for tests
         self._limits = limits
-        self._lag_budget = lag_budget
+        self._backfill_budget = backfill_budget
         self.clock = VirtualClock()
         self.timers = VirtualTimers(self.clock)
         self.log = SimulatedLog(self.clock)
@@ -122,8 +122,8 @@ class Partition:
         self._state = JournalState()
         self.quotas = FaultyQuotas(folder / "quota.db", self.clock)
         self.files = SimulatedFiles(os.write)
-        self.witness = Witness()
-        self.lives_of_matches = LifeWitness()
+        self.checker = OutcomeChecker()
+        self.lives_of_matches = LifeChecker()
         self.engine_limits = EngineLimits()
         self.sinks: dict[str, Behaviour] = {}
         self.reports: list[tuple[str, dict[str, object]]] = []
@@ -157,20 +157,22 @@ class Partition:
         record of *begin_ms* or later is its first.
         """
         policy = policy or DeliveryPolicy(retry=2, timeout_s=1.0)
-        self.witness.retry_max = max(self.witness.retry_max, policy.retry)
+        self.checker.retry_max = max(self.checker.retry_max, policy.retry)
         old = self._routes.get(route)
         revision = 1 if old is None else old.revision + 1
         dead = None
         if dead_letter is not None:
-            dead = destination(dead_letter, route, Leg.DEAD_LETTER, policy)
+            dead = destination(dead_letter, route, Stage.DEAD_LETTER, policy)
         back = None
-        self.witness.replying.discard(route)
+        self.checker.replying.discard(route)
         if reply is not None:
-            back = dataclasses.replace(destination(reply, route, Leg.REPLY, policy), own=reply_kept)
-            self.witness.replying.add(route)
+            back = dataclasses.replace(
+                destination(reply, route, Stage.REPLY, policy), own=reply_kept
+            )
+            self.checker.replying.add(route)
         target = RouteTarget(
             revision,
-            destination(sink, route, Leg.EVENT, policy),
+            destination(sink, route, Stage.PRIMARY, policy),
             dead,
             events_max,
             back,
@@ -178,9 +180,9 @@ class Partition:
             parks,
         )
         self.targets.put(route, target)
-        self.witness.limit(route, events_max)
+        self.checker.limit(route, events_max)
         if parks:
-            self.witness.parking.add(route)
+            self.checker.parking.add(route)
         if old is not None and (old.types, old.address) == (tuple(types), address):
             return  # The filters stand: nothing of it goes into the log.
         record = RouteRecord(
@@ -204,7 +206,7 @@ class Partition:
             for index, event in enumerate(events):
                 if address == record.address and matches(record, event.attributes):
                     position = Position(0, logged.offset, index)
-                    self.witness.expect(position, record.uid, event, created_at=end)
+                    self.checker.expect(position, record.uid, event, created_at=end)
 
     def delete_route(self, route: str) -> None:
         """Delete a route: from the store first, then by a record in the log."""
@@ -215,7 +217,7 @@ class Partition:
 
     def _append_change(self, record: RouteRecord) -> None:
         self.targets.changes.append(record)
-        self.log.append([(Kind.ROUTE, encode_route(record))])
+        self.log.append([(RecordKind.ROUTE, encode_route(record))])
 
     @property
     def routes(self) -> list[str]:
@@ -232,19 +234,19 @@ class Partition:
         for index, event in enumerate(events):
             for route, record in self._routes.items():
                 if record.address == address and matches(record, event.attributes):
-                    self.witness.expect(Position(0, offset, index), route, event)
+                    self.checker.expect(Position(0, offset, index), route, event)
         return [str(event.attributes["id"]) for event in events]
 
-    def tick(self, route: str, name: str) -> str:
+    def timer_event(self, route: str, name: str) -> str:
         """Append an event of type *name* that the timer of *route* made; its id.
 
-        The route may be gone: a tick can be on its way when its subscription is deleted.
+        The route may be gone: a timer event can be on its way when its subscription is deleted.
         """
-        body, event = self._publisher.tick(route, name)
-        offset = self.log.append([(Kind.TICK, body)])
+        body, event = self._publisher.timer_event(route, name)
+        offset = self.log.append([(RecordKind.TIMER_EVENT, body)])
         record = self._routes.get(route)
         if record is not None and matches(record, event.attributes):
-            self.witness.expect(Position(0, offset, 0), route, event)
+            self.checker.expect(Position(0, offset, 0), route, event)
         return str(event.attributes["id"])
 
     # -- owners -------------------------------------------------------------------------------
@@ -256,10 +258,10 @@ class Partition:
         return self._life.owner
 
     @property
-    def board(self) -> Board:
-        """The board of the owner that lives."""
+    def status_page(self) -> MappedStatusPage:
+        """The status page of the owner that lives."""
         assert self._life is not None
-        return self._life.board
+        return self._life.status_page
 
     @property
     def cursor(self) -> int:
@@ -276,24 +278,24 @@ class Partition:
     def start(self) -> None:
         """A new owner takes the partition over, from what is durable."""
         assert self._life is None
-        self.witness.life += 1
+        self.checker.life += 1
         self.lives_of_matches.begin()
         timers = LifeTimers(self.timers)
         path = self._folder / "journal"
         ownership, let_go = own(self.store, self.files, path, self._state)
         ownership.fit(lambda mark: stands_in(cast("Reader", self.log), mark))
         cursor = ownership.state.mark.offset
-        board = Board(self._folder / "board")
+        status_page = MappedStatusPage(self._folder / "board")
         path = self._folder / "routes"
         view = TargetsView(self.targets)
-        around = Surroundings(
+        context = PartitionContext(
             partition=0,
             make_records=lambda: self.log,
             follower=follow_from(path, self.log, self.targets, cursor),
             targets=view,
             ownership=ownership,
             quota=self.quotas,
-            board=board,
+            status_page=status_page,
             meter=Meter(),
             attempts=AttemptLog(None),
             clock=self.clock,
@@ -302,18 +304,18 @@ class Partition:
             blocking=self._blocking(timers),
             aside=self._aside(timers),
             reading=self._aside(timers),
-            make_dispatcher=lambda answered, room: self._dispatcher(timers, answered, room),
+            make_dispatcher=lambda answered, drained: self._dispatcher(timers, answered, drained),
             routes_path=path,
             failing_path=self._folder / "failing.json",
             on_failed=self._on_failed,
             report=self._report,
             warn=lambda event, fields: self.warnings.append((event, fields)),
-            lag_budget=self._lag_budget,
+            backfill_budget=self._backfill_budget,
             limits=self.engine_limits,
             watch=self.lives_of_matches.step,
         )
-        owner = Owner(around)
-        self._life = Life(owner, timers, ownership, let_go, board, cursor)
+        owner = Owner(context)
+        self._life = Life(owner, timers, ownership, let_go, status_page, cursor)
         owner.start()
         self._feed(self._life)
 
@@ -321,7 +323,7 @@ class Partition:
         return LateFlushes(
             timers,
             lambda: self._chance.random() * FLUSH_S_MAX,
-            begun=self.witness.flush_begun,
+            begun=self.checker.flush_begun,
             durable=self._on_durable,
             crashed=self.crash,
         )
@@ -333,12 +335,12 @@ class Partition:
         self,
         timers: LifeTimers,
         on_attempt: Callable[[Attempt], None],
-        on_room: Callable[[str], None],
+        on_drained: Callable[[str], None],
     ) -> Dispatcher:
         def answered(attempt: Attempt) -> None:
             if timers.alive:  # The last answers come from closing connections: nobody listens.
                 self._publisher.check_task(attempt.task)
-                self.witness.answered(attempt)
+                self.checker.answered(attempt)
                 self.lives_of_matches.answered(attempt.task)
             on_attempt(attempt)
 
@@ -349,14 +351,14 @@ class Partition:
             random=SeededRandom(self._chance.randrange(1 << 30)),
             on_attempt=answered,
             limits=self._limits,
-            on_room=on_room,
+            on_drained=on_drained,
         )
 
     def _script(self, event: Event, destination: Destination) -> Step:
-        (_, route), (_, leg) = destination.headers
-        self.witness.sent(event, route.decode(), Leg(int(leg)), own=destination.own)
+        (_, route), (_, stage) = destination.headers
+        self.checker.sent(event, route.decode(), Stage(int(stage)), own=destination.own)
         event_id = str(event.attributes["id"])
-        self.lives_of_matches.started(event_id, route.decode(), Leg(int(leg)))
+        self.lives_of_matches.started(event_id, route.decode(), Stage(int(stage)))
         self.sends.append((self.clock.monotonic_s(), event_id, destination.uri))
         step = self.sinks.get(destination.uri, answers())(self._chance)
         return replied(step, event)
@@ -375,9 +377,9 @@ class Partition:
     def _report(self, event: str, fields: dict[str, object]) -> None:
         self.reports.append((event, fields))
         if event == "dropped":
-            self.witness.dropped(fields)
+            self.checker.dropped(fields)
         elif event == "reply-dropped":
-            self.witness.reply_dropped(fields)
+            self.checker.reply_dropped(fields)
 
     def _on_failed(self, error: DistributaryError) -> None:
         assert self._life is not None
@@ -386,21 +388,23 @@ class Partition:
         self.failures.append(error)
 
     def _on_durable(self) -> None:
-        for letter in self._new_letters():
-            self.witness.kept(letter)
-        self.witness.flush_durable(self.cursor, self.store.kept_rows, self.store.kept_lags.values())
-        check_floor(self.board[Word.KEEP_FROM], self.cursor, self.store)
+        for dead_letter in self._new_dead_letters():
+            self.checker.kept(dead_letter)
+        self.checker.flush_durable(
+            self.cursor, self.store.kept_rows, self.store.kept_backfills.values()
+        )
+        check_floor(self.status_page[StatusField.KEEP_FROM], self.cursor, self.store)
 
-    def _new_letters(self) -> list[DeadLetter]:
-        letters, self.store.new_letters = self.store.new_letters, []
-        return letters
+    def _new_dead_letters(self) -> list[DeadLetter]:
+        dead_letters, self.store.new_dead_letters = self.store.new_dead_letters, []
+        return dead_letters
 
     def crash(self) -> None:
         """The owner is gone between two instructions."""
         life = self._life
         assert life is not None
         life.timers.alive = False
-        self.witness.died()
+        self.checker.died()
         self._end(life)
 
     def hand_over(self, deadline_s: float = 5.0) -> int:
@@ -416,20 +420,20 @@ class Partition:
             return 0  # The power went meanwhile.
         assert left, "the drain never ended"
         if life.failure is None and not left[0]:
-            assert self.witness.undurable_count == 0, "drained, and not everything is durable"
+            assert self.checker.undurable_count == 0, "drained, and not everything is durable"
         sends = len(self.sends)
         life.timers.alive = False
         finish(life.owner.dispatcher.close(abort=True))
         assert len(self.sends) == sends, "an attempt started after the drain"
-        self.witness.died()
+        self.checker.died()
         self._end(life)
         return left[0]
 
     def _end(self, life: Life) -> None:
-        for letter in self._new_letters():
-            self.witness.perhaps_kept(letter)
+        for dead_letter in self._new_dead_letters():
+            self.checker.perhaps_kept(dead_letter)
         life.let_go()
-        life.board.close()
+        life.status_page.close()
         self._life = None
 
     @property
@@ -444,12 +448,12 @@ class Partition:
         self.timers.advance(seconds)
 
     def retain(self) -> None:
-        """Retention deletes all that the board lets it."""
-        floor = self.board[Word.KEEP_FROM]
+        """Retention deletes all that the status page lets it."""
+        floor = self.status_page[StatusField.KEEP_FROM]
         if floor > self.log.start():
             self.log.drop(min(floor, self.log.durable_end()))
-            lags = self.store.kept_lags.values()
-            self.witness.deleted(self.log.start(), {lag.route for lag in lags})
+            backfills = self.store.kept_backfills.values()
+            self.checker.deleted(self.log.start(), {backfill.route for backfill in backfills})
 
     def end_used_up(self) -> None:
         """What the control leader does: a route that has made all its deliveries is deleted."""
@@ -462,7 +466,7 @@ class Partition:
 
     def at_rest(self) -> bool:
         """True where nothing waits, and that is durable."""
-        waits = self.witness.open_count or self.store.kept_rows or self.store.kept_lags
+        waits = self.checker.open_count or self.store.kept_rows or self.store.kept_backfills
         return self.lives and not waits and self.cursor == self.log.durable_end()
 
     def rest(self) -> None:
@@ -475,9 +479,9 @@ class Partition:
                 self.replace()
             self.end_used_up()
             self.advance(1.0)
-        self.witness.finish()
+        self.checker.finish()
         assert not self.store.kept_rows, f"rows that never end: {self.store.kept_rows}"
-        assert not self.store.kept_lags, f"lags that never end: {self.store.kept_lags}"
+        assert not self.store.kept_backfills, f"lags that never end: {self.store.kept_backfills}"
         assert self.cursor == self.log.durable_end(), "the cursor stands still"
 
     def replace(self) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from distributary.core.flow import Kind, Logged
+from distributary.core.flow import Logged, RecordKind
 from distributary.core.log import Appender, Reader, open_folder, partition_dir
 from distributary.testing.simulated_disk import SimulatedDisk
 from distributary.testing.virtual import VirtualClock
@@ -91,7 +91,7 @@ class SmallLog:
         other.open(**options)
         return other
 
-    def append(self, *bodies: bytes, kind: int = Kind.EVENTS) -> int:
+    def append(self, *bodies: bytes, kind: int = RecordKind.EVENTS) -> int:
         """Append in one commit, and note the promise; the offset of the first."""
         self.tried.update(bodies)
         first = self.appender.append([(kind, body) for body in bodies])

@@ -7,7 +7,7 @@ import pytest
 from distributary.core.deliver.credential import Credential
 from distributary.core.errors import TransportError
 from distributary.testing.check_transport import an_event
-from kit.amqp_witness import AmqpWitness
+from kit.amqp_checker import AmqpChecker
 from kit.servers import PASSWORD, USER, Authority, Cut
 from kit.servers.artemis import BLOCKED, FORBIDDEN, FULL
 from kit.servers.rabbitmq import LIMITED, READER
@@ -44,7 +44,7 @@ def test_delivers_over_tls(  # noqa: PLR0917 - fixtures
     broker = request.getfixturevalue(name)
 
     async def scenario():
-        async with way() as here, AmqpWitness(broker.port, _at(broker, address)) as witness:
+        async with way() as here, AmqpChecker(broker.port, _at(broker, address)) as checker:
             target = here.to(
                 broker.tls_port,
                 _at(broker, address),
@@ -54,8 +54,8 @@ def test_delivers_over_tls(  # noqa: PLR0917 - fixtures
                 credential=here.login,
             )
             assert (await here.send(target)).code == "accepted"
-            await until(lambda: witness.messages)
-            assert witness.events() == [an_event()]
+            await until(lambda: checker.messages)
+            assert checker.events() == [an_event()]
 
     run(scenario())
 
@@ -205,10 +205,10 @@ def test_a_broker_that_is_killed_keeps_what_it_acknowledged(run, way, until, bro
             for number, answer in enumerate(answers, 1):
                 numbers[_word(answer)].append(number)  # there are no other answers
             missing = {f"check-{number}" for number in numbers["accepted"]}
-            async with AmqpWitness(broker.port, _at(broker, address)) as witness:
+            async with AmqpChecker(broker.port, _at(broker, address)) as checker:
                 await until(
-                    lambda: not missing.difference(e.attributes["id"] for e in witness.events()),
-                    told=lambda: (sorted(missing), len(witness.messages), witness.ended),
+                    lambda: not missing.difference(e.attributes["id"] for e in checker.events()),
+                    told=lambda: (sorted(missing), len(checker.messages), checker.ended),
                 )
 
     run(scenario())

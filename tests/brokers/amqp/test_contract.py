@@ -17,7 +17,7 @@ from distributary.protocols.amqp.sink import make
 from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour
 from kit import fake_amqp
-from kit.amqp_witness import AmqpWitness
+from kit.amqp_checker import AmqpChecker
 from kit.fake_amqp import FakeAmqp
 from kit.servers import PASSWORD, USER, Cut, free_port
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 
 class AmqpRig:
-    """The transport, a broker behind a wire, a witness, and peers that misbehave."""
+    """The transport, a broker behind a wire, a checker, and peers that misbehave."""
 
     ordered = True
 
@@ -52,8 +52,8 @@ class AmqpRig:
         for fake in self._fakes.values():
             await stack.enter_async_context(fake)
         self._cut = stack.enter_context(Cut(self._server.port))
-        self._witness = await stack.enter_async_context(
-            AmqpWitness(self._server.port, self._address)
+        self._checker = await stack.enter_async_context(
+            AmqpChecker(self._server.port, self._address)
         )
         stack.push_async_callback(self.transport.close)
 
@@ -77,7 +77,7 @@ class AmqpRig:
         )
 
     def arrived(self):
-        return self._witness.events()
+        return self._checker.events()
 
     async def interrupt(self):
         await asyncio.to_thread(self._cut.reset)

@@ -14,7 +14,7 @@ from distributary.protocols.kafka import sink as transport
 from distributary.protocols.kafka.settings import KafkaSettings
 from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour
-from kit.kafka_witness import KafkaWitness
+from kit.kafka_checker import KafkaChecker
 from kit.servers import PASSWORD, USER, Cut, free_port
 from kit.servers.kafka import FORBIDDEN
 from kit.servers.kafka_relay import KafkaRelay
@@ -39,7 +39,7 @@ class Rig:
         self._cut.port = kafka.relay_port
         self._relay = KafkaRelay(kafka.watched_port, kafka.watch_port)
         self._relay.holding = True
-        self._witness = KafkaWitness(kafka.client(), self._topic)
+        self._checker = KafkaChecker(kafka.client(), self._topic)
 
     def destination(self, behaviour, format="binary"):
         """A destination of that behaviour; Kafka answers with no events, and trickles nothing."""
@@ -62,7 +62,7 @@ class Rig:
 
     def arrived(self):
         """What a consumer of the topic has read so far."""
-        return self._witness.events()
+        return self._checker.events()
 
     async def interrupt(self):
         """Reset the connections."""
@@ -83,7 +83,7 @@ class Rig:
         await asyncio.to_thread(
             self._kafka.create_topic, self._topic, max_message_bytes=str(2 * 1024 * 1024)
         )
-        with self._cut, self._relay, self._witness:
+        with self._cut, self._relay, self._checker:
             try:
                 yield self
             finally:

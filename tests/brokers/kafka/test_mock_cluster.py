@@ -16,7 +16,7 @@ from distributary.protocols.kafka import source as consumers
 from distributary.protocols.kafka.settings import KafkaSettings
 from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour, an_event
-from kit.kafka_witness import KafkaWitness
+from kit.kafka_checker import KafkaChecker
 from kit.servers import free_port
 from kit.servers.kafka_mock import KafkaMock
 
@@ -60,7 +60,7 @@ class Rig:
         self._mock = mock
         self._topic = f"mock-{next(_numbers)}"
         self._away = free_port()
-        self._witness = KafkaWitness(mock.client(), self._topic, PARTITIONS)
+        self._checker = KafkaChecker(mock.client(), self._topic, PARTITIONS)
         self.transport = a_transport()
 
     def destination(self, behaviour, format="binary"):
@@ -74,13 +74,13 @@ class Rig:
 
     def arrived(self):
         """What the consumer has read so far."""
-        return self._witness.events()
+        return self._checker.events()
 
     @contextlib.asynccontextmanager
     async def opened(self):
         """Topic and reader, and their end."""
         await asyncio.to_thread(self._mock.create_topic, self._topic)
-        with self._witness:
+        with self._checker:
             try:
                 yield self
             finally:

@@ -17,13 +17,13 @@ from distributary.testing import check_transport
 from distributary.testing.check_transport import Behaviour
 from kit import fake_mqtt
 from kit.fake_mqtt import FakeMqtt
-from kit.mqtt_witness import MqttWitness
+from kit.mqtt_checker import MqttChecker
 from kit.servers import PASSWORD, USER, Cut, free_port
 from kit.servers.mosquitto import FORBIDDEN
 
 
 class MqttRig:
-    """The transport, Mosquitto behind a wire, a witness, and brokers that misbehave."""
+    """The transport, Mosquitto behind a wire, a checker, and brokers that misbehave."""
 
     ordered = True
 
@@ -51,8 +51,8 @@ class MqttRig:
         for fake in self._fakes.values():
             await stack.enter_async_context(fake)
         self._cut = stack.enter_context(Cut(self._server.port))
-        witness = MqttWitness(self._server.port, self._topic, version=self._version)
-        self._witness = stack.enter_context(witness)
+        checker = MqttChecker(self._server.port, self._topic, version=self._version)
+        self._checker = stack.enter_context(checker)
         stack.push_async_callback(self.transport.close)
 
     def destination(self, behaviour, format="binary"):
@@ -76,7 +76,7 @@ class MqttRig:
         )
 
     def arrived(self):
-        return self._witness.events()
+        return self._checker.events()
 
     async def interrupt(self):
         await asyncio.to_thread(self._cut.reset)

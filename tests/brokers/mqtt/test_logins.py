@@ -8,7 +8,7 @@ from distributary.core.errors import TransportError
 from distributary.core.policy import delivered
 from kit import fake_mqtt
 from kit.fake_mqtt import FakeMqtt, packet
-from kit.mqtt_witness import MqttWitness
+from kit.mqtt_checker import MqttChecker
 from kit.servers import PASSWORD, USER, Authority
 from kit.servers.mosquitto import Mosquitto
 
@@ -34,14 +34,14 @@ def test_every_scheme_delivers(mosquitto, way, topic, protocol, scheme):
     uri = f"{scheme}://localhost:{ports[scheme]}" + ("/mqtt" if scheme in {"ws", "wss"} else "")
 
     async def scenario():
-        with MqttWitness(mosquitto.port, topic) as witness:
+        with MqttChecker(mosquitto.port, topic) as checker:
             ca_certs = mosquitto.authority.ca_certs
             async with way() as it:
                 answer = await it.send(
                     it.to(0, topic, uri=uri, protocol=protocol, ca_certs=ca_certs)
                 )
                 assert delivered(answer), answer
-                await it.until(lambda: witness.seen)
+                await it.until(lambda: checker.seen)
 
     uvloop.run(scenario())
 

@@ -7,7 +7,7 @@ import uvloop
 from distributary.core.errors import TransportError
 from distributary.core.policy import delivered
 from distributary.testing.check_transport import an_event
-from kit.mqtt_witness import MqttWitness
+from kit.mqtt_checker import MqttChecker
 from kit.servers import Cut
 from kit.servers.mosquitto import Mosquitto
 
@@ -42,14 +42,14 @@ def test_a_broker_that_is_killed_loses_nothing(way, authority, topic):
             away = await it.send(destination)
             assert away.reason in {"refused", "reset"}
             await asyncio.to_thread(server.start)
-            with MqttWitness(server.port, topic) as witness:
+            with MqttChecker(server.port, topic) as checker:
                 await _insist(it, destination, range(100))
-                await it.until(lambda: len(witness.seen) >= 100)
-        return witness
+                await it.until(lambda: len(checker.seen) >= 100)
+        return checker
 
     with Mosquitto(authority) as server:
-        witness = uvloop.run(scenario(server))
-    ids = {event.attributes["id"] for event in witness.events()}
+        checker = uvloop.run(scenario(server))
+    ids = {event.attributes["id"] for event in checker.events()}
     assert ids >= {f"check-{number}" for number in range(100)}
 
 
@@ -57,7 +57,7 @@ def test_cuts_lose_nothing(mosquitto, way, topic):
     """Five of them, in the middle of it; what comes twice was in flight."""
 
     async def scenario():
-        with Cut(mosquitto.port) as cut, MqttWitness(mosquitto.port, topic) as witness:
+        with Cut(mosquitto.port) as cut, MqttChecker(mosquitto.port, topic) as checker:
             async with way() as it:
                 destination = it.to(cut.port, topic)
                 attempts = 0
@@ -68,8 +68,8 @@ def test_cuts_lose_nothing(mosquitto, way, topic):
                     await asyncio.to_thread(cut.reset)
                     attempts += await sending
                 ids = {f"check-{number}" for number in range(1_000)}
-                await it.until(lambda: {e.attributes["id"] for e in witness.events()} >= ids)
-                assert len(witness.seen) <= attempts
+                await it.until(lambda: {e.attributes["id"] for e in checker.events()} >= ids)
+                assert len(checker.seen) <= attempts
                 assert cut.connections > 1
 
     uvloop.run(scenario())

@@ -8,22 +8,22 @@ from distributary.core.policy import delivered
 from distributary.testing.check_transport import an_event
 from kit import fake_mqtt
 from kit.fake_mqtt import FakeMqtt, packet
-from kit.mqtt_witness import MqttWitness
+from kit.mqtt_checker import MqttChecker
 from kit.servers.mosquitto import Mosquitto
 
 BOTH = pytest.mark.parametrize("protocol", ["MQTT3", "MQTT5"])
 
 
 async def seen(way, server, topic, *, protocol="MQTT5", event=None, qos=1, **settings):
-    """What the witness gets of one event."""
+    """What the checker gets of one event."""
     version = 5 if protocol == "MQTT5" else 3
-    with MqttWitness(server.port, topic, version=version) as witness:
+    with MqttChecker(server.port, topic, version=version) as checker:
         async with way() as it:
             destination = it.to(server.port, topic, qos, protocol=protocol, **settings)
             answer = await it.send(destination, event or an_event())
             assert delivered(answer), answer
-            await it.until(lambda: witness.seen)
-    (message,) = witness.seen
+            await it.until(lambda: checker.seen)
+    (message,) = checker.seen
     return message
 
 
@@ -42,7 +42,7 @@ def test_publishes_to_the_topic(mosquitto, way, topic, protocol):
 @pytest.mark.parametrize("qos", [0, 1, 2])
 @BOTH
 def test_publishes_with_the_quality_of_service(mosquitto, way, topic, protocol, qos):
-    """The witness subscribes with the highest, so it sees the publisher's."""
+    """The checker subscribes with the highest, so it sees the publisher's."""
     message = uvloop.run(seen(way, mosquitto, topic, protocol=protocol, qos=qos))
     assert message.qos == qos
     assert message.event() == an_event()
@@ -58,13 +58,13 @@ def test_retains_where_asked(mosquitto, way, topic, protocol, retain):
         async with way() as it:
             kept = it.to(mosquitto.port, topic, protocol=protocol, retain=retain)
             await it.send(kept)
-            with MqttWitness(mosquitto.port, topic) as witness:
+            with MqttChecker(mosquitto.port, topic) as checker:
                 await it.send(it.to(mosquitto.port, topic, protocol=protocol), an_event(1))
-                await it.until(lambda: len(witness.seen) == (2 if retain else 1))
-        return witness
+                await it.until(lambda: len(checker.seen) == (2 if retain else 1))
+        return checker
 
-    witness = uvloop.run(scenario())
-    assert [message.retain for message in witness.seen] == ([True, False] if retain else [False])
+    checker = uvloop.run(scenario())
+    assert [message.retain for message in checker.seen] == ([True, False] if retain else [False])
 
 
 @pytest.mark.clause("subscriptions-api.settings.mqtt.expiry")

@@ -22,7 +22,7 @@ from kit.servers import PASSWORD, USER, Cut, free_port
 LOGIN = Credential("PLAIN", USER, PASSWORD)
 
 
-class Witness:
+class OutcomeChecker:
     """Subscribes natively and collects what arrives, byte for byte."""
 
     def __init__(self):
@@ -39,7 +39,7 @@ class Witness:
 
 
 class NatsRig:
-    """The transport, nats-server behind a wire, a witness, and servers that misbehave."""
+    """The transport, nats-server behind a wire, a checker, and servers that misbehave."""
 
     ordered = True
 
@@ -54,7 +54,7 @@ class NatsRig:
         self._jetstream = jetstream
         self._server = server
         self._subject = f"check.{uuid.uuid4().hex}"
-        self._witness = Witness()
+        self._checker = OutcomeChecker()
         silent = self._silent
         self._fakes = {
             Behaviour.HANG: FakeNats(silent, pongs_max=1),
@@ -71,7 +71,7 @@ class NatsRig:
             await stack.enter_async_context(fake)
         self._cut = stack.enter_context(Cut(self._server.port))
         here = self._to(self._server.port, self._subject)
-        connection = await transport.connect(self._connector, here, self._witness, 4 * 1024 * 1024)
+        connection = await transport.connect(self._connector, here, self._checker, 4 * 1024 * 1024)
         stack.push_async_callback(connection.close)
         connection.subscribe(self._subject)
         assert await connection.flush(5)
@@ -101,7 +101,7 @@ class NatsRig:
         )
 
     def arrived(self):
-        return self._witness.events
+        return self._checker.events
 
     async def interrupt(self):
         await asyncio.to_thread(self._cut.reset)

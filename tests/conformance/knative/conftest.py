@@ -86,13 +86,13 @@ class World(KnativeClient):
         route(sink.url, **members[1])
         id_ = self.publish(address, id=f"precedence-{self.namespace}")
         sink.wait(case.attempts)
-        if case.letter:
-            dead[case.letter].wait_for(id_)
+        if case.dead_letter:
+            dead[case.dead_letter].wait_for(id_)
         elif case.attempts <= case.failures:
             wait_until(lambda: id_ in self.kept_ids(), 20.0, "it is kept")
         assert sink.ids == [id_] * case.attempts
         told = {name for name, each in dead.items() if each.ids}
-        assert told == ({case.letter} if case.letter else set())
+        assert told == ({case.dead_letter} if case.dead_letter else set())
 
     def _delivery(
         self, chosen: Options | None, dead: dict[str, AnsweringSink]
@@ -112,14 +112,14 @@ class Precedence(NamedTuple):
         of_route: Options of the Trigger or Subscription.
         failures: How often the sink fails before it takes the event.
         attempts: How often it is tried.
-        letter: The dead letter sink that gets it.
+        dead_letter: The dead letter sink that gets it.
     """
 
     of_hub: Options | None
     of_route: Options | None
     failures: int
     attempts: int
-    letter: str | None
+    dead_letter: str | None
 
 
 @pytest.fixture(scope="session")

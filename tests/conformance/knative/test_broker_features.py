@@ -177,9 +177,9 @@ def test_a_dead_letter_says_what_went_wrong(world, case):
     address = world.broker()
     world.trigger(url, delivery=world.prompt(1, deadLetterSink={"uri": dead.url}))
     id_ = world.publish(address, b"{}", **FULL)
-    (letter,) = dead.wait()
-    attributes = letter.event.attributes
-    assert (letter.id, letter.body) == (id_, b"{}")
+    (dead_letter,) = dead.wait()
+    attributes = dead_letter.event.attributes
+    assert (dead_letter.id, dead_letter.body) == (id_, b"{}")
     assert attributes["knativeerrordest"] == url
     assert attributes.get("knativeerrorcode") == (None if case == "unreachable" else "422")
     found = base64.b64decode(str(attributes.get("knativeerrordata", "")))

@@ -222,10 +222,10 @@ def test_a_reply_that_cannot_be_delivered_at_all_is_the_dead_letter(world, statu
     delivery = world.prompt(2, deadLetterSink={"uri": dead.url})
     world.subscription(asked.url, reply={"uri": answers.url}, delivery=delivery)
     world.publish(address)
-    (letter,) = dead.wait()
-    assert (letter.id, letter.body) == (f"r{attempts}", b"back")
-    assert letter.event.attributes["knativeerrordest"] == answers.url
-    assert letter.event.attributes["knativeerrorcode"] == str(status)
+    (dead_letter,) = dead.wait()
+    assert (dead_letter.id, dead_letter.body) == (f"r{attempts}", b"back")
+    assert dead_letter.event.attributes["knativeerrordest"] == answers.url
+    assert dead_letter.event.attributes["knativeerrorcode"] == str(status)
     assert (len(asked.arrivals), len(answers.arrivals)) == (attempts, attempts)
 
 
@@ -305,7 +305,7 @@ def test_a_subscriber_that_cuts_the_connection_is_retried(world):
     address = world.broker()
     world.trigger(sink.url, delivery=world.prompt(2, deadLetterSink={"uri": dead.url}))
     world.publish(address)
-    (letter,) = dead.wait()
+    (dead_letter,) = dead.wait()
     assert len(sink.arrivals) == 3
-    assert letter.event.attributes["knativeerrordest"] == sink.url
-    assert "knativeerrorcode" not in letter.event.attributes
+    assert dead_letter.event.attributes["knativeerrordest"] == sink.url
+    assert "knativeerrorcode" not in dead_letter.event.attributes

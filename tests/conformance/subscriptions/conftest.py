@@ -15,7 +15,7 @@ from distributary.core.deliver import Destination
 from distributary.core.engine import RouteTarget
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
-from distributary.core.flow import Kind, Position, RouteRecord
+from distributary.core.flow import Position, RecordKind, RouteRecord
 from distributary.core.policy import DeliveryPolicy
 from distributary.core.sqlite import sqlite_url
 from distributary.resource import SinkRule
@@ -203,7 +203,7 @@ def sut(subscription_manager) -> SubscriptionManager:
 class Deliveries:
     """Events on their way: a subscription is made over HTTP, a real owner matches and sends.
 
-    The simulation's witness fails at an attempt that was not expected, and at one that is missing.
+    The simulation's checker fails at an attempt that was not expected, and at one that is missing.
     """
 
     def __init__(self, manager: SubscriptionManager, partition: Partition) -> None:
@@ -236,7 +236,7 @@ class Deliveries:
                 self._append(withheld[number])
             if number < len(sent):
                 position, event = self._append(sent[number])
-                self._partition.witness.expect(position, record.uid, event)
+                self._partition.checker.expect(position, record.uid, event)
                 expected.append((event.attributes["id"], sink))
         self._partition.rest()
         assert [send[1:] for send in self._partition.sends[before:]] == expected
@@ -257,7 +257,7 @@ class Deliveries:
         self._count += 1
         required = {"specversion": "1.0", "id": f"c{self._count}", "source": "/s", "type": "t"}
         event = Event(required | dict(attributes), b"")
-        offset = self._partition.log.append([(Kind.EVENTS, event_record.encode([event]))])
+        offset = self._partition.log.append([(RecordKind.EVENTS, event_record.encode([event]))])
         return Position(0, offset, 0), event
 
 

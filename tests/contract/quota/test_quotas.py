@@ -5,20 +5,20 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from distributary.core.journal import DoneKey
-from distributary.core.outcome import Grant, Quota, QuotaStore, Slot, SlotWish
+from distributary.core.outcome import Grant, Quota, QuotaRequest, QuotaStore, Reservation
 from distributary.testing.memory_quota import MemoryQuota
 
 HELD, WAIT, USED_UP = Grant.HELD, Grant.WAIT, Grant.USED_UP
 
 
-def slot(offset, route="r", index=0, checksum=7):
-    """The slot of a match."""
-    return Slot(DoneKey(offset, index, route), checksum)
+def reservation(offset, route="r", index=0, checksum=7):
+    """The reservation of a match."""
+    return Reservation(DoneKey(offset, index, route), checksum)
 
 
-def wish(offset, events_max=2, route="r", **more):
+def request(offset, events_max=2, route="r", **more):
     """A match that asks."""
-    return SlotWish(slot(offset, route, **more), events_max)
+    return QuotaRequest(reservation(offset, route, **more), events_max)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -42,110 +42,110 @@ def store(owners):
 
 def test_nothing_is_counted_where_nobody_asked(store):
     """Asking for what was counted makes nothing."""
-    assert (store.used_up(), store.slots(0), store.delivered("r")) == ([], {}, 0)
+    assert (store.used_up(), store.reservations(0), store.delivered("r")) == ([], {}, 0)
     store.forget("r")
     assert not store.exists
 
 
-def test_slots_are_given_to_those_who_come_first(store):
+def test_reservations_are_given_to_those_who_come_first(store):
     """And to no more than there are."""
-    assert store.take(0, [wish(1), wish(2), wish(3)]) == [HELD, HELD, WAIT]
-    assert store.take(1, [wish(1)]) == [WAIT]
+    assert store.take(0, [request(1), request(2), request(3)]) == [HELD, HELD, WAIT]
+    assert store.take(1, [request(1)]) == [WAIT]
     assert store.used_up() == []
 
 
-def test_who_holds_a_slot_gets_the_same_one(store):
+def test_who_holds_a_reservation_gets_the_same_one(store):
     """An attempt after a crash is the same match: it counts once."""
-    assert store.take(0, [wish(1), wish(1)]) == [HELD, HELD]
-    assert store.take(0, [wish(1), wish(2)]) == [HELD, HELD]
-    assert set(store.slots(0)) == {slot(1), slot(2)}
+    assert store.take(0, [request(1), request(1)]) == [HELD, HELD]
+    assert store.take(0, [request(1), request(2)]) == [HELD, HELD]
+    assert set(store.reservations(0)) == {reservation(1), reservation(2)}
 
 
 def test_another_record_at_the_position_is_another_match(store):
     """The log lost its tail: what was delivered then may have been."""
-    store.take(0, [wish(1)])
-    assert store.take(0, [wish(1, checksum=8), wish(1, checksum=9)]) == [HELD, WAIT]
+    store.take(0, [request(1)])
+    assert store.take(0, [request(1, checksum=8), request(1, checksum=9)]) == [HELD, WAIT]
 
 
 def test_what_was_delivered_is_counted_once(store):
     """Noting it again changes nothing."""
-    store.take(0, [wish(1), wish(2)])
-    store.count(0, [slot(1)])
-    store.count(0, [slot(1), slot(5)])
+    store.take(0, [request(1), request(2)])
+    store.count(0, [reservation(1)])
+    store.count(0, [reservation(1), reservation(5)])
     assert store.delivered("r") == 1
-    assert store.slots(0) == {slot(2): False}
-    assert store.take(0, [wish(3)]) == [WAIT]
-    store.count(0, [slot(2)])
+    assert store.reservations(0) == {reservation(2): False}
+    assert store.take(0, [request(3)]) == [WAIT]
+    store.count(0, [reservation(2)])
     assert store.used_up() == ["r"]
-    assert store.take(0, [wish(3)]) == [USED_UP]
+    assert store.take(0, [request(3)]) == [USED_UP]
 
 
 def test_what_failed_for_good_is_free_again(store):
     """Once: noting it again frees nothing else."""
-    store.take(0, [wish(1), wish(2)])
-    store.free(0, [slot(1)])
-    store.free(0, [slot(1)])
-    assert store.take(0, [wish(3), wish(4)]) == [HELD, WAIT]
+    store.take(0, [request(1), request(2)])
+    store.free(0, [reservation(1)])
+    store.free(0, [reservation(1)])
+    assert store.take(0, [request(3), request(4)]) == [HELD, WAIT]
 
 
-def test_slots_are_given_up_before_others_are_taken(store):
+def test_reservations_are_given_up_before_others_are_taken(store):
     """In one change: who gives up makes room for who asks."""
-    store.take(0, [wish(1), wish(2)])
-    assert store.take(0, [wish(3)], free=[slot(1)]) == [HELD]
+    store.take(0, [request(1), request(2)])
+    assert store.take(0, [request(3)], free=[reservation(1)]) == [HELD]
 
 
-def test_a_slot_rests_until_it_is_asked_for_again(store):
+def test_a_reservation_rests_until_it_is_asked_for_again(store):
     """What does not rest at a restart is in doubt."""
-    store.take(0, [wish(1), wish(2)])
-    store.take(0, [], resting=[slot(1)])
-    assert store.slots(0) == {slot(1): True, slot(2): False}
-    assert store.take(0, [wish(1)]) == [HELD]
-    assert store.slots(0) == {slot(1): False, slot(2): False}
+    store.take(0, [request(1), request(2)])
+    store.take(0, [], resting=[reservation(1)])
+    assert store.reservations(0) == {reservation(1): True, reservation(2): False}
+    assert store.take(0, [request(1)]) == [HELD]
+    assert store.reservations(0) == {reservation(1): False, reservation(2): False}
 
 
 def test_the_newest_limit_counts(store):
     """Raised: it goes on. Lowered below what was delivered: it is used up."""
-    store.take(0, [wish(1), wish(2)])
-    store.count(0, [slot(1), slot(2)])
-    assert store.take(0, [wish(3, events_max=3), wish(4, events_max=3)]) == [HELD, WAIT]
+    store.take(0, [request(1), request(2)])
+    store.count(0, [reservation(1), reservation(2)])
+    assert store.take(0, [request(3, events_max=3), request(4, events_max=3)]) == [HELD, WAIT]
     assert store.used_up() == []
-    assert store.take(0, [wish(4, events_max=1)]) == [USED_UP]
+    assert store.take(0, [request(4, events_max=1)]) == [USED_UP]
     assert store.used_up() == ["r"]
 
 
 def test_routes_are_counted_each_for_itself(store):
     """One call may ask for several."""
-    wishes = [wish(1, 1, "a"), wish(1, 1, "b"), wish(2, 1, "a")]
-    assert store.take(0, wishes) == [HELD, HELD, WAIT]
+    requests = [request(1, 1, "a"), request(1, 1, "b"), request(2, 1, "a")]
+    assert store.take(0, requests) == [HELD, HELD, WAIT]
 
 
 def test_a_deleted_subscription_gets_nothing_any_more(store):
     """A partition that is behind may still ask: a count that began anew would allow more."""
-    store.take(0, [wish(1), wish(2)])
-    store.count(0, [slot(1)])
+    store.take(0, [request(1), request(2)])
+    store.count(0, [reservation(1)])
     store.forget("r", "unknown")
-    assert store.take(0, [wish(1), wish(3)]) == [USED_UP, USED_UP]
-    store.count(0, [slot(2)])
-    assert (store.used_up(), store.slots(0)) == ([], {})
+    assert store.take(0, [request(1), request(3)]) == [USED_UP, USED_UP]
+    store.count(0, [reservation(2)])
+    assert (store.used_up(), store.reservations(0)) == ([], {})
 
 
 def test_owners_of_several_partitions_share_the_limit(owners):
     """They ask at the same time, and see what the others did."""
 
     def ask(partition):
-        return [owners[partition].take(partition, [wish(n, 25)])[0] for n in range(20)]
+        return [owners[partition].take(partition, [request(n, 25)])[0] for n in range(20)]
 
     with ThreadPoolExecutor(4) as pool:
         answers = [answer for found in pool.map(ask, range(4)) for answer in found]
     assert answers.count(HELD) == 25
-    assert sum(len(owners[0].slots(partition)) for partition in range(4)) == 25
+    assert sum(len(owners[0].reservations(partition)) for partition in range(4)) == 25
 
 
-def test_a_slot_is_its_partition_s(owners):
+def test_a_reservation_is_its_partition_s(owners):
     """The same position in another partition is another match."""
-    owners[0].take(0, [wish(1)])
-    owners[1].free(1, [slot(1)])
-    owners[1].count(1, [slot(1)])
-    assert owners[2].slots(0) == {slot(1): False}
-    assert owners[2].slots(1) == {}
+    owners[0].take(0, [request(1)])
+    owners[1].free(1, [reservation(1)])
+    owners[1].count(1, [reservation(1)])
+    assert owners[2].reservations(0) == {reservation(1): False}
+    assert owners[2].reservations(1) == {}
     assert owners[3].delivered("r") == 0

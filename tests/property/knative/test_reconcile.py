@@ -12,11 +12,11 @@ from distributary.core.errors import LogUnavailableError, StoreError
 from distributary.knative.apiserver.machinery import Key, Kind
 from distributary.knative.apiserver.objects import Change, Stored, own_address
 from distributary.knative.kinds import BROKER, CHANNEL, SERVICE, SUBSCRIPTION, TRIGGER
-from distributary.knative.reconcile import Reconciler, Site, _work
+from distributary.knative.reconcile import Reconciler, Site, _work_queue
 from distributary.knative.reconcile._resolve import View
 from distributary.knative.reconcile._routes import plan_route
 from distributary.resource import SinkRule
-from distributary.routes.batch import StandingRoute, standing
+from distributary.routes.batch import ActiveRoute, standing
 from distributary.routes.changes import AppliedRoute, PutRoute
 
 SITE = Site("http://me.example", None, SinkRule(local_allowed=True))
@@ -27,8 +27,8 @@ EVERYTHING = Key("namespaces", "", "ns")
 def _soon():
     """Nobody waits long for another try."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_work, "RETRY_S_MIN", 0.001)
-        patch.setattr(_work, "RETRY_S_MAX", 0.002)
+        patch.setattr(_work_queue, "RETRY_S_MIN", 0.001)
+        patch.setattr(_work_queue, "RETRY_S_MAX", 0.002)
         yield
 
 
@@ -37,8 +37,8 @@ class Disk:
 
     def __init__(self):
         self.objects: dict[Key, Stored] = {}
-        self.routes: dict[str, StandingRoute] = {}
-        self.log: dict[str, StandingRoute] = {}
+        self.routes: dict[str, ActiveRoute] = {}
+        self.log: dict[str, ActiveRoute] = {}
         self.known: set[str] = set()
         self.version = 0
         self.uid = 0

@@ -55,13 +55,13 @@ plain = {
 good = st.fixed_dictionaries(tokens) | st.fixed_dictionaries(plain)
 
 
-def parse(credential: object) -> api_subscription.SubscriptionSpec:
+def parse(credential: object) -> api_subscription.ApiSubscriptionSpec:
     """The spec with this credential."""
     body = {"sink": "https://e.com/", "protocol": "HTTP", "sinkCredential": credential}
     return api_subscription.parse(body, RULES)
 
 
-def parsed(credential: object) -> api_subscription.SubscriptionSpec | ResourceError:
+def parsed(credential: object) -> api_subscription.ApiSubscriptionSpec | ResourceError:
     """What comes of *credential*; any other exception fails the test."""
     try:
         return parse(credential)

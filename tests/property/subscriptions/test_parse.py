@@ -11,7 +11,7 @@ from distributary.core.protocol import protocols
 from distributary.resource import Rules, SinkRule, decode_json
 from distributary.resource.faults import FAULTS_MAX
 from distributary.subscriptions import resource as api_subscription
-from distributary.subscriptions.resource import SubscriptionSpec
+from distributary.subscriptions.resource import ApiSubscriptionSpec
 
 RULES = Rules(SinkRule(local_allowed=True), check)
 
@@ -71,7 +71,7 @@ near_misses = objects(MEMBERS, words | anything | near_settings | near_filters |
 )
 
 
-def parse(body: object) -> SubscriptionSpec | ResourceError:
+def parse(body: object) -> ApiSubscriptionSpec | ResourceError:
     """What comes of *body*; any other exception fails the test."""
     try:
         return api_subscription.parse(body, RULES)

@@ -1,4 +1,4 @@
-"""Whatever fails and whenever the process dies: no tick repeats a number or leaves its phase."""
+"""Whatever fails or dies: no timer event repeats a number or leaves its phase."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distributary.core.errors import LogUnavailableError, StoreError
-from distributary.core.flow import Tick, decode_tick
+from distributary.core.flow import TimerEvent, decode_timer_event
 from distributary.core.sqlite import sqlite_url
 from distributary.resource import SinkRule
 from distributary.subscriptions import resource as api_subscription
@@ -25,7 +25,7 @@ RULES = rules(SinkRule(local_allowed=True))
 IDS = ("a", "b")
 INTERVALS = (1.0, 2.5, 7.0)
 SLACK_S = 0.06
-"""Ticks are gathered for 50 ms; the phase is stored in whole milliseconds."""
+"""Timer events are gathered for 50 ms; the phase is stored in whole milliseconds."""
 
 steps = st.lists(
     st.tuples(st.just("pass"), st.floats(0.1, 9.0))
@@ -45,13 +45,13 @@ class _Log:
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
         self.way = "takes"
-        self.ticks: list[tuple[float, Tick]] = []
+        self.timer_events: list[tuple[float, TimerEvent]] = []
 
-    async def append_ticks(self, ticks) -> int:
-        """Ticks that were taken before the log died count: somebody may read them."""
-        count = {"takes": len(ticks), "refuses": 0}.get(self.way, 1)
+    async def append_timer_events(self, timer_events) -> int:
+        """Timer events that were taken before the log died count: somebody may read them."""
+        count = {"takes": len(timer_events), "refuses": 0}.get(self.way, 1)
         now_s = self.clock.monotonic_s()
-        self.ticks += [(now_s, decode_tick(body)) for _, body in ticks[:count]]
+        self.timer_events += [(now_s, decode_timer_event(body)) for _, body in timer_events[:count]]
         if self.way == "takes some, dies":
             raise LogUnavailableError("gone")
         return count
@@ -151,25 +151,30 @@ class _Player:
 @given(steps)
 @settings(max_examples=40, deadline=None)
 @pytest.mark.slow
-def test_ticks_are_unique_in_phase_and_end_with_their_subscription(script):
-    """And as soon as everything works again, every timer ticks."""
+def test_timer_events_are_unique_in_phase_and_end_with_their_subscription(script):
+    """And as soon as everything works again, every timer timer events."""
     with (
         tempfile.TemporaryDirectory() as folder,
         contextlib.closing(_Player(sqlite_url(Path(folder) / "state.db"))) as player,
     ):
         asyncio.run(player.play(script))
-        ticks = player.log.ticks
+        timer_events = player.log.timer_events
         end_s = player.clock.monotonic_s()
 
-    numbers = [(tick.uid, tick.revision, tick.number) for _, tick in ticks]
+    numbers = [
+        (timer_event.uid, timer_event.revision, timer_event.number)
+        for _, timer_event in timer_events
+    ]
     assert len(set(numbers)) == len(numbers)
-    assert len({tick.event.attributes["id"] for _, tick in ticks}) == len(numbers)
-    for at_s, tick in ticks:
-        assert at_s <= player.ended.get(tick.uid, end_s)
-        origin_s, interval_s = player.phases[tick.uid, tick.revision]
+    assert len({timer_event.event.attributes["id"] for _, timer_event in timer_events}) == len(
+        numbers
+    )
+    for at_s, timer_event in timer_events:
+        assert at_s <= player.ended.get(timer_event.uid, end_s)
+        origin_s, interval_s = player.phases[timer_event.uid, timer_event.revision]
         if not player.jumped:
             late_s = (at_s - origin_s + 0.001) % interval_s
             assert late_s <= min(5.0, interval_s / 2) + SLACK_S
-    heard = {tick.uid for at_s, tick in ticks if at_s >= end_s - 8.0}
+    heard = {timer_event.uid for at_s, timer_event in timer_events if at_s >= end_s - 8.0}
     timers = {uid for uid, interval_s in player.live.values() if interval_s is not None}
     assert timers <= heard

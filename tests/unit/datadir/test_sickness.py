@@ -4,11 +4,11 @@ import pytest
 
 from distributary.core.errors import StoreError
 from distributary.datadir import (
-    Board,
-    Phase,
-    Places,
+    ConsumerPhase,
+    DataDir,
+    MappedStatusPage,
     Sickness,
-    Word,
+    StatusField,
     is_sick,
     sickness_of,
 )
@@ -31,12 +31,12 @@ class World:
     """One partition and its sickness."""
 
     def __init__(self, folder):
-        self.places = Places(folder)
-        self.places.run.mkdir()
-        self.board = Board(self.places.board(0))
+        self.paths = DataDir(folder)
+        self.paths.run.mkdir()
+        self.status_page = MappedStatusPage(self.paths.status_page(0))
         self.clock = VirtualClock()
         self.log = Log()
-        self.sickness = Sickness(self.places, 0, self.board, self.clock, self.log)
+        self.sickness = Sickness(self.paths, 0, self.status_page, self.clock, self.log)
 
     def pass_s(self, seconds):
         self.clock.move_to(self.clock.monotonic_s() + seconds)
@@ -58,7 +58,7 @@ def world(tmp_path):
 def test_a_partition_that_is_well_is_tried_at_once(world):
     """Nothing waits where nothing was wrong."""
     assert world.sickness.due()
-    assert not is_sick(world.board)
+    assert not is_sick(world.status_page)
 
 
 def test_a_sick_partition_is_tried_more_and_more_rarely(world):
@@ -77,15 +77,15 @@ def test_it_says_why(world):
     assert event == "partition-sick"
     assert fields["partition"] == 0
     assert fields["reason"] == "file is not a database"
-    assert is_sick(world.board)
-    assert sickness_of(world.places, 0) == "file is not a database"
+    assert is_sick(world.status_page)
+    assert sickness_of(world.paths, 0) == "file is not a database"
 
 
 def test_it_is_no_longer_sick_once_it_runs(world):
     """Readiness follows the owner."""
     world.sickness.note(StoreError("no"))
-    world.board[Word.PHASE] = Phase.RUNNING
-    assert not is_sick(world.board)
+    world.status_page[StatusField.PHASE] = ConsumerPhase.RUNNING
+    assert not is_sick(world.status_page)
 
 
 @pytest.mark.parametrize(("ran_s", "wait_s"), [(STEADY_S - 1, WAIT_S[1]), (STEADY_S, WAIT_S[0])])
@@ -104,7 +104,7 @@ def test_an_orderly_end_is_a_sign_of_health(world):
     world.sickness.note(StoreError("no"))
     world.sickness.over()
     assert world.sickness.due()
-    assert not is_sick(world.board)
+    assert not is_sick(world.status_page)
 
 
 def test_a_clock_that_is_set_back_does_not_keep_it_waiting(world):
@@ -116,13 +116,13 @@ def test_a_clock_that_is_set_back_does_not_keep_it_waiting(world):
 
 def test_readiness_names_the_sick_partition_and_the_reason(world):
     """The other one is not mentioned."""
-    well = Board(world.places.board(1))
-    well[Word.READY] = 1
+    well = MappedStatusPage(world.paths.status_page(1))
+    well[StatusField.READY] = 1
     world.sickness.note(StoreError("file is not a database"))
-    ingest = Board(world.places.ingest_board)
-    ingest[Word.PHASE] = Phase.RUNNING
-    ingest[Word.HEARTBEAT_MS] = well[Word.HEARTBEAT_MS] = world.clock.wall_ms()
-    health = Health(world.places, 2, world.clock, behind=lambda: None, restarts=dict)
+    ingest = MappedStatusPage(world.paths.ingest_page)
+    ingest[StatusField.PHASE] = ConsumerPhase.RUNNING
+    ingest[StatusField.HEARTBEAT_MS] = well[StatusField.HEARTBEAT_MS] = world.clock.wall_ms()
+    health = Health(world.paths, 2, world.clock, behind=lambda: None, restarts=dict)
     ready, reasons = health.ready()
     assert not ready
     assert len(reasons) == 1

@@ -1,4 +1,4 @@
-"""The program around the witness of the routes: files in, a verdict and an exit code out."""
+"""The program around the checker of the routes: files in, a verdict and an exit code out."""
 
 import json
 from pathlib import Path
@@ -7,11 +7,11 @@ import pytest
 
 from distributary.cli.ledger import Arrival, LedgerWriter
 from distributary.core.event import Event, record
-from distributary.core.flow import Kind, RouteRecord, encode_route
+from distributary.core.flow import RecordKind, RouteRecord, encode_route
 from distributary.core.log import Appender, open_folder
-from distributary.datadir import Places
+from distributary.datadir import DataDir
 from kit import check_routes
-from kit.route_witness import Drop, LagDrop, mark
+from kit.route_checker import BackfillDrop, Drop, mark
 
 
 class Clock:
@@ -27,12 +27,12 @@ class Clock:
 @pytest.fixture
 def stopped(tmp_path: Path) -> Path:
     """A folder: a log with a route and two events that match; the sink got the first one."""
-    log = Places(tmp_path / "data").log
+    log = DataDir(tmp_path / "data").log
     log.parent.mkdir()
     open_folder(log, 1)
     appender = Appender.open(log, 0, clock=Clock())
     route = RouteRecord(seq=1, op="put", uid="u", revision=1, filters=(mark("/u"),))
-    appender.append([(Kind.ROUTE, encode_route(route))])
+    appender.append([(RecordKind.ROUTE, encode_route(route))])
     for id_ in ("1", "2"):
         attributes: dict[str, str | int | bool] = {
             "specversion": "1.0",
@@ -40,9 +40,9 @@ def stopped(tmp_path: Path) -> Path:
             "source": "/s",
             "type": "t",
         }
-        appender.append([(Kind.EVENTS, record.encode([Event(attributes, None)]))])
+        appender.append([(RecordKind.EVENTS, record.encode([Event(attributes, None)]))])
     gone = RouteRecord(seq=2, op="delete", uid="u", revision=1)
-    appender.append([(Kind.ROUTE, encode_route(gone))])
+    appender.append([(RecordKind.ROUTE, encode_route(gone))])
     appender.close()
     with LedgerWriter(tmp_path / "sink.jsonl") as ledger:
         ledger.write(Arrival(id="1", source="/s", t=1, status=200, route="/u"))
@@ -85,8 +85,8 @@ def test_the_json_report_is_for_programs(stopped: Path, capsys: pytest.CaptureFi
     assert report["examples"][0][0] == "missing"
 
 
-def test_dropped_lags_are_read_with_their_range(stopped: Path) -> None:
-    """A line with ``from`` and ``to`` is about a lag."""
+def test_dropped_backfills_are_read_with_their_range(stopped: Path) -> None:
+    """A line with ``from`` and ``to`` is about a backfill."""
     with (stopped / "data.log").open("w") as log:
         for fields in (
             {"route": "u", "from": 3, "to": 9},
@@ -94,7 +94,7 @@ def test_dropped_lags_are_read_with_their_range(stopped: Path) -> None:
         ):
             log.write(json.dumps({"event": "dropped", "partition": 1, **fields}) + "\n")
     found = list(check_routes.read_drops(stopped / "data.log"))
-    assert found == [LagDrop(1, "u", 3, 9), Drop(1, 1, 0, "u")]
+    assert found == [BackfillDrop(1, "u", 3, 9), Drop(1, 1, 0, "u")]
 
 
 @pytest.mark.parametrize("damage", ["ledger", "log", "folder"])

@@ -8,26 +8,26 @@ import pytest
 
 from distributary.core.event import Event, record
 from distributary.core.flow import (
-    Kind,
-    Leg,
+    RecordKind,
     RouteRecord,
-    Tick,
+    Stage,
+    TimerEvent,
     encode_addressed,
     encode_route,
-    encode_tick,
+    encode_timer_event,
 )
 from distributary.core.journal import DoneKey, Journal, Mark
 from distributary.core.log import Appender, open_folder
 from distributary.core.outcome import (
+    BackfillRow,
     Changes,
     DeadLetter,
     DeliveryStore,
     Failure,
-    LagRow,
     RetryRow,
 )
 from distributary.core.sqlite import sqlite_url
-from distributary.datadir import Places
+from distributary.datadir import DataDir
 from distributary.testing.check_ledgers import RouteSpec, State, matches_of
 from kit.dump_state import dump_state
 
@@ -57,15 +57,15 @@ class Stopped:
 
     def __init__(self, data_dir: Path) -> None:
         self.data_dir = data_dir
-        self.places = Places(data_dir)
-        open_folder(self.places.log, 1)
-        appender = Appender.open(self.places.log, 0, clock=Clock())
+        self.paths = DataDir(data_dir)
+        open_folder(self.paths.log, 1)
+        appender = Appender.open(self.paths.log, 0, clock=Clock())
         for number in range(6):
-            appender.append([(Kind.EVENTS, record.encode([_event(number)]))])
+            appender.append([(RecordKind.EVENTS, record.encode([_event(number)]))])
         appender.close()
-        self.places.outcome(0).mkdir(parents=True)
-        self.journal = Journal(self.places.journal(0))
-        self.store = DeliveryStore(sqlite_url(self.places.delivery_db(0)), 0)
+        self.paths.outcome(0).mkdir(parents=True)
+        self.journal = Journal(self.paths.journal(0))
+        self.store = DeliveryStore(sqlite_url(self.paths.delivery_db(0)), 0)
 
     def dump(self) -> State:
         """The state dump as the checker reads it."""
@@ -107,20 +107,20 @@ def test_a_waiting_row_is_pending_below_the_cursor_and_a_done_one_nowhere(
     """Rows decide about their matches, wherever the cursor stands."""
     stopped.journal.record(Mark(5, 1), [])
     rows = (
-        RetryRow(_key(1, "u-all"), 7, Leg.EVENT, 2, 0, None, done=False),
-        RetryRow(_key(2, "u-even"), 7, Leg.EVENT, 2, 0, None, done=True),
-        RetryRow(_key(5, "u-all"), 7, Leg.EVENT, 2, 0, None, done=True),
+        RetryRow(_key(1, "u-all"), 7, Stage.PRIMARY, 2, 0, None, done=False),
+        RetryRow(_key(2, "u-even"), 7, Stage.PRIMARY, 2, 0, None, done=True),
+        RetryRow(_key(5, "u-all"), 7, Stage.PRIMARY, 2, 0, None, done=True),
     )
     stopped.store.apply(Changes(rows={row.key: row for row in rows}))
     assert stopped.pending() == {("all", "1")}
 
 
-def test_a_lag_is_pending_from_its_row_to_where_it_joins(stopped: Stopped) -> None:
-    """What a lag has yet to read is pending, done matches excepted, up to where it joined."""
+def test_a_backfill_is_pending_from_its_row_to_where_it_joins(stopped: Stopped) -> None:
+    """What a backfill has yet to read is pending, done matches excepted, up to where it joined."""
     stopped.journal.record(Mark(6, 1), [(_key(2, "u-all"), 7)])
     route = encode_route(RouteRecord(seq=1, op="put", uid="u-all", revision=1))
-    lag = LagRow("u-all", 0, 1, 0, 4, route)
-    stopped.store.apply(Changes(lags={lag.name: lag}))
+    backfill = BackfillRow("u-all", 0, 1, 0, 4, route)
+    stopped.store.apply(Changes(backfills={backfill.name: backfill}))
     assert stopped.pending() == {("all", "1"), ("all", "3")}
 
 
@@ -128,8 +128,8 @@ def test_kept_dead_letters_are_listed(stopped: Stopped) -> None:
     """What the delivery store keeps is named by route, source and id."""
     stopped.journal.record(Mark(6, 1), [])
     failure = Failure("refused", "http://127.0.0.1:1/", 400)
-    letter = DeadLetter(_key(2, "u-even"), 7, failure, record.encode([_event(2)]), 0)
-    stopped.store.apply(Changes(dead_letters=[letter]))
+    dead_letter = DeadLetter(_key(2, "u-even"), 7, failure, record.encode([_event(2)]), 0)
+    stopped.store.apply(Changes(dead_letters=[dead_letter]))
     state = stopped.dump()
     assert [(kept.route, kept.source, kept.id) for kept in state.dead_letters] == [
         ("even", "/s", "2")
@@ -137,10 +137,12 @@ def test_kept_dead_letters_are_listed(stopped: Stopped) -> None:
     assert state.pending == ()
 
 
-def test_a_tick_is_pending_for_its_own_route_alone(stopped: Stopped) -> None:
+def test_a_timer_event_is_pending_for_its_own_route_alone(stopped: Stopped) -> None:
     """An event that a timer made belongs to one subscription, whatever the others match."""
-    appender = Appender.open(stopped.places.log, 0, clock=Clock())
-    appender.append([(Kind.TICK, encode_tick(Tick("u-all", 1, 1, _event(8))))])
+    appender = Appender.open(stopped.paths.log, 0, clock=Clock())
+    appender.append(
+        [(RecordKind.TIMER_EVENT, encode_timer_event(TimerEvent("u-all", 1, 1, _event(8))))]
+    )
     appender.close()
     assert ("all", "8") in stopped.pending()
     assert ("even", "8") not in stopped.pending()
@@ -149,8 +151,8 @@ def test_a_tick_is_pending_for_its_own_route_alone(stopped: Stopped) -> None:
 def test_an_addressed_event_is_pending_for_the_routes_there_alone(stopped: Stopped) -> None:
     """Routes listen at the default broker unless it is said otherwise."""
     body = encode_addressed("x", (255,), record.encode([_event(8)]))
-    appender = Appender.open(stopped.places.log, 0, clock=Clock())
-    appender.append([(Kind.ADDRESSED, body)])
+    appender = Appender.open(stopped.paths.log, 0, clock=Clock())
+    appender.append([(RecordKind.ADDRESSED, body)])
     appender.close()
     assert not {("all", "8"), ("even", "8")} & stopped.pending()
     dumped = dump_state(stopped.data_dir, UIDS, MATCHES, {"u-even": "x"})

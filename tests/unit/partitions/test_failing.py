@@ -25,13 +25,13 @@ class Stage:
         self.reports = []
         self.writes = 0
         self.error = None
-        around = SimpleNamespace(
+        context = SimpleNamespace(
             clock=clock,
             failing_path=path,
             aside=self,
             report=lambda event, fields: self.reports.append((event, fields)),
         )
-        self.failing = Failing(around)
+        self.failing = Failing(context)
 
     def run(self, work, done):
         self.writes += 1

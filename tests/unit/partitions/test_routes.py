@@ -4,7 +4,7 @@ import pytest
 
 from distributary.core.errors import LogDamagedError, StoreError
 from distributary.core.event import Event
-from distributary.core.flow import Kind, RouteRecord, encode_route
+from distributary.core.flow import RecordKind, RouteRecord, encode_route
 from distributary.core.route import RouteTable
 from distributary.partitions.routes import (
     RouteFollower,
@@ -42,11 +42,11 @@ class Place:
     def change(self, record, *, in_log=True):
         self.history.changes.append(record)
         if in_log:
-            return self.log.append([(Kind.ROUTE, encode_route(record))])
+            return self.log.append([(RecordKind.ROUTE, encode_route(record))])
         return None
 
     def event(self):
-        return self.log.append([(Kind.EVENTS, b"")])
+        return self.log.append([(RecordKind.EVENTS, b"")])
 
     def follow(self, offset=None):
         end = self.log.durable_end() if offset is None else offset
@@ -90,7 +90,7 @@ def test_a_change_that_is_seen_twice_counts_once(place):
     follower = place.follow()
     place.change(put(1, "a", "t"))
     place.change(put(2, "a", "u", revision=2))
-    place.log.append([(Kind.ROUTE, encode_route(put(1, "a", "t")))])
+    place.log.append([(RecordKind.ROUTE, encode_route(put(1, "a", "t")))])
     changes = [list(follower.pass_record(logged)) for logged in place.log.read(0, 3)]
     assert (matches(follower.table, "t"), matches(follower.table, "u")) == ((), ("a",))
     assert [len(found) for found in changes] == [1, 1, 0]
@@ -173,7 +173,7 @@ def test_a_history_that_cannot_tell_stops_the_partition(place):
 def test_a_route_record_that_cannot_be_read_stops_the_partition(place):
     """Its checksums hold, so no copy of it is better."""
     follower = place.follow()
-    place.log.append([(Kind.ROUTE, b"{not json")])
+    place.log.append([(RecordKind.ROUTE, b"{not json")])
     (logged,) = place.log.read(0, 1)
     with pytest.raises(LogDamagedError, match="offset 0"):
         follower.pass_record(logged)

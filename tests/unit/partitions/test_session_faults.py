@@ -10,11 +10,11 @@ from distributary.core.errors import (
     LogUnavailableError,
     StoreError,
 )
-from distributary.core.flow import Kind, RouteRecord, encode_route
-from distributary.datadir import Word
+from distributary.core.flow import RecordKind, RouteRecord, encode_route
+from distributary.datadir import StatusField
 from distributary.partitions import Session
+from distributary.partitions import _progress as standing_module
 from distributary.partitions import _session as session_module
-from distributary.partitions import _standing as standing_module
 from distributary.partitions.attempt_log import AttemptLog
 from distributary.partitions.routes import follow_from
 from distributary.testing.memory_log import MemoryLog
@@ -34,7 +34,7 @@ def partition(tmp_path):
     made.close()
 
 
-def test_a_full_disk_keeps_the_board_written(partition, monkeypatch):
+def test_a_full_disk_keeps_the_status_page_written(partition, monkeypatch):
     """The route table is a cache: where it cannot be kept, retention still learns its floor."""
 
     def full(*_arguments):
@@ -44,8 +44,10 @@ def test_a_full_disk_keeps_the_board_written(partition, monkeypatch):
     for _ in range(30):
         partition.publish("a")
         partition.advance(1.0)
-    assert partition.board[Word.HEARTBEAT_MS] == pytest.approx(partition.clock.wall_ms(), abs=200)
-    assert partition.board[Word.KEEP_FROM] > 25
+    assert partition.status_page[StatusField.HEARTBEAT_MS] == pytest.approx(
+        partition.clock.wall_ms(), abs=200
+    )
+    assert partition.status_page[StatusField.KEEP_FROM] > 25
     assert "routes-not-kept" in [event for event, _ in partition.reports]
 
 
@@ -83,16 +85,16 @@ def test_a_store_that_cannot_be_read_loses_no_retry(partition, monkeypatch):
     partition.rest()
 
 
-def test_however_many_ask_lags_advance_in_one_chain_of_turns(partition, monkeypatch):
+def test_however_many_ask_backfills_advance_in_one_chain_of_turns(partition, monkeypatch):
     """Each answer and each tick asks; a chain of turns for each would take the whole loop."""
     owner = partition.owner
-    monkeypatch.setattr(type(owner._catch_up), "__len__", lambda _self: 1)
-    monkeypatch.setattr(owner._catch_up, "advance", lambda: True)
+    monkeypatch.setattr(type(owner._backfills), "__len__", lambda _self: 1)
+    monkeypatch.setattr(owner._backfills, "advance", lambda: True)
     before = len(partition.timers._waiting)
     for _ in range(20):
-        owner._on_room(SINK)
+        owner._on_drained(SINK)
     assert len(partition.timers._waiting) == before + 1
-    monkeypatch.setattr(owner._catch_up, "advance", lambda: False)
+    monkeypatch.setattr(owner._backfills, "advance", lambda: False)
 
 
 def test_a_drained_owner_lets_the_logs_files_go(partition, monkeypatch):
@@ -134,7 +136,7 @@ def test_a_damaged_route_snapshot_is_restored_from_the_store(clock, tmp_path):
     """What retention wrote is lost: the store still knows every change (DESIGN rule 4)."""
     log = _DamagedSnapshot(clock)
     changes = [RouteRecord(seq=n, op="put", uid=f"r{n}", revision=1) for n in (1, 2, 3)]
-    log.append([(Kind.ROUTE, encode_route(change)) for change in changes])
+    log.append([(RecordKind.ROUTE, encode_route(change)) for change in changes])
     log.drop(2)
     follower = follow_from(tmp_path / "routes", log, _History(changes), 3)
     assert [record.uid for record in follower.table.records()] == ["r1", "r2", "r3"]
@@ -153,10 +155,10 @@ def test_an_owner_waits_for_a_log_that_is_not_recovered(clock, monkeypatch):
     monkeypatch.setattr(
         session_module.time, "sleep", lambda s: clock.move_to(clock.monotonic_s() + s)
     )
-    around = SimpleNamespace(_clock=clock)
-    Session._wait_for_log(around, _End(0, 0, 7), 7)
+    surroundings = SimpleNamespace(_clock=clock)
+    Session._wait_for_log(surroundings, _End(0, 0, 7), 7)
     with pytest.raises(LogUnavailableError, match="has not recovered"):
-        Session._wait_for_log(around, _End(0), 7)
+        Session._wait_for_log(surroundings, _End(0), 7)
 
 
 @pytest.mark.parametrize(
@@ -169,19 +171,21 @@ def test_an_owner_waits_for_a_log_that_is_not_recovered(clock, monkeypatch):
 def test_a_bug_in_a_callback_stops_the_owner(context, stops):
     """A record that was half taken must not be passed; a connection's bug costs that alone."""
     failures = []
-    around = SimpleNamespace(
+    surroundings = SimpleNamespace(
         _log=SimpleNamespace(error=lambda *_a, **_k: None),
         _closing=False,
         owner=SimpleNamespace(fail=failures.append),
     )
-    Session._on_loop_error(around, None, {"exception": ValueError("x"), "message": "m", **context})
+    Session._on_loop_error(
+        surroundings, None, {"exception": ValueError("x"), "message": "m", **context}
+    )
     assert [type(failure) for failure in failures] == [DistributaryError] * stops
 
 
 def test_bytes_on_their_way_to_the_owner_count():
     """A loop that stands still for seconds must not let the feeder fill the memory."""
     posted = []
-    around = SimpleNamespace(
+    surroundings = SimpleNamespace(
         _gate=session_module.threading.Condition(),
         _failure=None,
         _sent_bytes=0,
@@ -190,6 +194,6 @@ def test_bytes_on_their_way_to_the_owner_count():
         owner=SimpleNamespace(buffered_bytes=0),
         _loop=SimpleNamespace(call_soon_threadsafe=lambda *call: posted.append(call)),
     )
-    around._waiting_bytes = lambda: Session._waiting_bytes(around)
-    Session.feed(around, 1, b"x" * 100)
-    assert Session._waiting_bytes(around) == 100
+    surroundings._waiting_bytes = lambda: Session._waiting_bytes(surroundings)
+    Session.feed(surroundings, 1, b"x" * 100)
+    assert Session._waiting_bytes(surroundings) == 100

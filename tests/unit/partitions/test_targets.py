@@ -156,8 +156,11 @@ def test_with_another_key_deliveries_wait_for_the_right_one(world, tmp_path):
 
 def test_secret_settings_stand_where_they_are_sent(world, tmp_path):
     """To the sink and to its dead letter sink; without the key nothing goes to either."""
-    letters = {"sink": "http://127.0.0.1:8/", "protocolsettings": {"headers": {"X-Key": "dead"}}}
-    delivery = {"deadLetterSink": letters}
+    dead_letters = {
+        "sink": "http://127.0.0.1:8/",
+        "protocolsettings": {"headers": {"X-Key": "dead"}},
+    }
+    delivery = {"deadLetterSink": dead_letters}
     world.put(protocolsettings={"headers": {"X-Key": "canary"}, "delivery": delivery})
     target = world.targets.get("u-a")
     assert target.sink.headers == ((b"X-Key", b"canary"),)
@@ -264,7 +267,7 @@ def test_settings_of_a_broker_reach_the_destination(world):
     assert (target.sink.uri, target.sink.protocol) == ("mqtt://127.0.0.1:9", "MQTT5")
     assert target.sink.settings == MqttSettings("t", qos=2)
     assert (target.sink.format, target.sink.policy.retry) == ("structured", 1)
-    assert target.sink.lane == "mqtt://127.0.0.1:9 t"
+    assert target.sink.queue == "mqtt://127.0.0.1:9 t"
     assert target.sink.unusable is None
     assert (target.dead_letter.uri, target.dead_letter.settings) == (SINK, None)
     assert target.dead_letter.method == b"POST"

@@ -3,7 +3,14 @@
 import msgspec
 import pytest
 
-from distributary.datadir import Board, LiveFile, LiveSettings, Phase, Places, Word
+from distributary.datadir import (
+    ConsumerPhase,
+    DataDir,
+    LiveFile,
+    LiveSettings,
+    MappedStatusPage,
+    StatusField,
+)
 from distributary.partitions import SessionSettings
 from distributary.spark.driver import Driver, DriverSettings
 from distributary.testing.virtual import VirtualClock
@@ -19,12 +26,12 @@ class Query:
 
 
 class World:
-    """A driver over boards; its owners and readers are ours."""
+    """A driver over status pages; its owners and readers are ours."""
 
     def __init__(self, folder, partitions=2):
         self.clock = VirtualClock()
         self.folder = folder
-        places = Places(folder)
+        paths = DataDir(folder)
         self.driver = Driver(
             DriverSettings(
                 session=SessionSettings(data_dir=str(folder)),
@@ -37,45 +44,47 @@ class World:
             self.clock.monotonic_s,
             lambda _seconds: None,
         )
-        self.boards = [Board(places.board(number)) for number in range(partitions)]
+        self.status_pages = [
+            MappedStatusPage(paths.status_page(number)) for number in range(partitions)
+        ]
         self._set("HOLD", 1)  # the query was started a moment ago
 
     def _set(self, word, value):
-        for board in self.boards:
-            if word in Word.__members__:
-                board[Word[word]] = value
+        for status_page in self.status_pages:
+            if word in StatusField.__members__:
+                status_page[StatusField[word]] = value
 
     def pass_s(self, seconds):
         self.clock.move_to(self.clock.monotonic_s() + seconds)
 
     def run(self, epoch, *numbers):
         """The owners of *numbers* (of all) run in *epoch*; so do their readers."""
-        for number in numbers or range(len(self.boards)):
-            board = self.boards[number]
-            board[Word.EPOCH] = epoch
-            board[Word.PHASE] = Phase.RUNNING
-            board[Word.OLDEST_IN_FLIGHT_MS] = 0
+        for number in numbers or range(len(self.status_pages)):
+            status_page = self.status_pages[number]
+            status_page[StatusField.EPOCH] = epoch
+            status_page[StatusField.PHASE] = ConsumerPhase.RUNNING
+            status_page[StatusField.OLDEST_IN_FLIGHT_MS] = 0
 
     def look(self, seconds=0.1):
         """Time passes, and the driver looks; readers have done what they were asked."""
         self.pass_s(seconds)
         self.driver._watch(Query())
-        for board in self.boards:
-            if "PREPARE" in Word.__members__:
-                board[Word.PREPARED] = board[Word.PREPARE]
+        for status_page in self.status_pages:
+            if "PREPARE" in StatusField.__members__:
+                status_page[StatusField.PREPARED] = status_page[StatusField.PREPARE]
 
     def begin(self):
         """The first epoch, which warms up, and the second."""
         self.run(1)
         for _ in range(5):
             self.look()
-        assert self.all(Word.END_EPOCH) == [1] * len(self.boards)
+        assert self.all(StatusField.END_EPOCH) == [1] * len(self.status_pages)
         self.run(2)
         self.look()
-        assert self.all(Word.READY) == [1] * len(self.boards)
+        assert self.all(StatusField.READY) == [1] * len(self.status_pages)
 
     def all(self, word):
-        return [board[word] for board in self.boards]
+        return [status_page[word] for status_page in self.status_pages]
 
 
 @pytest.fixture
@@ -91,16 +100,16 @@ def test_an_owner_that_is_busy_at_the_end_does_not_put_the_next_hand_over_off(wo
         world.pass_s(EPOCH_S)
         for _ in range(20):  # cooling; the end; and owners that run on for a moment
             world.look()
-        assert world.all(Word.END_EPOCH) == [epoch, epoch]
+        assert world.all(StatusField.END_EPOCH) == [epoch, epoch]
         world.run(epoch + 1)
         world.look()
-        assert world.all(Word.COOLING) == [0, 0]
+        assert world.all(StatusField.COOLING) == [0, 0]
     world.pass_s(EPOCH_S)
     world.look()
     world.look()
-    assert world.all(Word.COOLING) == [1, 1]
+    assert world.all(StatusField.COOLING) == [1, 1]
     world.look()
-    assert world.all(Word.END_EPOCH) == [3, 3]
+    assert world.all(StatusField.END_EPOCH) == [3, 3]
 
 
 def test_no_epoch_ends_without_having_cooled_down(world):
@@ -109,7 +118,7 @@ def test_no_epoch_ends_without_having_cooled_down(world):
     for epoch in (2, 3, 4):
         world.pass_s(EPOCH_S)
         looks = 0
-        while world.all(Word.END_EPOCH) != [epoch, epoch]:
+        while world.all(StatusField.END_EPOCH) != [epoch, epoch]:
             world.look()
             looks += 1
             assert looks < 100
@@ -122,48 +131,48 @@ def test_no_epoch_ends_without_having_cooled_down(world):
 
 def test_a_sick_partition_holds_no_other_up(world):
     """The others begin, are ready, and hand over; it is not ready until it runs."""
-    well, sick = world.boards
-    sick[Word.FAILURES] = 1
-    sick[Word.PHASE] = Phase.ABSENT
+    well, sick = world.status_pages
+    sick[StatusField.FAILURES] = 1
+    sick[StatusField.PHASE] = ConsumerPhase.ABSENT
     world.run(1, 0)
     for _ in range(5):
         world.look()
-    assert world.all(Word.END_EPOCH) == [1, 1]
+    assert world.all(StatusField.END_EPOCH) == [1, 1]
     world.run(2, 0)
     world.look()
-    assert world.all(Word.READY) == [1, 0]
+    assert world.all(StatusField.READY) == [1, 0]
     world.pass_s(EPOCH_S)
     for _ in range(20):
         world.look()
-    assert world.all(Word.END_EPOCH) == [2, 2]
+    assert world.all(StatusField.END_EPOCH) == [2, 2]
     world.run(3)
     world.look()
-    assert world.all(Word.READY) == [1, 1]
-    assert well[Word.COOLING] == 0
+    assert world.all(StatusField.READY) == [1, 1]
+    assert well[StatusField.COOLING] == 0
 
 
 def test_a_partition_that_comes_late_is_ready_when_it_runs(world):
     """It need not wait for the next epoch."""
-    sick = world.boards[1]
-    sick[Word.FAILURES] = 3
+    sick = world.status_pages[1]
+    sick[StatusField.FAILURES] = 3
     world.run(1, 0)
     for _ in range(5):
         world.look()
     world.run(2, 0)
     world.look()
-    assert world.all(Word.READY) == [1, 0]
+    assert world.all(StatusField.READY) == [1, 0]
     world.run(2, 1)
     world.look()
-    assert world.all(Word.READY) == [1, 1]
+    assert world.all(StatusField.READY) == [1, 1]
 
 
 def test_an_epoch_waits_for_a_partition_that_is_only_slow(world):
     """Loading is no sickness: the epoch ends for all together."""
     world.run(1, 0)
-    world.boards[1][Word.PHASE] = Phase.LOADING
+    world.status_pages[1][StatusField.PHASE] = ConsumerPhase.LOADING
     for _ in range(20):
         world.look()
-    assert world.all(Word.END_EPOCH) == [0, 0]
+    assert world.all(StatusField.END_EPOCH) == [0, 0]
 
 
 def test_an_epoch_ends_when_the_next_owners_know_what_they_need(world):
@@ -173,11 +182,11 @@ def test_an_epoch_ends_when_the_next_owners_know_what_they_need(world):
     for _ in range(20):
         world.pass_s(0.1)
         world.driver._watch(Query())
-    assert world.all(Word.PREPARE) == [2, 2]
-    assert world.all(Word.END_EPOCH) == [1, 1]
+    assert world.all(StatusField.PREPARE) == [2, 2]
+    assert world.all(StatusField.END_EPOCH) == [1, 1]
     for _ in range(20):
         world.look()
-    assert world.all(Word.END_EPOCH) == [2, 2]
+    assert world.all(StatusField.END_EPOCH) == [2, 2]
 
 
 def test_one_that_takes_too_long_to_prepare_puts_nothing_off_for_ever(world):
@@ -187,7 +196,7 @@ def test_one_that_takes_too_long_to_prepare_puts_nothing_off_for_ever(world):
     for _ in range(700):
         world.pass_s(0.1)
         world.driver._watch(Query())
-    assert world.all(Word.END_EPOCH) == [2, 2]
+    assert world.all(StatusField.END_EPOCH) == [2, 2]
 
 
 def test_a_hand_over_without_a_quiet_moment_is_put_off(world):
@@ -195,15 +204,15 @@ def test_a_hand_over_without_a_quiet_moment_is_put_off(world):
     world.begin()
     world.pass_s(EPOCH_S)
     for _ in range(1300):
-        for board in world.boards:
-            board[Word.OLDEST_IN_FLIGHT_MS] = BUSY_MS
+        for status_page in world.status_pages:
+            status_page[StatusField.OLDEST_IN_FLIGHT_MS] = BUSY_MS
         world.look()
-    assert world.all(Word.END_EPOCH) == [1, 1]
-    assert world.all(Word.COOLING) == [0, 0]
+    assert world.all(StatusField.END_EPOCH) == [1, 1]
+    assert world.all(StatusField.COOLING) == [0, 0]
 
 
 def _reload(world):
-    LiveFile(Places(world.folder).live).write(
+    LiveFile(DataDir(world.folder).live).write(
         LiveSettings(
             number=7,
             log_level="info",
@@ -218,10 +227,10 @@ def test_no_sink_that_hangs_keeps_owners_with_older_settings(world):
     world.begin()
     _reload(world)
     for _ in range(1300):
-        for board in world.boards:
-            board[Word.OLDEST_IN_FLIGHT_MS] = BUSY_MS
+        for status_page in world.status_pages:
+            status_page[StatusField.OLDEST_IN_FLIGHT_MS] = BUSY_MS
         world.look()
-    assert world.all(Word.END_EPOCH) == [2, 2]
+    assert world.all(StatusField.END_EPOCH) == [2, 2]
 
 
 def test_owners_with_older_settings_make_way(world):
@@ -229,14 +238,14 @@ def test_owners_with_older_settings_make_way(world):
     world.begin()
     for _ in range(3):
         world.look()
-    assert world.all(Word.END_EPOCH) == [1, 1]
+    assert world.all(StatusField.END_EPOCH) == [1, 1]
     _reload(world)
     for _ in range(10):
         world.look()
-    assert world.all(Word.END_EPOCH) == [2, 2]
-    for board in world.boards:
-        board[Word.SETTINGS] = 7
+    assert world.all(StatusField.END_EPOCH) == [2, 2]
+    for status_page in world.status_pages:
+        status_page[StatusField.SETTINGS] = 7
     world.run(3)
     for _ in range(10):
         world.look()
-    assert world.all(Word.END_EPOCH) == [2, 2]
+    assert world.all(StatusField.END_EPOCH) == [2, 2]

@@ -3,7 +3,7 @@
 import pytest
 
 from distributary.core.errors import LogUnavailableError
-from distributary.core.flow import Kind, Logged
+from distributary.core.flow import Logged, RecordKind
 from distributary.spark._options import EARLIEST, LATEST, Bound
 from distributary.spark._ranges import Range, admit, deleted, resolve, split, without_loss
 
@@ -89,7 +89,7 @@ def test_what_retention_has_deleted_is_found(span: Range, lost: Range) -> None:
 
 
 def _records(*offsets: int) -> list[Logged]:
-    return [Logged(offset, 0, 0, Kind.EVENTS, b"") for offset in offsets]
+    return [Logged(offset, 0, 0, RecordKind.EVENTS, b"") for offset in offsets]
 
 
 @pytest.mark.parametrize(

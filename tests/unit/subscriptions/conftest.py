@@ -11,7 +11,7 @@ import pytest
 from distributary.core.sqlite import sqlite_url
 from distributary.resource import Rules, SinkRule
 from distributary.subscriptions import resource as api_subscription
-from distributary.subscriptions.resource import SubscriptionSpec
+from distributary.subscriptions.resource import ApiSubscriptionSpec
 from distributary.subscriptions.service import Subscriptions, rules
 from distributary.subscriptions.store import Directory, Keys, Sealer
 from distributary.subscriptions.store.credentials_rows import CredentialRows
@@ -78,13 +78,13 @@ def proposal() -> Callable[..., dict[str, Any]]:
 
 
 @pytest.fixture
-def spec(local_rules, proposal) -> Callable[..., SubscriptionSpec]:
+def spec(local_rules, proposal) -> Callable[..., ApiSubscriptionSpec]:
     """The spec of such a proposal."""
     return lambda **members: api_subscription.parse(proposal(**members), local_rules)
 
 
 @pytest.fixture
-def kept(local_rules, proposal) -> Callable[..., SubscriptionSpec]:
+def kept(local_rules, proposal) -> Callable[..., ApiSubscriptionSpec]:
     """The spec of a proposal that replaces one."""
     return lambda **members: api_subscription.parse(
         proposal(**members), local_rules, secrets_kept=True

@@ -1,7 +1,7 @@
 """Deliver: one attempt at a time, to one sink at a time, without one sink delaying another.
 
 Called by ``pipeline``, which offers tasks and classifies what comes of them, and by ``app``,
-which builds the transports. Hides lanes, breakers, connections to brokers, and
+which builds the transports. Hides queues, breakers, connections to brokers, and
 the rule about which addresses may be dialled. Protocols bring the rest (``protocols``).
 
 Everything runs on one event loop and by callbacks: a task or future for each delivery would
@@ -10,7 +10,7 @@ cost as much as the delivery.
 
 from distributary.core.deliver._breaker import TRANSITIONS, BreakerEvent, BreakerState
 from distributary.core.deliver._dispatcher import Dispatcher
-from distributary.core.deliver._lane_state import Admission, LaneState
+from distributary.core.deliver._queue_state import Admission, QueueState
 from distributary.core.deliver._shared import Limits, attribute_bytes
 from distributary.core.deliver._timers import LoopTimers, Soon, TimerHandle, Timers
 from distributary.core.deliver.destination import Destination
@@ -18,8 +18,8 @@ from distributary.core.deliver.endpoint import Endpoint
 from distributary.core.deliver.transport import (
     BLOCKED,
     CREDENTIAL_EXPIRED,
-    CROWDED,
     HOP_LIMIT,
+    SATURATED,
     UNREADABLE,
     Done,
     Transport,
@@ -29,8 +29,8 @@ from distributary.core.policy import Answer
 __all__ = [
     "BLOCKED",
     "CREDENTIAL_EXPIRED",
-    "CROWDED",
     "HOP_LIMIT",
+    "SATURATED",
     "TRANSITIONS",
     "UNREADABLE",
     "Admission",
@@ -41,9 +41,9 @@ __all__ = [
     "Dispatcher",
     "Done",
     "Endpoint",
-    "LaneState",
     "Limits",
     "LoopTimers",
+    "QueueState",
     "Soon",
     "TimerHandle",
     "Timers",

@@ -66,7 +66,7 @@ opened are not events: they say nothing new."""
 
 
 class Breaker:
-    """Counts failures in a row and keeps the state. Pure: the lane owns clock and timers.
+    """Counts failures in a row and keeps the state. Pure: the queue owns clock and timers.
 
     Args:
         open_s_max: Longest pause between probes, seconds.

@@ -1,6 +1,6 @@
-"""The dispatcher: takes tasks, sends each once by the lane of its sink, reports what came of it.
+"""The dispatcher: takes tasks, sends each once by the queue of its sink, reports what came of it.
 
-Called by ``pipeline``. Hides the lanes, their coming and going, and the stop. It does not retry:
+Called by ``pipeline``. Hides the queues, their coming and going, and the stop. It does not retry:
 what an answer means is for ``policy.classify``, and a retry is offered like a new task.
 
 Everything here runs on one thread, that of the event loop of the transports. Another thread
@@ -13,9 +13,9 @@ from typing import Final
 
 from distributary.core.clock import Clock, Random
 from distributary.core.deliver._breaker import BreakerState
-from distributary.core.deliver._lane import Lane
-from distributary.core.deliver._lane_state import Admission, LaneState
-from distributary.core.deliver._paced import PacedLane
+from distributary.core.deliver._paced import PacedQueue
+from distributary.core.deliver._queue import DestinationQueue
+from distributary.core.deliver._queue_state import Admission, QueueState
 from distributary.core.deliver._shared import Limits, Shared, attribute_bytes
 from distributary.core.deliver._timers import TimerHandle, Timers
 from distributary.core.deliver.destination import Destination
@@ -23,15 +23,15 @@ from distributary.core.deliver.transport import Transport
 from distributary.core.flow import Attempt, Task
 
 _SWEEP_SHARE: Final = 0.5
-"""Unused lanes are looked for at this share of their lifetime."""
+"""Unused queues are looked for at this share of their lifetime."""
 
 
-def _ignore_room(_uri: str) -> None:
+def _ignore_drained(_uri: str) -> None:
     """Stand in where nobody asked to be told of room."""
 
 
 class Dispatcher:
-    """Sends tasks, one lane for each sink URI.
+    """Sends tasks, one queue for each sink URI.
 
     Args:
         transports: Delivery protocol name (``Destination.protocol``) -> its transport. The
@@ -41,7 +41,7 @@ class Dispatcher:
         random: Chance for the breakers' pauses.
         on_attempt: Called once for each attempt with what came of it. Must not raise.
         limits: How much may wait and be under way.
-        on_room: Called with the URI of a lane that refused a task, once it has room again, its
+        on_drained: Called with the URI of a queue that refused a task, once it has room again, its
             breaker has closed, or it needs a task to probe its sink with.
     """
 
@@ -54,7 +54,7 @@ class Dispatcher:
         random: Random,
         on_attempt: Callable[[Attempt], None],
         limits: Limits | None = None,
-        on_room: Callable[[str], None] = _ignore_room,
+        on_drained: Callable[[str], None] = _ignore_drained,
     ) -> None:
         self._shared = Shared(
             transports,
@@ -62,11 +62,13 @@ class Dispatcher:
             timers=timers,
             random=random,
             on_attempt=on_attempt,
-            on_room=on_room,
+            on_drained=on_drained,
             limits=limits or Limits(),
         )
-        self._sinks: dict[str, Lane] = {}
-        self._lanes: dict[str, Lane | PacedLane] = {}  # those, and the queues with a pace
+        self._sinks: dict[str, DestinationQueue] = {}
+        self._queues: dict[
+            str, DestinationQueue | PacedQueue
+        ] = {}  # those, and the queues with a pace
         self._sweep: TimerHandle | None = None
 
     def offer(self, task: Task, destination: Destination) -> Admission:
@@ -74,56 +76,56 @@ class Dispatcher:
 
         Returns:
             ``ADMITTED``: ``on_attempt`` is called once for it, never from inside this call.
-            ``FULL`` or ``OPEN``: nothing was taken, the caller decides (its route lags), and
-            ``on_room`` tells when to come back.
+            ``FULL`` or ``OPEN``: nothing was taken, the caller decides (its route is backfilled),
+            and ``on_drained`` tells when to come back.
         """
-        return self._lane_of(destination).offer(task, destination, reserve=0)
+        return self._queue_of(destination).offer(task, destination, reserve=0)
 
     def offer_retry(self, task: Task, destination: Destination) -> Admission:
         """Offer as ``offer`` does, with a small reserve above the limit of the queue."""
         reserve = self._shared.limits.retry_reserve
         more_bytes = attribute_bytes(task.event)
-        return self._lane_of(destination).offer(
+        return self._queue_of(destination).offer(
             task, destination, reserve=reserve, more_bytes=more_bytes
         )
 
-    def _lane_of(self, destination: Destination) -> Lane | PacedLane:
-        lane = self._lanes.get(destination.lane)
-        return self._new_lane(destination) if lane is None else lane
+    def _queue_of(self, destination: Destination) -> DestinationQueue | PacedQueue:
+        queue = self._queues.get(destination.queue)
+        return self._new_queue(destination) if queue is None else queue
 
-    def _new_lane(self, destination: Destination) -> Lane | PacedLane:
+    def _new_queue(self, destination: Destination) -> DestinationQueue | PacedQueue:
         if self._sweep is None:
             self._sweep_later()
-        name = destination.sink_lane
+        name = destination.sink_queue
         of_sink = self._sinks.get(name)
         if of_sink is None:
             broker = destination.protocol != "HTTP"
-            of_sink = self._sinks[name] = Lane(name, self._shared, broker=broker)
-            self._lanes[name] = of_sink
-        if destination.lane == name:
+            of_sink = self._sinks[name] = DestinationQueue(name, self._shared, broker=broker)
+            self._queues[name] = of_sink
+        if destination.queue == name:
             return of_sink
-        paced = PacedLane(destination.lane, of_sink, self._shared)
-        self._lanes[destination.lane] = paced
+        paced = PacedQueue(destination.queue, of_sink, self._shared)
+        self._queues[destination.queue] = paced
         return paced
 
-    def lane(self, uri: str) -> LaneState | None:
-        """The lane of a sink as it stands; None: nothing was sent there lately."""
-        lane = self._lanes.get(uri)
-        return None if lane is None else lane.state()
+    def queue(self, uri: str) -> QueueState | None:
+        """The queue of a sink as it stands; None: nothing was sent there lately."""
+        queue = self._queues.get(uri)
+        return None if queue is None else queue.state()
 
-    def lanes(self) -> list[LaneState]:
-        """All lanes as they stand."""
-        return [lane.state() for lane in self._lanes.values()]
+    def queues(self) -> list[QueueState]:
+        """All queues as they stand."""
+        return [queue.state() for queue in self._queues.values()]
 
     def is_open(self, uri: str) -> bool:
-        """True where the breaker of this lane is open: it takes nothing."""
-        lane = self._lanes.get(uri)
-        return lane is not None and lane.breaker is BreakerState.OPEN
+        """True where the breaker of this queue is open: it takes nothing."""
+        queue = self._queues.get(uri)
+        return queue is not None and queue.breaker is BreakerState.OPEN
 
     def cut_off(self) -> list[str]:
-        """Lanes with tasks behind a breaker that has opened since this was asked, and is open."""
+        """Queues with tasks behind a breaker that has opened since this was asked, and is open."""
         opened, self._shared.opened = self._shared.opened, {}
-        return [uri for lane in opened for uri in lane.cut_off()]
+        return [uri for queue in opened for uri in queue.cut_off()]
 
     @property
     def in_flight(self) -> int:
@@ -147,9 +149,9 @@ class Dispatcher:
         return 0.0
 
     def cool_down(self, slow_s: float) -> None:
-        """Prepare a hand-over: from now on slow lanes start nothing new.
+        """Prepare a hand-over: from now on slow queues start nothing new.
 
-        A lane is slow while its oldest attempt under way is older than *slow_s*. The others go
+        A queue is slow while its oldest attempt under way is older than *slow_s*. The others go
         on, so that the hand-over costs the fast sinks nothing and waits for no slow one.
         """
         assert slow_s >= 0.0
@@ -158,24 +160,24 @@ class Dispatcher:
     def warm_up(self) -> None:
         """Undo ``cool_down``."""
         self._shared.slow_s = None
-        for lane in tuple(self._lanes.values()):
-            lane.pump()
+        for queue in tuple(self._queues.values()):
+            queue.pump()
 
     def take_queued(self, uri: str | None = None) -> list[Task]:
         """Hand back every task that has not been started, and forget it.
 
         Args:
-            uri: Of this sink alone (its breaker is open and its route is to lag, say); None:
-                of all.
+            uri: Of this sink alone (its breaker is open and its route is to be backfilled, say);
+                None: of all.
 
         Returns:
-            The tasks, oldest first within each lane. No ``on_attempt`` follows for them;
-            ``on_room`` follows when the lane has room (or lacks a probe), as after a refusal.
+            The tasks, oldest first within each queue. No ``on_attempt`` follows for them;
+            ``on_drained`` follows when the queue has room (or lacks a probe), as after a refusal.
         """
         if uri is not None:
-            lane = self._lanes.get(uri)
-            return [] if lane is None else lane.take_queued()
-        return [task for lane in self._lanes.values() for task in lane.take_queued()]
+            queue = self._queues.get(uri)
+            return [] if queue is None else queue.take_queued()
+        return [task for queue in self._queues.values() for task in queue.take_queued()]
 
     async def close(self, *, abort: bool) -> None:
         """Stop for good: start nothing, take nothing, end what is under way.
@@ -191,8 +193,8 @@ class Dispatcher:
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
-        for lane in self._lanes.values():
-            lane.stop()
+        for queue in self._queues.values():
+            queue.stop()
         if not abort and self._shared.in_flight:
             await self._last_answer()
         for transport in dict.fromkeys(self._shared.transports.values()):
@@ -216,12 +218,12 @@ class Dispatcher:
         self._sweep = self._shared.timers.call_later(delay_s, self._drop_unused)
 
     def _drop_unused(self) -> None:
-        """Lanes of sinks that are no longer used must not stay for ever."""
+        """Queues of sinks that are no longer used must not stay for ever."""
         self._sweep = None
         now_s = self._shared.clock.monotonic_s()
-        for lane in [lane for lane in self._lanes.values() if lane.unused(now_s)]:
-            lane.drop()
-            del self._lanes[lane.uri]
-            self._sinks.pop(lane.uri, None)
-        if self._lanes:
+        for queue in [queue for queue in self._queues.values() if queue.unused(now_s)]:
+            queue.drop()
+            del self._queues[queue.uri]
+            self._sinks.pop(queue.uri, None)
+        if self._queues:
             self._sweep_later()

@@ -1,6 +1,6 @@
 """What goes out with a delivery that is not its event's own: its name, and its passes.
 
-Called by ``_lane`` for each attempt.
+Called by ``_queue`` for each attempt.
 """
 
 from distributary.core.event import Event
@@ -14,7 +14,7 @@ def identity_of(task: Task) -> str:
     deliveries to two subscriptions.
     """
     partition, offset, index = task.position
-    return f"{task.route}.{partition}.{offset}.{index}.{task.checksum:x}.{task.leg:d}"
+    return f"{task.route}.{partition}.{offset}.{index}.{task.checksum:x}.{task.stage:d}"
 
 
 def with_passes_left(event: Event, ttl: int) -> Event:

@@ -1,17 +1,17 @@
-"""The queue of one subscription with a rate limit, in front of the lane of its sink.
+"""The queue of one subscription with a rate limit, in front of the queue of its sink.
 
-Called by ``dispatcher`` and ``lane`` alone. The pace is the subscription's, so what waits for it
-waits here, behind nobody and before nobody; concurrency, breaker and ``Retry-After`` are the
-lane's (decision 12).
+Called by ``dispatcher`` and ``sink_queue`` alone. The pace is the subscription's, so what waits for
+it waits here, behind nobody and before nobody; concurrency, breaker and ``Retry-After`` are the
+queue's (decision 12).
 """
 
 from collections import deque
 from typing import Final
 
 from distributary.core.deliver._breaker import BreakerState
-from distributary.core.deliver._lane import LOW_WATER_SHARE, Entry, Lane
-from distributary.core.deliver._lane_state import Admission, LaneState
 from distributary.core.deliver._pacing import Pace
+from distributary.core.deliver._queue import LOW_WATER_SHARE, DestinationQueue, Entry
+from distributary.core.deliver._queue_state import Admission, QueueState
 from distributary.core.deliver._shared import TASK_BYTES_OVERHEAD, Shared
 from distributary.core.deliver._timers import Soon, TimerHandle
 from distributary.core.deliver.destination import Destination
@@ -21,12 +21,12 @@ _TIMER_S_MIN: Final = 0.001
 """Timers of event loops are that coarse."""
 
 
-class PacedLane:
+class PacedQueue:
     """What waits for the pace of one subscription.
 
     Args:
-        uri: Its name: ``Destination.lane``.
-        lane: Of its sink.
+        uri: Its name: ``Destination.queue``.
+        sink_queue: The queue of its sink.
         shared: Ports, callbacks and budgets of the dispatcher.
     """
 
@@ -41,13 +41,13 @@ class PacedLane:
         "_tell",
         "_timer",
         "_used_s",
-        "lane",
+        "sink_queue",
         "uri",
     )
 
-    def __init__(self, uri: str, lane: Lane, shared: Shared) -> None:
+    def __init__(self, uri: str, sink_queue: DestinationQueue, shared: Shared) -> None:
         self.uri = uri
-        self.lane = lane
+        self.sink_queue = sink_queue
         self._shared = shared
         self._queue: deque[Entry] = deque()
         self._queued_bytes = 0
@@ -55,20 +55,20 @@ class PacedLane:
         self._rate_per_s = 1.0
         self._listed = False
         self._refused = False
-        self._tell = Soon(shared.timers, self._tell_of_room)
+        self._tell = Soon(shared.timers, self._notify_drained)
         self._timer: TimerHandle | None = None
         self._used_s = shared.clock.monotonic_s()
-        lane.attach(self)
+        sink_queue.attach(self)
 
     def offer(
         self, task: Task, destination: Destination, *, reserve: int, more_bytes: int = 0
     ) -> Admission:
-        """As ``Lane.offer``; the attempt starts when the pace and the lane allow."""
+        """As ``DestinationQueue.offer``; the attempt starts when the pace and the queue allow."""
         shared = self._shared
         queue = self._queue
         if shared.stopped:
             return Admission.FULL
-        if not self.lane.takes(nothing_waits=not queue):
+        if not self.sink_queue.takes(nothing_waits=not queue):
             self._refused = True
             return Admission.OPEN
         size = TASK_BYTES_OVERHEAD + more_bytes + len(task.event.data or b"")
@@ -78,7 +78,7 @@ class PacedLane:
         rate_per_s = destination.policy.rate_limit_per_s
         assert rate_per_s is not None
         self._rate_per_s = rate_per_s
-        queue.append(Entry(self.lane, task, destination, size))
+        queue.append(Entry(self.sink_queue, task, destination, size))
         shared.queued += 1
         self._queued_bytes += size
         shared.held_bytes += size
@@ -96,17 +96,17 @@ class PacedLane:
         """Start what the pace lets start now; set the timer for what comes later."""
         self._list()
         if self._listed:
-            self.lane.pump()
+            self.sink_queue.pump()
 
     def _list(self) -> None:
-        """Join the lane's turns where the pace allows it, else set the timer."""
+        """Join the queue's turns where the pace allows it, else set the timer."""
         if self._listed or not self._queue or self._shared.stopped:
             return
         now_s = self._shared.clock.monotonic_s()
         wait_s = self._pace.wait_s(self._rate_per_s, now_s)
         if wait_s <= 0.0:
             self._listed = True
-            self.lane.due(self)
+            self.sink_queue.due(self)
             return
         if self._timer is not None:
             self._timer.cancel()
@@ -124,27 +124,27 @@ class PacedLane:
         self._queued_bytes -= entry.bytes
         self._used_s = now_s
         self._list()
-        self.look_for_room()
+        self.check_drained()
         return entry
 
-    def look_for_room(self) -> None:
+    def check_drained(self) -> None:
         """Where a task was refused: tell the pipeline once one would be taken again."""
-        if self._refused and not self._tell.due and self._has_room():
+        if self._refused and not self._tell.due and self._has_capacity():
             # Not from inside: who takes a task out of here is not ready for new ones.
             self._tell.ask()
 
-    def _has_room(self) -> bool:
+    def _has_capacity(self) -> bool:
         limits = self._shared.limits
         return (
-            self.lane.takes(nothing_waits=not self._queue)
+            self.sink_queue.takes(nothing_waits=not self._queue)
             and len(self._queue) <= limits.queued_max * LOW_WATER_SHARE
             and self._queued_bytes <= limits.held_bytes_max * LOW_WATER_SHARE
         )
 
-    def _tell_of_room(self) -> None:
-        if self._refused and not self._shared.stopped and self._has_room():
+    def _notify_drained(self) -> None:
+        if self._refused and not self._shared.stopped and self._has_capacity():
             self._refused = False
-            self._shared.on_room(self.uri)
+            self._shared.on_drained(self.uri)
 
     def take_queued(self) -> list[Task]:
         """Hand back everything that waits, oldest first."""
@@ -155,10 +155,12 @@ class PacedLane:
         self._queued_bytes = 0
         if self._listed:
             self._listed = False
-            self.lane.not_due(self)
+            self.sink_queue.not_due(self)
         if tasks and not self._shared.stopped:
-            self._refused = True  # As in ``Lane``: their owner wants to know when to come back.
-            self.look_for_room()
+            self._refused = (
+                True  # As in ``DestinationQueue``: their owner wants to know when to come back.
+            )
+            self.check_drained()
         return tasks
 
     def stop(self) -> None:
@@ -170,7 +172,7 @@ class PacedLane:
     def drop(self) -> None:
         """Nobody uses it any more."""
         self.stop()
-        self.lane.detach(self)
+        self.sink_queue.detach(self)
 
     @property
     def queued(self) -> int:
@@ -180,7 +182,7 @@ class PacedLane:
     @property
     def breaker(self) -> BreakerState:
         """Of its sink."""
-        return self.lane.breaker
+        return self.sink_queue.breaker
 
     def unused(self, now_s: float) -> bool:
         """Whether it can be dropped: nobody used it for long, and its pace holds nothing back."""
@@ -188,16 +190,16 @@ class PacedLane:
             return False
         return now_s - self._used_s >= self._shared.limits.idle_s
 
-    def state(self) -> LaneState:
-        """A snapshot: the lane's, with what waits here and the pace at which it goes."""
+    def state(self) -> QueueState:
+        """A snapshot: the queue's, with what waits here and the pace at which it goes."""
         now_s = self._shared.clock.monotonic_s()
-        lane = self.lane.state()
+        sink_queue = self.sink_queue.state()
         queued = len(self._queue)
         drain_s = 0.0
         if queued:
             wait_s = self._pace.wait_s(self._rate_per_s, now_s)
-            drain_s = lane.held_s + wait_s + queued / self._rate_per_s
-        return lane._replace(
+            drain_s = sink_queue.held_s + wait_s + queued / self._rate_per_s
+        return sink_queue._replace(
             uri=self.uri,
             queued=queued,
             queued_bytes=self._queued_bytes,

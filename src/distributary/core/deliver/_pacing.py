@@ -1,7 +1,7 @@
 """How many attempts of one sink run at once, and how many start a second.
 
-Called by ``lane`` and ``paced`` alone. Hides the two control laws; pure arithmetic on times that it
-is given.
+Called by ``queue`` and ``paced`` alone. Hides the two control laws; pure arithmetic on times that
+it is given.
 """
 
 from typing import Final

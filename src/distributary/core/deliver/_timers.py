@@ -1,4 +1,4 @@
-"""Waiting as a port, so that lanes run in virtual time in tests."""
+"""Waiting as a port, so that queues run in virtual time in tests."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,7 @@ class TimerHandle(Protocol):
 
 
 class Timers(Protocol):
-    """Calls functions later, on the thread that runs the lanes."""
+    """Calls functions later, on the thread that runs the queues."""
 
     def call_later(self, delay_s: float, fn: Callable[[], None]) -> TimerHandle:
         """Call *fn* once after *delay_s* seconds (0 or more), never from inside this call."""

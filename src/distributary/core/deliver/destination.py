@@ -33,7 +33,7 @@ class Destination:
         dial: ``host:port`` to connect to instead of those of *uri*, which stay in ``Host`` and in
             the TLS server name (decision 25: a ``v1/Service`` by its cluster name). None: *uri*'s.
         own: A Broker or Channel of this server: the event takes its remaining passes along as
-            ``knativebrokerttl`` (decision 17; the lane adds it), and the rule for addresses is not
+            ``knativebrokerttl`` (decision 17; the queue adds it), and the rule for addresses is not
             asked. What *dial* then names speaks no TLS.
         passes: Where *own*, what the way back here costs of the event's passes, when a subscription
             of the Subscriptions API sends it: without enough of them no attempt is made. 0: a way
@@ -46,10 +46,10 @@ class Destination:
             ``Kn-Namespace``, and the event's carried header lines go along. None: neither.
         paced_by: Whose pace ``policy.rate_limit_per_s`` is: the uid of the subscription. Who has
             another one waits for another pace.
-        sink_lane: What concurrency, breaker and ``Retry-After`` are kept by: the URI, and at a
+        sink_queue: What concurrency, breaker and ``Retry-After`` are kept by: the URI, and at a
             broker the place there too, since one broker has many that do not know each other.
         clear: Nothing of the settings is ever in the way of an attempt: true of nearly all.
-        lane: What the queue is kept by: the same, or a name of its own where a rate limit is set.
+        queue: What the queue is kept by: the same, or a name of its own where a rate limit is set.
     """
 
     uri: str
@@ -69,8 +69,8 @@ class Destination:
     settings: BrokerSettings | None = None
     namespace: str | None = None
     paced_by: str = dataclasses.field(default="", compare=False)
-    sink_lane: str = dataclasses.field(init=False, repr=False, compare=False)
-    lane: str = dataclasses.field(init=False, repr=False, compare=False)
+    sink_queue: str = dataclasses.field(init=False, repr=False, compare=False)
+    queue: str = dataclasses.field(init=False, repr=False, compare=False)
     clear: bool = dataclasses.field(init=False, repr=False, compare=False)
     _hash: int = dataclasses.field(init=False, repr=False, compare=False)
 
@@ -94,10 +94,12 @@ class Destination:
             self.namespace,
         )
         place = None if self.settings is None else self.settings.place
-        sink_lane = self.uri if place is None else f"{self.uri} {place}"
+        sink_queue = self.uri if place is None else f"{self.uri} {place}"
         paced = self.policy.rate_limit_per_s is not None
-        object.__setattr__(self, "sink_lane", sink_lane)
-        object.__setattr__(self, "lane", f"{sink_lane} of {self.paced_by}" if paced else sink_lane)
+        object.__setattr__(self, "sink_queue", sink_queue)
+        object.__setattr__(
+            self, "queue", f"{sink_queue} of {self.paced_by}" if paced else sink_queue
+        )
         clear = self.unusable is None and self.refused is None and not self.passes
         object.__setattr__(self, "clear", clear)
         object.__setattr__(self, "_hash", hash(settings))

@@ -15,10 +15,10 @@ CREDENTIAL_EXPIRED: Final = "credential-expired"
 UNREADABLE: Final = "unreadable-settings"
 """Reason of an attempt that was not made because its subscription cannot be read now."""
 
-CROWDED: Final = "replies-crowded"
+SATURATED: Final = "replies-crowded"
 """Reason of an attempt whose reply was not read to its end, for want of memory here."""
 
-NOT_THE_SINKS: Final = frozenset({CREDENTIAL_EXPIRED, UNREADABLE, CROWDED})
+NOT_THE_SINKS: Final = frozenset({CREDENTIAL_EXPIRED, UNREADABLE, SATURATED})
 """Reasons that say nothing about the sink: it was not asked, or answered well."""
 
 BLOCKED: Final = "blocked-address"

@@ -12,7 +12,7 @@ from distributary.core.engine.reservations import key_of
 from distributary.core.engine.sending import Sending
 from distributary.core.engine.state import PartitionState
 from distributary.core.errors import TransportError
-from distributary.core.flow import Attempt, Leg, Task
+from distributary.core.flow import Attempt, Stage, Task
 from distributary.core.outcome import Failure
 from distributary.core.policy import DELIVERED, Decision, Reply, Verdict, classify, delivered
 
@@ -56,7 +56,7 @@ class Answers:
         answer = attempt.answer
         now_ms = self._state.now_ms
         self._duration.observe(attempt.duration_s)
-        if task.leg is Leg.REPLY:
+        if task.stage is Stage.REPLY:
             self._replies.answered(attempt)
             return
         if delivered(answer):
@@ -64,7 +64,7 @@ class Answers:
             if type(answer) is not Reply or (answer.event is None and answer.event_fault is None):
                 self._outcomes.delivered(task)
             else:
-                assert task.leg is Leg.EVENT  # Nobody else is asked for a reply.
+                assert task.stage is Stage.PRIMARY  # Nobody else is asked for a reply.
                 self._replies.take(task, answer, self._targets.get(task.route))
             return
         target = self._targets.get(task.route)
@@ -77,7 +77,7 @@ class Answers:
 
     def _failed(self, attempt: Attempt, target: RouteTarget) -> None:
         task, answer, now_ms = attempt.task, attempt.answer, self._state.now_ms
-        dest = (task.leg is Leg.DEAD_LETTER and target.dead_letter) or target.sink
+        dest = (task.stage is Stage.DEAD_LETTER and target.dead_letter) or target.sink
         uri, jitter = dest.uri, self._effects.chance()
         unmade = self._unmade(attempt, uri)
         verdict = unmade or classify(answer, task.attempt, dest.policy, jitter, now_ms)
@@ -85,7 +85,7 @@ class Answers:
         self._state.failing.failed(task.route, verdict, uri)
         failure = failure_of(answer, verdict.reason, uri)
         if verdict.decision is Decision.RETRY:
-            if task.leg is Leg.DEAD_LETTER:
+            if task.stage is Stage.DEAD_LETTER:
                 failure = self._failure_before(task) or failure
             attempt_next = task.attempt + (verdict.reason != BLOCKED)
             self._outcomes.retry(task, failure, verdict, attempt=attempt_next)
@@ -110,7 +110,7 @@ class Answers:
         failure = failure_of(attempt.answer, verdict.reason, attempt.sink)
         self._outcomes.wait(attempt.task, failure, 0.0, attempt=1)
         if attempt.sink == target.sink.uri and self._parking.park(route, target, failure):
-            self._sending.take_back(route, target.sink.lane)
+            self._sending.take_back(route, target.sink.queue)
 
     def _unmade(self, attempt: Attempt, uri: str) -> Verdict | None:
         """What *attempt* at *uri* means; None: it was made, or no setting would allow it.
@@ -123,7 +123,7 @@ class Answers:
         answer, task = attempt.answer, attempt.task
         if not isinstance(answer, TransportError):
             return None
-        if answer.reason == HOP_LIMIT and task.leg is Leg.EVENT:
+        if answer.reason == HOP_LIMIT and task.stage is Stage.PRIMARY:
             return Verdict(Decision.DROPPED, HOP_LIMIT)
         if answer.reason != BLOCKED or not answer.retryable:
             return None

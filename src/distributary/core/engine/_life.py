@@ -71,7 +71,7 @@ class Row(NamedTuple):
 
 _M = MatchState
 
-FINAL: Final = ("done", "caught_up", "put_row")
+FINAL: Final = ("done", "backfilled", "put_row")
 """What notes an outcome: for the live reader's match, a backfill's, and a row."""
 
 LIFE: Final[dict[Step, Row]] = {

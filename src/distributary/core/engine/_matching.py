@@ -8,10 +8,10 @@ from distributary.core.engine.state import PartitionState
 from distributary.core.errors import EventError
 from distributary.core.flow import (
     Addressed,
-    Leg,
     Logged,
     Origin,
     Position,
+    Stage,
     Task,
     events_of,
 )
@@ -29,7 +29,7 @@ class Matching:
     def __init__(self, state: PartitionState, outcomes: Outcomes) -> None:
         self._partition = state.partition
         self._table = state.follower.table
-        self._catch_up = state.backfills
+        self._backfills = state.backfills
         self._meter = state.meter
         self._report = state.effects.report
         self._slice_tasks = state.limits.slice_tasks
@@ -47,7 +47,7 @@ class Matching:
 
         Returns:
             A list; where there are many, an iterator that makes each when it is asked for. It
-            must be used up before the next record is taken, and before a lag joins.
+            must be used up before the next record is taken, and before a backfill joins.
         """
         try:
             held = events_of(logged)
@@ -66,8 +66,8 @@ class Matching:
         self._meter.counters["events_read_total"] += len(events)
         match = self._table.match
         offset, logged_ms, checksum, _, _ = logged
-        lags = self._catch_up.by_route
-        covers = self._catch_up.covers
+        backfills = self._backfills.by_route
+        covers = self._backfills.covers
         tasks: list[Task] = []
         # Most events take this way, each by itself: what is called here for every match is felt.
         for index, event in enumerate(events):
@@ -76,14 +76,14 @@ class Matching:
                 self._meter.counters["matches_total"] += len(tasks)
                 return chain(tasks, self._rest(logged, index, held))
             for route in routes:
-                if route in lags and covers(route, offset, index):
+                if route in backfills and covers(route, offset, index):
                     continue
                 task = Task(
                     tuple.__new__(Position, (self._partition, offset, index)),
                     checksum,
                     route,
                     event,
-                    Leg.EVENT,
+                    Stage.PRIMARY,
                     1,
                     logged_ms,
                     Origin.LIVE,
@@ -98,20 +98,20 @@ class Matching:
     def _rest(self, logged: Logged, first: int, held: Addressed) -> Iterator[Task]:
         """As ``_events`` from the event *first* on, one match at a time."""
         address, ttls, events, carried, _ = held
-        lags = self._catch_up.by_route
+        backfills = self._backfills.by_route
         counters = self._meter.counters
         for index in range(first, len(events)):
             event = events[index]
             place = Position(self._partition, logged.offset, index)
             for route in self._table.match(event, address):
-                if route in lags and self._catch_up.covers(route, logged.offset, index):
+                if route in backfills and self._backfills.covers(route, logged.offset, index):
                     continue
                 task = Task(
                     place,
                     logged.checksum,
                     route,
                     event,
-                    Leg.EVENT,
+                    Stage.PRIMARY,
                     1,
                     logged.time_ms,
                     Origin.LIVE,
@@ -132,7 +132,7 @@ class Matching:
             fields = {"route": route, "offset": logged.offset, "reason": "route-deleted"}
             self._report("tick-dropped", fields)
             return []
-        if self._catch_up.covers(route, logged.offset, 0):
+        if self._backfills.covers(route, logged.offset, 0):
             return []
         if not self._table.matches(route, event):
             return []
@@ -141,7 +141,7 @@ class Matching:
             logged.checksum,
             route,
             event,
-            Leg.EVENT,
+            Stage.PRIMARY,
             1,
             logged.time_ms,
             Origin.LIVE,

@@ -17,7 +17,7 @@ from distributary.core.engine.reservations import key_of
 from distributary.core.engine.state import PartitionState
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
-from distributary.core.flow import Leg, Origin, Task
+from distributary.core.flow import Origin, Stage, Task
 from distributary.core.journal import DoneKey
 from distributary.core.outcome import IN_STORE, DeadLetter, Failure, RetryRow
 from distributary.core.policy import Verdict, longest_wait_s
@@ -54,15 +54,15 @@ class Outcomes:
         """A destination has taken *task*."""
         state = self._state
         key = key_of(task)
-        if task.leg is Leg.EVENT:
+        if task.stage is Stage.PRIMARY:
             self._counters["delivered_total"] += 1
             if state.failing.any:
                 state.failing.delivered(task.route)
             self._latency.observe((state.now_ms - task.logged_ms) / 1000)
             if self._reservations.any:
-                slot = self._reservations.settle(key)
-                if slot is not None:
-                    self._effects.count(slot)
+                reservation = self._reservations.complete(key)
+                if reservation is not None:
+                    self._effects.count(reservation)
         else:
             self._meter.add('dead_lettered_total{to="sink"}')
         if self._effects.watch is not None:
@@ -75,13 +75,13 @@ class Outcomes:
             if task.origin is Origin.LIVE:
                 self._effects.done(key, task.checksum)
             else:
-                self._effects.caught_up(key, task.checksum)
+                self._effects.backfilled(key, task.checksum)
             return
         row = self._rows.finish(key)
         if row is not None:
             self._effects.put_row(row)
-        elif task.origin is Origin.CATCH_UP:  # Its route is deleted, and the backfill with it.
-            self._effects.caught_up(key, task.checksum)
+        elif task.origin is Origin.BACKFILL:  # Its route is deleted, and the backfill with it.
+            self._effects.backfilled(key, task.checksum)
 
     def failed(
         self, task: Task, target: RouteTarget, failure: Failure, reply: Event | None = None
@@ -97,17 +97,17 @@ class Outcomes:
         key = key_of(task)
         self._free(key)
         event = task.event if reply is None else reply
-        if task.leg is Leg.EVENT and target.dead_letter is not None:
-            letter = dead_letter_event(event, failure)
+        if task.stage is Stage.PRIMARY and target.dead_letter is not None:
+            dead_letter = dead_letter_event(event, failure)
             row = self._rows.rows.get(key)
             own = reply is not None or (row is not None and row.event is not None)
-            stored = event_record.encode([letter]) if own else None
+            stored = event_record.encode([dead_letter]) if own else None
             self._state.step(Step.TURN_TO_DEAD_LETTER, key, task)
-            self._wait(task, failure, 0.0, attempt=1, letter=letter, stored=stored)
+            self._wait(task, failure, 0.0, attempt=1, dead_letter=dead_letter, stored=stored)
             return
         # At the dead letter stage the event tells already why its own sink failed; the row tells
         # why this one did.
-        kept = dead_letter_event(event, failure) if task.leg is Leg.EVENT else event
+        kept = dead_letter_event(event, failure) if task.stage is Stage.PRIMARY else event
         body = event_record.encode([kept])
         self._state.step(Step.KEEP, key, task)
         self._effects.keep(DeadLetter(key, task.checksum, failure, body, self._state.now_ms))
@@ -142,14 +142,14 @@ class Outcomes:
     def _free(self, key: DoneKey) -> None:
         """The match is not delivered: another one may be, where they are counted."""
         in_doubt = self._reservations.in_doubt(key)
-        slot = self._reservations.settle(key)
-        if slot is not None:
-            (self._effects.count if in_doubt else self._effects.free)(slot)
+        reservation = self._reservations.complete(key)
+        if reservation is not None:
+            (self._effects.count if in_doubt else self._effects.free)(reservation)
 
     # -- rows ----------------------------------------------------------------------------------
 
     def load(self, row: RetryRow) -> None:
-        """A row that the last owner left, or that a run has made of a letter."""
+        """A row that the last owner left, or that a run has made of a dead letter."""
         if row.done:
             self._rows.finished[row.key] = row
             return
@@ -159,7 +159,7 @@ class Outcomes:
         self.arm()
 
     def redrive(self, row: RetryRow) -> None:
-        """A kept letter is sent again, as *row*."""
+        """A kept dead letter is sent again, as *row*."""
         self._state.step(Step.REDRIVE, row.key)
         self._effects.put_row(row)
         self._rows.finished.pop(row.key, None)  # The row is a new one's now.
@@ -170,13 +170,13 @@ class Outcomes:
         target = self._state.targets.get(row.key.route)
         if target is None:
             return 0.0  # It will be dropped.
-        dest = target.sink if row.leg is Leg.EVENT else target.dead_letter or target.sink
+        dest = target.sink if row.stage is Stage.PRIMARY else target.dead_letter or target.sink
         return longest_wait_s(dest.policy)
 
     def arm(self) -> None:
         """Be there when the first row is due."""
         due_s = self._rows.next_due_s()
-        if due_s is not None and not self._state.stopped and self._state.reads.room():
+        if due_s is not None and not self._state.stopped and self._state.reads.capacity():
             self._effects.wake_at(due_s)
 
     def retry(
@@ -198,7 +198,7 @@ class Outcomes:
         wait_s: float,
         *,
         attempt: int,
-        letter: Event | None = None,
+        dead_letter: Event | None = None,
         stored: bytes | None = None,
     ) -> None:
         """The match goes on as a row.
@@ -208,18 +208,20 @@ class Outcomes:
             failure: What its last attempt came to.
             wait_s: Until the next one.
             attempt: Number of that.
-            letter: It goes to the dead letter sink from now on, as this.
+            dead_letter: It goes to the dead letter sink from now on, as this.
             stored: Its event, where that is not the log's and does not stand in its row yet.
         """
         key = key_of(task)
         due_ms = self._state.now_ms + int(wait_s * 1000)
-        leg, event = (task.leg, task.event) if letter is None else (Leg.DEAD_LETTER, letter)
-        next_task = replace(task, leg=leg, event=event, attempt=attempt, origin=Origin.RETRY)
-        row = RetryRow(key, task.checksum, leg, attempt, due_ms, failure, False, stored)
+        stage, event = (
+            (task.stage, task.event) if dead_letter is None else (Stage.DEAD_LETTER, dead_letter)
+        )
+        next_task = replace(task, stage=stage, event=event, attempt=attempt, origin=Origin.RETRY)
+        row = RetryRow(key, task.checksum, stage, attempt, due_ms, failure, False, stored)
         before = self._rows.rows.get(key)
         if stored is None and before is not None and before.event == IN_STORE:
             row = row._replace(event=IN_STORE)
-        if leg is Leg.EVENT:
+        if stage is Stage.PRIMARY:
             self._reservations.rest(key)
         self._state.let_go(task)
         self._effects.put_row(row)
@@ -234,7 +236,7 @@ class Outcomes:
             return False
         key = key_of(task)
         now_ms = self._state.now_ms
-        row = RetryRow(key, task.checksum, task.leg, task.attempt, now_ms, None, done=False)
+        row = RetryRow(key, task.checksum, task.stage, task.attempt, now_ms, None, done=False)
         self._state.let_go(task)
         self._effects.put_row(row)
         self._rows.add(row)
@@ -256,8 +258,8 @@ class Outcomes:
     def defer_row(self, key: DoneKey, name: str, task: Task | None = None) -> str:
         """The row of *key* waits for *name* to have room."""
         self._state.step(Step.DEFER, key, task)
-        self._reservations.park(key)
-        self._rows.park(key, name)
+        self._reservations.defer(key)
+        self._rows.defer(key, name)
         return name
 
     def await_store(self, row: RetryRow) -> None:

@@ -6,7 +6,7 @@ as rows. That a route is parked is durable, so a restart does not try again.
 
 from distributary.core.engine.ports import RouteTarget
 from distributary.core.engine.state import PartitionState
-from distributary.core.flow import Leg, Task
+from distributary.core.flow import Stage, Task
 from distributary.core.outcome import Failure, ParkedRow
 from distributary.core.policy import Answer, Reply
 
@@ -23,7 +23,7 @@ def is_gone(task: Task, answer: Answer, target: RouteTarget) -> bool:
     """True where this answer parks the route of *task*."""
     return (
         target.parks
-        and task.leg is Leg.EVENT
+        and task.stage is Stage.PRIMARY
         and isinstance(answer, Reply)
         and answer.status == GONE
     )

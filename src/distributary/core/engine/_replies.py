@@ -8,7 +8,7 @@ reply again (at least once; decisions 14 and 15).
 
 from collections import deque
 
-from distributary.core.deliver import CROWDED, Admission, attribute_bytes
+from distributary.core.deliver import SATURATED, Admission, attribute_bytes
 from distributary.core.engine._life import Step
 from distributary.core.engine._outcomes import Outcomes
 from distributary.core.engine.dead_letter import failure_of
@@ -19,7 +19,7 @@ from distributary.core.engine.state import PartitionState
 from distributary.core.errors import TransportError
 from distributary.core.event import Event
 from distributary.core.event import carried as event_carried
-from distributary.core.flow import PASSES_LEFT_MIN, TTL_ATTRIBUTE, Attempt, Leg, Task
+from distributary.core.flow import PASSES_LEFT_MIN, TTL_ATTRIBUTE, Attempt, Stage, Task
 from distributary.core.journal import DoneKey
 from distributary.core.policy import DELIVERED, Decision, Reply, classify
 
@@ -50,7 +50,7 @@ class Replies:
         """Held replies that are worth waiting for: the breaker of their destination is closed."""
         return sum(len(held) for uri, held in self._held.items() if not self._effects.is_open(uri))
 
-    def crowded(self, target: RouteTarget) -> str | None:
+    def saturated(self, target: RouteTarget) -> str | None:
         """Where replies of *target* go and find no room: nothing that may bring one should start.
 
         None: they find room, or there are none.
@@ -91,7 +91,7 @@ class Replies:
             task.checksum,
             task.route,
             event,
-            Leg.REPLY,
+            Stage.REPLY,
             task.attempt,
             task.logged_ms,
             task.origin,
@@ -168,9 +168,9 @@ class Replies:
         """The destination *uri* did not take *reply*, or handed it back: it waits for room."""
         size = _size(reply)
         if self._held_bytes + size > self._state.limits.reply_bytes_max:
-            crowded = TransportError(CROWDED, "Too many replies wait for this destination")
+            saturated = TransportError(SATURATED, "Too many replies wait for this destination")
             task = self._origins.pop(key_of(reply))
-            self._refused(task, Attempt(reply, crowded, 0.0), uri)
+            self._refused(task, Attempt(reply, saturated, 0.0), uri)
             return
         self._state.step(Step.HOLD, key_of(reply), reply)
         self._held_bytes += size
@@ -186,12 +186,12 @@ class Replies:
         else:
             self.hold(reply, target.reply.uri)
 
-    def room(self, uri: str) -> bool:
+    def drained(self, uri: str) -> bool:
         """The destination *uri* may have room.
 
         Returns:
             True where there may be more of it than the held replies took; where that is not known
-            yet, the input ``room`` follows.
+            yet, the input ``drained`` follows.
         """
         for _ in range(self._state.limits.reply_count):
             held = self._held.get(uri)
@@ -202,7 +202,7 @@ class Replies:
             self._held_bytes -= _size(held.popleft())
             if not held:
                 del self._held[uri]
-        self._effects.room_soon(uri)
+        self._effects.drained_soon(uri)
         return False
 
     def _go_on(self, reply: Task, uri: str) -> bool:
@@ -224,7 +224,7 @@ class Replies:
         """Look after replies whose queue will not tell: it refused nothing, or was dropped."""
         for uri in list(self._held):
             if not self._effects.is_open(uri):
-                self.room(uri)
+                self.drained(uri)
 
 
 def _size(reply: Task) -> int:

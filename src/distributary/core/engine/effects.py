@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from distributary.core.deliver import Admission, Destination, LaneState
+from distributary.core.deliver import Admission, Destination, QueueState
 from distributary.core.engine._life import Step
 from distributary.core.flow import Attempt, Task
 from distributary.core.journal import DoneKey
-from distributary.core.outcome import DeadLetter, LagRow, ParkedRow, RetryRow, Slot
+from distributary.core.outcome import BackfillRow, DeadLetter, ParkedRow, Reservation, RetryRow
 from distributary.core.policy import Verdict
 
 Say: TypeAlias = Callable[[str, dict[str, object]], None]
@@ -28,11 +28,11 @@ class Effects:
         send: Offer an attempt to its destination; its result is an input, never inside this call.
         send_again: The same, with the reserve for retries and replies.
         take_queued: Take back what has not started in the queue of this name.
-        lane: The queue of this name as it stands.
+        queue: The queue of this name as it stands.
         is_open: Whether its breaker is open.
         cut_off: Queues whose breaker has opened since this was asked.
         done: The live reader's match has its outcome.
-        caught_up: A backfill's match has its outcome.
+        backfilled: A backfill's match has its outcome.
         put_row: A match waits as this row, or the row is done.
         forget_row: The row of this match is void.
         put_backfill: A route is backfilled as this row says.
@@ -43,7 +43,7 @@ class Effects:
         ask_quota: There is something to ask of, or to tell, the store of counts.
         read: There are rows whose events must be read.
         wake_at: Rows are due then (monotonic, seconds).
-        room_soon: Give the input ``room`` with this name in a turn of the loop.
+        drained_soon: Give the input ``drained`` with this name in a turn of the loop.
         attempted: An attempt came to this, at this wall-clock time, milliseconds.
         report: Say it.
         warn: Say it to whoever looks after the server.
@@ -54,22 +54,22 @@ class Effects:
     send: Callable[[Task, Destination], Admission]
     send_again: Callable[[Task, Destination], Admission]
     take_queued: Callable[[str], list[Task]]
-    lane: Callable[[str], LaneState | None]
+    queue: Callable[[str], QueueState | None]
     is_open: Callable[[str], bool]
     cut_off: Callable[[], list[str]]
     done: Callable[[DoneKey, int], None]
-    caught_up: Callable[[DoneKey, int], None]
+    backfilled: Callable[[DoneKey, int], None]
     put_row: Callable[[RetryRow], None]
     forget_row: Callable[[DoneKey], None]
-    put_backfill: Callable[[LagRow], None]
+    put_backfill: Callable[[BackfillRow], None]
     keep: Callable[[DeadLetter], None]
     put_parked: Callable[[str, ParkedRow | None], None]
-    count: Callable[[Slot], None]
-    free: Callable[[Slot], None]
+    count: Callable[[Reservation], None]
+    free: Callable[[Reservation], None]
     ask_quota: Callable[[], None]
     read: Callable[[], None]
     wake_at: Callable[[float], None]
-    room_soon: Callable[[str], object]
+    drained_soon: Callable[[str], object]
     attempted: Callable[[Attempt, Verdict, int], None]
     report: Say
     warn: Say

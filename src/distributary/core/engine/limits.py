@@ -63,7 +63,7 @@ class EngineLimits:
     asking_when_short_max: int = 16
     """Tasks of a route that ask again at once: its thousand rows would all be refused four times a
     second, for a twentieth of the loop's time. Once one is granted the others follow."""
-    slice_lags: int = 64
+    slice_backfills: int = 64
     """Backfills that have a turn before the loop gets its own: most of them find their sink full,
     which costs some microseconds."""
     wake_count: int = 256

@@ -18,10 +18,10 @@ from distributary.core.engine._outcomes import Outcomes
 from distributary.core.engine._parking import Parking, waits_for_resume
 from distributary.core.engine._replies import Replies
 from distributary.core.engine.reads import NoTask
-from distributary.core.engine.reservations import QuotaBatch, waits_for_slot
+from distributary.core.engine.reservations import QuotaBatch, waits_for_reservation
 from distributary.core.engine.sending import BEYOND_BUDGET, Sending
 from distributary.core.engine.state import PartitionState
-from distributary.core.flow import Kind, Leg, Logged, Task
+from distributary.core.flow import Logged, RecordKind, Stage, Task
 from distributary.core.journal import DoneKey
 from distributary.core.outcome import Grant, RetryRow
 
@@ -65,7 +65,7 @@ class Engine:
 
     def take(self, logged: Logged) -> bool:
         """The live reader brings a record; False where its slice is used up, or it is not over."""
-        tasks = [] if logged.kind == Kind.ROUTE else self._matching.tasks(logged)
+        tasks = [] if logged.kind == RecordKind.ROUTE else self._matching.tasks(logged)
         offset = logged.offset
         self._state.live = offset + 1
         if isinstance(tasks, list):
@@ -111,15 +111,15 @@ class Engine:
 
     # -- what comes back -----------------------------------------------------------------------
 
-    def room(self, name: str) -> None:
+    def drained(self, name: str) -> None:
         """*name* may have room: a destination, a route that was resumed, a reservation."""
-        self.sending.room(name)
+        self.sending.drained(name)
         self._backfills.wake_for(name)
 
     def due(self) -> None:
         """The time has come for which ``wake_at`` asked."""
         state = self._state
-        count = min(state.limits.due_count, state.reads.room())
+        count = min(state.limits.due_count, state.reads.capacity())
         for row in state.rows.pop_due(state.now_s, count):
             self.sending.attempt_row(row)
         self.outcomes.arm()
@@ -140,7 +140,7 @@ class Engine:
                 if waits_for is not None:
                     state.reads.over(waits_for)
         for name in state.reads.go_on():
-            self.sending.room(name)
+            self.sending.drained(name)
         self.outcomes.arm()
 
     def quota_answered(self, batch: QuotaBatch, grants: list[Grant]) -> None:
@@ -153,7 +153,7 @@ class Engine:
                 self.sending.take_answer(task, granted=granted)
         if not state.stopped:
             for route in dict.fromkeys(task.route for task, _ in batch.asking):
-                self._backfills.wake_for(waits_for_slot(route))
+                self._backfills.wake_for(waits_for_reservation(route))
 
     # -- what changes --------------------------------------------------------------------------
 
@@ -167,7 +167,7 @@ class Engine:
         state.reservations.forget(route)
         self.sending.forget(route)
         if self._parking.end(route):
-            self.room(waits_for_resume(route))
+            self.drained(waits_for_resume(route))
         state.failing.delivered(route)  # There is nothing to tell of it any more.
         for first, end in self._backfills.drop(route):
             self.report_gap(route, first, end)
@@ -197,9 +197,9 @@ class Engine:
     def look(self) -> None:
         """Time has passed: who was resumed, or has a closed destination, goes on."""
         for route in self._parking.look():
-            self.room(waits_for_resume(route))
+            self.drained(waits_for_resume(route))
         self.sending.offer_anew()
-        self.sending.yield_closed_lanes()
+        self.sending.yield_closed_queues()
         self._backfills.wake()
 
     def spill(self, durable: int) -> None:
@@ -221,9 +221,9 @@ class Engine:
     def look_after_rows(self) -> None:
         """What waits for a queue that will not tell: it refused nothing, or is gone."""
         self._replies.tick()
-        for name in self._state.rows.parked_uris():
+        for name in self._state.rows.deferred_uris():
             if not self._state.effects.is_open(name):
-                self.room(name)
+                self.drained(name)
 
     # -- ending --------------------------------------------------------------------------------
 
@@ -235,7 +235,7 @@ class Engine:
     def leave(self, queued: list[Task]) -> None:
         """*queued* comes back unsent, for good: replies alone are sent yet."""
         for task in queued:
-            if task.leg is Leg.REPLY:
+            if task.stage is Stage.REPLY:
                 self._replies.hand_back(task)
             else:
                 self._state.reservations.leave(task, row=self._state.is_row(task))

@@ -1,26 +1,26 @@
-"""Whether a full lane is worth a moment's pause of the whole intake, or its route must lag.
+"""Backpressure policy: pause reading for a full destination queue, or backfill its route.
 
 A pause holds up every route of the partition, so it is only for a sink that is about to have
 room: without it, a burst to a fast sink would read the log twice. A sink that is slower than
-that lags alone (DESIGN promise 4).
+that is backfilled alone (DESIGN promise 4).
 """
 
 from collections.abc import Callable
 
-from distributary.core.deliver import BreakerState, LaneState, Limits
+from distributary.core.deliver import BreakerState, Limits, QueueState
 
 DRAIN_S_MAX = 1.0
-"""A lane that empties within this is worth a pause: a full one at 4,000/s or more."""
+"""A queue that empties within this is worth a pause: a full one at 4,000/s or more."""
 PAUSE_S = 0.02
-"""Longest single pause before the lane is looked at again."""
+"""Longest single pause before the queue is looked at again."""
 UNPROVEN_S = 0.25
-"""A lane that has not answered yet is worth a pause for this long: connections are being made."""
+"""A queue that has not answered yet is worth a pause for this long: connections are being made."""
 SHARE_MAX = 0.5
 """A sink may hold up the intake for at most this share of a second, unless it is the only one.
 Whose events lie behind, and whether their sinks are idle, nobody knows before they are read; to
-lag costs the one route a second look at the log."""
-ROOM_SHARE = 0.25
-"""A lagging route joins the live reader when its lane is no fuller than this."""
+backfill costs the one route a second look at the log."""
+REJOIN_SHARE = 0.25
+"""A route that is backfilled joins the live reader when its queue is no fuller than this."""
 _QUEUED_MAX = Limits().queued_max
 
 
@@ -28,28 +28,28 @@ class Patience:
     """Keeps account of the pauses that each sink has cost.
 
     Args:
-        lane: Gives the queue of a name as it stands.
+        queue: Gives the queue of a name as it stands.
         alone: True for the only sink that there is: nobody is held up by waiting for it.
     """
 
     def __init__(
-        self, lane: Callable[[str], LaneState | None], alone: Callable[[str], bool]
+        self, queue: Callable[[str], QueueState | None], alone: Callable[[str], bool]
     ) -> None:
-        self._lane = lane
+        self._queue = queue
         self._alone = alone
         self._spent: dict[str, float] = {}
         self._window_s = 0.0
         self._last: tuple[str, float] | None = None
 
     def worth(self, uri: str, now_s: float) -> bool:
-        """True where the intake should wait for the lane of *uri*; asked again after a pause."""
-        lane = self._lane(uri)
-        if lane is None or lane.breaker is not BreakerState.CLOSED or lane.held_s > 0.0:
+        """True where the intake should wait for the queue of *uri*; asked again after a pause."""
+        queue = self._queue(uri)
+        if queue is None or queue.breaker is not BreakerState.CLOSED or queue.held_s > 0.0:
             return False
-        if lane.completions_per_s == 0.0:
-            if lane.oldest_in_flight_s > UNPROVEN_S:
+        if queue.completions_per_s == 0.0:
+            if queue.oldest_in_flight_s > UNPROVEN_S:
                 return False
-        elif lane.drain_s > DRAIN_S_MAX and (lane.paced or lane.oldest_in_flight_s > PAUSE_S):
+        elif queue.drain_s > DRAIN_S_MAX and (queue.paced or queue.oldest_in_flight_s > PAUSE_S):
             return False
         self._note(uri, now_s)
         return self._spent[uri] <= SHARE_MAX or self._alone(uri)
@@ -65,15 +65,15 @@ class Patience:
         self._last = (uri, now_s)
 
     def comfortable(self, uri: str) -> bool:
-        """True where the lane of *uri* has room enough to join the live reader."""
-        lane = self._lane(uri)
-        if lane is None:
+        """True where the queue of *uri* has room enough to join the live reader."""
+        queue = self._queue(uri)
+        if queue is None:
             return True
-        if lane.breaker is BreakerState.HALF_OPEN and not lane.queued and not lane.in_flight:
+        if queue.breaker is BreakerState.HALF_OPEN and not queue.queued and not queue.in_flight:
             return True  # It waits for an attempt, and only the next event can bring one.
         return (
-            lane.breaker is BreakerState.CLOSED
-            and lane.held_s == 0.0
-            and lane.queued <= _QUEUED_MAX * ROOM_SHARE
-            and lane.drain_s < 1.0
+            queue.breaker is BreakerState.CLOSED
+            and queue.held_s == 0.0
+            and queue.queued <= _QUEUED_MAX * REJOIN_SHARE
+            and queue.drain_s < 1.0
         )

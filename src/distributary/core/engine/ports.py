@@ -7,20 +7,20 @@ from typing import Final, Protocol, TypeAlias
 from distributary.core.deliver import Destination, TimerHandle, Timers
 from distributary.core.errors import StoreError
 from distributary.core.flow import Demand, Logged, Task
-from distributary.core.outcome import LagRow
+from distributary.core.outcome import BackfillRow
 from distributary.core.policy import Verdict
 from distributary.core.route import RouteTable
 
 __all__ = [
     "BREAKER_OPEN",
+    "ActiveRoutes",
+    "BackfillBudget",
     "Backfills",
     "Blocking",
     "FailingRoutes",
     "Job",
-    "LagBudget",
     "Records",
     "RouteTarget",
-    "StandingRoutes",
     "Targets",
     "TimerHandle",
     "Timers",
@@ -61,8 +61,8 @@ class RouteTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class LagBudget:
-    """What lagging routes and waiting rows may keep of the log of one partition.
+class BackfillBudget:
+    """What backfilled routes and waiting rows may keep of the log of one partition.
 
     Attributes:
         bytes_max: Bytes of segments, the newest included; 0: any number.
@@ -177,7 +177,7 @@ class Blocking(Protocol):
         ...
 
 
-class StandingRoutes(Protocol):
+class ActiveRoutes(Protocol):
     """The routes at the live reader."""
 
     @property
@@ -191,27 +191,27 @@ class StandingRoutes(Protocol):
 
 
 class Backfills(Protocol):
-    """The routes that lag: each goes over the log again."""
+    """The routes that are backfilled: each goes over the log again."""
 
     @property
     def by_route(self) -> Mapping[str, object]:
-        """Those that lag."""
+        """Those that are backfilled."""
         ...
 
-    def add(self, row: LagRow) -> None:
-        """Begin a lag, or go on with one; remember one that has ended."""
+    def add(self, row: BackfillRow) -> None:
+        """Begin a backfill, or go on with one; remember one that has ended."""
         ...
 
     def began_after(self, route: str, offset: int, index: int) -> bool:
-        """True where a lag of *route* began behind this place, since this owner did."""
+        """True where a backfill of *route* began behind this place, since this owner did."""
         ...
 
     def covers(self, route: str, offset: int, index: int) -> bool:
-        """True where a lag has this match, so that the live reader must pass it."""
+        """True where a backfill has this match, so that the live reader must pass it."""
         ...
 
-    def lagging(self, route: str) -> bool:
-        """True where a lag of *route* has not come up to the live reader yet."""
+    def backfilling(self, route: str) -> bool:
+        """True where a backfill of *route* has not come up to the live reader yet."""
         ...
 
     def wake(self) -> None:
@@ -223,11 +223,11 @@ class Backfills(Protocol):
         ...
 
     def finish(self, task: Task) -> bool:
-        """A match that a lag brought needs no more care; False where that was so already."""
+        """A match that a backfill brought needs no more care; False where that was so already."""
         ...
 
     def holds(self, task: Task) -> bool:
-        """True where a lag waits for *task*, which it has brought."""
+        """True where a backfill waits for *task*, which it has brought."""
         ...
 
     def stuck(self) -> list[Task]:
@@ -235,7 +235,7 @@ class Backfills(Protocol):
         ...
 
     def drop(self, route: str) -> list[tuple[int, int]]:
-        """The route is deleted: its lags end where they are.
+        """The route is deleted: its backfills end where they are.
 
         Returns:
             First and end of the records that each of them had before it.

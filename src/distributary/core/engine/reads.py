@@ -36,14 +36,14 @@ class Reads:
         self._later: dict[str, None] = {}
         self._shares: dict[str, int] = {}
 
-    def room(self) -> int:
+    def capacity(self) -> int:
         """How many more rows may be asked for now."""
         # Who has its reservation at last asks whether there is room or not.
         return max(0, self._max - self._under_way - len(self._asked))
 
     def may_ask(self, uri: str) -> int:
         """How many of them for the destination *uri*: one, then twice as many as it took."""
-        return min(self.room(), self._shares.get(uri, 1))
+        return min(self.capacity(), self._shares.get(uri, 1))
 
     def come_back(self, uri: str) -> None:
         """The destination *uri* may have room for more than that: try again after these."""

@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from distributary.core.engine.limits import EngineLimits
-from distributary.core.flow import Leg, Origin, Task
+from distributary.core.flow import Origin, Stage, Task
 from distributary.core.journal import DoneKey
-from distributary.core.outcome import Grant, LagRow, RetryRow, Slot, SlotWish
+from distributary.core.outcome import BackfillRow, Grant, QuotaRequest, Reservation, RetryRow
 
 SHORT_S = 0.25
 """A route without a reservation asks again after this: one is free when an attempt has failed for
 good, which takes longer than that in most cases."""
 
 
-def waits_for_slot(route: str) -> str:
+def waits_for_reservation(route: str) -> str:
     """Where rows wait for a reservation: no URI of a sink is like it."""
     return f"slot of {route}"
 
@@ -44,7 +44,7 @@ class Claim(enum.Enum):
     """The live reader or a backfill, when it comes there again."""
 
 
-ClaimOf: TypeAlias = Callable[[Slot], Claim]
+ClaimOf: TypeAlias = Callable[[Reservation], Claim]
 
 
 class QuotaBatch(NamedTuple):
@@ -58,10 +58,10 @@ class QuotaBatch(NamedTuple):
         gone: Routes that are deleted.
     """
 
-    asking: list[tuple[Task, SlotWish]]
-    given_up: list[Slot]
-    laid: list[Slot]
-    counted: list[Slot]
+    asking: list[tuple[Task, QuotaRequest]]
+    given_up: list[Reservation]
+    laid: list[Reservation]
+    counted: list[Reservation]
     gone: list[str]
 
 
@@ -81,7 +81,7 @@ class Reservations:
         self._resting: dict[str, dict[DoneKey, int]] = {}  # the same, waiting for a retry
         self._users: dict[DoneKey, Origin] = {}  # of those held: a backfill has tasks of its own
         self._doubtful: set[DoneKey] = set()
-        self._parked: set[DoneKey] = set()  # held, and no attempt is under way
+        self._deferred: set[DoneKey] = set()  # held, and no attempt is under way
         self._unclaimed: dict[str, set[DoneKey]] = {}
         self._asking_keys: set[DoneKey] = set()
         self._asking_count: Counter[str] = Counter()
@@ -99,7 +99,7 @@ class Reservations:
         self._loading = True
         self._ask_store()
 
-    def loaded(self, found: dict[Slot, bool], claim_of: ClaimOf) -> None:
+    def loaded(self, found: dict[Reservation, bool], claim_of: ClaimOf) -> None:
         """What the last owner left: each with whether it rests.
 
         Args:
@@ -107,16 +107,16 @@ class Reservations:
             claim_of: Who claims each.
         """
         self._loading = False
-        for slot, resting in found.items():
-            key = slot.key
+        for reservation, resting in found.items():
+            key = reservation.key
             if key in self._early:
-                self._batch.counted.append(slot)  # Settled before it was known to have one.
+                self._batch.counted.append(reservation)  # Settled before it was known to have one.
                 continue
             where = self._resting if resting else self.held
-            where.setdefault(key.route, {})[key] = slot.checksum
+            where.setdefault(key.route, {})[key] = reservation.checksum
             if not resting:
                 self._doubtful.add(key)
-            if claim_of(slot) is Claim.READER:
+            if claim_of(reservation) is Claim.READER:
                 self._unclaimed.setdefault(key.route, set()).add(key)
         self._early.clear()
 
@@ -144,9 +144,9 @@ class Reservations:
     def stop(self) -> None:
         """Ask nothing any more: who asked is the next owner's, and so is what is parked."""
         self._batch.asking.clear()
-        for key in sorted(self._parked):
+        for key in sorted(self._deferred):
             self.rest(key)
-        self._parked.clear()
+        self._deferred.clear()
 
     def answered(
         self, batch: QuotaBatch, grants: list[Grant], now_s: float
@@ -154,12 +154,12 @@ class Reservations:
         """Each task that asked, and whether it holds a reservation now."""
         # One after the other: what a task holds is nobody's before its own turn has come, since
         # it may leave its match to a backfill, which then asks for itself.
-        for (task, wish), grant in zip(batch.asking, grants, strict=True):
-            self._note_answer(task, wish, grant, now_s)
+        for (task, request), grant in zip(batch.asking, grants, strict=True):
+            self._note_answer(task, request, grant, now_s)
             yield task, grant is Grant.HELD
 
-    def _note_answer(self, task: Task, wish: SlotWish, grant: Grant, now_s: float) -> None:
-        key = wish.slot.key
+    def _note_answer(self, task: Task, request: QuotaRequest, grant: Grant, now_s: float) -> None:
+        key = request.reservation.key
         route = key.route
         self._asking_keys.discard(key)
         self._asking_count[route] -= 1
@@ -169,11 +169,11 @@ class Reservations:
             if _pop(self._resting, key) is None:
                 self._short.pop(route, None)  # A new one: others may get theirs.
             self._claim(key)
-            self.held.setdefault(route, {})[key] = wish.slot.checksum
+            self.held.setdefault(route, {})[key] = request.reservation.checksum
             self._users[key] = task.origin
             self.used_up.discard(route)
             return
-        self._short[route] = wish.events_max, now_s + SHORT_S
+        self._short[route] = request.events_max, now_s + SHORT_S
         if grant is Grant.USED_UP:
             self.used_up.add(route)
 
@@ -181,23 +181,23 @@ class Reservations:
 
     @property
     def any(self) -> bool:
-        """False where no match can hold a slot."""
+        """False where no match can hold a reservation."""
         return bool(self.held) or self._loading
 
     def holds(self, task: Task) -> bool:
-        """True where the match has its slot; *task* is the one that uses it from now on."""
+        """True where the match has its reservation; *task* is the one that uses it from now on."""
         key = key_of(task)
         if self.held.get(key.route, {}).get(key) != task.checksum:
             return False
         self._users.setdefault(key, task.origin)
-        self._parked.discard(key)
+        self._deferred.discard(key)
         self._claim(key)
         return True
 
-    def park(self, key: DoneKey) -> None:
-        """The lane of this match does not take it now; it keeps its slot, if it has one."""
+    def defer(self, key: DoneKey) -> None:
+        """The queue of this match does not take it now; it keeps its reservation, if it has one."""
         if key in self.held.get(key.route, {}):
-            self._parked.add(key)
+            self._deferred.add(key)
 
     def _claim(self, key: DoneKey) -> None:
         unclaimed = self._unclaimed.get(key.route)
@@ -209,16 +209,16 @@ class Reservations:
     def ask(self, task: Task, events_max: int, now_s: float) -> bool:
         """Take *task* over until the answer has come; False where its route is short now."""
         route = task.route
-        slot = Slot(key_of(task), task.checksum)
-        if slot.key in self._asking_keys:
-            return False  # The live reader's task asks, and a lag has overtaken it.
-        if slot.key not in self._resting.get(route, {}) and not self._may_ask(
+        reservation = Reservation(key_of(task), task.checksum)
+        if reservation.key in self._asking_keys:
+            return False  # The live reader's task asks, and a backfill has overtaken it.
+        if reservation.key not in self._resting.get(route, {}) and not self._may_ask(
             route, events_max, now_s
         ):
             return False
         self._asking_count[route] += 1
-        self._asking_keys.add(slot.key)
-        self._batch.asking.append((task, SlotWish(slot, events_max)))
+        self._asking_keys.add(reservation.key)
+        self._batch.asking.append((task, QuotaRequest(reservation, events_max)))
         self._ask_store()
         return True
 
@@ -230,16 +230,16 @@ class Reservations:
         return few and not self._is_short(route, now_s)
 
     def awaited(self, route: str) -> bool:
-        """True where a match of *route* that will be met again holds a slot from before.
+        """True where a match of *route* that will be met again holds a reservation from before.
 
-        Its route must go on until it is met: nobody else gets that slot.
+        Its route must go on until it is met: nobody else gets that reservation.
         """
         return route in self._unclaimed
 
-    def write_off(self, route: str) -> list[Slot]:
-        """The slots that are awaited; nobody holds them any more."""
-        slots = (self.settle(key) for key in sorted(self._unclaimed.pop(route, ())))
-        return [slot for slot in slots if slot is not None]
+    def write_off(self, route: str) -> list[Reservation]:
+        """The reservations that are awaited; nobody holds them any more."""
+        reservations = (self.complete(key) for key in sorted(self._unclaimed.pop(route, ())))
+        return [reservation for reservation in reservations if reservation is not None]
 
     def busy(self, route: str, now_s: float) -> bool:
         """True while tasks of *route* wait for an answer, or it is short."""
@@ -249,14 +249,18 @@ class Reservations:
         short = self._short.get(route)
         return short is not None and now_s < short[1]
 
-    # -- what becomes of a slot ---------------------------------------------------------------
+    # -- what becomes of a reservation --------------------------------------------------------
 
-    def settle(self, key: DoneKey) -> Slot | None:
-        """The match has its outcome, or none; its slot, if it had one, is not its own any more."""
+    def complete(self, key: DoneKey) -> Reservation | None:
+        """Release the reservation of a finished match.
+
+        Returns:
+            It, so that the caller can count or free it; None: the match holds none.
+        """
         if self._loading:
             self._early.add(key)
         self._doubtful.discard(key)
-        self._parked.discard(key)
+        self._deferred.discard(key)
         self._users.pop(key, None)
         self._claim(key)
         return _pop(self.held, key) or _pop(self._resting, key)
@@ -266,28 +270,28 @@ class Reservations:
         return key in self._doubtful
 
     def rest(self, key: DoneKey) -> None:
-        """An attempt with the slot of this match has failed; it waits for the next one."""
+        """An attempt with the reservation of this match has failed; it waits for the next one."""
         if key in self._doubtful:
             return  # What the attempt before the crash came to, nobody knows.
-        slot = _pop(self.held, key)
-        if slot is not None:
+        reservation = _pop(self.held, key)
+        if reservation is not None:
             self._users.pop(key, None)
-            self._resting.setdefault(key.route, {})[key] = slot.checksum
-            self._batch.laid.append(slot)
+            self._resting.setdefault(key.route, {})[key] = reservation.checksum
+            self._batch.laid.append(reservation)
             self._ask_store()
 
     def give_up(self, task: Task) -> None:
-        """*task* makes no attempt with the slot of its match, if it has it: another will ask."""
+        """Give back the reservation of *task*, if it holds one: it makes no attempt with it."""
         key = key_of(task)
         if self._users.get(key) is not task.origin:
-            return  # It never had it; or a lag's task has it now.
+            return  # It never had it; or a backfill's task has it now.
         if key in self._doubtful:
             del self._users[key]
             self._unclaimed.setdefault(key.route, set()).add(key)
             return
-        slot = self.settle(key)
-        if slot is not None:
-            self._batch.given_up.append(slot)
+        reservation = self.complete(key)
+        if reservation is not None:
+            self._batch.given_up.append(reservation)
             self._ask_store()
 
     def leave(self, task: Task, *, row: bool) -> None:
@@ -301,7 +305,7 @@ class Reservations:
         """The route is deleted."""
         for key in self.held.pop(route, ()):
             self._doubtful.discard(key)
-            self._parked.discard(key)
+            self._deferred.discard(key)
             self._users.pop(key, None)
         self._resting.pop(route, None)
         self._unclaimed.pop(route, None)
@@ -309,51 +313,55 @@ class Reservations:
         self._batch.gone.append(route)
         self._ask_store()
 
-    def tell_later(self, freed: list[Slot], counted: list[Slot]) -> None:
+    def tell_later(self, freed: list[Reservation], counted: list[Reservation]) -> None:
         """The store could not be told that these are free, and that these were delivered."""
         self._batch.given_up.extend(freed)
         self._batch.counted.extend(counted)
         self._ask_store()
 
 
-def _pop(slots: dict[str, dict[DoneKey, int]], key: DoneKey) -> Slot | None:
-    mine = slots.get(key.route, {})
+def _pop(reservations: dict[str, dict[DoneKey, int]], key: DoneKey) -> Reservation | None:
+    mine = reservations.get(key.route, {})
     checksum = mine.pop(key, None)
     if checksum is None:
         return None
     if not mine:
-        del slots[key.route]
-    return Slot(key, checksum)
+        del reservations[key.route]
+    return Reservation(key, checksum)
 
 
 def claims(
-    cursor: int, done: dict[DoneKey, int], rows: list[RetryRow], lags: list[LagRow]
-) -> Callable[[Slot], Claim]:
-    """Who claims the slots that were there when an owner began.
+    cursor: int, done: dict[DoneKey, int], rows: list[RetryRow], backfills: list[BackfillRow]
+) -> Callable[[Reservation], Claim]:
+    """Who claims the reservations that were there when an owner began.
 
     Args:
         cursor: Where the live reader begins.
         done: Outcomes of the journal, with the checksums of their records.
         rows: Retry rows.
-        lags: Lags.
+        backfills: Backfills.
     """
-    waiting = {row.key: row.checksum for row in rows if not row.done and row.leg is Leg.EVENT}
-    # On its way to the dead letter sink a match needs no slot.
+    waiting = {row.key: row.checksum for row in rows if not row.done and row.stage is Stage.PRIMARY}
+    # On its way to the dead letter sink a match needs no reservation.
     over = done | {row.key: row.checksum for row in rows if row.key not in waiting}
-    by_route: dict[str, list[LagRow]] = {}
-    for lag in lags:
-        by_route.setdefault(lag.route, []).append(lag)
+    by_route: dict[str, list[BackfillRow]] = {}
+    for backfill in backfills:
+        by_route.setdefault(backfill.route, []).append(backfill)
 
-    def claim_of(slot: Slot) -> Claim:
-        key = slot.key
+    def claim_of(reservation: Reservation) -> Claim:
+        key = reservation.key
         if key in waiting:
-            return Claim.ROW if waiting[key] == slot.checksum else Claim.NONE
-        if over.get(key) == slot.checksum:
+            return Claim.ROW if waiting[key] == reservation.checksum else Claim.NONE
+        if over.get(key) == reservation.checksum:
             return Claim.NONE
         offset, index = key.offset, key.index
-        # What a lag has, it has alone: its row may be ahead of the cursor.
-        mine = [lag for lag in by_route.get(key.route, ()) if lag.covers(offset, index)]
-        ahead = any(lag.holds(offset, index) for lag in mine) if mine else offset >= cursor
+        # What a backfill has, it has alone: its row may be ahead of the cursor.
+        mine = [
+            backfill for backfill in by_route.get(key.route, ()) if backfill.covers(offset, index)
+        ]
+        ahead = (
+            any(backfill.holds(offset, index) for backfill in mine) if mine else offset >= cursor
+        )
         return Claim.READER if ahead else Claim.NONE
 
     return claim_of

@@ -13,10 +13,10 @@ from distributary.core.engine._parking import waits_for_resume
 from distributary.core.engine._replies import Replies
 from distributary.core.engine.patience import Patience
 from distributary.core.engine.ports import RouteTarget, waits_for_resource
-from distributary.core.engine.reservations import key_of, waits_for_slot
+from distributary.core.engine.reservations import key_of, waits_for_reservation
 from distributary.core.engine.state import PartitionState
-from distributary.core.flow import Leg, Origin, Task, encode_route
-from distributary.core.outcome import Failure, LagRow, RetryRow
+from distributary.core.flow import Origin, Stage, Task, encode_route
+from distributary.core.outcome import BackfillRow, Failure, RetryRow
 
 BEYOND_BUDGET = "retention"
 """Why a match is dropped that lies beyond the budget."""
@@ -47,7 +47,7 @@ class Sending:
         """Tasks that wait for their destinations before the next record may be taken."""
         self._held_count: Counter[str] = Counter()  # by route
         self._furthest: dict[str, tuple[int, int]] = {}  # of counted routes: offset and index
-        self._patience = Patience(state.effects.lane, state.targets.all_go_to)
+        self._patience = Patience(state.effects.queue, state.targets.all_go_to)
 
     # -- the live reader's --------------------------------------------------------------------
 
@@ -59,7 +59,7 @@ class Sending:
             self._held_count[task.route] += 1
 
     def offer_held(self) -> bool:
-        """Hand out what is held back; False where its lane is worth a moment's patience."""
+        """Hand out what is held back; False where its queue is worth a moment's patience."""
         held = self.held
         while held:
             if not self._offer(held[0]):
@@ -71,9 +71,9 @@ class Sending:
         return True
 
     def _offer(self, task: Task) -> bool:
-        """Hand a live task out; False where its lane is worth a moment's patience."""
-        if self._has_lag(task):
-            self._leave_to_lag(task)
+        """Hand a live task out; False where its queue is worth a moment's patience."""
+        if self._has_backfill(task):
+            self._leave_to_backfill(task)
             return True
         target = self._targets.get(task.route)
         if target is None:
@@ -85,17 +85,17 @@ class Sending:
         if task.route in self._parked:
             self._yield(task, waits_for_resume(task.route))
             return True
-        if target.events_max is not None and self._holds_slot(task):
+        if target.events_max is not None and self._holds_reservation(task):
             self._note_place(task)
             return self._send(task, target)
-        if self._rows.crowded(task.route):
-            self._yield(task, target.sink.lane)
+        if self._rows.saturated(task.route):
+            self._yield(task, target.sink.queue)
         elif target.events_max is None:
             if task.route in self._furthest:  # It was counted a moment ago.
                 self._note_place(task)
             return self._send(task, target)
         elif not self._ask(task, target.events_max):
-            self._yield(task, waits_for_slot(task.route))
+            self._yield(task, waits_for_reservation(task.route))
         else:
             self._note_place(task)
         return True
@@ -110,9 +110,9 @@ class Sending:
         self._furthest.pop(route, None)
 
     def _send(self, task: Task, target: RouteTarget) -> bool:
-        uri = self._replies.crowded(target)
+        uri = self._replies.saturated(target)
         if uri is None:
-            uri = target.sink.lane
+            uri = target.sink.queue
             admission = self._effects.send(task, target.sink)
             if admission is Admission.ADMITTED:
                 if self._effects.watch is not None:
@@ -127,14 +127,14 @@ class Sending:
         self._yield(task, uri)
         return True
 
-    def _has_lag(self, task: Task) -> bool:
-        """True where a lag has the live task: it need not be sent here."""
+    def _has_backfill(self, task: Task) -> bool:
+        """True where a backfill has the live task: it need not be sent here."""
         if task.route not in self._backfills.by_route or task.origin is not Origin.LIVE:
             return False  # Most tasks: asked for every one of them.
         _, offset, index = task.position
         return self._backfills.covers(task.route, offset, index) and not self._state.is_row(task)
 
-    def _leave_to_lag(self, task: Task) -> None:
+    def _leave_to_backfill(self, task: Task) -> None:
         """The backfill's row stands for *task*; there it asks again for what it holds here."""
         self._state.step(Step.LEAVE_TO_BACKFILL, key_of(task), task)
         self._pass_on(task)
@@ -144,18 +144,18 @@ class Sending:
         self._state.tracker.finish(task)
 
     def _yield(self, task: Task, uri: str) -> None:
-        """The lane of *task* does not take it: its lag has it, or a new lag, or a row."""
+        """Leave *task*, which its queue refused, to its backfill, to a new one, or to a row."""
         if task.origin is not Origin.LIVE or self._state.is_row(task):
             self._outcomes.defer(task, uri)
-        elif self._has_lag(task):
-            self._leave_to_lag(task)
-        elif self._backfills.lagging(task.route):
-            self._outcomes.defer(task, uri)  # It lies before the lag.
+        elif self._has_backfill(task):
+            self._leave_to_backfill(task)
+        elif self._backfills.backfilling(task.route):
+            self._outcomes.defer(task, uri)  # It lies before the backfill.
         else:
-            self._begin_lag(task, uri)
+            self._begin_backfill(task, uri)
 
-    def _begin_lag(self, task: Task, uri: str) -> None:
-        """The sink of *task* takes no more: its route lags from here on (DESIGN rule 3)."""
+    def _begin_backfill(self, task: Task, uri: str) -> None:
+        """Begin a backfill of the route of *task*, whose sink takes no more (DESIGN rule 3)."""
         record = self._state.follower.table.record(task.route)
         offset, index = task.position.offset, task.position.index
         if record is None:
@@ -166,11 +166,11 @@ class Sending:
             or self._backfills.began_after(task.route, offset, index)
             or (offset, index) < self._furthest.get(task.route, (0, 0))
         ):
-            # The filters of today did not stand there, and a lag's row holds no others; or what
-            # lies behind was another lag's, or is sent, and this one would read it again.
+            # The filters of today did not stand there, and a backfill's row holds no others; or
+            # what lies behind was another backfill's, or is sent, and this one would read it again.
             self._outcomes.defer(task, uri)
             return
-        row = LagRow(task.route, offset, index, offset, None, encode_route(record))
+        row = BackfillRow(task.route, offset, index, offset, None, encode_route(record))
         self._backfills.add(row)
         self._effects.put_backfill(row)
         self._state.step(Step.BEGIN_BACKFILL, key_of(task), task)
@@ -178,74 +178,74 @@ class Sending:
         self._meter.add("lags_begun_total")
         self._effects.report("route-lags", {"route": task.route, "from": offset})
 
-    # -- a lag's ------------------------------------------------------------------------------
+    # -- a backfill's -------------------------------------------------------------------------
 
-    def offer_catch_up(self, task: Task) -> str | None:
-        """Hand out a task that a lag brought; what it waits for where it is not taken now."""
+    def offer_backfill(self, task: Task) -> str | None:
+        """Hand out a task that a backfill brought; what it waits for where it is not taken now."""
         if task.position.offset < self._state.cut:
             self._state.given_up[task.route] += 1
             self._outcomes.drop(task, BEYOND_BUDGET)
             return None
         if task.route in self._parked:
             return waits_for_resume(task.route)
-        return self._offer_catch_up(task)
+        return self._offer_backfill(task)
 
-    def _offer_catch_up(self, task: Task) -> str | None:
+    def _offer_backfill(self, task: Task) -> str | None:
         target = self._targets.get(task.route)
         if target is None:
             return self._without_target(task)
-        if target.events_max is not None and not self._holds_slot(task):
-            return self._ask_for_catch_up(task, target.events_max)
-        if target.events_max is None and self._rows.crowded(task.route):
-            return target.sink.lane
-        crowded = self._replies.crowded(target)
-        if crowded is not None:
-            return crowded
+        if target.events_max is not None and not self._holds_reservation(task):
+            return self._ask_for_backfill(task, target.events_max)
+        if target.events_max is None and self._rows.saturated(task.route):
+            return target.sink.queue
+        saturated = self._replies.saturated(target)
+        if saturated is not None:
+            return saturated
         if self._effects.send(task, target.sink) is Admission.ADMITTED:
             self._state.step(Step.QUEUE, key_of(task), task)
             return None
-        return target.sink.lane
+        return target.sink.queue
 
     def _without_target(self, task: Task) -> str | None:
-        """What a lag's task waits for; None: nothing, it is dropped, and its lag goes with it."""
+        """Name what a backfill's task waits for; None: it is dropped, and its backfill with it."""
         if self._state.unseen(task.route):
             return waits_for_resource(task.route)
         self._outcomes.drop(task)
         return None
 
-    def _ask_for_catch_up(self, task: Task, events_max: int) -> str | None:
+    def _ask_for_backfill(self, task: Task, events_max: int) -> str | None:
         route = task.route
-        crowded = self._rows.crowded(route)
-        if not crowded and self._ask(task, events_max):
+        saturated = self._rows.saturated(route)
+        if not saturated and self._ask(task, events_max):
             return None
         if self._reservations.awaited(route):
-            # A match further on holds a slot, in doubt: the lag must come there, or nobody gets
-            # it. Where it lies too far away it counts as delivered.
-            if not crowded:
-                self._outcomes.defer(task, waits_for_slot(task.route))
+            # A match further on holds a reservation, in doubt: the backfill must come there, or
+            # nobody gets it. Where it lies too far away it counts as delivered.
+            if not saturated:
+                self._outcomes.defer(task, waits_for_reservation(task.route))
                 return None
-            for slot in self._reservations.write_off(route):
-                self._effects.count(slot)
-        return waits_for_slot(route)
+            for reservation in self._reservations.write_off(route):
+                self._effects.count(reservation)
+        return waits_for_reservation(route)
 
     def may_join(self, route: str) -> bool:
         """True where the live path can have *route* again: it stands there, and has room."""
         if route not in self._state.follower.table:
             return False  # It is being replayed, and a restart went back behind its creation.
         if route in self._held_count or route in self._parked:
-            return False  # The lag has those: they must meet it before it is gone.
-        if self._rows.crowded(route, 0.5) or self._reservations.busy(route, self._state.now_s):
+            return False  # The backfill has those: they must meet it before it is gone.
+        if self._rows.saturated(route, 0.5) or self._reservations.busy(route, self._state.now_s):
             return False
         target = self._targets.get(route)
         if target is None:
             return not self._state.unseen(route)
-        if self._replies.crowded(target) is not None:
+        if self._replies.saturated(target) is not None:
             return False
-        return self._patience.comfortable(target.sink.lane)
+        return self._patience.comfortable(target.sink.queue)
 
-    # -- slots --------------------------------------------------------------------------------
+    # -- reservations -------------------------------------------------------------------------
 
-    def _holds_slot(self, task: Task) -> bool:
+    def _holds_reservation(self, task: Task) -> bool:
         return task.route in self._reservations.held and self._reservations.holds(task)
 
     def _ask(self, task: Task, events_max: int) -> bool:
@@ -259,19 +259,19 @@ class Sending:
         """The store has said whether a task that asked holds its reservation now."""
         if self._state.is_row(task):
             self._go_on(task, granted=granted)
-        elif self._has_lag(task):
-            self._leave_to_lag(task)
+        elif self._has_backfill(task):
+            self._leave_to_backfill(task)
         elif self._targets.get(task.route) is None:
             self._outcomes.drop(task)  # Nothing keeps its record any more: no row may need it.
         elif not granted:
-            self._outcomes.defer(task, waits_for_slot(task.route))
-        elif task.origin is Origin.CATCH_UP:
-            refused_by = self.offer_catch_up(task)
+            self._outcomes.defer(task, waits_for_reservation(task.route))
+        elif task.origin is Origin.BACKFILL:
+            refused_by = self.offer_backfill(task)
             if refused_by is not None:
                 self._outcomes.defer(task, refused_by)
         elif not self._offer(task):
             target = self._targets.get(task.route)
-            self._yield(task, "" if target is None else target.sink.lane)
+            self._yield(task, "" if target is None else target.sink.queue)
 
     def _go_on(self, task: Task, *, granted: bool) -> None:
         """The row of *task* has asked for its reservation, and has it or must wait."""
@@ -282,7 +282,7 @@ class Sending:
         elif granted:
             self.attempt_row(row)
         else:
-            self._outcomes.defer_row(key, waits_for_slot(key.route))
+            self._outcomes.defer_row(key, waits_for_reservation(key.route))
 
     # -- rows ----------------------------------------------------------------------------------
 
@@ -295,7 +295,7 @@ class Sending:
         if target is None:
             self._outcomes.drop_row(row)
             return None
-        if row.leg is Leg.EVENT and route in self._parked:
+        if row.stage is Stage.PRIMARY and route in self._parked:
             return self._outcomes.defer_row(row.key, waits_for_resume(route))
         task = task or self._rows.held(row.key)
         if task is None:
@@ -308,65 +308,69 @@ class Sending:
         return waits_for
 
     def _offer_row(self, row: RetryRow, task: Task, target: RouteTarget) -> str | None:
-        primary = row.leg is Leg.EVENT
+        primary = row.stage is Stage.PRIMARY
         events_max = target.events_max if primary else None
         if events_max is not None and not self._reservations.holds(task):
             if self._ask(task, events_max):
                 return None
-            return self._outcomes.defer_row(row.key, waits_for_slot(task.route))
+            return self._outcomes.defer_row(row.key, waits_for_reservation(task.route))
         dest = target.sink if primary else target.dead_letter
         if dest is None:
-            # The dead letter sink was taken away while its letter waited.
+            # The dead letter sink was taken away while its dead letter waited.
             failure = row.failure or Failure("no-dead-letter-sink", "")
             self._outcomes.failed(task, target, failure)
             return None
-        crowded = self._replies.crowded(target) if primary else None
-        if crowded is not None:
-            return self._outcomes.defer_row(row.key, crowded)
+        saturated = self._replies.saturated(target) if primary else None
+        if saturated is not None:
+            return self._outcomes.defer_row(row.key, saturated)
         if self._effects.send_again(task, dest) is Admission.ADMITTED:
             self._state.step(Step.QUEUE, row.key, task)
             return None
-        return self._outcomes.defer_row(row.key, dest.lane)
+        return self._outcomes.defer_row(row.key, dest.queue)
 
-    def room(self, name: str) -> None:
+    def drained(self, name: str) -> None:
         """*name* has room: replies and deferred rows go on until it takes no more."""
-        if not self._replies.room(name):
+        if not self._replies.drained(name):
             return
         reads = self._reads
-        least = reads.room() - reads.may_ask(name)
+        least = reads.capacity() - reads.may_ask(name)
         for _ in range(self._state.limits.unpark_count):
-            if reads.room() <= least:
+            if reads.capacity() <= least:
                 reads.come_back(name)
                 return
-            row = None if self._state.stopped else self._rows.unpark(name)
+            row = None if self._state.stopped else self._rows.pop_deferred(name)
             if row is None or self.attempt_row(row) == name:
                 reads.over(name)
                 return
-        self._effects.room_soon(name)
+        self._effects.drained_soon(name)
 
     # -- changes ------------------------------------------------------------------------------
 
-    def yield_closed_lanes(self) -> None:
+    def yield_closed_queues(self) -> None:
         """What waits behind an open breaker must not hold the cursor (DESIGN rule 3)."""
         for uri in self._effects.cut_off():
             for task in self._effects.take_queued(uri):
-                if task.leg is Leg.REPLY:
+                if task.stage is Stage.REPLY:
                     self._replies.hand_back(task)
                 else:
                     self._yield(task, uri)
 
     def take_back(self, route: str, uri: str) -> None:
-        """*route* is parked: what waits in its lane waits for that; the others' tasks go back."""
+        """*route* is parked: what waits in its queue waits for that; the others' tasks go back."""
         for task in self._effects.take_queued(uri):
             target = self._targets.get(task.route)
-            if task.leg is Leg.REPLY:
+            if task.stage is Stage.REPLY:
                 self._replies.hand_back(task)
             elif target is None:
                 self._outcomes.drop(task)
-            elif task.route == route and task.leg is Leg.EVENT:
+            elif task.route == route and task.stage is Stage.PRIMARY:
                 self._yield(task, waits_for_resume(route))
             else:
-                to = target.sink if task.leg is Leg.EVENT else target.dead_letter or target.sink
+                to = (
+                    target.sink
+                    if task.stage is Stage.PRIMARY
+                    else target.dead_letter or target.sink
+                )
                 if self._effects.send_again(task, to) is not Admission.ADMITTED:
                     self._yield(task, uri)
                 else:
@@ -376,14 +380,14 @@ class Sending:
         """Resources changed: what waits goes where the newest revision says (DESIGN rule 5)."""
         changed = self._targets.changed_uris()
         for uri in changed:
-            # Rows, not held tasks: what came later may be on its way to the new sink, and a lag
-            # that began at one of these would read it again.
+            # Rows, not held tasks: what came later may be on its way to the new sink, and a
+            # backfill that began at one of these would read it again.
             for task in self._effects.take_queued(uri):
-                if task.leg is Leg.REPLY:
+                if task.stage is Stage.REPLY:
                     self._replies.hand_back(task)
                 elif self._targets.get(task.route) is None:
                     self._outcomes.drop(task)
                 else:
                     self._outcomes.defer(task, uri)
         for uri in changed:
-            self.room(uri)
+            self.drained(uri)

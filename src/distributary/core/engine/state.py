@@ -5,7 +5,7 @@ from collections import Counter
 from distributary.core.engine._life import Step
 from distributary.core.engine.effects import Effects
 from distributary.core.engine.limits import EngineLimits
-from distributary.core.engine.ports import Backfills, FailingRoutes, StandingRoutes, Targets
+from distributary.core.engine.ports import ActiveRoutes, Backfills, FailingRoutes, Targets
 from distributary.core.engine.reads import Reads
 from distributary.core.engine.reservations import Reservations, key_of
 from distributary.core.engine.tracker import Tracker
@@ -24,7 +24,7 @@ class PartitionState:
         mark: The durable cursor.
         follower: The routes at the live reader.
         targets: The newest revision of each route's resource.
-        backfills: The routes that lag.
+        backfills: The routes that are backfilled.
         failing: The routes that fail.
         effects: The port.
         meter: Counters.
@@ -42,7 +42,7 @@ class PartitionState:
         *,
         partition: int,
         mark: Mark,
-        follower: StandingRoutes,
+        follower: ActiveRoutes,
         targets: Targets,
         backfills: Backfills,
         failing: FailingRoutes,
@@ -82,7 +82,7 @@ class PartitionState:
         """The stream that brought *task* need not wait for it any more; False: it does not."""
         if task.origin is Origin.LIVE:
             return self.tracker.finish(task)
-        return task.origin is Origin.CATCH_UP and self.backfills.finish(task)
+        return task.origin is Origin.BACKFILL and self.backfills.finish(task)
 
     def is_row(self, task: Task) -> bool:
         """True where the row of *task* stands for it: no stream waits for it."""

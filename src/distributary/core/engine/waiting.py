@@ -12,7 +12,7 @@ from distributary.core.outcome import RetryRow
 
 OFFSETS_SPARE = 1_024
 """Records of finished rows that may be remembered, beside as many again as there are rows."""
-PARKED_LOOK_COUNT = 256
+DEFERRED_LOOK_COUNT = 256
 """Sinks with parked rows looked after at a tick, in turn: 10,000 of them take four seconds."""
 
 
@@ -32,7 +32,7 @@ class Waiting:
         self._due: list[tuple[float, int, DoneKey]] = []
         self._turns: dict[DoneKey, int] = {}  # the entry of ``_due`` that counts for a row
         self._count = 0
-        self._parked: dict[str, deque[DoneKey]] = {}
+        self._deferred: dict[str, deque[DoneKey]] = {}
         self._tasks: dict[DoneKey, tuple[Task, int]] = {}  # and its size
         self._held_bytes = 0
         self._by_route: Counter[str] = Counter()
@@ -75,7 +75,7 @@ class Waiting:
         if held is not None:
             self._held_bytes -= held[1]
 
-    def crowded(self, route: str, share: float = 1.0) -> bool:
+    def saturated(self, route: str, share: float = 1.0) -> bool:
         """True where *route* has that share of the rows that it may have, or more."""
         count = self._by_route.get(route)
         if not count:
@@ -116,25 +116,25 @@ class Waiting:
                 found.append(self.rows[key])
         return found
 
-    def park(self, key: DoneKey, uri: str) -> None:
+    def defer(self, key: DoneKey, uri: str) -> None:
         """The row is due, but its sink takes nothing: it waits for room there."""
-        self._parked.setdefault(uri, deque()).append(key)
+        self._deferred.setdefault(uri, deque()).append(key)
 
-    def unpark(self, uri: str) -> RetryRow | None:
+    def pop_deferred(self, uri: str) -> RetryRow | None:
         """The row that has been parked longest for *uri*, handed out once; None: there is none."""
-        queue = self._parked.get(uri)
+        queue = self._deferred.get(uri)
         row = None
         while queue and row is None:
             row = self.rows.get(queue.popleft())
         if queue is not None and not queue:
-            del self._parked[uri]
+            del self._deferred[uri]
         return row
 
-    def parked_uris(self, limit: int = PARKED_LOOK_COUNT) -> list[str]:
+    def deferred_uris(self, limit: int = DEFERRED_LOOK_COUNT) -> list[str]:
         """At most *limit* sinks for which rows are parked: those not named for longest."""
-        uris = list(islice(self._parked, limit))
+        uris = list(islice(self._deferred, limit))
         for uri in uris:
-            self._parked[uri] = self._parked.pop(uri)
+            self._deferred[uri] = self._deferred.pop(uri)
         return uris
 
     def finish(self, key: DoneKey) -> RetryRow | None:
@@ -162,7 +162,7 @@ class Waiting:
         """Forget the row at once: it is void."""
         self._remove(key)
         self.finished.pop(key, None)
-        for queue in self._parked.values():
+        for queue in self._deferred.values():
             if key in queue:
                 queue.remove(key)
 
@@ -176,7 +176,7 @@ class Waiting:
         lowest = self.lowest_offset()
         if lowest is None or lowest >= offset:
             return []
-        idle = set(self._turns).union(*self._parked.values())
+        idle = set(self._turns).union(*self._deferred.values())
         return [
             self.rows[key]
             for key in idle

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from distributary.core.errors import LogDamagedError
-from distributary.core.flow import Kind, Logged
+from distributary.core.flow import Logged, RecordKind
 from distributary.core.log._cursor import Cursor
 from distributary.core.log._end import DurableEnd
 from distributary.core.log._segment import (
@@ -225,7 +225,7 @@ class Reader:
             body = b"" if header is None else self._disk.pread(handle, header.length, start)
             if (
                 header is None
-                or (header.kind, header.offset) != (Kind.ROUTE_SNAPSHOT, cut)
+                or (header.kind, header.offset) != (RecordKind.ROUTE_SNAPSHOT, cut)
                 or left not in (None, header.stamp + 1)
                 or not body_fits(header, body)
             ):

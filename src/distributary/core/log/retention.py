@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from distributary.core.flow import Kind
+from distributary.core.flow import RecordKind
 from distributary.core.log._segment import (
     SEGMENT_SUFFIX,
     SNAPSHOT_SUFFIX,
@@ -73,7 +73,7 @@ def retain(
 
     Args:
         partition_dir: Folder of the partition; its appender may be at work.
-        keep_from_offset: The smallest of cursor, lags and waiting retries.
+        keep_from_offset: The smallest of cursor, backfills and waiting retries.
         bytes_max: Segments together, bytes.
         age_max_s: A segment goes when all its records are older, seconds.
         now_ms: Wall clock, milliseconds.
@@ -142,7 +142,7 @@ def _write_snapshot(disk: Disk, folder: Path, cut: int, now_ms: int, routes: byt
     starts = range(0, max(len(routes), 1), SNAPSHOT_PIECE_BYTES)
     pieces = [
         encode_frame(
-            Kind.ROUTE_SNAPSHOT,
+            RecordKind.ROUTE_SNAPSHOT,
             routes[start : start + SNAPSHOT_PIECE_BYTES],
             cut,
             now_ms,

@@ -1,17 +1,16 @@
 """The last room of the flow: what came of each match, durable.
 
 ``Ownership`` is what a partition's owner holds: cursor and outcomes, what waits (retries), what
-lags and what could not be delivered. With files, a flush writes the ``DeliveryStore`` before the
-journal, because the cursor must never pass a match whose row is not yet durable.
+backfills and what could not be delivered. With files, a flush writes the ``DeliveryStore`` before
+the journal, because the cursor must never pass a match whose row is not yet durable.
 ``Quota`` counts the deliveries of subscriptions with a ``maxevents``, over all partitions.
 ``FailingRoute`` tells ``control`` whose deliveries fail.
 
 Hides: file formats, SQL, fsync.
 """
 
-from distributary.core.outcome._counts import Grant, Quota, Slot, SlotWish
-from distributary.core.outcome._failing import FailingRoute, read_failing, write_failing
-from distributary.core.outcome._letter import (
+from distributary.core.outcome._counts import Grant, Quota, QuotaRequest, Reservation
+from distributary.core.outcome._dead_letter import (
     AGE_MAX_S,
     BYTES_MAX,
     ROUTE_BYTES_MAX,
@@ -20,11 +19,19 @@ from distributary.core.outcome._letter import (
     Failure,
     GivenUp,
 )
-from distributary.core.outcome._letters import KeptLetter
+from distributary.core.outcome._dead_letters import KeptDeadLetter
+from distributary.core.outcome._failing import FailingRoute, read_failing, write_failing
 from distributary.core.outcome._ownership import Batch, Deliveries, FileOwnership, Ownership
 from distributary.core.outcome._quota import QuotaStore
-from distributary.core.outcome._reader import DeliveryReader, Standing
-from distributary.core.outcome._rows import IN_STORE, Changes, LagRow, ParkedRow, RetryRow, RunRow
+from distributary.core.outcome._reader import DeliveryReader, RouteDeliveries
+from distributary.core.outcome._rows import (
+    IN_STORE,
+    BackfillRow,
+    Changes,
+    ParkedRow,
+    RetryRow,
+    RunRow,
+)
 from distributary.core.outcome._store import DeliveryStore, Kept
 
 __all__ = [
@@ -32,6 +39,7 @@ __all__ = [
     "BYTES_MAX",
     "IN_STORE",
     "ROUTE_BYTES_MAX",
+    "BackfillRow",
     "Batch",
     "Budgets",
     "Changes",
@@ -45,17 +53,16 @@ __all__ = [
     "GivenUp",
     "Grant",
     "Kept",
-    "KeptLetter",
-    "LagRow",
+    "KeptDeadLetter",
     "Ownership",
     "ParkedRow",
     "Quota",
+    "QuotaRequest",
     "QuotaStore",
+    "Reservation",
     "RetryRow",
+    "RouteDeliveries",
     "RunRow",
-    "Slot",
-    "SlotWish",
-    "Standing",
     "read_failing",
     "write_failing",
 ]

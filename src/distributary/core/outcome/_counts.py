@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 from distributary.core.journal import DoneKey
 
 
-class Slot(NamedTuple):
+class Reservation(NamedTuple):
     """The right to deliver one match.
 
     Attributes:
@@ -19,25 +19,25 @@ class Slot(NamedTuple):
     checksum: int
 
 
-class SlotWish(NamedTuple):
-    """A match that asks for its slot.
+class QuotaRequest(NamedTuple):
+    """A match that asks for its reservation.
 
     Attributes:
-        slot: What it asks for.
+        reservation: What it asks for.
         events_max: How many deliveries its subscription may make, as its newest revision says.
     """
 
-    slot: Slot
+    reservation: Reservation
     events_max: int
 
 
 class Grant(enum.Enum):
-    """What came of a wish."""
+    """What came of a request."""
 
     HELD = "held"
-    """The match holds its slot."""
+    """The match holds its reservation."""
     WAIT = "wait"
-    """All slots are taken; one of them may be free again."""
+    """All reservations are taken; one of them may be free again."""
     USED_UP = "used-up"
     """All deliveries were made, or the subscription is deleted."""
 
@@ -56,43 +56,44 @@ class Quota(Protocol):
     def take(
         self,
         partition: int,
-        wishes: Sequence[SlotWish],
+        requests: Sequence[QuotaRequest],
         *,
-        free: Iterable[Slot] = (),
-        resting: Iterable[Slot] = (),
+        free: Iterable[Reservation] = (),
+        resting: Iterable[Reservation] = (),
     ) -> list[Grant]:
-        """Take slots for matches; before that give some up, and lay some to rest.
+        """Take reservations for matches; before that give some up, and lay some to rest.
 
-        Idempotent: who holds a slot already gets the same one, and it does not rest any more.
+        Idempotent: who holds a reservation already gets the same one, and it does not rest any
+            more.
 
         Args:
             partition: Where the matches stand.
-            wishes: Who asks, first come first served.
-            free: Slots with which no attempt was made.
-            resting: Slots of matches whose attempts have all been answered.
+            requests: Who asks, first come first served.
+            free: Reservations with which no attempt was made.
+            resting: Reservations of matches whose attempts have all been answered.
 
         Returns:
-            What each wish got.
+            What each request got.
         """
         ...
 
-    def free(self, partition: int, slots: Iterable[Slot]) -> None:
-        """These matches failed for good: their slots are others'. Idempotent.
+    def free(self, partition: int, reservations: Iterable[Reservation]) -> None:
+        """These matches failed for good: their reservations are others'. Idempotent.
 
         Call it before that is made durable: a match that is still open after a crash then
         asks again.
         """
         ...
 
-    def count(self, partition: int, slots: Iterable[Slot]) -> None:
-        """These matches were delivered. Idempotent: a slot is counted once.
+    def count(self, partition: int, reservations: Iterable[Reservation]) -> None:
+        """These matches were delivered. Idempotent: a reservation is counted once.
 
-        Call it once that is durable: until then a crash leaves the slot with its match.
+        Call it once that is durable: until then a crash leaves the reservation with its match.
         """
         ...
 
-    def slots(self, partition: int) -> dict[Slot, bool]:
-        """The slots that matches of *partition* hold; True for those that rest."""
+    def reservations(self, partition: int) -> dict[Reservation, bool]:
+        """The reservations that matches of *partition* hold; True for those that rest."""
         ...
 
     def used_up(self) -> list[str]:
@@ -108,5 +109,5 @@ class Quota(Protocol):
         ...
 
     def forget(self, *uids: str) -> None:
-        """These subscriptions are deleted: no slot of theirs is given out any more."""
+        """These subscriptions are deleted: no reservation of theirs is given out any more."""
         ...

@@ -11,9 +11,9 @@ from typing import Protocol
 
 from distributary.core.errors import StoreError
 from distributary.core.journal import DoneKey, Journal, JournalState, Mark, fit
-from distributary.core.outcome._letter import GivenUp
-from distributary.core.outcome._letters import KeptLetter
-from distributary.core.outcome._rows import Changes, LagRow, ParkedRow, RetryRow, RunRow
+from distributary.core.outcome._dead_letter import GivenUp
+from distributary.core.outcome._dead_letters import KeptDeadLetter
+from distributary.core.outcome._rows import BackfillRow, Changes, ParkedRow, RetryRow, RunRow
 from distributary.core.outcome._store import DeliveryStore, Kept
 
 
@@ -25,19 +25,20 @@ class Batch:
         mark: The cursor.
         done: Matches that finished since the last flush and that no cursor covers, with the
             checksums of their records.
-        changes: Rows, lags, kept letters, parked routes and runs.
-        lagging: For each lagging route the lowest offset that its lags still need: outcomes of
-            that route are remembered from there on, those of all others from the cursor on.
+        changes: Rows, backfills, kept dead letters, parked routes and runs.
+        backfilling: For each backfilled route the lowest offset that its backfills still need:
+            outcomes of that route are remembered from there on, those of all others from the cursor
+            on.
     """
 
     mark: Mark
     done: list[tuple[DoneKey, int]] = field(default_factory=list)
     changes: Changes = field(default_factory=Changes)
-    lagging: Mapping[str, int] = field(default_factory=dict)
+    backfilling: Mapping[str, int] = field(default_factory=dict)
 
 
 class Deliveries(Protocol):
-    """What waits, lags and is kept of one partition; ``DeliveryStore`` says more of each call."""
+    """What waits, backfills and is kept of one partition; ``DeliveryStore`` says more of each call."""
 
     def rows(self) -> list[RetryRow]:
         """Every retry row, done ones included, without the bytes of their events."""
@@ -47,30 +48,30 @@ class Deliveries(Protocol):
         """The bytes of a row's event that stand here."""
         ...
 
-    def lags(self) -> list[LagRow]:
-        """Every lag row."""
+    def backfills(self) -> list[BackfillRow]:
+        """Every backfill row."""
         ...
 
     def parked(self) -> list[ParkedRow]:
         """Every parked route."""
         ...
 
-    def kept_letters(
+    def kept_dead_letters(
         self, limit: int, after: int = 0, route: str | None = None
-    ) -> list[KeptLetter]:
-        """The oldest letters behind the one with the number *after*."""
+    ) -> list[KeptDeadLetter]:
+        """The oldest dead letters behind the one with the number *after*."""
         ...
 
     def keep_house(self, gone: Collection[str], now_ms: int) -> Kept:
-        """Give up what is too old, and the letters of routes that are *gone*."""
+        """Give up what is too old, and the dead letters of routes that are *gone*."""
         ...
 
     def begin_run(self, seq: int) -> RunRow:
-        """How far the run of demand *seq* is; one that is new takes the letters of now."""
+        """How far the run of demand *seq* is; one that is new takes the dead letters of now."""
         ...
 
     def purge(self, row: RunRow, route: str | None) -> RunRow:
-        """Delete a slice of the letters of a run."""
+        """Delete a slice of the dead letters of a run."""
         ...
 
 
@@ -104,7 +105,7 @@ class Ownership(Protocol):
         (DESIGN rule 1), or nothing.
 
         Returns:
-            What was given up for the letters that are kept.
+            What was given up for the dead letters that are kept.
 
         Raises:
             FencedError: Another owner has the partition: nothing was written.
@@ -147,7 +148,7 @@ class FileOwnership:
             raise StoreError("a flush of this owner failed before")
         try:
             given_up = self._apply(batch.changes) if batch.changes else []
-            self._journal.record(batch.mark, batch.done, batch.lagging)
+            self._journal.record(batch.mark, batch.done, batch.backfilling)
         except BaseException:
             self._dead = True
             raise

@@ -1,11 +1,11 @@
 """How many deliveries of a counted subscription were made, and which may still be (``maxevents``).
 
-A match of a counted subscription is sent only while it holds a *slot*. A slot is taken before
-the first attempt, kept over the retries, counted when the delivery's outcome is on the medium,
-and free again when the match fails for good. What is counted and what is taken never exceed the
-limit together, so more deliveries than that cannot be made, whatever crashes in between.
+A match of a counted subscription is sent only while it holds a *reservation*. A reservation is
+taken before the first attempt, kept over the retries, counted when the delivery's outcome is on the
+medium, and free again when the match fails for good. What is counted and what is taken never exceed
+the limit together, so more deliveries than that cannot be made, whatever crashes in between.
 
-A slot *rests* while its match waits for a retry. One that does not rest after a crash is in
+A reservation *rests* while its match waits for a retry. One that does not rest after a crash is in
 doubt: an attempt was perhaps answered, and nobody has written it down. It stays with its match,
 and counts in the end, whatever the next attempts come to.
 
@@ -26,7 +26,7 @@ from distributary.core import sqlite
 from distributary.core.clock import Clock, SystemClock
 from distributary.core.errors import StoreError
 from distributary.core.journal import DoneKey
-from distributary.core.outcome._counts import Grant, Slot, SlotWish
+from distributary.core.outcome._counts import Grant, QuotaRequest, Reservation
 from distributary.core.outcome._store import upsert
 
 STORE = "count store"
@@ -52,7 +52,7 @@ _quota = sa.Table(
     sa.Column("taken", sa.BigInteger, nullable=False, default=0),
     sa.Column("closed_ms", sa.BigInteger),
 )
-_slot = sa.Table(
+_reservation = sa.Table(
     "slot",
     _meta,
     sa.Column("uid", sa.String(64), primary_key=True),
@@ -62,7 +62,9 @@ _slot = sa.Table(
     sa.Column("checksum", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("resting", sa.Boolean, nullable=False),
 )
-_THIS_SLOT = sa.and_(*(column == sa.bindparam(f"b_{column.name}") for column in _slot.primary_key))
+_THIS_RESERVATION = sa.and_(
+    *(column == sa.bindparam(f"b_{column.name}") for column in _reservation.primary_key)
+)
 
 
 class QuotaStore:
@@ -89,98 +91,108 @@ class QuotaStore:
     def take(
         self,
         partition: int,
-        wishes: Sequence[SlotWish],
+        requests: Sequence[QuotaRequest],
         *,
-        free: Iterable[Slot] = (),
-        resting: Iterable[Slot] = (),
+        free: Iterable[Reservation] = (),
+        resting: Iterable[Reservation] = (),
     ) -> list[Grant]:
         """See ``Quota.take``."""
         with self._begin() as connection:
             self._give_up(connection, partition, free)
             self._set_resting(connection, partition, resting, resting=True)
-            held: set[Slot] = set()
+            held: set[Reservation] = set()
             used_up: set[str] = set()
-            for uid, asking in _by_uid(wishes).items():
+            for uid, asking in _by_uid(requests).items():
                 mine, all_made = self._take_for(connection, partition, uid, asking)
                 held |= mine
                 if all_made:
                     used_up.add(uid)
-        return [_grant(wish.slot, held, used_up) for wish in wishes]
+        return [_grant(request.reservation, held, used_up) for request in requests]
 
     def _take_for(
-        self, connection: Connection, partition: int, uid: str, asking: list[SlotWish]
-    ) -> tuple[set[Slot], bool]:
+        self, connection: Connection, partition: int, uid: str, asking: list[QuotaRequest]
+    ) -> tuple[set[Reservation], bool]:
         events_max = asking[-1].events_max
         row = {"uid": uid, "events_max": events_max, "delivered": 0, "taken": 0}
         upsert(connection, _quota, [row], only=("events_max",))
         quota = connection.execute(sa.select(_quota).where(_quota.c.uid == uid)).one()
-        offsets = [wish.slot.key.offset for wish in asking]
+        offsets = [request.reservation.key.offset for request in asking]
         found = connection.execute(
-            sa.select(_slot).where(
-                _slot.c.uid == uid,
-                _slot.c.partition == partition,
-                _slot.c.offset.between(min(offsets), max(offsets)),
+            sa.select(_reservation).where(
+                _reservation.c.uid == uid,
+                _reservation.c.partition == partition,
+                _reservation.c.offset.between(min(offsets), max(offsets)),
             )
         )
-        there = {_slot_of(row) for row in found.mappings()}
+        there = {_reservation_of(row) for row in found.mappings()}
         used_up = quota.closed_ms is not None or quota.delivered >= events_max
         left = 0 if used_up else max(0, events_max - quota.delivered - quota.taken)
-        wanted = dict.fromkeys(wish.slot for wish in asking)
-        again = [slot for slot in wanted if slot in there]
+        wanted = dict.fromkeys(request.reservation for request in asking)
+        again = [reservation for reservation in wanted if reservation in there]
         self._set_resting(connection, partition, again, resting=False)
-        new = [slot for slot in wanted if slot not in there][:left]
+        new = [reservation for reservation in wanted if reservation not in there][:left]
         if new:
             connection.execute(
-                _slot.insert(), [_values(partition, slot) | {"resting": False} for slot in new]
+                _reservation.insert(),
+                [_values(partition, reservation) | {"resting": False} for reservation in new],
             )
             _move(connection, uid, taken=len(new))
         return there | set(new), used_up
 
-    def free(self, partition: int, slots: Iterable[Slot]) -> None:
+    def free(self, partition: int, reservations: Iterable[Reservation]) -> None:
         """See ``Quota.free``."""
         with self._begin() as connection:
-            self._give_up(connection, partition, slots)
+            self._give_up(connection, partition, reservations)
 
-    def count(self, partition: int, slots: Iterable[Slot]) -> None:
+    def count(self, partition: int, reservations: Iterable[Reservation]) -> None:
         """See ``Quota.count``."""
         with self._begin() as connection:
-            for uid, count in self._remove(connection, partition, slots).items():
+            for uid, count in self._remove(connection, partition, reservations).items():
                 _move(connection, uid, taken=-count, delivered=count)
 
-    def _give_up(self, connection: Connection, partition: int, slots: Iterable[Slot]) -> None:
-        for uid, count in self._remove(connection, partition, slots).items():
+    def _give_up(
+        self, connection: Connection, partition: int, reservations: Iterable[Reservation]
+    ) -> None:
+        for uid, count in self._remove(connection, partition, reservations).items():
             _move(connection, uid, taken=-count)
 
     def _set_resting(
-        self, connection: Connection, partition: int, slots: Iterable[Slot], *, resting: bool
+        self,
+        connection: Connection,
+        partition: int,
+        reservations: Iterable[Reservation],
+        *,
+        resting: bool,
     ) -> None:
-        values = [_bound(partition, slot) for slot in slots]
+        values = [_bound(partition, reservation) for reservation in reservations]
         if values:
-            statement = _slot.update().where(_THIS_SLOT).values(resting=resting)
+            statement = _reservation.update().where(_THIS_RESERVATION).values(resting=resting)
             connection.execute(statement, values)
 
     def _remove(
-        self, connection: Connection, partition: int, slots: Iterable[Slot]
+        self, connection: Connection, partition: int, reservations: Iterable[Reservation]
     ) -> dict[str, int]:
-        """How many of *slots* were there, by subscription."""
-        by_uid: dict[str, list[Slot]] = defaultdict(list)
-        for slot in slots:
-            by_uid[slot.key.route].append(slot)
+        """How many of *reservations* were there, by subscription."""
+        by_uid: dict[str, list[Reservation]] = defaultdict(list)
+        for reservation in reservations:
+            by_uid[reservation.key.route].append(reservation)
         removed: dict[str, int] = {}
         for uid, mine in by_uid.items():
-            values = [_bound(partition, slot) for slot in mine]
-            removed[uid] = connection.execute(_slot.delete().where(_THIS_SLOT), values).rowcount
+            values = [_bound(partition, reservation) for reservation in mine]
+            removed[uid] = connection.execute(
+                _reservation.delete().where(_THIS_RESERVATION), values
+            ).rowcount
         return removed
 
-    def slots(self, partition: int) -> dict[Slot, bool]:
-        """See ``Quota.slots``."""
+    def reservations(self, partition: int) -> dict[Reservation, bool]:
+        """See ``Quota.reservations``."""
         if not self.exists:
             return {}
-        query = sa.select(_slot).where(_slot.c.partition == partition)
-        query = query.order_by(_slot.c.offset, _slot.c.index, _slot.c.uid)
+        query = sa.select(_reservation).where(_reservation.c.partition == partition)
+        query = query.order_by(_reservation.c.offset, _reservation.c.index, _reservation.c.uid)
         with self._connect() as connection:
             found = connection.execute(query).mappings()
-            return {_slot_of(row): row["resting"] for row in found}
+            return {_reservation_of(row): row["resting"] for row in found}
 
     def used_up(self) -> list[str]:
         """See ``Quota.used_up``."""
@@ -214,7 +226,7 @@ class QuotaStore:
                     .where(_quota.c.uid == uid, _quota.c.closed_ms.is_(None))
                     .values(closed_ms=now_ms, taken=0)
                 )
-                connection.execute(_slot.delete().where(_slot.c.uid == uid))
+                connection.execute(_reservation.delete().where(_reservation.c.uid == uid))
             old = _quota.c.closed_ms < now_ms - CLOSED_KEPT_MS
             connection.execute(_quota.delete().where(old))
 
@@ -252,35 +264,35 @@ class QuotaStore:
         return sqlite.reading(self._opened()[1])
 
 
-def _grant(slot: Slot, held: set[Slot], used_up: set[str]) -> Grant:
-    if slot in held:
+def _grant(reservation: Reservation, held: set[Reservation], used_up: set[str]) -> Grant:
+    if reservation in held:
         return Grant.HELD
-    return Grant.USED_UP if slot.key.route in used_up else Grant.WAIT
+    return Grant.USED_UP if reservation.key.route in used_up else Grant.WAIT
 
 
-def _by_uid(wishes: Sequence[SlotWish]) -> dict[str, list[SlotWish]]:
-    found: dict[str, list[SlotWish]] = defaultdict(list)
-    for wish in wishes:
-        found[wish.slot.key.route].append(wish)
+def _by_uid(requests: Sequence[QuotaRequest]) -> dict[str, list[QuotaRequest]]:
+    found: dict[str, list[QuotaRequest]] = defaultdict(list)
+    for request in requests:
+        found[request.reservation.key.route].append(request)
     return found
 
 
-def _slot_of(row: sa.RowMapping) -> Slot:
-    return Slot(DoneKey(row["offset"], row["index"], row["uid"]), row["checksum"])
+def _reservation_of(row: sa.RowMapping) -> Reservation:
+    return Reservation(DoneKey(row["offset"], row["index"], row["uid"]), row["checksum"])
 
 
-def _bound(partition: int, slot: Slot) -> dict[str, int | str]:
-    return {f"b_{name}": value for name, value in _values(partition, slot).items()}
+def _bound(partition: int, reservation: Reservation) -> dict[str, int | str]:
+    return {f"b_{name}": value for name, value in _values(partition, reservation).items()}
 
 
-def _values(partition: int, slot: Slot) -> dict[str, int | str]:
-    offset, index, uid = slot.key
+def _values(partition: int, reservation: Reservation) -> dict[str, int | str]:
+    offset, index, uid = reservation.key
     return {
         "uid": uid,
         "partition": partition,
         "offset": offset,
         "index": index,
-        "checksum": slot.checksum,
+        "checksum": reservation.checksum,
     }
 
 

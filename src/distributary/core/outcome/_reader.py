@@ -8,33 +8,41 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from distributary.core.outcome import _letter_tables as t
-from distributary.core.outcome._letter import Budgets
-from distributary.core.outcome._letters import KeptLetter, Letters
+from distributary.core.outcome import _dead_letter_tables as t
+from distributary.core.outcome._dead_letter import Budgets
+from distributary.core.outcome._dead_letters import DeadLetters, KeptDeadLetter
 from distributary.core.outcome._rows import ParkedRow, RunRow
-from distributary.core.outcome._store import LAG, PARKED, RETRY, RUN, SCHEMA_VERSION, STORE, VERSION
+from distributary.core.outcome._store import (
+    BACKFILL,
+    PARKED,
+    RETRY,
+    RUN,
+    SCHEMA_VERSION,
+    STORE,
+    VERSION,
+)
 from distributary.core.sqlite import looking
 
 
-class Standing(NamedTuple):
+class RouteDeliveries(NamedTuple):
     """How a route stands in one partition.
 
     Attributes:
         waiting: Matches that wait as rows: for a retry, for room, or for their owner to resume.
-        lagging: True where it reads the log behind the live reader.
-        kept: Letters.
+        backfilling: True where it reads the log behind the live reader.
+        kept: Dead letters.
         kept_bytes: Of their events.
         parked: Where it is parked: since when, and why.
     """
 
     waiting: int
-    lagging: bool
+    backfilling: bool
     kept: int
     kept_bytes: int
     parked: ParkedRow | None
 
 
-NOTHING = Standing(0, lagging=False, kept=0, kept_bytes=0, parked=None)
+NOTHING = RouteDeliveries(0, backfilling=False, kept=0, kept_bytes=0, parked=None)
 
 
 class DeliveryReader:
@@ -61,7 +69,7 @@ class DeliveryReader:
             version = connection.execute(sa.select(VERSION.c.version)).scalar() if made else 0
             yield connection if version == SCHEMA_VERSION else None
 
-    def standing(self, route: str) -> Standing:
+    def standing(self, route: str) -> RouteDeliveries:
         """How *route* stands here.
 
         Raises:
@@ -70,28 +78,28 @@ class DeliveryReader:
         with self._look() as connection:
             return NOTHING if connection is None else self._standing(connection, route)
 
-    def _standing(self, connection: Connection, route: str) -> Standing:
+    def _standing(self, connection: Connection, route: str) -> RouteDeliveries:
         mine = self._partition
         waiting = sa.select(sa.func.count()).where(
             RETRY.c.partition == mine, RETRY.c.route == route, RETRY.c.done.is_(False)
         )
-        lagging = sa.select(sa.func.count()).where(
-            LAG.c.partition == mine, LAG.c.route == route, LAG.c.to_offset.is_(None)
+        backfilling = sa.select(sa.func.count()).where(
+            BACKFILL.c.partition == mine, BACKFILL.c.route == route, BACKFILL.c.to_offset.is_(None)
         )
         kept = (
             sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(t.body.c.size), 0))
-            .select_from(t.letter)
-            .join(t.body, t.body.c.id == t.letter.c.body)
-            .join(t.route, t.route.c.id == t.letter.c.route)
-            .where(t.letter.c.partition == mine, t.route.c.route == route)
+            .select_from(t.dead_letter)
+            .join(t.body, t.body.c.id == t.dead_letter.c.body)
+            .join(t.route, t.route.c.id == t.dead_letter.c.route)
+            .where(t.dead_letter.c.partition == mine, t.route.c.route == route)
         )
         columns: list[Any] = [PARKED.c[name] for name in ParkedRow._fields]
         parked = sa.select(*columns).where(PARKED.c.partition == mine, PARKED.c.route == route)
         found = connection.execute(parked).one_or_none()
         count, size = connection.execute(kept).one()
-        return Standing(
+        return RouteDeliveries(
             int(connection.execute(waiting).scalar_one()),
-            bool(connection.execute(lagging).scalar_one()),
+            bool(connection.execute(backfilling).scalar_one()),
             int(count),
             int(size),
             None if found is None else ParkedRow._make(found),
@@ -111,8 +119,10 @@ class DeliveryReader:
             found = connection.execute(sa.select(*columns).where(mine)).one_or_none()
         return None if found is None else RunRow._make(found)
 
-    def letters(self, limit: int, after: int = 0, route: str | None = None) -> list[KeptLetter]:
-        """The oldest letters behind the one with the number *after*, at most *limit*.
+    def dead_letters(
+        self, limit: int, after: int = 0, route: str | None = None
+    ) -> list[KeptDeadLetter]:
+        """The oldest dead letters behind the one with the number *after*, at most *limit*.
 
         Raises:
             StoreError: They cannot be read now.
@@ -120,4 +130,6 @@ class DeliveryReader:
         with self._look() as connection:
             if connection is None:
                 return []
-            return list(Letters(self._partition, Budgets()).read(connection, limit, after, route))
+            return list(
+                DeadLetters(self._partition, Budgets()).read(connection, limit, after, route)
+            )

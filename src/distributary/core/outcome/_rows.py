@@ -1,11 +1,11 @@
-"""What the delivery store holds of matches, lags and parked routes, and what one flush changes."""
+"""Rows of the delivery store (retries, backfills, parked routes), and what one flush changes."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from distributary.core.flow import Leg
+from distributary.core.flow import Stage
 from distributary.core.journal import DoneKey
-from distributary.core.outcome._letter import DeadLetter, Failure
+from distributary.core.outcome._dead_letter import DeadLetter, Failure
 
 IN_STORE = b""
 """``RetryRow.event`` where the bytes stand in the store and are not at hand: up to 1 MiB each, so
@@ -18,8 +18,8 @@ class RetryRow(NamedTuple):
     Attributes:
         key: The match.
         checksum: Of its record; the row is void where the log holds another record.
-        leg: Destination of the next attempt.
-        attempt: Number of the next attempt on that leg, from 1.
+        stage: Destination of the next attempt.
+        attempt: Number of the next attempt on that stage, from 1.
         not_before_ms: Wall clock of the next attempt, milliseconds.
         failure: What failed last; None for a match that was only moved out of the cursor's way.
         done: True for a finished row that stays until the cursor has passed it.
@@ -30,7 +30,7 @@ class RetryRow(NamedTuple):
 
     key: DoneKey
     checksum: int
-    leg: Leg
+    stage: Stage
     attempt: int
     not_before_ms: int
     failure: Failure | None
@@ -38,17 +38,17 @@ class RetryRow(NamedTuple):
     event: bytes | None = None
 
 
-class LagRow(NamedTuple):
-    """A route that lags: from here on the catch-up reader delivers, not the live one.
+class BackfillRow(NamedTuple):
+    """A route that is backfilled: from here on the backfill delivers, not the live one.
 
     Attributes:
         route: Uid of the route.
-        start: The record where this lag began; with the route its name (a route can have an old
-            lag that is being finished and a new one).
-        start_index: In that record, the first event that is this lag's; those before are the
+        start: The record where this backfill began; with the route its name (a route can have an
+            old backfill that is being finished and a new one).
+        start_index: In that record, the first event that is this backfill's; those before are the
             live reader's.
         from_offset: The first record that may hold an undelivered match.
-        to_offset: The live reader has the route again from here on; None while it lags.
+        to_offset: The live reader has the route again from here on; None while it is backfilled.
         record: ``flow.encode_route`` of the route as it stood at ``from_offset``.
     """
 
@@ -71,7 +71,7 @@ class LagRow(NamedTuple):
 
     @property
     def name(self) -> tuple[str, int]:
-        """What names this lag within its partition."""
+        """What names this backfill within its partition."""
         return self.route, self.start
 
 
@@ -96,13 +96,13 @@ class ParkedRow(NamedTuple):
 
 
 class RunRow(NamedTuple):
-    """How far a run of kept letters is.
+    """How far a run of kept dead letters is.
 
     Attributes:
         seq: Number of the demand that asked for it.
-        at: The last letter that was looked at.
+        at: The last dead letter that was looked at.
         through: The last that is this run's.
-        handled: Letters that were sent again, or deleted.
+        handled: Dead letters that were sent again, or deleted.
         passed: Those that were left as they are: the newest filters do not match them.
         done: It is over.
     """
@@ -121,7 +121,7 @@ class Changes:
 
     rows: dict[DoneKey, RetryRow] = field(default_factory=dict)
     forget: list[DoneKey] = field(default_factory=list)
-    lags: dict[tuple[str, int], LagRow | None] = field(default_factory=dict)
+    backfills: dict[tuple[str, int], BackfillRow | None] = field(default_factory=dict)
     dead_letters: list[DeadLetter] = field(default_factory=list)
     parked: dict[str, ParkedRow | None] = field(default_factory=dict)
     taken: list[DoneKey] = field(default_factory=list)
@@ -130,5 +130,10 @@ class Changes:
     def __bool__(self) -> bool:
         """True where there is something to write."""
         return bool(
-            self.rows or self.forget or self.lags or self.dead_letters or self.parked or self.runs
+            self.rows
+            or self.forget
+            or self.backfills
+            or self.dead_letters
+            or self.parked
+            or self.runs
         )

@@ -1,4 +1,4 @@
-"""The delivery store: what waits for another attempt, what lags, what could not be delivered.
+"""The delivery store: retry rows, backfill rows, dead letters.
 
 One owner writes it: the process that holds the partition. In the embedded set-up each
 partition has its own SQLite file, so owners never wait for one another; the tables carry the
@@ -18,12 +18,19 @@ from sqlalchemy.engine import Connection
 
 from distributary.core import sqlite
 from distributary.core.errors import StoreError
-from distributary.core.flow import Leg
+from distributary.core.flow import Stage
 from distributary.core.journal import DoneKey, unfenced
-from distributary.core.outcome._letter import Budgets, DeadLetter, Failure, GivenUp
-from distributary.core.outcome._letters import KeptLetter, Letters, without_query
+from distributary.core.outcome._dead_letter import Budgets, DeadLetter, Failure, GivenUp
+from distributary.core.outcome._dead_letters import DeadLetters, KeptDeadLetter, without_query
 from distributary.core.outcome._metadata import metadata
-from distributary.core.outcome._rows import IN_STORE, Changes, LagRow, ParkedRow, RetryRow, RunRow
+from distributary.core.outcome._rows import (
+    IN_STORE,
+    BackfillRow,
+    Changes,
+    ParkedRow,
+    RetryRow,
+    RunRow,
+)
 from distributary.core.shown import shown_uri
 
 STORE = "delivery store"
@@ -32,7 +39,7 @@ SCHEMA_VERSION = 2
 """Raised where an older version must not write the file. A column that may be empty needs none.
 Version 1 kept a whole event for each dead letter."""
 MOVED_COUNT = 1_000
-"""Letters of version 1 that are moved at once: up to 1 MiB each."""
+"""Dead letters of version 1 that are moved at once: up to 1 MiB each."""
 VACUUM_PAGES = 2_000
 """Free pages given back to the disk by one turn: 8 MiB, some 20 ms."""
 FREE_PAGES_FEW = 256
@@ -64,7 +71,7 @@ RETRY = sa.Table(
     sa.Column("done", sa.Boolean, nullable=False),
     sa.Column("event", sa.LargeBinary),
 )
-LAG = sa.Table(
+BACKFILL = sa.Table(
     "lag",
     _meta,
     sa.Column("partition", sa.Integer, primary_key=True),
@@ -104,8 +111,8 @@ class Kept(NamedTuple):
     """What ``keep_house`` found.
 
     Attributes:
-        routes: Those that may have letters.
-        given_up: Letters that were too old.
+        routes: Those that may have dead letters.
+        given_up: Dead letters that were too old.
         more: There is more to do at once.
     """
 
@@ -115,7 +122,7 @@ class Kept(NamedTuple):
 
 
 class DeliveryStore:
-    """Retries, lags and dead letters of one partition; blocking, for a thread of its own.
+    """Retries, backfills and dead letters of one partition; blocking, for a thread of its own.
 
     Args:
         url: ``sqlite_url`` of a file.
@@ -135,8 +142,8 @@ class DeliveryStore:
         self._fence = fence
         self._engine = sqlite.open_writer(url, STORE, gives_back=True)
         self._partition = partition
-        self._letters = Letters(partition, budgets or Budgets())
-        self._turn = threading.Lock()  # Of flushes and house-keeping: they count letters.
+        self._dead_letters = DeadLetters(partition, budgets or Budgets())
+        self._turn = threading.Lock()  # Of flushes and house-keeping: they count dead letters.
         # The owners of all partitions may come here at once, and one of them brings it up.
         with sqlite.writing(self._engine) as connection:
             VERSION.create(connection, checkfirst=True)
@@ -182,12 +189,12 @@ class DeliveryStore:
             found = connection.execute(query).scalar()
         return None if found is None else bytes(found)
 
-    def lags(self) -> list[LagRow]:
-        """Every lag row."""
-        query = sa.select(LAG).where(LAG.c.partition == self._partition)
+    def backfills(self) -> list[BackfillRow]:
+        """Every backfill row."""
+        query = sa.select(BACKFILL).where(BACKFILL.c.partition == self._partition)
         with sqlite.reading(self._reader) as connection:
             return [
-                LagRow(
+                BackfillRow(
                     found["route"],
                     found["start"],
                     found["start_index"],
@@ -200,39 +207,39 @@ class DeliveryStore:
 
     def dead_letters(self, limit: int = 1000) -> list[DeadLetter]:
         """The oldest dead letters kept here, at most *limit*."""
-        return [kept.letter for kept in self.kept_letters(limit)]
+        return [kept.dead_letter for kept in self.kept_dead_letters(limit)]
 
-    def kept_letters(
+    def kept_dead_letters(
         self, limit: int, after: int = 0, route: str | None = None
-    ) -> list[KeptLetter]:
-        """The oldest letters behind the one with the number *after*, at most *limit*.
+    ) -> list[KeptDeadLetter]:
+        """The oldest dead letters behind the one with the number *after*, at most *limit*.
 
         Args:
-            limit: Most letters; each has its event, of up to 1 MiB.
-            after: ``KeptLetter.id`` of the last one that is known; 0: from the first.
+            limit: Most dead letters; each has its event, of up to 1 MiB.
+            after: ``KeptDeadLetter.id`` of the last one that is known; 0: from the first.
             route: Of this route alone; None: of all.
         """
         with sqlite.reading(self._reader) as connection:
-            return list(self._letters.read(connection, limit, after, route))
+            return list(self._dead_letters.read(connection, limit, after, route))
 
     def apply(self, changes: Changes) -> list[GivenUp]:
         """Make *changes* durable, all or none; idempotent.
 
         Returns:
-            What was given up for the letters among them.
+            What was given up for the dead letters among them.
 
         Raises:
             StoreError: Nothing was changed.
         """
         with self._writing() as connection:
             self._put_rows(connection, changes)
-            self._put_lags(connection, changes)
+            self._put_backfills(connection, changes)
             self._put_parked(connection, changes)
             self._put_runs(connection, list(changes.runs.values()))
-            self._letters.take(connection, changes.taken)
+            self._dead_letters.take(connection, changes.taken)
             given_up: list[GivenUp] = []
             if changes.dead_letters:
-                given_up = self._letters.put(connection, changes.dead_letters)
+                given_up = self._dead_letters.put(connection, changes.dead_letters)
             if changes.forget:
                 connection.execute(
                     RETRY.delete().where(
@@ -257,11 +264,11 @@ class DeliveryStore:
                     yield connection
                     self._fence()
             except BaseException:
-                self._letters.forget_counts()
+                self._dead_letters.forget_counts()
                 raise
 
     def keep_house(self, gone: Collection[str], now_ms: int) -> Kept:
-        """Give up what is too old, delete letters of routes that are *gone*, give space back.
+        """Give up what is too old, delete dead letters of routes that are *gone*, give space back.
 
         A part of it, in short transactions: flushes go on in between. Idempotent.
 
@@ -275,15 +282,15 @@ class DeliveryStore:
         while more and turns < TURNS_MAX:
             turns += 1
             with self._writing() as connection:
-                old = self._letters.expire(connection, now_ms)
-                while left and not self._letters.drop_route(connection, left[-1]):
+                old = self._dead_letters.expire(connection, now_ms)
+                while left and not self._dead_letters.drop_route(connection, left[-1]):
                     left.pop()  # Nothing of it is there (any more): that costs a look, no turn.
             given_up += old
             more = bool(old or left)
         if not more:
             more = self._give_back()
         with sqlite.reading(self._reader) as connection:
-            return Kept(self._letters.routes(connection), given_up, more)
+            return Kept(self._dead_letters.routes(connection), given_up, more)
 
     def _give_back(self) -> bool:
         """Give free pages back to the disk; True where there are more."""
@@ -291,14 +298,14 @@ class DeliveryStore:
             return sqlite.give_back(self._engine, VACUUM_PAGES, FREE_PAGES_FEW)
 
     def begin_run(self, seq: int) -> RunRow:
-        """How far the run of demand *seq* is; one that is new takes the letters of now."""
+        """How far the run of demand *seq* is; one that is new takes the dead letters of now."""
         with self._writing() as connection:
             mine = sa.and_(RUN.c.partition == self._partition, RUN.c.seq == seq)
             columns: list[Any] = [RUN.c[name] for name in RunRow._fields]
             found = connection.execute(sa.select(*columns).where(mine)).one_or_none()
             if found is not None:
                 return RunRow._make(found)
-            newest = self._letters.newest(connection)
+            newest = self._dead_letters.newest(connection)
             row = RunRow(seq, 0, newest, 0, 0, done=False)
             self._put_runs(connection, [row])
             old = sa.and_(RUN.c.partition == self._partition, RUN.c.seq < seq - RUNS_KEPT)
@@ -306,9 +313,9 @@ class DeliveryStore:
             return row
 
     def purge(self, row: RunRow, route: str | None) -> RunRow:
-        """Delete a slice of the letters of a run; how far it is then."""
+        """Delete a slice of the dead letters of a run; how far it is then."""
         with self._writing() as connection:
-            deleted = self._letters.delete_through(connection, row.through, route)
+            deleted = self._dead_letters.delete_through(connection, row.through, route)
             row = row._replace(handled=row.handled + deleted, done=not deleted)
             self._put_runs(connection, [row])
             return row
@@ -353,7 +360,7 @@ class DeliveryStore:
             "index": row.key.index,
             "route": row.key.route,
             "checksum": row.checksum,
-            "leg": int(row.leg),
+            "leg": int(row.stage),
             "attempt": row.attempt,
             "not_before_ms": row.not_before_ms,
             "reason": failure.reason if failure else None,
@@ -364,17 +371,23 @@ class DeliveryStore:
             "event": row.event,
         }
 
-    def _put_lags(self, connection: Connection, changes: Changes) -> None:
-        put = [lag._asdict() for lag in changes.lags.values() if lag is not None]
+    def _put_backfills(self, connection: Connection, changes: Changes) -> None:
+        put = [
+            backfill._asdict() for backfill in changes.backfills.values() if backfill is not None
+        ]
         if put:
-            upsert(connection, LAG, [{"partition": self._partition, **lag} for lag in put])
-        gone = [name for name, lag in changes.lags.items() if lag is None]
+            upsert(
+                connection,
+                BACKFILL,
+                [{"partition": self._partition, **backfill} for backfill in put],
+            )
+        gone = [name for name, backfill in changes.backfills.items() if backfill is None]
         if gone:
             connection.execute(
-                LAG.delete().where(
-                    LAG.c.partition == self._partition,
-                    LAG.c.route == sa.bindparam("b_route"),
-                    LAG.c.start == sa.bindparam("b_start"),
+                BACKFILL.delete().where(
+                    BACKFILL.c.partition == self._partition,
+                    BACKFILL.c.route == sa.bindparam("b_route"),
+                    BACKFILL.c.start == sa.bindparam("b_start"),
                 ),
                 [{"b_route": route, "b_start": start} for route, start in gone],
             )
@@ -394,7 +407,7 @@ def _row_of(found: sa.RowMapping) -> RetryRow:
     return RetryRow(
         DoneKey(found["offset"], found["index"], found["route"]),
         found["checksum"],
-        Leg(found["leg"]),
+        Stage(found["leg"]),
         found["attempt"],
         found["not_before_ms"],
         failure,
@@ -404,12 +417,12 @@ def _row_of(found: sa.RowMapping) -> RetryRow:
 
 
 def _bring_up(connection: Connection) -> None:
-    """Version 1 to 2, of all partitions: letters that share their events, and URIs as shown."""
+    """Migrate all partitions from version 1 to 2: dead letters share events; URIs as shown."""
     partitions = connection.exec_driver_sql('SELECT DISTINCT "partition" FROM dead_letter')
     for partition in list(partitions.scalars()):
-        moved = Letters(partition, Budgets())
-        for letters in _letters_of_version_1(connection, partition):
-            moved.move(connection, letters)
+        moved = DeadLetters(partition, Budgets())
+        for dead_letters in _dead_letters_of_version_1(connection, partition):
+            moved.move(connection, dead_letters)
     connection.exec_driver_sql("DROP TABLE dead_letter")
     waiting = sa.select(RETRY.c.error_dest).where(RETRY.c.error_dest.contains("?")).distinct()
     for dest in connection.execute(waiting).scalars().all():
@@ -418,8 +431,10 @@ def _bring_up(connection: Connection) -> None:
     connection.execute(VERSION.update().values(version=SCHEMA_VERSION))
 
 
-def _letters_of_version_1(connection: Connection, partition: int) -> Iterator[list[DeadLetter]]:
-    """The letters of the table that version 1 had, the oldest first."""
+def _dead_letters_of_version_1(
+    connection: Connection, partition: int
+) -> Iterator[list[DeadLetter]]:
+    """The dead letters of the table that version 1 had, the oldest first."""
     mine = 'SELECT * FROM dead_letter WHERE "partition" = :partition'
     order = 'ORDER BY kept_ms, "offset", "index"'
     found = connection.execute(sa.text(f"{mine} {order}"), {"partition": partition}).mappings()

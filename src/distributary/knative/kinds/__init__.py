@@ -33,10 +33,10 @@ from distributary.knative.kinds._shape_check import unknown_fields
 from distributary.knative.kinds._shapes import (
     BrokerSpec,
     ChannelSpec,
+    ChannelSubscriptionSpec,
     Delivery,
     Destination,
     KReference,
-    SubscriptionSpec,
     TriggerSpec,
 )
 from distributary.knative.kinds._specs import (
@@ -67,6 +67,7 @@ __all__ = [
     "TRIGGER",
     "BrokerSpec",
     "ChannelSpec",
+    "ChannelSubscriptionSpec",
     "ConditionStatus",
     "Conditions",
     "Converted",
@@ -74,7 +75,6 @@ __all__ = [
     "Destination",
     "KReference",
     "Severity",
-    "SubscriptionSpec",
     "TriggerSpec",
     "admit",
     "broker_spec",

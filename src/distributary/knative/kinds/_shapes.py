@@ -108,7 +108,7 @@ class ChannelSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class SubscriptionSpec:
+class ChannelSubscriptionSpec:
     """Spec of a messaging Subscription (not of the Subscriptions API).
 
     Attributes:

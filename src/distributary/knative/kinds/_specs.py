@@ -9,10 +9,10 @@ from distributary.knative.kinds._delivery import delivery_of
 from distributary.knative.kinds._shapes import (
     BrokerSpec,
     ChannelSpec,
+    ChannelSubscriptionSpec,
     Delivery,
     Destination,
     KReference,
-    SubscriptionSpec,
     TriggerSpec,
 )
 from distributary.knative.kinds._trigger_filters import filters_of
@@ -47,11 +47,11 @@ def channel_spec(obj: Object, *, early: bool = False) -> ChannelSpec:
     return ChannelSpec(_delivery(spec, namespace, early=early))
 
 
-def subscription_spec(obj: Object, *, early: bool = False) -> SubscriptionSpec:
+def subscription_spec(obj: Object, *, early: bool = False) -> ChannelSubscriptionSpec:
     """Spec of the messaging Subscription *obj*."""
     spec, namespace = _spec(obj)
     subscriber, reply = spec.get("subscriber"), spec.get("reply")
-    return SubscriptionSpec(
+    return ChannelSubscriptionSpec(
         channel=_kreference(spec["channel"], namespace),
         subscriber=None if subscriber is None else _destination(subscriber, namespace),
         reply=None if reply is None else _destination(reply, namespace),

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from distributary.knative.apiserver.machinery import Key, Kind, Object, StatusError
 from distributary.knative.apiserver.objects import Change, Stored, Write
-from distributary.routes.batch import StandingRoute
+from distributary.routes.batch import ActiveRoute
 from distributary.routes.changes import AppliedRoute, RouteChange
 
 
@@ -44,7 +44,7 @@ class Objects(Protocol):
 class Routes(Protocol):
     """Makes routes stand: ``control.Leader``."""
 
-    async def routes(self) -> dict[str, StandingRoute]:
+    async def routes(self) -> dict[str, ActiveRoute]:
         """The routes in the store, all of which stand in the whole log, by uid.
 
         Raises:

@@ -28,12 +28,12 @@ from distributary.knative.reconcile._failures import (
     event_key,
     event_of,
 )
+from distributary.knative.reconcile._pass import ReconcilePass
 from distributary.knative.reconcile._ports import Ingress, Objects, Routes
 from distributary.knative.reconcile._site import Site
 from distributary.knative.reconcile._status import condition_of
 from distributary.knative.reconcile._trust import BUNDLES, concerns
-from distributary.knative.reconcile._turn import Turn
-from distributary.knative.reconcile._work import Work
+from distributary.knative.reconcile._work_queue import WorkQueue
 from distributary.routes.periodic import keep_turning
 
 TURN_MAX: Final = 256
@@ -76,17 +76,17 @@ class Reconciler:
     ) -> None:
         self._objects = objects
         self._count = count
-        self._work = Work()
+        self._queue = WorkQueue()
         self._failures = Failures()
         self._files = FailureFiles(failing)
         self._keys: dict[str, Key] = {}
-        self._turn = Turn(
+        self._pass = ReconcilePass(
             objects,
             routes,
             ingress,
             site=site,
             clock=clock,
-            work=self._work,
+            queue=self._queue,
             failures=self._failures,
         )
         self._tasks: list[asyncio.Task[None]] = []
@@ -94,7 +94,7 @@ class Reconciler:
     @property
     def behind(self) -> str | None:
         """Why some object may not be as it is wanted yet, for people; None: all are."""
-        return self._turn.fault
+        return self._pass.fault
 
     async def start(self) -> None:
         """Look at everything, then at what changes; returns at once."""
@@ -111,7 +111,7 @@ class Reconciler:
 
     def change_site(self, site: Site) -> None:
         """Events may go elsewhere from now on: look at everything again."""
-        self._turn.change_site(site)
+        self._pass.change_site(site)
         self._note_all()
 
     def _note_all(self) -> None:
@@ -135,7 +135,7 @@ class Reconciler:
             key: Of an object that was just changed.
             wait_s: At most so long; then False.
         """
-        return await self._work.settled(key, wait_s)
+        return await self._queue.settled(key, wait_s)
 
     def _on_change(self, change: Change) -> None:
         stored, before = change.stored, change.before
@@ -143,54 +143,54 @@ class Reconciler:
             if before is not None and (change.type == "DELETED" or before.uid != stored.uid):
                 self._forget(before)
             if change.type == "DELETED":
-                self._work.add(stored.key)
+                self._queue.add(stored.key)
             else:
                 self._note(stored)
         if concerns(stored.key):
-            self._work.add_all(self._turn.dependents.of(BUNDLES))
+            self._queue.add_all(self._pass.dependents.of(BUNDLES))
         if change.type != "MODIFIED" or before is None or _told_to_others(before, stored):
-            self._work.add_all(self._turn.dependents.of(stored.key))
+            self._queue.add_all(self._pass.dependents.of(stored.key))
 
     def _note(self, stored: Stored, *, told_before: bool = False) -> None:
         if stored.key.resource in _ROUTED:
             self._keys[stored.uid] = stored.key
         else:
-            self._turn.addresses.note(stored, known=told_before and _is_addressable(stored))
-        self._work.add(stored.key)
+            self._pass.addresses.note(stored, known=told_before and _is_addressable(stored))
+        self._queue.add(stored.key)
 
     def _forget(self, gone: Stored) -> None:
         if gone.key.resource in _ROUTED:
             self._keys.pop(gone.uid, None)
             self._failures.forget(gone.uid)
-            self._turn.drops[gone.uid] = gone.key
+            self._pass.drops[gone.uid] = gone.key
         else:
-            self._turn.addresses.forget(gone)
+            self._pass.addresses.forget(gone)
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
-        self._work.add(_START)
+        self._queue.add(_START)
         while True:
-            await self._work.wait(self._turn.subscribers.next_s())
-            keys = self._work.take(TURN_MAX, loop.time())
+            await self._queue.wait(self._pass.subscribers.next_s())
+            keys = self._queue.take(TURN_MAX, loop.time())
             again = await self._look_at(keys)
             self._count("objects_reconciled_total", len(set(keys) - again))
             self._count("objects_reconciled_again_total", len(again))
-            self._work.finish(again, loop.time())
-            if self._work.empty:
-                self._turn.fault = None
+            self._queue.finish(again, loop.time())
+            if self._queue.empty:
+                self._pass.fault = None
 
     async def _look_at(self, keys: list[Key]) -> set[Key]:
         """One turn; those of *keys* that could not be finished."""
         try:
-            await self._turn.begin(self._keys)
-            return await self._turn.take(key for key in keys if key != _START)
+            await self._pass.begin(self._keys)
+            return await self._pass.take(key for key in keys if key != _START)
         except DistributaryError as error:
-            self._turn.fault = str(error)
+            self._pass.fault = str(error)
             _log.warning("reconcile-again", objects=len(keys), reason=str(error))
         # A bug met in one turn is reported. This loop alone makes routes stand, so it must not end
         # with it.
         except Exception as error:  # noqa: BLE001 - see above
-            self._turn.fault = f"reconciling failed: {type(error).__name__}"
+            self._pass.fault = f"reconciling failed: {type(error).__name__}"
             _log.exception("reconcile-failed", objects=len(keys))
         return set(keys)
 
@@ -200,7 +200,7 @@ class Reconciler:
             for uid in self._failures.news(found, self._keys.__contains__):
                 key = self._keys.get(uid)
                 if key is not None:
-                    self._work.add(key)
+                    self._queue.add(key)
                     await self._tell_event(key, uid)
         return LOOK_S
 

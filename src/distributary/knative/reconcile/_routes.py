@@ -50,7 +50,7 @@ from distributary.knative.reconcile._resolve import (
     not_found,
 )
 from distributary.knative.reconcile._status import condition_of
-from distributary.routes.batch import StandingRoute
+from distributary.routes.batch import ActiveRoute
 from distributary.routes.changes import PutRoute
 from distributary.routes.settings import RouteEndpoint, RouteSettings, decode_settings
 
@@ -103,14 +103,14 @@ class _Matching(NamedTuple):
     present: tuple[str, ...] = ()
 
 
-def plan_route(view: View, stored: Stored, before: StandingRoute | None) -> RoutePlan:
+def plan_route(view: View, stored: Stored, before: ActiveRoute | None) -> RoutePlan:
     """What shall be of the Trigger or Subscription *stored*, whose route stands as *before*."""
     if stored.key.resource == TRIGGER.resource:
         return plan_trigger(view, stored, before)
     return plan_subscription(view, stored, before)
 
 
-def plan_trigger(view: View, stored: Stored, before: StandingRoute | None) -> RoutePlan:
+def plan_trigger(view: View, stored: Stored, before: ActiveRoute | None) -> RoutePlan:
     """What shall be of the Trigger *stored*.
 
     Source:
@@ -144,7 +144,7 @@ def plan_trigger(view: View, stored: Stored, before: StandingRoute | None) -> Ro
     )
 
 
-def plan_subscription(view: View, stored: Stored, before: StandingRoute | None) -> RoutePlan:
+def plan_subscription(view: View, stored: Stored, before: ActiveRoute | None) -> RoutePlan:
     """What shall be of the messaging Subscription *stored*.
 
     Source:
@@ -246,7 +246,7 @@ class _Before:
     settings: RouteSettings
 
     @classmethod
-    def of(cls, route: StandingRoute | None) -> "_Before | None":
+    def of(cls, route: ActiveRoute | None) -> "_Before | None":
         if route is None:
             return None
         try:

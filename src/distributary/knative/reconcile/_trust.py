@@ -1,6 +1,6 @@
 """Trust bundles: certificates that every destination with https may be signed by.
 
-Called by ``_turn``, for the looks of a turn. Hides which ConfigMaps they are, and that one which
+Called by ``_pass``, for the looks of a turn. Hides which ConfigMaps they are, and that one which
 cannot be read is told and left out: nobody else's deliveries depend on it.
 
 Source:

@@ -11,12 +11,12 @@ The log is a port (``Appends``); ``app`` wires it to the log's group commit and 
 
 from distributary.server.ingest._addresses import EVENTS_PATH
 from distributary.server.ingest._answers import Answers, Persistence
+from distributary.server.ingest._context import Appends
 from distributary.server.ingest._counters import ACK_BOUNDS_S, Counters
-from distributary.server.ingest._desk import Appends
 from distributary.server.ingest._guard import Guard
 from distributary.server.ingest._limits import BODY_BYTES_MAX_DEFAULT, IngestSettings
 from distributary.server.ingest._partition import choose_partition, partition_key
-from distributary.server.ingest._server import Server, serve
+from distributary.server.ingest._server import IngestServer, serve
 
 __all__ = [
     "ACK_BOUNDS_S",
@@ -26,9 +26,9 @@ __all__ = [
     "Appends",
     "Counters",
     "Guard",
+    "IngestServer",
     "IngestSettings",
     "Persistence",
-    "Server",
     "choose_partition",
     "partition_key",
     "serve",

@@ -1,6 +1,6 @@
 """Which paths take events, and of which Broker or Channel each is.
 
-Callers: ``_desk`` and ``_protocol`` ask, ``http1`` goes by the usual lines, ``app`` tells what
+Callers: ``_context`` and ``_protocol`` ask, ``http1`` goes by the usual lines, ``app`` tells what
 the store says. Touched from the event loop's thread alone.
 """
 

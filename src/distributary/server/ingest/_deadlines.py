@@ -8,7 +8,7 @@ import enum
 from distributary.server.ingest import _limits
 
 
-class Phase(enum.IntEnum):
+class ReadPhase(enum.IntEnum):
     """What the connection waits for from the client."""
 
     IDLE = 0
@@ -21,7 +21,7 @@ class Phase(enum.IntEnum):
     """The first byte of all."""
 
 
-def overdue(phase: Phase, age_s: float, body_bytes: int) -> bool:
+def overdue(phase: ReadPhase, age_s: float, body_bytes: int) -> bool:
     """Whether the client has taken too long.
 
     Args:
@@ -29,11 +29,11 @@ def overdue(phase: Phase, age_s: float, body_bytes: int) -> bool:
         age_s: Seconds in this phase.
         body_bytes: Bytes of the body that have come so far.
     """
-    if phase is Phase.IDLE:
+    if phase is ReadPhase.IDLE:
         return age_s >= _limits.IDLE_S
-    if phase is Phase.NEW:
+    if phase is ReadPhase.NEW:
         return age_s >= _limits.FIRST_BYTE_S
-    if phase is Phase.HEAD:
+    if phase is ReadPhase.HEAD:
         return age_s >= _limits.HEAD_DEADLINE_S
     if age_s >= _limits.BODY_DEADLINE_S:
         return True

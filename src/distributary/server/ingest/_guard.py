@@ -1,9 +1,9 @@
 """Who may ask: names by which this server is addressed, and web pages that are its own.
 
-Caller: ``_desk``, with the head of each request. A server without accounts trusts whoever reaches
-it, and a browser reaches it on behalf of any page that its user looks at: by a request across
-origins, or under a name of the page's own that suddenly leads here (DNS rebinding). Programs that
-are no browsers send no ``Origin``, and names that rebind are no addresses.
+Caller: ``_context``, with the head of each request. A server without accounts trusts whoever
+reaches it, and a browser reaches it on behalf of any page that its user looks at: by a request
+across origins, or under a name of the page's own that suddenly leads here (DNS rebinding). Programs
+that are no browsers send no ``Origin``, and names that rebind are no addresses.
 
 Source:
     RFC 9110 section 7.4 (421 for another authority); Fetch, ``Origin`` and ``Sec-Fetch-Site``.

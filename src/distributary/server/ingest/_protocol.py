@@ -2,7 +2,7 @@
 
 Caller: the event loop; ``_server`` makes one for each connection. Hides pipelining,
 backpressure, the interim 100 and how a connection ends. What a request is, ``http1`` decides;
-what is admitted, ``_desk``.
+what is admitted, ``_context``.
 """
 
 import asyncio
@@ -16,10 +16,10 @@ from distributary.protocols.http import binding as event_http
 from distributary.server.ingest import _limits
 from distributary.server.ingest._addresses import is_address
 from distributary.server.ingest._answers import Persistence
-from distributary.server.ingest._deadlines import Phase, overdue
-from distributary.server.ingest._desk import Desk
-from distributary.server.ingest._exchange import Exchange
+from distributary.server.ingest._context import IngestContext
+from distributary.server.ingest._deadlines import ReadPhase, overdue
 from distributary.server.ingest._hops import take_ttls, used_up
+from distributary.server.ingest._pending_response import PendingResponse
 from distributary.server.ingest._proxy import Relay
 from distributary.server.ingest._received import received
 from distributary.server.ingest._relayed import body_bytes_max, is_kubernetes
@@ -31,14 +31,14 @@ class Connection(asyncio.Protocol):
     """The receiver's end of one connection.
 
     Args:
-        desk: What all connections share.
+        context: What all connections share.
     """
 
     __slots__ = (
         "_address",
         "_advancing",
         "_body_held",
-        "_desk",
+        "_context",
         "_entered",
         "_half_closed",
         "_linger_bytes",
@@ -57,18 +57,18 @@ class Connection(asyncio.Protocol):
         "_write_paused_s",
     )
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, context: IngestContext) -> None:
+        self._context = context
         self._reader = RequestReader(
-            desk.admit,
-            desk.settings.body_bytes_max,
+            context.admit,
+            context.settings.body_bytes_max,
             body_bytes_max,
-            desk.addresses.usual_lines,
+            context.addresses.usual_lines,
         )
-        self._waiting: deque[Exchange] = deque()  # answers owed, in order
+        self._waiting: deque[PendingResponse] = deque()  # answers owed, in order
         self._transport: asyncio.Transport | None = None
         self._address: str | None = None
-        self._entered = False  # counted by the desk
+        self._entered = False  # counted by the context
         self._advancing = False
         self._reading_paused = False
         self._sealed = False  # no further request is read
@@ -76,7 +76,7 @@ class Connection(asyncio.Protocol):
         self._linger_until_s: float | None = None
         self._linger_bytes = 0
         self._write_paused_s: float | None = None
-        self._phase = Phase.NEW
+        self._phase = ReadPhase.NEW
         self._since_s = 0.0  # start of the phase
         self._read_s = 0.0  # last read
         self._request_count = 0
@@ -92,8 +92,8 @@ class Connection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         # A TCP peer is a tuple; that of a Unix socket a string, which names nobody.
         self._address = str(peer[0]) if isinstance(peer, tuple) else None
-        self._since_s = self._desk.now_s()
-        self._entered = self._desk.enter(self, self._address)
+        self._since_s = self._context.now_s()
+        self._entered = self._context.enter(self, self._address)
         if not self._entered:
             self._refuse(RequestError("unavailable", "Too many connections."), None, broken=True)
 
@@ -110,19 +110,19 @@ class Connection(asyncio.Protocol):
     def _leave(self) -> None:
         if self._entered:
             self._entered = False
-            self._desk.leave(self, self._address)
+            self._context.leave(self, self._address)
 
     def data_received(self, data: bytes) -> None:
         """Takes bytes from the client."""
-        desk = self._desk
-        desk.counters.received_bytes += len(data)
+        context = self._context
+        context.counters.received_bytes += len(data)
         if self._sealed:
             self._linger_bytes += len(data)
             if self._linger_bytes > _limits.LINGER_BYTES_MAX:
                 self.cut()
             return
         self._reader.receive(data)
-        self._read_s = desk.now_s()
+        self._read_s = context.now_s()
         self._advance()
 
     def eof_received(self) -> bool:
@@ -140,7 +140,7 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The client does not read its answers: read no more requests from it."""
-        self._write_paused_s = self._desk.now_s()
+        self._write_paused_s = self._context.now_s()
         if self._relay is not None:
             self._relay.pause()
 
@@ -151,7 +151,7 @@ class Connection(asyncio.Protocol):
             self._relay.resume()
         self._advance()
 
-    # -- what the desk calls
+    # -- what the context calls
 
     def sweep(self, now_s: float) -> None:
         """Acts on deadlines that have passed."""
@@ -160,15 +160,15 @@ class Connection(asyncio.Protocol):
                 self.cut()
         elif self._write_paused_s is not None:
             if now_s - self._write_paused_s >= _limits.WRITE_STALL_S:
-                self._desk.counters.connections_cut += 1
+                self._context.counters.connections_cut += 1
                 self.cut()
         elif self._relay is not None:
             self._relay.sweep(now_s)
         elif self._waiting or self._relay_due is not None:
             return  # it is our turn, not the client's
         elif overdue(self._phase, now_s - self._since_s, self._reader.body_bytes):
-            self._desk.counters.connections_cut += 1
-            if self._phase in (Phase.IDLE, Phase.NEW) or self._reader.skipping:
+            self._context.counters.connections_cut += 1
+            if self._phase in (ReadPhase.IDLE, ReadPhase.NEW) or self._reader.skipping:
                 self._close()  # nothing is owed: a body that is skipped was answered
             else:
                 self._refuse(
@@ -181,12 +181,12 @@ class Connection(asyncio.Protocol):
     def idle_since_s(self) -> float | None:
         """Since when the client has asked for nothing; None: something is under way."""
         under_way = self._waiting or self._relay is not None or self._relay_due is not None
-        idle = self._phase in (Phase.IDLE, Phase.NEW) and not self._reader.mid_request
+        idle = self._phase in (ReadPhase.IDLE, ReadPhase.NEW) and not self._reader.mid_request
         return self._since_s if idle and not under_way and not self._sealed else None
 
     def give_way(self) -> None:
         """Ends an idle connection, since another needs its place."""
-        self._desk.counters.connections_cut += 1
+        self._context.counters.connections_cut += 1
         self._leave()
         self._close()
 
@@ -253,11 +253,11 @@ class Connection(asyncio.Protocol):
         """Sets the deadline for what comes next from the client."""
         reader = self._reader
         if not reader.mid_request:
-            self._phase = Phase.IDLE
+            self._phase = ReadPhase.IDLE
             self._since_s = self._read_s
         else:
             request = reader.body_under_way
-            phase = Phase.HEAD if request is None and not reader.skipping else Phase.BODY
+            phase = ReadPhase.HEAD if request is None and not reader.skipping else ReadPhase.BODY
             if progressed or phase is not self._phase:
                 self._phase = phase
                 self._since_s = self._read_s
@@ -271,26 +271,26 @@ class Connection(asyncio.Protocol):
     def _await_body(self, request: Request) -> None:
         """Accounts for a half body and asks for the rest of it."""
         self._hold_body(self._reader.body_bytes)
-        if self._desk.counters.held_bytes > self._desk.settings.held_bytes_max:
+        if self._context.counters.held_bytes > self._context.settings.held_bytes_max:
             error = RequestError("unavailable", "Too many bytes wait for the log.")
             self._refuse(error, request, broken=True)
         elif request.expects_continue and not self._waiting and self._transport is not None:
             request.expects_continue = False
             if self._reader.body_bytes == 0:
-                self._transport.write(self._desk.answers.go_on)
+                self._transport.write(self._context.answers.go_on)
 
     def _hold_body(self, held_bytes: int) -> None:
-        self._desk.counters.held_bytes += held_bytes - self._body_held
+        self._context.counters.held_bytes += held_bytes - self._body_held
         self._body_held = held_bytes
 
     # -- answering
 
     def _answer(self, request: Request) -> None:
-        address = self._desk.addresses.by_path.get(request.path)
+        address = self._context.addresses.by_path.get(request.path)
         if address is None and request.path != b"*":
             if is_address(request.path):
                 # Its Broker or Channel was deleted while the body came.
-                self._refuse(self._desk.no_address(), request, broken=False)
+                self._refuse(self._context.no_address(), request, broken=False)
                 return
             self._hold_body(len(request.body))  # until it is answered
             self._relay_due = request
@@ -299,12 +299,12 @@ class Connection(asyncio.Protocol):
             self._publish(request, address)
         else:
             persistence = self._take_turn(request)
-            answer = self._desk.answers.options(
+            answer = self._context.answers.options(
                 persistence,
                 permission=request.asks_permission,
                 everything=request.path == b"*",
             )
-            self._desk.counters.answers_by_status[200] += 1
+            self._context.counters.answers_by_status[200] += 1
             self._answer_now(answer, persistence)
 
     def _publish(self, request: Request, address: str) -> None:
@@ -318,7 +318,7 @@ class Connection(asyncio.Protocol):
         except EventError as error:
             self._answer_faults(error.code, request, error.faults)
             return
-        limit = self._desk.settings.batch_events_max
+        limit = self._context.settings.batch_events_max
         if len(events) > limit:
             fault = Fault("$", "too-many", f"{len(events)} events; at most {limit} in one batch")
             self._answer_faults(EventError.code, request, (fault,))
@@ -334,14 +334,14 @@ class Connection(asyncio.Protocol):
             return
         persistence = self._take_turn(request)
         if events:
-            exchange = Exchange(self, persistence)
-            self._waiting.append(exchange)
-            unseen = self._desk.seen.unseen(events)
+            pending = PendingResponse(self, persistence)
+            self._waiting.append(pending)
+            unseen = self._context.seen.unseen(events)
             record = received(events, address, ttls, along_lines)
-            exchange.append(self._desk, record, self._read_s, unseen)
+            pending.append(self._context, record, self._read_s, unseen)
         else:
-            self._desk.counters.accepted(0, 0.0)
-            self._answer_now(self._desk.answers.accepted[persistence], persistence)
+            self._context.counters.accepted(0, 0.0)
+            self._answer_now(self._context.answers.accepted[persistence], persistence)
 
     def _answer_faults(self, code: str, request: Request, faults: tuple[Fault, ...]) -> None:
         self._answer_problem(code, "The faults are listed.", request, faults=faults)
@@ -357,13 +357,13 @@ class Connection(asyncio.Protocol):
         self, code: str, detail: str, request: Request | None, *, faults: tuple[Fault, ...] = ()
     ) -> None:
         persistence = self._take_turn(request)
-        self._desk.counters.refused(code, CATALOGUE[code].status)
-        answer = self._desk.answers.problem(
+        self._context.counters.refused(code, CATALOGUE[code].status)
+        answer = self._context.answers.problem(
             code,
             detail,
             persistence,
             faults=faults,
-            events_path=request is not None and request.path in self._desk.addresses.by_path,
+            events_path=request is not None and request.path in self._context.addresses.by_path,
             without_body=request is not None and request.method == b"HEAD",
             as_status=request is not None and is_kubernetes(request.path),
         )
@@ -377,16 +377,16 @@ class Connection(asyncio.Protocol):
             or self._sealed
             or not request.keep_alive
             or self._request_count >= _limits.REQUESTS_PER_CONNECTION_MAX
-            or self._desk.draining
+            or self._context.draining
         ):
             self._sealed = True
             return Persistence.CLOSE
         return Persistence.KEEP_HTTP10 if request.http10 else Persistence.KEEP
 
     def _answer_now(self, answer: bytes, persistence: Persistence) -> None:
-        exchange = Exchange(self, persistence)
-        exchange.answer = answer
-        self._waiting.append(exchange)
+        pending = PendingResponse(self, persistence)
+        pending.answer = answer
+        self._waiting.append(pending)
         self.flush()
 
     def flush(self) -> None:
@@ -408,7 +408,7 @@ class Connection(asyncio.Protocol):
             self._end()
         elif not waiting and self._relay_due is not None:
             self._start_relay()
-        elif self._reading_paused or self._half_closed or self._phase is not Phase.IDLE:
+        elif self._reading_paused or self._half_closed or self._phase is not ReadPhase.IDLE:
             self._advance()
 
     def _end(self) -> None:
@@ -421,7 +421,7 @@ class Connection(asyncio.Protocol):
             transport.close()
             return
         transport.write_eof()
-        self._linger_until_s = self._desk.now_s() + _limits.LINGER_S
+        self._linger_until_s = self._context.now_s() + _limits.LINGER_S
         if self._reading_paused:
             self._reading_paused = False
             transport.resume_reading()
@@ -440,7 +440,7 @@ class Connection(asyncio.Protocol):
             return
         self._relay_due = None
         try:
-            self._desk.admit_relay(request)  # others came while its body did
+            self._context.admit_relay(request)  # others came while its body did
         except RequestError as error:
             self._hold_body(0)
             self._refuse(error, request, broken=False)
@@ -448,7 +448,7 @@ class Connection(asyncio.Protocol):
         persistence = self._take_turn(request)
         self._relay = Relay(
             self,
-            self._desk,
+            self._context,
             self._transport,
             request,
             persistence=persistence,
@@ -460,7 +460,7 @@ class Connection(asyncio.Protocol):
         """The answer that was passed on is complete; goes on with the next request."""
         self._relay = None
         self._hold_body(0)
-        self._since_s = self._read_s = self._desk.now_s()
+        self._since_s = self._read_s = self._context.now_s()
         if persistent:
             self._advance()
         else:
@@ -471,9 +471,9 @@ class Connection(asyncio.Protocol):
         """No answer came from the control process; nothing was written to the client yet."""
         self._relay = None
         self._hold_body(0)
-        self._since_s = self._read_s = self._desk.now_s()
-        self._desk.counters.refused("unavailable", 503)
-        answer = self._desk.answers.problem(
+        self._since_s = self._read_s = self._context.now_s()
+        self._context.counters.refused("unavailable", 503)
+        answer = self._context.answers.problem(
             "unavailable",
             "The control process does not answer now.",
             persistence,

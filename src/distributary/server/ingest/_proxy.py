@@ -12,7 +12,7 @@ from typing import Protocol, cast
 from distributary.core.errors import TransportError
 from distributary.net.http1 import Request, ResponseReader
 from distributary.server.ingest._answers import BROWSER_FIELDS, Persistence, connection_field
-from distributary.server.ingest._desk import Desk
+from distributary.server.ingest._context import IngestContext
 from distributary.server.ingest._limits import (
     HEALTH_DEADLINE_S,
     HEALTH_PATHS,
@@ -94,7 +94,7 @@ class Relay(asyncio.Protocol):
 
     Args:
         client: The connection that asked.
-        desk: What all connections share.
+        context: What all connections share.
         downstream: Transport of the client.
         request: The request.
         persistence: What its answer says about the client's connection.
@@ -104,7 +104,7 @@ class Relay(asyncio.Protocol):
     def __init__(
         self,
         client: RelayClient,
-        desk: Desk,
+        context: IngestContext,
         downstream: asyncio.Transport,
         request: Request,
         *,
@@ -112,14 +112,14 @@ class Relay(asyncio.Protocol):
         address: str | None,
     ) -> None:
         self._client = client
-        self._desk = desk
+        self._context = context
         self._downstream = downstream
         self._request = request
         self._persistence = persistence
         self._address = address
         self._upstream: asyncio.Transport | None = None
         self._reader = ResponseReader(bodiless=request.method == b"HEAD")
-        self._started_s = desk.now_s()
+        self._started_s = context.now_s()
         self._is_watch = is_watch(request)
         health = request.target.partition(b"?")[0] in HEALTH_PATHS
         self._head_deadline_s = HEALTH_DEADLINE_S if health else RELAY_HEAD_DEADLINE_S
@@ -136,8 +136,8 @@ class Relay(asyncio.Protocol):
     def start(self) -> None:
         """Dials the control process; one of the client's three methods is called at the end."""
         self._count(1)
-        self._desk.counters.relayed_requests += 1
-        dial = self._desk.dial
+        self._context.counters.relayed_requests += 1
+        dial = self._context.dial
         assert dial is not None
         dial(self, self._dial_failed)
 
@@ -222,7 +222,7 @@ class Relay(asyncio.Protocol):
     def _head(self) -> bytes:
         """The head of the answer as the client gets it."""
         reader = self._reader
-        self._desk.counters.answers_by_status[reader.status] += 1
+        self._context.counters.answers_by_status[reader.status] += 1
         names = {name for name, _ in reader.fields}
         has_length = b"content-length" in names and b"transfer-encoding" not in names
         without_body = self._request.method == b"HEAD" or reader.status in {204, 304}
@@ -249,7 +249,7 @@ class Relay(asyncio.Protocol):
 
     def _fail(self) -> None:
         self._end()
-        self._desk.counters.relay_failures += 1
+        self._context.counters.relay_failures += 1
         if self._head_written:
             self._client.cut()
         else:
@@ -257,9 +257,9 @@ class Relay(asyncio.Protocol):
 
     def _count(self, step: int) -> None:
         if self._is_watch:
-            self._desk.counters.watches_in_flight += step
+            self._context.counters.watches_in_flight += step
         else:
-            self._desk.counters.relays_in_flight += step
+            self._context.counters.relays_in_flight += step
 
     def _end(self) -> None:
         self._over = True

@@ -7,7 +7,13 @@ from collections.abc import Sequence
 
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
-from distributary.core.flow import TTL_DEFAULT, Kind, Received, encode_addressed, encode_carried
+from distributary.core.flow import (
+    TTL_DEFAULT,
+    Received,
+    RecordKind,
+    encode_addressed,
+    encode_carried,
+)
 from distributary.server.ingest._partition import partition_key
 
 
@@ -31,5 +37,5 @@ def received(
     left = (TTL_DEFAULT,) * len(events) if ttls is None else tuple(ttls)
     if carried:
         whole = encode_carried(address, left, body, carried)
-        return Received(whole, len(events), key, Kind.CARRIED)
-    return Received(encode_addressed(address, left, body), len(events), key, Kind.ADDRESSED)
+        return Received(whole, len(events), key, RecordKind.CARRIED)
+    return Received(encode_addressed(address, left, body), len(events), key, RecordKind.ADDRESSED)

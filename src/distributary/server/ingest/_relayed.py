@@ -1,6 +1,6 @@
 """What the receiver must know of requests that it passes on: which are watches, how large they are.
 
-Callers: ``_desk`` admits, ``_protocol`` bounds bodies, ``_proxy`` counts. Hides what little this
+Callers: ``_context`` admits, ``_protocol`` bounds bodies, ``_proxy`` counts. Hides what little this
 room knows of the Kubernetes API.
 """
 

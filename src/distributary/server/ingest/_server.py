@@ -11,8 +11,8 @@ from pathlib import Path
 from distributary.core.clock import Clock
 from distributary.datadir.seen import Seen
 from distributary.server.ingest import _limits
+from distributary.server.ingest._context import Appends, Dial, IngestContext
 from distributary.server.ingest._counters import Counters
-from distributary.server.ingest._desk import Appends, Desk, Dial
 from distributary.server.ingest._guard import Guard
 from distributary.server.ingest._limits import IngestSettings
 from distributary.server.ingest._protocol import Connection
@@ -24,16 +24,18 @@ _DRAIN_POLL_S = 0.02
 """How often shutdown looks whether everything has ended; happens once in a process's life."""
 
 
-class Server:
+class IngestServer:
     """A running receiver; ``serve`` makes it.
 
     Attributes:
         counters: What it has done so far; read it at any time.
     """
 
-    def __init__(self, desk: Desk, listener: asyncio.Server, control: "_Dialler | None") -> None:
-        self.counters: Counters = desk.counters
-        self._desk = desk
+    def __init__(
+        self, context: IngestContext, listener: asyncio.Server, control: "_Dialler | None"
+    ) -> None:
+        self.counters: Counters = context.counters
+        self._context = context
         self._listener = listener
         self._control = control  # keeps its tasks alive
         self._loop = asyncio.get_running_loop()
@@ -41,15 +43,15 @@ class Server:
 
     def _sweep(self) -> None:
         self._sweeping = self._loop.call_later(_limits.SWEEP_S, self._sweep)
-        self._desk.sweep()
+        self._context.sweep()
 
     def change(self, settings: IngestSettings) -> None:
         """These are the limits from now on; connections that are open keep that of a body."""
-        self._desk.settings = settings
+        self._context.settings = settings
 
     def learn(self, addresses: Mapping[str, str]) -> None:
         """These are all Brokers and Channels from now on; see ``serve``."""
-        self._desk.addresses.learn(addresses)
+        self._context.addresses.learn(addresses)
 
     async def close(self, drain_s: float) -> None:
         """Stops: no new connection, 503 to new requests, answers to what is in flight.
@@ -59,19 +61,19 @@ class Server:
                 event whose answer is cut off may be durable all the same: its sender does not
                 know, and sends again.
         """
-        desk = self._desk
-        desk.draining = True
+        context = self._context
+        context.draining = True
         self._listener.close()
-        deadline_s = desk.now_s() + drain_s
+        deadline_s = context.now_s() + drain_s
         while True:
-            for connection in tuple(desk.connections):
+            for connection in tuple(context.connections):
                 connection.drain()
-            if desk.idle and not desk.connections:
+            if context.idle and not context.connections:
                 break
-            if desk.now_s() >= deadline_s:
+            if context.now_s() >= deadline_s:
                 break
             await asyncio.sleep(_DRAIN_POLL_S)
-        for connection in tuple(desk.connections):
+        for connection in tuple(context.connections):
             connection.cut()
         self._sweeping.cancel()
 
@@ -106,7 +108,7 @@ async def serve(
     seen: Seen | None = None,
     addresses: Mapping[str, str] | None = None,
     guard: Guard | None = None,
-) -> Server:
+) -> IngestServer:
     """Receives events on *sock* until the server is closed.
 
     Args:
@@ -119,7 +121,7 @@ async def serve(
         clock: For deadlines, dates and ack times.
         seen: Takes the types and sources of accepted events; None: nobody asks.
         addresses: Every Broker and Channel: path without its first slash -> address (its uid;
-            empty: the default broker's). None: not known yet; until ``Server.learn`` their
+            empty: the default broker's). None: not known yet; until ``IngestServer.learn`` their
             paths are answered 503.
         guard: Whom it answers; it may be changed while the server runs. None: who asks by an
             address or by ``localhost``.
@@ -129,9 +131,9 @@ async def serve(
     """
     dial: _Dialler | None = None if control_socket is None else _Dialler(control_socket)
     port: Dial | None = dial
-    desk = Desk(appends, settings, clock, port, seen, guard=guard)
+    context = IngestContext(appends, settings, clock, port, seen, guard=guard)
     if addresses is not None:
-        desk.addresses.learn(addresses)
+        context.addresses.learn(addresses)
     loop = asyncio.get_running_loop()
-    listener = await loop.create_server(lambda: Connection(desk), sock=sock, backlog=_BACKLOG)
-    return Server(desk, listener, dial)
+    listener = await loop.create_server(lambda: Connection(context), sock=sock, backlog=_BACKLOG)
+    return IngestServer(context, listener, dial)

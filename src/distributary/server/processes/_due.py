@@ -10,7 +10,7 @@ from distributary.core.errors import StoreError
 from distributary.core.meter import Meter
 from distributary.core.outcome import QuotaStore
 from distributary.core.sqlite import sqlite_url
-from distributary.datadir import Places
+from distributary.datadir import DataDir
 from distributary.server.processes._route_wire import RouteAppendClient
 from distributary.subscriptions.service import Subscriptions
 from distributary.subscriptions.store.schedule import Schedule
@@ -27,7 +27,7 @@ class Due:
     """Timers and endings of one server, with a connection to the log of their own.
 
     Args:
-        places: Of the data directory; the store must have been made.
+        paths: Of the data directory; the store must have been made.
         partitions: Of the log.
         subscriptions: Ends them.
         clock: For all of it.
@@ -36,16 +36,16 @@ class Due:
 
     def __init__(
         self,
-        places: Places,
+        paths: DataDir,
         partitions: int,
         subscriptions: Subscriptions,
         clock: Clock,
         meter: Meter,
     ) -> None:
         self._meter = meter
-        self._schedule = Schedule(sqlite_url(places.state_db))
-        self._counts = QuotaStore(places.quota_db)
-        self._log = RouteAppendClient(places.append_socket)
+        self._schedule = Schedule(sqlite_url(paths.state_db))
+        self._counts = QuotaStore(paths.quota_db)
+        self._log = RouteAppendClient(paths.append_socket)
         self._timers = Timers(
             self._schedule, self._log, clock, partition_count=partitions, count=meter.add
         )

@@ -6,10 +6,17 @@ from distributary.core.clock import Clock
 from distributary.core.errors import LogError
 from distributary.core.log import Reader
 from distributary.core.meter import Meter, render
-from distributary.datadir import Board, Phase, Places, Word, is_sick, sickness_of
+from distributary.datadir import (
+    ConsumerPhase,
+    DataDir,
+    MappedStatusPage,
+    StatusField,
+    is_sick,
+    sickness_of,
+)
 
 STALE_MS = 3_000
-"""A board without a sign of life for so long is not running; a hand-over takes 0.2 s."""
+"""A status page without a sign of life for so long is not running; a hand-over takes 0.2 s."""
 SILENT_MS = 2_000
 """The same of the ingest process, which gives four signs a second: a question after health is
 answered in its place from then on, and so within 3 s."""
@@ -86,10 +93,10 @@ HELPS = {
 
 
 class Health:
-    """Looks at the boards of all processes.
+    """Looks at the status pages of all processes.
 
     Args:
-        places: Of the data directory.
+        paths: Of the data directory.
         partitions: Of the log.
         clock: To see how old a sign of life is.
         behind: Why stored changes may be missing in the log; None: none are.
@@ -98,19 +105,21 @@ class Health:
 
     def __init__(
         self,
-        places: Places,
+        paths: DataDir,
         partitions: int,
         clock: Clock,
         *,
         behind: Callable[[], str | None],
         restarts: Callable[[], dict[str, int]],
     ) -> None:
-        self._places = places
+        self._paths = paths
         self._clock = clock
         self._behind = behind
         self._restarts = restarts
-        self._boards = [Board(places.board(number)) for number in range(partitions)]
-        self._ingest = Board(places.ingest_board)
+        self._status_pages = [
+            MappedStatusPage(paths.status_page(number)) for number in range(partitions)
+        ]
+        self._ingest = MappedStatusPage(paths.ingest_page)
         self._readers: dict[int, Reader] = {}
         self._turned_s = clock.monotonic_s()
 
@@ -119,16 +128,16 @@ class Health:
         self._turned_s = self._clock.monotonic_s()
 
     def forget(self) -> None:
-        """What the boards say is of an earlier run: nothing is alive yet."""
-        for board in (*self._boards, self._ingest):
-            board[Word.HEARTBEAT_MS] = 0
-            board[Word.READY] = board[Word.FAILURES] = 0
-            board[Word.PHASE] = Phase.ABSENT
+        """What the status pages say is of an earlier run: nothing is alive yet."""
+        for status_page in (*self._status_pages, self._ingest):
+            status_page[StatusField.HEARTBEAT_MS] = 0
+            status_page[StatusField.READY] = status_page[StatusField.FAILURES] = 0
+            status_page[StatusField.PHASE] = ConsumerPhase.ABSENT
 
     def pipeline_ended(self) -> None:
         """The pipeline's driver is gone: nothing counts as ready until it says so again."""
-        for board in self._boards:
-            board[Word.READY] = 0
+        for status_page in self._status_pages:
+            status_page[StatusField.READY] = 0
 
     def ready(self) -> tuple[bool, list[str]]:
         """Whether events are taken and delivered; if not, why."""
@@ -137,17 +146,17 @@ class Health:
             reasons.append("the API does not answer")
         if self.ingest_silent:
             reasons.append("ingest does not answer")
-        elif self._ingest[Word.PHASE] != Phase.RUNNING:
+        elif self._ingest[StatusField.PHASE] != ConsumerPhase.RUNNING:
             reasons.append("the log takes no events (disk space?)")
-        for number, board in enumerate(self._boards):
-            if is_sick(board):
-                reason = sickness_of(self._places, number)
+        for number, status_page in enumerate(self._status_pages):
+            if is_sick(status_page):
+                reason = sickness_of(self._paths, number)
                 reasons.append(
                     f"partition {number} cannot be delivered, and is tried again: {reason}"
                 )
-            elif not board[Word.READY]:
+            elif not status_page[StatusField.READY]:
                 reasons.append(f"partition {number}: the pipeline is starting")
-            elif self._age_ms(board) > STALE_MS:
+            elif self._age_ms(status_page) > STALE_MS:
                 reasons.append(f"partition {number}: no sign of life of its owner")
         behind = self._behind()
         if behind is not None:
@@ -162,17 +171,17 @@ class Health:
     @property
     def ingest_pid(self) -> int:
         """The ingest process that gave the last sign of life; 0: none did since ``forget``."""
-        return self._ingest[Word.OWNER_PID] if self.ingest_began else 0
+        return self._ingest[StatusField.OWNER_PID] if self.ingest_began else 0
 
     @property
     def pipeline_ready(self) -> bool:
         """Whether a partition is delivered, or was until the pipeline ended."""
-        return any(board[Word.READY] for board in self._boards)
+        return any(status_page[StatusField.READY] for status_page in self._status_pages)
 
     @property
     def ingest_began(self) -> bool:
         """Whether an ingest process has given a sign of life since ``forget``."""
-        return self._ingest[Word.HEARTBEAT_MS] > 0
+        return self._ingest[StatusField.HEARTBEAT_MS] > 0
 
     @property
     def _api_silent(self) -> bool:
@@ -190,15 +199,15 @@ class Health:
             reasons.append("ingest does not answer")
         return not reasons, reasons
 
-    def _age_ms(self, board: Board) -> int:
+    def _age_ms(self, status_page: MappedStatusPage) -> int:
         # A wall clock that was set back must not make the dead look alive until it catches up.
-        return abs(self._clock.wall_ms() - board[Word.HEARTBEAT_MS])
+        return abs(self._clock.wall_ms() - status_page[StatusField.HEARTBEAT_MS])
 
     def _end(self, partition: int) -> int | None:
         reader = self._readers.get(partition)
         try:
             if reader is None:
-                reader = self._readers[partition] = Reader(self._places.log, partition)
+                reader = self._readers[partition] = Reader(self._paths.log, partition)
             return reader.durable_end()
         except LogError:
             return None  # No appender was there yet.
@@ -208,20 +217,22 @@ class Health:
         meter = Meter()
         gauges = meter.gauges
         gauges["ready"] = float(self.ready()[0])
-        for number, board in enumerate(self._boards):
+        for number, status_page in enumerate(self._status_pages):
             label = f'{{partition="{number}"}}'
             end = self._end(number)
             if end is not None:
                 gauges[f"log_end_offset{label}"] = end
-                gauges[f"lag_records{label}"] = max(0, end - board[Word.WATERMARK])
-            gauges[f"cursor_offset{label}"] = board[Word.WATERMARK]
-            gauges[f"in_flight{label}"] = board[Word.IN_FLIGHT]
-            gauges[f"queued{label}"] = board[Word.QUEUED]
-            gauges[f"lagging_routes{label}"] = board[Word.LAGGING]
-            gauges[f"waiting_retries{label}"] = board[Word.WAITING]
-            gauges[f"oldest_in_flight_seconds{label}"] = board[Word.OLDEST_IN_FLIGHT_MS] / 1000
-            gauges[f"partition_sick{label}"] = float(is_sick(board))
-            gauges[f"epoch{label}"] = board[Word.EPOCH]
+                gauges[f"lag_records{label}"] = max(0, end - status_page[StatusField.WATERMARK])
+            gauges[f"cursor_offset{label}"] = status_page[StatusField.WATERMARK]
+            gauges[f"in_flight{label}"] = status_page[StatusField.IN_FLIGHT]
+            gauges[f"queued{label}"] = status_page[StatusField.QUEUED]
+            gauges[f"lagging_routes{label}"] = status_page[StatusField.BACKFILLING]
+            gauges[f"waiting_retries{label}"] = status_page[StatusField.WAITING]
+            gauges[f"oldest_in_flight_seconds{label}"] = (
+                status_page[StatusField.OLDEST_IN_FLIGHT_MS] / 1000
+            )
+            gauges[f"partition_sick{label}"] = float(is_sick(status_page))
+            gauges[f"epoch{label}"] = status_page[StatusField.EPOCH]
         for role, count in self._restarts().items():
             meter.counters[f'process_restarts_total{{process="{role}"}}'] = count
-        return render(self._places.meters(), meter, HELPS)
+        return render(self._paths.meters(), meter, HELPS)

@@ -7,7 +7,7 @@ from distributary.core import filter as filter_room
 from distributary.core.clock import Clock, SystemRandom
 from distributary.core.meter import Meter
 from distributary.core.sqlite import sqlite_url
-from distributary.datadir import Places
+from distributary.datadir import DataDir
 from distributary.knative.apiserver.http import PATHS, KubernetesApi
 from distributary.knative.apiserver.objects import Objects
 from distributary.knative.kinds import KINDS, admit, defaulted
@@ -20,7 +20,7 @@ class Knative:
     """Brokers, Triggers, Channels and Subscriptions of one server.
 
     Args:
-        places: Of the data directory; the store must have been made.
+        paths: Of the data directory; the store must have been made.
         partitions: Of the log.
         leader: Makes routes stand.
         site: Where the server is reached.
@@ -33,7 +33,7 @@ class Knative:
 
     def __init__(
         self,
-        places: Places,
+        paths: DataDir,
         partitions: int,
         leader: Leader,
         *,
@@ -42,21 +42,21 @@ class Knative:
         meter: Meter,
     ) -> None:
         self._objects = Objects(
-            sqlite_url(places.state_db),
+            sqlite_url(paths.state_db),
             kinds=KINDS,
             admit=functools.partial(admit, check=filter_room.check),
             default=defaulted,
             clock=clock,
             new_uid=lambda: str(uuid.uuid4()),
         )
-        self._log = RouteAppendClient(places.append_socket)
+        self._log = RouteAppendClient(paths.append_socket)
         self._reconciler = Reconciler(
             self._objects,
             leader,
             self._log,
             site,
             clock,
-            failing=[places.failing(number) for number in range(partitions)],
+            failing=[paths.failing(number) for number in range(partitions)],
             count=meter.add,
         )
         self.api = KubernetesApi(self._objects, self._reconciler.settled, clock, SystemRandom())

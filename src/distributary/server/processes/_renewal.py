@@ -6,7 +6,7 @@ import contextlib
 from distributary.core.clock import Clock, SystemRandom
 from distributary.core.meter import Meter
 from distributary.core.sqlite import sqlite_url
-from distributary.datadir import Places
+from distributary.datadir import DataDir
 from distributary.net import AddressRule, CachingResolver, Connector, SystemResolver
 from distributary.resource import Reach
 from distributary.subscriptions.refresh import HttpTokenEndpoint, Refresher
@@ -18,7 +18,7 @@ class Renewal:
     """Keeps access tokens fresh while the server runs.
 
     Args:
-        places: Of the data directory; the store must have been made.
+        paths: Of the data directory; the store must have been made.
         sealer: Of its own: it is used by another thread than the store's.
         clock: For waits and expiries.
         meter: Counts.
@@ -27,14 +27,14 @@ class Renewal:
 
     def __init__(
         self,
-        places: Places,
+        paths: DataDir,
         sealer: Sealer,
         clock: Clock,
         meter: Meter,
         reach: Reach,
     ) -> None:
         connector = Connector(AddressRule.of(reach), CachingResolver(SystemResolver(), clock))
-        self._rows = CredentialRows(sqlite_url(places.state_db), sealer)
+        self._rows = CredentialRows(sqlite_url(paths.state_db), sealer)
         self._refresher = Refresher(
             self._rows, HttpTokenEndpoint(connector), clock, SystemRandom(), count=meter.add
         )

@@ -12,7 +12,7 @@ from typing import Any, Final
 from distributary.core.clock import Clock
 from distributary.core.log import Retained, partition_dir, retain
 from distributary.core.meter import Meter
-from distributary.datadir import Board, Places, Word
+from distributary.datadir import DataDir, MappedStatusPage, StatusField
 
 RETAIN_S: Final = 15.0
 """How often old segments are looked for, and how soon it is tried again after a failure."""
@@ -35,7 +35,7 @@ class Retention:
     """Deletes what is old or too much and needed by nobody.
 
     Args:
-        places: Of the data directory.
+        paths: Of the data directory.
         partitions: How many the log has.
         limits: How much stays.
         clock: Tells how old segments are.
@@ -45,7 +45,7 @@ class Retention:
 
     def __init__(
         self,
-        places: Places,
+        paths: DataDir,
         partitions: int,
         limits: RetentionLimits,
         *,
@@ -53,7 +53,7 @@ class Retention:
         meter: Meter,
         log: Any,
     ) -> None:
-        self._places = places
+        self._paths = paths
         self._partitions = partitions
         self._limits = limits
         self._clock = clock
@@ -94,21 +94,21 @@ class Retention:
         Raises:
             DistributaryError: Not now: the disk or the store refused.
         """
-        places = self._places
+        paths = self._paths
 
         def keep_from() -> int:
-            with contextlib.closing(Board(places.board(partition))) as board:
-                return board[Word.KEEP_FROM]
+            with contextlib.closing(MappedStatusPage(paths.status_page(partition))) as status_page:
+                return status_page[StatusField.KEEP_FROM]
 
         def routes_at(cut: int) -> bytes:
             # Loaded when old segments go, for the first time: whoever starts the ingest process
             # again waits for everything that it loads at its start, and publishers with it.
             from distributary.server.processes import _route_snapshot  # noqa: PLC0415 - see above
 
-            return _route_snapshot.snapshot_at(places, partition, cut)
+            return _route_snapshot.snapshot_at(paths, partition, cut)
 
         return retain(
-            partition_dir(places.log, partition),
+            partition_dir(paths.log, partition),
             keep_from(),
             bytes_max=self._limits.bytes_max,
             age_max_s=self._limits.age_max_s,

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from distributary.core.errors import LogError, LogUnavailableError
-from distributary.core.flow import Kind
+from distributary.core.flow import RecordKind
 from distributary.core.log import GroupCommitter
 
 _LENGTH = struct.Struct("<I")
@@ -49,7 +49,7 @@ class _Routes(msgspec.Struct, frozen=True, array_like=True, tag="routes"):
 
 
 class _Ticks(msgspec.Struct, frozen=True, array_like=True, tag="ticks"):
-    ticks: list[tuple[int, bytes]]
+    timer_events: list[tuple[int, bytes]]
 
 
 class _Addresses(msgspec.Struct, frozen=True, array_like=True, tag="addresses"):
@@ -102,7 +102,7 @@ class RouteAppendServer:
 
     async def _answer(self, request: _Request) -> _Answer:
         if isinstance(request, _Ticks):
-            return await self._append_ticks(request.ticks)
+            return await self._append_timer_events(request.timer_events)
         if isinstance(request, _Addresses):
             return _Answer(0, await self._look_again())
         return await self._append_routes(request.bodies)
@@ -115,7 +115,7 @@ class RouteAppendServer:
             for committer in self._committers:
                 for body in bodies:
                     done: asyncio.Future[int | LogError] = loop.create_future()
-                    committer.submit(Kind.ROUTE, body, done.set_result)
+                    committer.submit(RecordKind.ROUTE, body, done.set_result)
                     waiting.append(done)
         except LogError as error:
             refused.append(error)
@@ -124,20 +124,20 @@ class RouteAppendServer:
             return _Answer(0, str(refused[0]))
         return _Answer(len(bodies), None)
 
-    async def _append_ticks(self, ticks: list[tuple[int, bytes]]) -> _Answer:
+    async def _append_timer_events(self, timer_events: list[tuple[int, bytes]]) -> _Answer:
         """Each for itself: what the queue of its partition refuses is not asked for again."""
         loop = asyncio.get_running_loop()
         waiting: list[asyncio.Future[int | LogError]] = []
-        for partition, body in ticks:
+        for partition, body in timer_events:
             done: asyncio.Future[int | LogError] = loop.create_future()
             waiting.append(done)
             try:
-                self._committers[partition].submit(Kind.TICK, body, done.set_result)
+                self._committers[partition].submit(RecordKind.TIMER_EVENT, body, done.set_result)
             except LogError as error:
                 done.set_result(error)
         results = await asyncio.gather(*waiting)
         refused = [result for result in results if isinstance(result, LogError)]
-        return _Answer(len(ticks) - len(refused), str(refused[0]) if refused else None)
+        return _Answer(len(timer_events) - len(refused), str(refused[0]) if refused else None)
 
     def close(self) -> None:
         """Stop listening."""
@@ -146,7 +146,7 @@ class RouteAppendServer:
 
 
 class RouteAppendClient:
-    """The control process's side: a ``control.RouteAppender`` and a ``control.TickAppender``.
+    """The control process's side: a ``control.RouteAppender`` and a ``control.TimerEventAppender``.
 
     One call at a time: the leader, the timers and the reconciler have one each.
 
@@ -208,7 +208,7 @@ class RouteAppendClient:
         if answer.reason is not None:
             raise LogUnavailableError(answer.reason)
 
-    async def append_ticks(self, ticks: Sequence[tuple[int, bytes]]) -> int:
+    async def append_timer_events(self, timer_events: Sequence[tuple[int, bytes]]) -> int:
         """Append each body to its partition; returns how many are durable there.
 
         Raises:
@@ -219,7 +219,7 @@ class RouteAppendClient:
             self._drop()  # the process was replaced; its successor has not heard of these yet
         try:
             async with asyncio.timeout(ANSWER_S_MAX):
-                answer = await self._exchange(_Ticks(list(ticks)))
+                answer = await self._exchange(_Ticks(list(timer_events)))
         except (OSError, EOFError, TimeoutError, msgspec.MsgspecError) as raised:
             raise self._unanswered(raised) from raised
         except asyncio.CancelledError:

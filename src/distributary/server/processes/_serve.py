@@ -27,7 +27,7 @@ from distributary.core.lease import Lease
 from distributary.core.log import lock, open_folder
 from distributary.core.meter import Meter
 from distributary.core.sqlite import sqlite_url
-from distributary.datadir import LiveFile, LiveSettings, Places
+from distributary.datadir import DataDir, LiveFile, LiveSettings
 from distributary.datadir.seen import load_seen
 from distributary.partitions import SessionSettings
 from distributary.server.processes._amqp import AmqpApi, listen_for_amqp
@@ -126,22 +126,22 @@ class Server:
         check_sources(settings)
         raise_file_limit()
         data_dir = settings.data_dir.absolute()
-        self._places = Places(data_dir)
+        self._paths = DataDir(data_dir)
         java = find_java(os.environ, chosen=settings.java_home)
-        check_socket_path(self._places.control_socket)
+        check_socket_path(self._paths.control_socket)
         make_folder(data_dir)
         self._lease: Lease = lock(data_dir / "LOCK")
         try:
-            folder = open_folder(self._places.log, settings.partitions)
+            folder = open_folder(self._paths.log, settings.partitions)
             self._partitions = folder.partitions
             check_master(settings.spark_master, self._partitions, settings.spark_conf)
-            for path in (self._places.run, data_dir / "logs"):
+            for path in (self._paths.run, data_dir / "logs"):
                 make_private(path)
-            self._java = java_environment(java, self._places.run / "java")
+            self._java = java_environment(java, self._paths.run / "java")
             chosen = settings.credential_key_file
             self._key_file = str(chosen.absolute()) if chosen else ""
             self._keys().check()
-            self._store = Store(sqlite_url(self._places.state_db), sealer=Sealer(self._keys()))
+            self._store = Store(sqlite_url(self._paths.state_db), sealer=Sealer(self._keys()))
             self._socket = listen(settings.host, settings.port)
             self._amqp_socket = listen_for_amqp(settings.host, settings.amqp_port)
             self._health_socket = listen_for_health(settings.host, settings.health_port)
@@ -157,7 +157,7 @@ class Server:
         self._log = structlog.get_logger()
         self._began_s = time.monotonic()
         self._health: Health | None = None
-        self._live = LiveFile(self._places.live)
+        self._live = LiveFile(self._paths.live)
         self._settings_number = 0
         self._on_terminal = sys.stderr.isatty()
         self._exit_code = 0
@@ -182,14 +182,14 @@ class Server:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
         self._write_live()
-        routes = RouteAppendClient(self._places.append_socket)
+        routes = RouteAppendClient(self._paths.append_socket)
         subscriptions = Subscriptions(self._store, routes, rules(self._reach.rule()), self._clock)
-        meter = Meter(self._places.meter("control"))
-        due = Due(self._places, self._partitions, subscriptions, self._clock, meter)
+        meter = Meter(self._paths.meter("control"))
+        due = Due(self._paths, self._partitions, subscriptions, self._clock, meter)
         await due.before_start(self._store)
         renewal = self._renewal(meter)
         knative = Knative(
-            self._places,
+            self._paths,
             self._partitions,
             subscriptions.leader,
             site=site_of(self._reach),
@@ -201,7 +201,7 @@ class Server:
         ingest, pipeline = self._children()
         sources = self._sources()
         health = Health(
-            self._places,
+            self._paths,
             self._partitions,
             self._clock,
             behind=subscriptions.behind,
@@ -210,10 +210,10 @@ class Server:
         health.forget()
         self._health = health
         probe = self._probe(health, ingest, pipeline, lambda: running.sources)
-        description = Description(lambda: load_seen(self._places.seen))
-        deliveries = look_at(self._places, self._partitions, self._store, self._clock)
+        description = Description(lambda: load_seen(self._paths.seen))
+        deliveries = look_at(self._paths, self._partitions, self._store, self._clock)
         application = create_app(subscriptions, health, description, deliveries, knative.mounted)
-        api = _api(application, self._places.control_socket)
+        api = _api(application, self._paths.control_socket)
         running = Running(
             subscriptions,
             routes,
@@ -269,7 +269,7 @@ class Server:
         pipeline: Child,
         sources: Callable[[], Child | None],
     ) -> Probe:
-        watched = watched_processes(self._places, self._partitions, ingest, pipeline, sources)
+        watched = watched_processes(self._paths, self._partitions, ingest, pipeline, sources)
         return Probe(
             health,
             Watchdog(watched, ProcFolder(), self._clock.monotonic_s),
@@ -334,7 +334,7 @@ class Server:
 
     def _renewal(self, meter: Meter) -> Renewal:
         return Renewal(
-            self._places,
+            self._paths,
             Sealer(self._keys()),
             self._clock,
             meter,
@@ -373,7 +373,7 @@ class Server:
         settings = self._settings
         return IngestStart(
             listen_fd=self._socket.fileno(),
-            data_dir=str(self._places.root),
+            data_dir=str(self._paths.root),
             partitions=self._partitions,
             hosts=names_of(settings, self._reach.own),
             public_url=settings.public_url,
@@ -392,7 +392,7 @@ class Server:
     def _session_settings(self) -> SessionSettings:
         settings = self._settings
         return SessionSettings(
-            data_dir=str(self._places.root),
+            data_dir=str(self._paths.root),
             reach=self._reach,
             log_attempts=settings.log_attempts,
             log_level=settings.log_level,
@@ -441,7 +441,7 @@ class Server:
     def _sources(self) -> Child | None:
         return sources_child(
             self._settings,
-            self._places,
+            self._paths,
             self._reach.own.dial or "",
             loopback_only=is_loopback(self.address[0]),
             line=self._lines.write,
@@ -449,25 +449,25 @@ class Server:
 
     def _keys(self) -> Keys:
         """Of its own for each user: they are for one thread at a time."""
-        return Keys.of(self._places.key_file(self._key_file), os.environ)
+        return Keys.of(self._paths.key_file(self._key_file), os.environ)
 
     def _say_serving(self, amqp_url: str | None) -> None:
         url, health_url = base(*self.address), None
         if self._health_socket is not None:
             health_url = base(*self._health_socket.getsockname()[:2])
         if self._lines.for_people:
-            print_banner(url, self._places.root, amqp_url=amqp_url, health_url=health_url)
+            print_banner(url, self._paths.root, amqp_url=amqp_url, health_url=health_url)
         self._log.info(
             "serving",
             address=url,
-            data_dir=str(self._places.root),
+            data_dir=str(self._paths.root),
             partitions=self._partitions,
             amqp=amqp_url,
             health=health_url,
         )
 
     async def _announce(self, health: Health) -> None:
-        while not health.ready()[0]:  # noqa: ASYNC110 - boards of other processes, no event here
+        while not health.ready()[0]:  # noqa: ASYNC110 - other processes: no event
             await asyncio.sleep(0.1)
         self._has_delivered = True
         self._log.info("ready", seconds=round(time.monotonic() - self._began_s, 1))

@@ -11,7 +11,7 @@ import msgspec
 
 from distributary.core.environment import CREDENTIAL_KEY_VARIABLE
 from distributary.core.errors import SettingsError
-from distributary.datadir import Places
+from distributary.datadir import DataDir
 from distributary.server.processes._children import Child
 from distributary.server.processes.source_process import SourcesStart
 from distributary.server.settings import Settings
@@ -37,7 +37,7 @@ def check_sources(settings: Settings) -> None:
 
 def sources_child(
     settings: Settings,
-    places: Places,
+    paths: DataDir,
     dial: str,
     *,
     loopback_only: bool,
@@ -47,16 +47,16 @@ def sources_child(
 
     Args:
         settings: Their tables have been checked.
-        places: Of the data directory.
+        paths: Of the data directory.
         dial: ``host:port`` on this machine at which the receiver is reached.
         loopback_only: The server listens on loopback.
         line: Takes each line of its standard error.
     """
     if not settings.sources:
-        places.meter("sources").unlink(missing_ok=True)  # the numbers of sources that are no more
+        paths.meter("sources").unlink(missing_ok=True)  # the numbers of sources that are no more
         return None
     start = SourcesStart(
-        data_dir=str(places.root),
+        data_dir=str(paths.root),
         base=f"http://{dial}",
         tables=[dict(table) for table in settings.sources],
         loopback_only=loopback_only,

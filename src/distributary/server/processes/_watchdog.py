@@ -1,10 +1,11 @@
 """Sees a process that hangs, and replaces it. A slow disk is no hang.
 
-Called by ``_probe``, in its thread. Each process writes a sign of life on a board from the loop
-that does its work. One whose sign has not changed for ``HUNG_S`` is killed, and whoever started
-it starts it again. Waiting for the disk is excused: a kill would not make the disk faster, and
-what replaces the process would wait as well. So is the time before the first sign, as long as the
-process uses the processor. The driver waits for what it has started (the JVM), so that counts too.
+Called by ``_probe``, in its thread. Each process writes a sign of life on a status page from the
+loop that does its work. One whose sign has not changed for ``HUNG_S`` is killed, and whoever
+started it starts it again. Waiting for the disk is excused: a kill would not make the disk faster,
+and what replaces the process would wait as well. So is the time before the first sign, as long as
+the process uses the processor. The driver waits for what it has started (the JVM), so that counts
+too.
 """
 
 import contextlib

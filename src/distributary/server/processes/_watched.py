@@ -8,13 +8,13 @@ import os
 import signal
 from collections.abc import Callable
 
-from distributary.datadir import Board, Phase, Places, Word
+from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, StatusField
 from distributary.server.processes._children import Child
 from distributary.server.processes._watchdog import Watched
 
 
 def watched_processes(
-    places: Places,
+    paths: DataDir,
     partitions: int,
     ingest: Child,
     pipeline: Child,
@@ -23,44 +23,44 @@ def watched_processes(
     """Every process of the server but this one.
 
     Args:
-        places: Of the data directory.
+        paths: Of the data directory.
         partitions: Of the log.
         ingest: Answers publishers.
         pipeline: The driver; leads the session of everything that Spark starts.
         sources: The process of the sources, if there is one now.
     """
-    found = [_ingest(places, ingest), _driver(places, pipeline), _sources(places, sources)]
+    found = [_ingest(paths, ingest), _driver(paths, pipeline), _sources(paths, sources)]
     for number in range(partitions):
-        board = Board(places.board(number))
-        found += [_owner(number, board, pipeline), _reader(number, board, pipeline)]
+        status_page = MappedStatusPage(paths.status_page(number))
+        found += [_owner(number, status_page, pipeline), _reader(number, status_page, pipeline)]
     return found
 
 
-def _ingest(places: Places, child: Child) -> Watched:
-    board = Board(places.ingest_board)
+def _ingest(paths: DataDir, child: Child) -> Watched:
+    status_page = MappedStatusPage(paths.ingest_page)
     return Watched(
         role="ingest",
         pid=lambda: child.pid,
-        sign=lambda: board[Word.HEARTBEAT_MS],
-        excused=lambda: bool(board[Word.COMMITTING]),
+        sign=lambda: status_page[StatusField.HEARTBEAT_MS],
+        excused=lambda: bool(status_page[StatusField.COMMITTING]),
         replace=child.kill,
     )
 
 
-def _driver(places: Places, child: Child) -> Watched:
-    board = Board(places.driver_board)
+def _driver(paths: DataDir, child: Child) -> Watched:
+    status_page = MappedStatusPage(paths.driver_page)
     return Watched(
         role="pipeline",
         pid=lambda: child.pid,
-        sign=lambda: board[Word.HEARTBEAT_MS],
-        settled=lambda: board[Word.PHASE] == Phase.RUNNING,
+        sign=lambda: status_page[StatusField.HEARTBEAT_MS],
+        settled=lambda: status_page[StatusField.PHASE] == ConsumerPhase.RUNNING,
         replace=child.kill,
         family=True,
     )
 
 
-def _sources(places: Places, child: Callable[[], Child | None]) -> Watched:
-    board = Board(places.sources_board)
+def _sources(paths: DataDir, child: Callable[[], Child | None]) -> Watched:
+    status_page = MappedStatusPage(paths.sources_page)
 
     def pid() -> int | None:
         now = child()
@@ -71,31 +71,39 @@ def _sources(places: Places, child: Callable[[], Child | None]) -> Watched:
         if now is not None:
             now.kill(which)
 
-    return Watched(role="sources", pid=pid, sign=lambda: board[Word.HEARTBEAT_MS], replace=replace)
+    return Watched(
+        role="sources", pid=pid, sign=lambda: status_page[StatusField.HEARTBEAT_MS], replace=replace
+    )
 
 
-def _owner(number: int, board: Board, pipeline: Child) -> Watched:
+def _owner(number: int, status_page: MappedStatusPage, pipeline: Child) -> Watched:
     return Watched(
         role=f"owner of partition {number}",
-        pid=lambda: board[Word.OWNER_PID] if board[Word.PHASE] != Phase.ABSENT else None,
-        sign=lambda: board[Word.HEARTBEAT_MS],
-        settled=lambda: board[Word.PHASE] in {Phase.RUNNING, Phase.DRAINING},
+        pid=lambda: (
+            status_page[StatusField.OWNER_PID]
+            if status_page[StatusField.PHASE] != ConsumerPhase.ABSENT
+            else None
+        ),
+        sign=lambda: status_page[StatusField.HEARTBEAT_MS],
+        settled=lambda: (
+            status_page[StatusField.PHASE] in {ConsumerPhase.RUNNING, ConsumerPhase.DRAINING}
+        ),
         replace=lambda pid: _kill_worker(pid, pipeline),
     )
 
 
-def _reader(number: int, board: Board, pipeline: Child) -> Watched:
+def _reader(number: int, status_page: MappedStatusPage, pipeline: Child) -> Watched:
     return Watched(
         role=f"reader of partition {number}",
-        pid=lambda: board[Word.READER_PID] or None,
-        sign=lambda: board[Word.READER_MS],
-        excused=lambda: bool(board[Word.READER_WAITS]),
+        pid=lambda: status_page[StatusField.READER_PID] or None,
+        sign=lambda: status_page[StatusField.READER_MS],
+        excused=lambda: bool(status_page[StatusField.READER_WAITS]),
         replace=lambda pid: _kill_worker(pid, pipeline),
     )
 
 
 def _kill_worker(pid: int, pipeline: Child) -> None:
-    """Kill a worker of Spark, if *pid* is one of this server: a board may hold an old number."""
+    """Kill a Spark worker, if *pid* is one of this server: a status page may hold an old one."""
     with contextlib.suppress(ProcessLookupError):
         if pipeline.pid is not None and os.getsid(pid) == pipeline.pid:
             os.kill(pid, signal.SIGKILL)

@@ -22,13 +22,13 @@ from distributary.core.flow import Received
 from distributary.core.journal import read_journal
 from distributary.core.log import Appender, GroupCommitter
 from distributary.core.meter import Meter
-from distributary.datadir import Board, LiveFile, Phase, Places, Word
+from distributary.datadir import ConsumerPhase, DataDir, LiveFile, MappedStatusPage, StatusField
 from distributary.datadir.seen import Seen, load_seen
 from distributary.server.ingest import (
     ACK_BOUNDS_S,
     Guard,
+    IngestServer,
     IngestSettings,
-    Server,
     choose_partition,
     serve,
 )
@@ -154,19 +154,19 @@ class IngestProcess:
     """
 
     def __init__(self, start: IngestStart) -> None:
-        self._places = Places.of(start.data_dir)
-        self._live = LiveFile(self._places.live)
+        self._paths = DataDir.of(start.data_dir)
+        self._live = LiveFile(self._paths.live)
         self._start = start = self._newest() or start
         self._clock = SystemClock()
         self._log = structlog.get_logger()
-        self._meter = Meter(self._places.meter("ingest"))
+        self._meter = Meter(self._paths.meter("ingest"))
         self._before = dict(self._meter.counters)
         self._ack = self._meter.histogram("ack_seconds", ACK_BOUNDS_S)
         self._ack_before = (list(self._ack.counts), self._ack.total)
-        self._board = Board(self._places.ingest_board)
-        self._seen = Seen(load_seen(self._places.seen))
+        self._status_page = MappedStatusPage(self._paths.ingest_page)
+        self._seen = Seen(load_seen(self._paths.seen))
         self._addresses = Addresses(
-            lambda: _book(self._places),
+            lambda: _book(self._paths),
             lambda reason: self._log.error("addresses-unknown", reason=reason),
         )
         self._stop = asyncio.Event()
@@ -196,7 +196,7 @@ class IngestProcess:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._stop.set)
         loop.add_signal_handler(signal.SIGINT, lambda: None)  # the parent stops us in its order
-        self._board[Word.COMMITTING] = 0  # of a process that was killed while it did
+        self._status_page[StatusField.COMMITTING] = 0  # of a process that was killed while it did
         self._appenders = [self._open(number) for number in range(self._start.partitions)]
         for appender in self._appenders:
             for damage in appender.damages:
@@ -210,13 +210,13 @@ class IngestProcess:
         ]
         self._appends = LogAppends(self._committers)
         routes = RouteAppendServer(self._committers, self._addresses.look)
-        await routes.start(self._places.append_socket)
+        await routes.start(self._paths.append_socket)
         start = self._start
         self._server = await serve(
             socket.socket(fileno=start.listen_fd),
             self._appends,
             settings=start.settings(),
-            control_socket=self._places.control_socket,
+            control_socket=self._paths.control_socket,
             clock=self._clock,
             seen=self._seen,
             addresses=self._addresses.paths,
@@ -231,7 +231,7 @@ class IngestProcess:
             start.retention_bytes_max // start.partitions, start.retention_age_max_s
         )
         retention = Retention(
-            self._places,
+            self._paths,
             start.partitions,
             limits,
             clock=self._clock,
@@ -255,9 +255,9 @@ class IngestProcess:
     def _open(self, partition: int) -> Appender:
         # A cursor above the end of the log means that the medium lost what was acknowledged:
         # those offsets are never used again.
-        state, _ = read_journal(self._places.journal(partition))
+        state, _ = read_journal(self._paths.journal(partition))
         return Appender.open(
-            self._places.log,
+            self._paths.log,
             partition,
             clock=self._clock,
             min_next_offset=state.mark.offset,
@@ -269,7 +269,7 @@ class IngestProcess:
             appender.close()
 
     def _on_inline(self, under_way: bool) -> None:
-        self._board[Word.COMMITTING] = under_way
+        self._status_page[StatusField.COMMITTING] = under_way
 
     async def _look(self) -> None:
         while True:
@@ -306,9 +306,11 @@ class IngestProcess:
             self._appends.open = takes
             reason = str(space[0]) if space else f"{free} bytes free"
             self._log.warning("log-open" if takes else "log-closed", reason=reason)
-        self._board[Word.PHASE] = Phase.RUNNING if takes else Phase.DRAINING
-        self._board[Word.OWNER_PID] = os.getpid()
-        self._board[Word.HEARTBEAT_MS] = self._clock.wall_ms()
+        self._status_page[StatusField.PHASE] = (
+            ConsumerPhase.RUNNING if takes else ConsumerPhase.DRAINING
+        )
+        self._status_page[StatusField.OWNER_PID] = os.getpid()
+        self._status_page[StatusField.HEARTBEAT_MS] = self._clock.wall_ms()
         self._count(self._server)
         self._save_seen()
 
@@ -316,11 +318,11 @@ class IngestProcess:
         if not self._seen.changed:
             return
         try:
-            self._seen.save(self._places.seen)
+            self._seen.save(self._paths.seen)
         except OSError:  # a full disk: the next look writes all of it
             self._meter.add("snapshots_left_out_total")
 
-    def _count(self, server: Server) -> None:
+    def _count(self, server: IngestServer) -> None:
         counters = server.counters
         now: dict[str, float] = {
             "accepted_events_total": counters.accepted_events,
@@ -355,13 +357,13 @@ class IngestProcess:
         self._meter.save()
 
 
-def _book(places: Places) -> Book:
+def _book(paths: DataDir) -> Book:
     """The Brokers and Channels of the store."""
     # Loaded here, aside: the port answers by then.
     from distributary.core.sqlite import sqlite_url  # noqa: PLC0415 - see above
     from distributary.knative.apiserver.objects import AddressBook  # noqa: PLC0415 - see above
 
-    return AddressBook(sqlite_url(places.state_db))
+    return AddressBook(sqlite_url(paths.state_db))
 
 
 def host_remedy(name: str, allowed: tuple[str, ...]) -> dict[str, str]:

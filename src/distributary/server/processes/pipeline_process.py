@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import msgspec
 
-from distributary.datadir import LiveFile, Places
+from distributary.datadir import DataDir, LiveFile
 from distributary.partitions import SessionSettings
 from distributary.server.processes._children import end_with_parent
 from distributary.server.processes._ends import starting
@@ -68,7 +68,7 @@ def main(arguments: list[str]) -> int:
     spark_conf = msgspec.json.decode(os.environ.pop(_SPARK_CONF), type=dict[str, str])
     configure(start.log_level, role="pipeline")
     threading.Thread(
-        target=_follow_level, args=(Places.of(start.session.data_dir).live,), daemon=True
+        target=_follow_level, args=(DataDir.of(start.session.data_dir).live,), daemon=True
     ).start()
     # Loaded here: this is the process that pays for Spark.
     from distributary.spark.driver import EXIT_JVM_GONE, DriverSettings, run  # noqa: PLC0415
@@ -81,7 +81,7 @@ def main(arguments: list[str]) -> int:
         epoch_s=start.epoch_s,
         drain_s=start.drain_s,
     )
-    code = starting(lambda: run(settings, Places.of(start.session.data_dir).spark), EXIT_FAILED)
+    code = starting(lambda: run(settings, DataDir.of(start.session.data_dir).spark), EXIT_FAILED)
     if code == EXIT_JVM_GONE:
         _end(code)
     return code

@@ -18,7 +18,7 @@ from distributary.core.clock import SystemClock
 from distributary.core.deliver import LoopTimers
 from distributary.core.meter import Meter
 from distributary.core.source import SourceSpec
-from distributary.datadir import Board, Places, Word
+from distributary.datadir import DataDir, MappedStatusPage, StatusField
 from distributary.net import AddressRule, CachingResolver, Connector, SystemResolver, parse_networks
 from distributary.protocols.http.sink import HttpTransport
 from distributary.server.processes._children import end_with_parent
@@ -82,8 +82,8 @@ async def run(start: SourcesStart, specs: tuple[SourceSpec, ...], meter: Meter) 
     ]
     for source in sources:
         source.start()
-    board = Board(Places.of(start.data_dir).sources_board)
-    writing = loop.create_task(_write(meter, sources, board))
+    status_page = MappedStatusPage(DataDir.of(start.data_dir).sources_page)
+    writing = loop.create_task(_write(meter, sources, status_page))
     await stopping.wait()
     writing.cancel()
     await asyncio.gather(*(source.stop(start.drain_s) for source in sources))
@@ -92,9 +92,9 @@ async def run(start: SourcesStart, specs: tuple[SourceSpec, ...], meter: Meter) 
     meter.save()
 
 
-async def _write(meter: Meter, sources: list[Source], board: Board) -> None:
+async def _write(meter: Meter, sources: list[Source], status_page: MappedStatusPage) -> None:
     while True:
-        board[Word.HEARTBEAT_MS] = SystemClock().wall_ms()
+        status_page[StatusField.HEARTBEAT_MS] = SystemClock().wall_ms()
         for source in sources:
             source.gauge()
         meter.save()
@@ -107,7 +107,7 @@ def main(arguments: list[str]) -> int:
     start = msgspec.json.decode(arguments[0], type=SourcesStart)
     configure(start.log_level, role="sources")
     specs, faults = read_tables(start.tables, os.environ)
-    meter = Meter(Places.of(start.data_dir).meter("sources"))
+    meter = Meter(DataDir.of(start.data_dir).meter("sources"))
     meter.save()  # nothing is read, whatever a process before this one was doing at its end
     if faults:
         structlog.get_logger().error("sources-unusable", faults=faults)

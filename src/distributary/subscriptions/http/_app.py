@@ -58,17 +58,17 @@ def create_app(
     """
     paths = SubscriptionPaths(Operations(subscriptions))
     delivering = DeliveryPaths(deliveries)
-    letters = DeadLetterPaths(deliveries)
+    dead_letters = DeadLetterPaths(deliveries)
     resources = {
         "/": _reading(_describing(description)),
         "/subscriptions": paths.collection,
         "/subscriptions/{id}": paths.member,
         "/subscriptions/{id}/status": delivering.status,
         "/subscriptions/{id}/resume": delivering.resume,
-        "/dead-letters": letters.letters,
-        "/dead-letters/redrive": letters.redrive,
-        "/dead-letters/purge": letters.purge,
-        "/dead-letters/runs/{run}": letters.run,
+        "/dead-letters": dead_letters.dead_letters,
+        "/dead-letters/redrive": dead_letters.redrive,
+        "/dead-letters/purge": dead_letters.purge,
+        "/dead-letters/runs/{run}": dead_letters.run,
         "/healthz": _reading(_alive),
         "/readyz": _reading(_readiness(health)),
         "/metrics": _reading(_metrics(health)),

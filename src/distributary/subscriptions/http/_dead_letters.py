@@ -12,10 +12,10 @@ from distributary.subscriptions.http._deliveries import json_response, time_text
 from distributary.subscriptions.http._requests import read_json
 from distributary.subscriptions.http._resources import Handler, Resource
 from distributary.subscriptions.http.parameters import LIMIT_EXPECTED, parse_limit
-from distributary.subscriptions.service import Deliveries, ListedLetter, Selection
+from distributary.subscriptions.service import Deliveries, ListedDeadLetter, Selection
 
 LIMIT_DEFAULT: Final = 100
-"""Letters of a part, where nobody says how many: a screen or two."""
+"""Dead letters of a part, where nobody says how many: a screen or two."""
 _PARAMETERS: Final = ("limit", "cursor", "subscription", "route")
 _RUN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -32,7 +32,7 @@ class DeadLetterPaths:
 
     def __init__(self, deliveries: Deliveries) -> None:
         self._deliveries = deliveries
-        self.letters = Resource({"GET": self._list})
+        self.dead_letters = Resource({"GET": self._list})
         self.redrive = Resource({"POST": self._asking("redrive")})
         self.purge = Resource({"POST": self._asking("purge")})
         self.run = Resource({"GET": self._run})
@@ -43,8 +43,8 @@ class DeadLetterPaths:
         if limit is None:
             raise ResourceError([Fault("limit", "value", LIMIT_EXPECTED)])
         selection = Selection(found.get("subscription"), found.get("route"))
-        page = await self._deliveries.letters(selection, limit, found.get("cursor"))
-        answer = json_response([_letter(letter) for letter in page.letters])
+        page = await self._deliveries.dead_letters(selection, limit, found.get("cursor"))
+        answer = json_response([_dead_letter(dead_letter) for dead_letter in page.dead_letters])
         if page.next_cursor is not None:
             kept = [f"{name}={found[name]}" for name in ("subscription", "route") if name in found]
             target = "&".join([f"limit={limit}", f"cursor={page.next_cursor}", *kept])
@@ -96,7 +96,7 @@ def _parameters(request: Request) -> dict[str, str]:
 
 
 def _read_selection(body: object) -> tuple[Selection, str | None]:
-    """Which letters, and the id of the run, as *body* says."""
+    """Which dead letters, and the id of the run, as *body* says."""
     if not isinstance(body, dict):
         raise ResourceError([Fault("$", "type", "expected an object")])
     faults = [
@@ -121,7 +121,7 @@ def _read_selection(body: object) -> tuple[Selection, str | None]:
     return Selection(body.get("subscription"), body.get("route")), run
 
 
-def _letter(found: ListedLetter) -> dict[str, Any]:
+def _dead_letter(found: ListedDeadLetter) -> dict[str, Any]:
     failure = found.failure
     told: dict[str, Any] = {
         "id": found.id,

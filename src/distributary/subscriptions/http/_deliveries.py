@@ -47,20 +47,20 @@ def time_text(wall_ms: int) -> str:
 def status_of(state: RouteState) -> dict[str, Any]:
     """What ``/subscriptions/{id}/status`` says."""
     parked = [one.parked for one in state.partitions if one.parked is not None]
-    lagging = any(one.lagging for one in state.partitions)
+    backfilling = any(one.backfilling for one in state.partitions)
     word = "ready"
     if parked:
         word = "parked"
     elif state.failing:
         word = "failing"
-    elif lagging:
+    elif backfilling:
         word = "lagging"
     found: dict[str, Any] = {
         "id": state.subscription.id,
         "route": state.subscription.uid,
         "state": word,
         "waiting": sum(one.waiting for one in state.partitions),
-        "lagging": lagging,
+        "lagging": backfilling,
         "kept": {
             "count": sum(one.kept for one in state.partitions),
             "bytes": sum(one.kept_bytes for one in state.partitions),

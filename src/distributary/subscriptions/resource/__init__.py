@@ -41,10 +41,10 @@ from distributary.subscriptions.resource._secret_settings import (
 )
 from distributary.subscriptions.resource._settings import SHARED_SETTINGS
 from distributary.subscriptions.resource._shape import (
+    ApiSubscriptionSpec,
     ConfigSpec,
     DeadLetterSpec,
     DeliverySpec,
-    SubscriptionSpec,
 )
 
 __all__ = [
@@ -59,12 +59,12 @@ __all__ = [
     "TIMER_TYPE",
     "TOKEN_CHARS_MAX",
     "TYPES_MAX",
+    "ApiSubscriptionSpec",
     "ConfigSpec",
     "DeadLetterSpec",
     "DeliverySpec",
     "SecretSettings",
     "SecretValues",
-    "SubscriptionSpec",
     "credential_faults",
     "has_masks",
     "is_token",

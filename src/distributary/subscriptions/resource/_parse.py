@@ -24,10 +24,10 @@ from distributary.subscriptions.resource._secret_settings import (
     take_out,
 )
 from distributary.subscriptions.resource._settings import check_protocol, realize_target
-from distributary.subscriptions.resource._shape import SubscriptionSpec
+from distributary.subscriptions.resource._shape import ApiSubscriptionSpec
 
 
-def parse(body: object, rules: Rules, *, secrets_kept: bool = False) -> SubscriptionSpec:
+def parse(body: object, rules: Rules, *, secrets_kept: bool = False) -> ApiSubscriptionSpec:
     """The spec that *body* proposes, in any of the three revisions of the specification.
 
     An ``id`` is not looked at: who creates or replaces decides what it means.

@@ -15,14 +15,14 @@ from distributary.resource.uri import place_in
 from distributary.subscriptions.resource._shape import (
     EARLIEST,
     LATEST,
+    ApiSubscriptionSpec,
     ConfigSpec,
     DeadLetterSpec,
     DeliverySpec,
-    SubscriptionSpec,
 )
 
 
-def restore(realized: bytes) -> SubscriptionSpec:
+def restore(realized: bytes) -> ApiSubscriptionSpec:
     """The spec whose ``realized`` is *realized*. It was checked before it was stored.
 
     Raises:
@@ -33,7 +33,7 @@ def restore(realized: bytes) -> SubscriptionSpec:
         settings = value["protocolsettings"]
         protocol = value["protocol"]
         sent = protocols()[protocol].restore(settings)
-        return SubscriptionSpec(
+        return ApiSubscriptionSpec(
             source=value.get("source"),
             types=tuple(value.get("types", ())),
             filters=tuple(value["filters"]),

@@ -82,7 +82,7 @@ class ConfigSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class SubscriptionSpec:
+class ApiSubscriptionSpec:
     """What a subscriber wants: which events, and where and how they are sent.
 
     Made by ``parse`` from a client's proposal or by ``restore`` from the store.

@@ -2,7 +2,7 @@
 
 from distributary.subscriptions.service._deliveries import (
     Deliveries,
-    ListedLetter,
+    ListedDeadLetter,
     RouteState,
     Selection,
 )
@@ -18,7 +18,7 @@ __all__ = [
     "PAGE_MAX",
     "PROTOCOLS_ABSENT",
     "Deliveries",
-    "ListedLetter",
+    "ListedDeadLetter",
     "RouteState",
     "Selection",
     "Subscriptions",

@@ -17,16 +17,22 @@ from distributary.core.errors import EventError, Fault, NotFoundError, ResourceE
 from distributary.core.event import json_format
 from distributary.core.event import record as event_record
 from distributary.core.flow import Demand, DemandKind
-from distributary.core.outcome import DeliveryReader, FailingRoute, Failure, Standing, read_failing
+from distributary.core.outcome import (
+    DeliveryReader,
+    FailingRoute,
+    Failure,
+    RouteDeliveries,
+    read_failing,
+)
 from distributary.core.shown import shown_uri
 from distributary.subscriptions.store.demands import RouteName
 from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import StoredSubscription
 
 PART_BYTES: Final = 4 * 1024 * 1024
-"""A part of the list of letters ends early once its events have so many bytes."""
+"""A part of the list of dead letters ends early once its events have so many bytes."""
 SLICE: Final = 32
-"""Letters read at once; each has an event of up to 1 MiB."""
+"""Dead letters read at once; each has an event of up to 1 MiB."""
 _CURSOR = re.compile(r"([0-9]{1,3})-([0-9]{1,18})")
 
 
@@ -40,12 +46,12 @@ class RouteState(NamedTuple):
     """
 
     subscription: StoredSubscription
-    partitions: list[Standing]
+    partitions: list[RouteDeliveries]
     failing: list[FailingRoute]
 
 
 class Selection(NamedTuple):
-    """Which letters are meant: those of a subscription, of a route, or (neither) all.
+    """Which dead letters are meant: those of a subscription, of a route, or (neither) all.
 
     Attributes:
         subscription: Id of a subscription.
@@ -56,8 +62,8 @@ class Selection(NamedTuple):
     route: str | None
 
 
-class ListedLetter(NamedTuple):
-    """A kept letter, for people.
+class ListedDeadLetter(NamedTuple):
+    """A kept dead letter, for people.
 
     Attributes:
         id: Its place in the list.
@@ -77,15 +83,15 @@ class ListedLetter(NamedTuple):
     event_json: bytes | None
 
 
-class LetterPage(NamedTuple):
-    """A part of the list of letters.
+class DeadLetterPage(NamedTuple):
+    """A part of the list of dead letters.
 
     Attributes:
-        letters: The oldest of each partition first, one partition after the other.
+        dead_letters: The oldest of each partition first, one partition after the other.
         next_cursor: Asks for the next part; None: there is none.
     """
 
-    letters: list[ListedLetter]
+    dead_letters: list[ListedDeadLetter]
     next_cursor: str | None
 
 
@@ -94,8 +100,8 @@ class RunState(NamedTuple):
 
     Attributes:
         demand: What was asked.
-        handled: Letters that were sent again, or deleted.
-        passed: Letters that the newest filters do not match: they stay.
+        handled: Dead letters that were sent again, or deleted.
+        passed: Dead letters that the newest filters do not match: they stay.
         done: Every partition is through.
     """
 
@@ -163,47 +169,53 @@ class Deliveries:
         run = self._new_uuid().hex
         return self._store.demand("resume", uid, run, self._clock.wall_ms())
 
-    async def letters(self, selection: Selection, limit: int, cursor: str | None) -> LetterPage:
-        """A part of the kept letters.
+    async def dead_letters(
+        self, selection: Selection, limit: int, cursor: str | None
+    ) -> DeadLetterPage:
+        """A part of the kept dead letters.
 
         Args:
             selection: Which.
             limit: At most so many, from 1; a part may end earlier.
-            cursor: ``LetterPage.next_cursor`` of the part before; None: from the beginning.
+            cursor: ``DeadLetterPage.next_cursor`` of the part before; None: from the beginning.
 
         Raises:
             NotFoundError: There is no such subscription.
             ResourceError: *cursor* is no such value.
             StoreError: They cannot be read now.
         """
-        return await asyncio.to_thread(self._letters, selection, limit, cursor)
+        return await asyncio.to_thread(self._dead_letters, selection, limit, cursor)
 
-    def _letters(self, selection: Selection, limit: int, cursor: str | None) -> LetterPage:
+    def _dead_letters(self, selection: Selection, limit: int, cursor: str | None) -> DeadLetterPage:
         route = self._route(selection) or None
         partition, after = _read_cursor(cursor)
-        found: list[tuple[int, int, ListedLetter]] = []
+        found: list[tuple[int, int, ListedDeadLetter]] = []
         size = 0
         while partition < len(self._readers) and len(found) <= limit and size < PART_BYTES:
-            kept = self._readers[partition].letters(SLICE, after, route)
+            kept = self._readers[partition].dead_letters(SLICE, after, route)
             for one in kept:
-                key, failure = one.letter.key, one.letter.failure
-                letter = ListedLetter(
+                key, failure = one.dead_letter.key, one.dead_letter.failure
+                dead_letter = ListedDeadLetter(
                     f"{partition}-{one.id}",
                     key.route,
                     None,
-                    one.letter.kept_ms,
+                    one.dead_letter.kept_ms,
                     dataclasses.replace(failure, dest=shown_uri(failure.dest)),
                     _event_json(one.event),
                 )
-                found.append((partition, one.id, letter))
-                size += len(letter.event_json or b"")
+                found.append((partition, one.id, dead_letter))
+                size += len(dead_letter.event_json or b"")
             after = kept[-1].id if kept else 0
             partition += 0 if kept else 1
         more = len(found) > limit or partition < len(self._readers)
         found = found[:limit]
-        names = self._store.route_names({letter.route for _, _, letter in found})
-        letters = [letter._replace(name=names.get(letter.route)) for _, _, letter in found]
-        return LetterPage(letters, f"{found[-1][0]}-{found[-1][1]}" if more and found else None)
+        names = self._store.route_names({dead_letter.route for _, _, dead_letter in found})
+        dead_letters = [
+            dead_letter._replace(name=names.get(dead_letter.route)) for _, _, dead_letter in found
+        ]
+        return DeadLetterPage(
+            dead_letters, f"{found[-1][0]}-{found[-1][1]}" if more and found else None
+        )
 
     def _route(self, selection: Selection) -> str:
         """Uid of the route that is meant; empty: all."""
@@ -212,7 +224,7 @@ class Deliveries:
         return selection.route or ""
 
     async def ask(self, kind: DemandKind, selection: Selection, run: str | None) -> Demand:
-        """Ask for letters to be sent again, or deleted; a run is asked for once.
+        """Ask for dead letters to be sent again, or deleted; a run is asked for once.
 
         Raises:
             NotFoundError: There is no such subscription.
@@ -250,7 +262,7 @@ class Deliveries:
 
 
 def _event_json(kept: bytes) -> bytes | None:
-    """The event of a letter in the JSON format; None where its bytes are damaged."""
+    """The event of a dead letter in the JSON format; None where its bytes are damaged."""
     try:
         (event,) = event_record.decode(kept)
     except (EventError, ValueError):

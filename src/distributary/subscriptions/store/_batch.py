@@ -9,7 +9,7 @@ from distributary.core.flow import RouteRecord, encode_route
 from distributary.routes import tables as _tables
 from distributary.routes.batch import RouteTargets, standing
 from distributary.routes.changes import AppliedRoute, DropRoute, PutRoute
-from distributary.subscriptions.resource import SubscriptionSpec
+from distributary.subscriptions.resource import ApiSubscriptionSpec
 from distributary.subscriptions.store._credentials_batch import CredentialChanges, Sealing
 from distributary.subscriptions.store.schedule import Scheduled
 from distributary.subscriptions.store.stored import Applied, Change, Delete, Put, StoredSubscription
@@ -212,7 +212,7 @@ class Batch:
         self,
         op: Literal["put", "delete"],
         subscription: StoredSubscription,
-        spec: SubscriptionSpec | None,
+        spec: ApiSubscriptionSpec | None,
     ) -> bytes:
         uid, revision = subscription.uid, subscription.revision
         if spec is None:

@@ -16,8 +16,8 @@ from distributary.core.deliver.origins import Origin, origin_of
 from distributary.resource import Faults
 from distributary.subscriptions.resource import (
     CREDENTIAL_MEMBERS,
+    ApiSubscriptionSpec,
     SecretSettings,
-    SubscriptionSpec,
     credential_faults,
     kept,
     sink_origin,
@@ -38,7 +38,7 @@ class Sealing(NamedTuple):
         sealed: Its secrets.
     """
 
-    spec: SubscriptionSpec
+    spec: ApiSubscriptionSpec
     sealed: Sealed
 
 
@@ -60,7 +60,9 @@ class CredentialChanges:
     written: dict[str, dict[str, Any]] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
 
-    def seal(self, uid: str, spec: SubscriptionSpec, before: StoredSubscription | None) -> Sealing:
+    def seal(
+        self, uid: str, spec: ApiSubscriptionSpec, before: StoredSubscription | None
+    ) -> Sealing:
         """*spec* with all that it keeps of *before*, and its secrets sealed.
 
         Raises:
@@ -107,7 +109,7 @@ class CredentialChanges:
         self,
         faults: Faults,
         uid: str,
-        spec: SubscriptionSpec,
+        spec: ApiSubscriptionSpec,
         before: StoredSubscription | None,
     ) -> SecretSettings:
         """The secret settings of *spec*, with stored values where it has masks."""
@@ -123,10 +125,10 @@ class CredentialChanges:
         self,
         faults: Faults,
         uid: str,
-        spec: SubscriptionSpec,
+        spec: ApiSubscriptionSpec,
         new: Credential,
         before: StoredSubscription | None,
-    ) -> SubscriptionSpec:
+    ) -> ApiSubscriptionSpec:
         """*spec* whose credential has the stored secrets, where it may have them."""
         sealed = self.stored.get(uid, Sealed()).credential
         old = self.sealer.open(uid, sealed) if before is not None and sealed else None

@@ -14,8 +14,8 @@ from distributary.routes import tables as _tables
 from distributary.routes.settings import RouteSettings, decode_settings
 from distributary.subscriptions.resource import (
     CREDENTIAL_MEMBERS,
+    ApiSubscriptionSpec,
     SecretSettings,
-    SubscriptionSpec,
     has_masks,
     put_back,
     restore,
@@ -50,7 +50,7 @@ class Listed(NamedTuple):
 
     id: str
     revision: int
-    spec: SubscriptionSpec
+    spec: ApiSubscriptionSpec
 
 
 class ListedRoute(NamedTuple):
@@ -293,7 +293,7 @@ class Directory:
             )
         return None
 
-    def spec(self, uid: str) -> SubscriptionSpec:
+    def spec(self, uid: str) -> ApiSubscriptionSpec:
         """The spec of the subscription *uid*, which stands, with its secret settings in place.
 
         Raises:
@@ -346,6 +346,6 @@ def _read_route(uid: str, unread: _UnreadRoute) -> ListedRoute:
     return ListedRoute(unread.revision, settings)
 
 
-def _has_credential(spec: SubscriptionSpec) -> bool:
+def _has_credential(spec: ApiSubscriptionSpec) -> bool:
     member = CREDENTIAL_MEMBERS[0]
     return member.encode() in spec.realized and member in spec.to_json()

@@ -21,7 +21,7 @@ from distributary.core.errors import (
     RequestError,
     StoreError,
 )
-from distributary.routes.batch import StandingRoute
+from distributary.routes.batch import ActiveRoute
 from distributary.routes.changes import AppliedRoute, RouteChange
 from distributary.routes.write_loop import Waiting, WriteLoop
 from distributary.subscriptions.store.store import Store
@@ -105,7 +105,7 @@ class Leader:
         """Finish the batch under way, refuse what waits, stop."""
         await self._loop.close(RequestError("unavailable", "the server is stopping"))
 
-    async def routes(self) -> dict[str, StandingRoute]:
+    async def routes(self) -> dict[str, ActiveRoute]:
         """The routes of Triggers and messaging Subscriptions in the store, by uid.
 
         Raises:

@@ -16,7 +16,7 @@ from distributary.core.errors import DistributaryError, NotFoundError
 from distributary.core.flow import Demand, DemandKind
 from distributary.routes import tables as _tables
 from distributary.routes.batch import (
-    StandingRoute,
+    ActiveRoute,
     read_all,
     read_targets,
     write_targets,
@@ -195,7 +195,7 @@ class Store:
         with sqlite.reading(self._reader) as connection:
             return find_demand(connection, run)
 
-    def routes(self) -> dict[str, StandingRoute]:
+    def routes(self) -> dict[str, ActiveRoute]:
         """The routes of Triggers and messaging Subscriptions that stand, by uid."""
         with sqlite.reading(self._reader) as connection:
             return read_all(connection)

@@ -7,7 +7,7 @@ import msgspec
 
 from distributary.core.errors import ConflictError, LogUnavailableError
 from distributary.routes.changes import RouteChange
-from distributary.subscriptions.resource import SubscriptionSpec
+from distributary.subscriptions.resource import ApiSubscriptionSpec
 
 
 class StoredSubscription(NamedTuple):
@@ -20,7 +20,7 @@ class StoredSubscription(NamedTuple):
         etag: Strong entity tag, with its quotes; changes with every revision.
         created_ms: Wall clock, milliseconds.
         updated_ms: Wall clock of the newest revision, milliseconds.
-        realized: JSON object without the ``id`` (``SubscriptionSpec.realized``).
+        realized: JSON object without the ``id`` (``ApiSubscriptionSpec.realized``).
     """
 
     id: str
@@ -125,7 +125,7 @@ class Put:
     """
 
     id: str
-    spec: SubscriptionSpec
+    spec: ApiSubscriptionSpec
     uid: str
     claimed_id: object = None
     precondition: Precondition = NO_PRECONDITION

@@ -1,12 +1,12 @@
 """Timers and ends: what becomes of subscriptions by itself."""
 
 from distributary.subscriptions.timers._expiry import Counts, Endings, Ends
-from distributary.subscriptions.timers._timers import TickAppender, Timers
+from distributary.subscriptions.timers._timers import TimerEventAppender, Timers
 
 __all__ = [
     "Counts",
     "Endings",
     "Ends",
-    "TickAppender",
+    "TimerEventAppender",
     "Timers",
 ]

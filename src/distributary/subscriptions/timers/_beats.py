@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 from distributary.subscriptions.store.schedule import TimerRow
 
 LATE_S_MAX: Final = 5.0
-"""A tick that could not be made within this is missed, seconds (and within half an interval):
-a slow disk may delay it, a stop or a log that takes nothing ends it."""
+"""A timer event that could not be made within this is missed, seconds (and within half an
+interval): a slow disk may delay it, a stop or a log that takes nothing ends it."""
 
 _STALE_MAX: Final = 1_000
 """Entries of timers that are gone, beyond as many as there are timers, before they are cleared."""
@@ -26,10 +26,10 @@ class Timer:
     Attributes:
         uid: Of the subscription.
         seq: Number of its newest change.
-        interval_s: Between two ticks, seconds.
+        interval_s: Between two timer events, seconds.
         phase_ms: Of its row.
-        due_s: When its next tick is due, monotonic.
-        number: Of its next tick, where one is reserved.
+        due_s: When its next timer event is due, monotonic.
+        number: Of its next timer event, where one is reserved.
         numbers_end: After the last reserved one.
     """
 
@@ -57,7 +57,7 @@ class Timer:
         """Turn to the first due time after *now_s*.
 
         Returns:
-            Whether a tick is to be made now, and how many were missed.
+            Whether a timer event is to be made now, and how many were missed.
         """
         latest = max(self._beat, math.floor((now_s - self._origin_s) / self.interval_s))
         late_s = now_s - (self._origin_s + latest * self.interval_s)
@@ -68,7 +68,7 @@ class Timer:
         return True, missed
 
     def turn_back(self) -> None:
-        """The tick of the time before is due again."""
+        """The timer event of the time before is due again."""
         self._turn_to(self._beat - 1)
 
 
@@ -76,8 +76,8 @@ class Due(NamedTuple):
     """What is due.
 
     Attributes:
-        timers: Each makes a tick now.
-        missed: Ticks that are not made any more.
+        timers: Each makes a timer event now.
+        missed: Timer events that are not made any more.
     """
 
     timers: list[Timer]

@@ -1,10 +1,10 @@
 """Timers: an event every so often, for one subscription alone (``config.interval``; DESIGN rule 6).
 
-Only the control leader fires. A tick is a record of the log, in the one partition that its uid
-falls in, so it is durable before it counts and is delivered like any event. Its number is
+Only the control leader fires. A timer event is a record of the log, in the one partition that its
+uid falls in, so it is durable before it counts and is delivered like any event. Its number is
 reserved in the store before it is used: a crash skips numbers and repeats none.
 
-Nothing waits here: a tick that the log does not take in time is skipped, with a count.
+Nothing waits here: a timer event that the log does not take in time is skipped, with a count.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ import structlog
 from distributary.core.clock import Clock
 from distributary.core.errors import EventError, LogError, StoreError
 from distributary.core.event import Event
-from distributary.core.flow import Tick, encode_tick
+from distributary.core.flow import TimerEvent, encode_timer_event
 from distributary.routes.periodic import keep_turning
 from distributary.subscriptions import resource as api_subscription
 from distributary.subscriptions.store.schedule import DueTimer, Schedule
@@ -28,25 +28,25 @@ LOOK_S: Final = 0.25
 """Wait between two looks for new timers, seconds: well within the shortest interval."""
 
 GATHER_S: Final = 0.05
-"""Ticks that come due within this share an append (and its sync), seconds."""
+"""Timer events that come due within this share an append (and its sync), seconds."""
 
-TICKS_MAX: Final = 500
-"""Ticks that are made together: a third of a second's, for 100,000 timers of a minute. Each may
-hold as much data as a resource may (256 KiB), and all are in memory."""
+TIMER_EVENTS_MAX: Final = 500
+"""Timer events that are made together: a third of a second's, for 100,000 timers of a minute. Each
+may hold as much data as a resource may (256 KiB), and all are in memory."""
 
 APPEND_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Ticks of one append, bytes: one commit of the log."""
+"""Timer events of one append, bytes: one commit of the log."""
 
 NUMBERS_RESERVED: Final = 64
-"""Numbers that a timer reserves at a time: one transaction serves so many of its ticks."""
+"""Numbers that a timer reserves at a time: one transaction serves so many of its timer events."""
 
 _log = structlog.get_logger(__name__)
 
 
-class TickAppender(Protocol):
-    """Appends ticks to the log."""
+class TimerEventAppender(Protocol):
+    """Appends timer events to the log."""
 
-    async def append_ticks(self, ticks: Sequence[tuple[int, bytes]]) -> int:
+    async def append_timer_events(self, timer_events: Sequence[tuple[int, bytes]]) -> int:
         """Append each body to its partition; returns how many are durable there.
 
         Raises:
@@ -61,7 +61,7 @@ class Timers:
 
     Args:
         schedule: Knows them.
-        appender: Takes their ticks.
+        appender: Takes their timer events.
         clock: Says when they are due (monotonic) and stamps them (wall).
         partition_count: Partitions of the log.
         count: Told the name of a counter and by how much it rises.
@@ -70,7 +70,7 @@ class Timers:
     def __init__(
         self,
         schedule: Schedule,
-        appender: TickAppender,
+        appender: TimerEventAppender,
         clock: Clock,
         *,
         partition_count: int,
@@ -94,16 +94,18 @@ class Timers:
         await keep_turning(self.turn, "timers")
 
     async def turn(self) -> float:
-        """Make the ticks that are due now; the seconds until the next turn."""
+        """Make the timer events that are due now; the seconds until the next turn."""
         try:
             await self._look()
-        except StoreError as error:  # what is known stays; a tick needs the store, and is skipped
+        except (
+            StoreError
+        ) as error:  # what is known stays; a timer event needs the store, and is skipped
             self._report("store", str(error))
-        due = self._beats.due(self._clock.monotonic_s(), TICKS_MAX)
+        due = self._beats.due(self._clock.monotonic_s(), TIMER_EVENTS_MAX)
         self._skip(due.missed, "late")
         if due.timers:
             await self._fire(due.timers)
-        if len(due.timers) == TICKS_MAX:
+        if len(due.timers) == TIMER_EVENTS_MAX:
             return 0.0
         next_s = self._beats.next_due_s()
         if next_s is None:
@@ -132,25 +134,25 @@ class Timers:
             self._report("store", str(error))
             return
         now_ms = self._clock.wall_ms()
-        ticks: list[tuple[int, bytes]] = []
+        timer_events: list[tuple[int, bytes]] = []
         size = 0
         for timer, due in ready:
             if timer.number == timer.numbers_end:
                 continue  # it was deleted or replaced a moment ago
             try:
-                ticks.append(self._tick(timer, due, now_ms))
+                timer_events.append(self._tick(timer, due, now_ms))
             except (ValueError, EventError) as error:  # its row is damaged; the others are well
                 self._skip(1, "damaged")
                 _log.error("timer-damaged", id=due.id, uid=timer.uid, reason=str(error))
                 continue
-            size += len(ticks[-1][1])
+            size += len(timer_events[-1][1])
             if size >= APPEND_BYTES_MAX:
-                await self._append(ticks)
-                ticks, size = [], 0
-        await self._append(ticks)
+                await self._append(timer_events)
+                timer_events, size = [], 0
+        await self._append(timer_events)
 
     async def _ready(self, timers: list[Timer]) -> list[tuple[Timer, DueTimer]]:
-        """Those that still run, each with what its tick is made of."""
+        """Those that still run, each with what its timer event is made of."""
         found = await asyncio.to_thread(self._schedule.due, [timer.uid for timer in timers])
         ready = []
         for timer in timers:
@@ -175,32 +177,32 @@ class Timers:
             out[uid].numbers_end = first + NUMBERS_RESERVED
 
     def _tick(self, timer: Timer, due: DueTimer, now_ms: int) -> tuple[int, bytes]:
-        """The partition and the body of the next tick of *timer*; its number is spent."""
+        """The partition and the body of the next timer event of *timer*; its number is spent."""
         number = timer.number
         timer.number += 1
-        event = tick_event(timer.uid, number, due, now_ms)
-        body = encode_tick(Tick(timer.uid, due.revision, number, event))
+        event = timer_event_of(timer.uid, number, due, now_ms)
+        body = encode_timer_event(TimerEvent(timer.uid, due.revision, number, event))
         return zlib.crc32(timer.uid.encode()) % self._partition_count, body
 
-    async def _append(self, ticks: list[tuple[int, bytes]]) -> None:
-        if not ticks:
+    async def _append(self, timer_events: list[tuple[int, bytes]]) -> None:
+        if not timer_events:
             return
         try:
-            made = await self._appender.append_ticks(ticks)
+            made = await self._appender.append_timer_events(timer_events)
         except LogError as error:
-            self._skip(len(ticks), "log")
+            self._skip(len(timer_events), "log")
             self._report("log", str(error))
             return
         self._count("timer_ticks_total", made)
-        self._skip(len(ticks) - made, "log")
-        self._report("log" if made < len(ticks) else None, "the log refused some")
+        self._skip(len(timer_events) - made, "log")
+        self._report("log" if made < len(timer_events) else None, "the log refused some")
 
     def _skip(self, count: int, reason: str) -> None:
         if count:
             self._count(f'timer_ticks_skipped_total{{reason="{reason}"}}', count)
 
     def _report(self, skipping: str | None, why: str) -> None:
-        """Say once that ticks are skipped, and once that they are made again."""
+        """Say once that timer events are skipped, and once that they are made again."""
         if skipping == self._skipping:
             return
         self._skipping = skipping
@@ -210,12 +212,12 @@ class Timers:
             _log.warning("timer-ticks-skipped", by=skipping, reason=why)
 
 
-def tick_event(uid: str, number: int, due: DueTimer, now_ms: int) -> Event:
-    """The event of one tick.
+def timer_event_of(uid: str, number: int, due: DueTimer, now_ms: int) -> Event:
+    """The event of one timer event.
 
     Args:
         uid: Of the subscription.
-        number: Of the tick.
+        number: Of the timer event.
         due: The subscription as it stands.
         now_ms: Wall clock.
 

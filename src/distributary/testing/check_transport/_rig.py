@@ -19,7 +19,7 @@ MANY: Final = 200
 """Attempts under way at once."""
 
 ARRIVAL_S_MAX: Final = 5.0
-"""Longest time from an acknowledgement until the witness at the far side has the event: brokers
+"""Longest time from an acknowledgement until the checker at the far side has the event: brokers
 acknowledge first and pass on later."""
 
 SECOND_COPY_S: Final = 0.05

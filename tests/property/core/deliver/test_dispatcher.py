@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from distributary.core.deliver import Admission, Destination, Dispatcher, Limits
 from distributary.core.errors import TransportError
 from distributary.core.event import Event
-from distributary.core.flow import Leg, Origin, Position, Task
+from distributary.core.flow import Origin, Position, Stage, Task
 from distributary.core.policy import DeliveryPolicy, Reply
 from distributary.testing.scripted_transport import ScriptedTransport, Step
 from distributary.testing.virtual import SeededRandom, VirtualClock, VirtualTimers
@@ -49,7 +49,7 @@ class DispatcherMachine(RuleBasedStateMachine):
         self.transport = ScriptedTransport(self.timers, self.act)
         self.admitted = {}
         self.ended = {}
-        self.room = []
+        self.drained = []
         self.refused = set()
         self.dispatcher = Dispatcher(
             {"HTTP": self.transport},
@@ -57,7 +57,7 @@ class DispatcherMachine(RuleBasedStateMachine):
             timers=self.timers,
             random=SeededRandom(7),
             on_attempt=lambda attempt: self.end(attempt.task),
-            on_room=self.refused.discard,
+            on_drained=self.refused.discard,
             limits=LIMITS,
         )
 
@@ -87,11 +87,11 @@ class DispatcherMachine(RuleBasedStateMachine):
             number = len(self.admitted)
             event = Event({"specversion": "1.0", "id": str(number), "source": "/"}, b"x" * size)
             place = Position(0, number, 0)
-            task = Task(place, 1, "route", event, Leg.EVENT, 1, 0, Origin.LIVE)
+            task = Task(place, 1, "route", event, Stage.PRIMARY, 1, 0, Origin.LIVE)
             if offer(task, to) is Admission.ADMITTED:
                 self.admitted[number] = task
             else:
-                self.refused.add(to.lane)
+                self.refused.add(to.queue)
 
     @rule(sink=st.integers(0, 4), answer=answers, after_s=st.sampled_from([0.0, 0.01, 0.5, 5.0]))
     def behave(self, sink, answer, after_s):
@@ -137,10 +137,10 @@ class DispatcherMachine(RuleBasedStateMachine):
     @invariant()
     def limits_hold(self):
         assert self.dispatcher.in_flight <= LIMITS.in_flight_total_max
-        for lane in self.dispatcher.lanes():
-            assert lane.queued <= LIMITS.queued_max + LIMITS.retry_reserve
-            assert 0 <= lane.in_flight <= 64
-            assert lane.queued_bytes >= 0
+        for queue in self.dispatcher.queues():
+            assert queue.queued <= LIMITS.queued_max + LIMITS.retry_reserve
+            assert 0 <= queue.in_flight <= 64
+            assert queue.queued_bytes >= 0
 
 
 TestDispatcher = DispatcherMachine.TestCase

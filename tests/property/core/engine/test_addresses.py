@@ -12,8 +12,8 @@ from distributary.core.event import Event, record
 from distributary.core.flow import (
     TTL_DEFAULT,
     TTL_MAX,
-    Kind,
     Logged,
+    RecordKind,
     RouteRecord,
     decode_route,
     encode_addressed,
@@ -21,9 +21,9 @@ from distributary.core.flow import (
 )
 from distributary.core.log import encode_frame
 from distributary.core.meter import Meter
-from distributary.core.outcome import LagRow
+from distributary.core.outcome import BackfillRow
 from distributary.core.route import RouteTable
-from distributary.partitions._lag import Lag
+from distributary.partitions._backfill import Backfill
 
 ADDRESSES = ("", "x", "y")
 ROUTES = ("r1", "r2", "r3")
@@ -51,7 +51,7 @@ def write(steps):
         elif what == "unknown":
             kind, body = UNKNOWN_KIND, b"from the future"
         else:
-            kind, body = Kind.ROUTE, _change(offset, what, *rest, standing=standing)
+            kind, body = RecordKind.ROUTE, _change(offset, what, *rest, standing=standing)
         log.append(Logged(offset, 1_000, 7, kind, body))
     return log, expected
 
@@ -69,7 +69,11 @@ def _publish(offset, address, events, standing, expected):
         for route, (where, type_) in standing.items():
             if where == address and type_ in ("", name):
                 expected[route, offset, index] = ttl
-    return (Kind.EVENTS, body) if plain else (Kind.ADDRESSED, encode_addressed(address, ttls, body))
+    return (
+        (RecordKind.EVENTS, body)
+        if plain
+        else (RecordKind.ADDRESSED, encode_addressed(address, ttls, body))
+    )
 
 
 def _change(offset, what, route, address="", type_="", *, standing):
@@ -89,8 +93,8 @@ def _change(offset, what, route, address="", type_="", *, standing):
     )
 
 
-class NoLags:
-    """No route lags."""
+class NoBackfills:
+    """No route is backfilled."""
 
     by_route = ()
 
@@ -100,12 +104,12 @@ class NoLags:
 
 
 class Offers:
-    """Takes every task of a lag."""
+    """Takes every task of a backfill."""
 
     def __init__(self):
         self.tasks = []
 
-    def offer_catch_up(self, task):
+    def offer_backfill(self, task):
         """Taken."""
         self.tasks.append(task)
 
@@ -134,7 +138,7 @@ def test_the_live_reader_matches_each_event_at_its_own_address(steps):
     state = SimpleNamespace(
         partition=0,
         follower=SimpleNamespace(table=table),
-        backfills=NoLags(),
+        backfills=NoBackfills(),
         meter=meter,
         effects=SimpleNamespace(report=pytest.fail),
         limits=EngineLimits(),
@@ -142,7 +146,7 @@ def test_the_live_reader_matches_each_event_at_its_own_address(steps):
     matching = Matching(state, SimpleNamespace(void=pytest.fail))
     tasks = []
     for logged in log:
-        if logged.kind == Kind.ROUTE:
+        if logged.kind == RecordKind.ROUTE:
             table.apply(decode_route(logged.body))
         else:
             tasks += matching.tasks(logged)
@@ -154,7 +158,7 @@ def test_the_live_reader_matches_each_event_at_its_own_address(steps):
 
 @pytest.mark.slow
 @given(logs, st.sampled_from(ROUTES))
-def test_a_lag_from_the_first_record_finds_the_same(steps, route):
+def test_a_backfill_from_the_first_record_finds_the_same(steps, route):
     """One that follows the changes of its route over the log, until its first delete."""
     log, expected = write(steps)
     own = [(at, step) for at, step in enumerate(steps) if step[0] == "put" and step[1] == route]
@@ -164,14 +168,14 @@ def test_a_lag_from_the_first_record_finds_the_same(steps, route):
     deletes = [at for at, step in enumerate(steps) if step == ("delete", route) and at > first]
     end = min(deletes, default=len(log))
     offers = Offers()
-    row = LagRow(route, first, 0, first, None, log[first].body)
+    row = BackfillRow(route, first, 0, first, None, log[first].body)
     frames = [encode_frame(one.kind, one.body, one.offset, one.time_ms, stamp=0) for one in log]
 
     def read_chunk(from_offset, _bytes_max):
         return b"".join(frames[from_offset:]), len(frames)
 
-    lag = Lag(0, row, read_chunk, offers)
-    while lag.advance(5, end).more:
+    backfill = Backfill(0, row, read_chunk, offers)
+    while backfill.advance(5, end).more:
         pass
     assert found(offers.tasks) == {
         key: ttl for key, ttl in expected.items() if key[0] == route and first < key[1] < end

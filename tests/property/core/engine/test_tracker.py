@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from distributary.core.engine import Tracker
 from distributary.core.event import Event
-from distributary.core.flow import Leg, Origin, Position, Task
+from distributary.core.flow import Origin, Position, Stage, Task
 from distributary.core.journal import Mark
 
 EVENT = Event({"specversion": "1.0", "id": "1", "source": "/", "type": "t"}, None)
@@ -23,7 +23,7 @@ steps = st.lists(
 def task(offset, number):
     """A match."""
     place = Position(0, offset, number)
-    return Task(place, offset, f"r{number}", EVENT, Leg.EVENT, 1, 0, Origin.LIVE)
+    return Task(place, offset, f"r{number}", EVENT, Stage.PRIMARY, 1, 0, Origin.LIVE)
 
 
 @given(st.integers(0, 9), steps)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from distributary.core.deliver import Destination
 from distributary.core.errors import TransportError
-from distributary.core.flow import Leg
+from distributary.core.flow import Stage
 from distributary.net import AddressRule, Connector
 
 
@@ -79,14 +79,14 @@ def test_certificates_that_cannot_be_read_are_a_failure_of_tls():
     assert caught.value.reason == "tls"
 
 
-def test_a_broker_of_ours_alone_is_told_the_passes_left(stage):
+def test_a_broker_of_ours_alone_is_told_the_passes_left(rig):
     """Subscribers do not see ``knativebrokerttl`` (decision 17), and the task is not changed."""
     for own in (True, False):
-        for leg in Leg:
-            task = replace(stage.task(), leg=leg, ttl=7)
+        for stage in Stage:
+            task = replace(rig.task(), stage=stage, ttl=7)
             before = dict(task.event.attributes)
-            stage.dispatcher.offer(task, Destination(f"http://{own}.example/", own=own))
-            event, _ = stage.transport.arrived[-1]
+            rig.dispatcher.offer(task, Destination(f"http://{own}.example/", own=own))
+            event, _ = rig.transport.arrived[-1]
             expected = before | {"knativebrokerttl": 7} if own else before
             assert event.attributes == expected
             assert task.event.attributes == before

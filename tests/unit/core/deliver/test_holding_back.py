@@ -1,4 +1,4 @@
-"""When lanes hold back: breaker, ``Retry-After``, rate limit; in virtual time."""
+"""When queues hold back: breaker, ``Retry-After``, rate limit; in virtual time."""
 
 import itertools
 
@@ -30,30 +30,30 @@ def steps(*answers, after_s=0.01):
     return script
 
 
-def test_opens_the_breaker_after_failures_in_a_row(stage):
+def test_opens_the_breaker_after_failures_in_a_row(rig):
     """Ten in a row: nothing starts, new tasks are refused."""
-    stage.script = steps(REFUSED)
-    stage.offer(100)
-    stage.advance(0.1)
-    failed = len(stage.attempts)
+    rig.script = steps(REFUSED)
+    rig.offer(100)
+    rig.advance(0.1)
+    failed = len(rig.attempts)
     assert 10 <= failed <= 14
-    assert stage.lane().breaker is BreakerState.OPEN
-    assert stage.offer() == [Admission.OPEN]
-    stage.advance(0.1)
-    assert len(stage.attempts) == failed
+    assert rig.queue().breaker is BreakerState.OPEN
+    assert rig.offer() == [Admission.OPEN]
+    rig.advance(0.1)
+    assert len(rig.attempts) == failed
 
 
-def test_probes_a_dead_sink_less_and_less_often(stage):
+def test_probes_a_dead_sink_less_and_less_often(rig):
     """Pauses double from 0.25 s to 30 s, lengthened by at most 20 %, never beyond 30 s."""
     starts = []
 
     def script(_event, _destination):
-        starts.append(stage.now_s)
+        starts.append(rig.now_s)
         return Step(REFUSED, 0.0)
 
-    stage.script = script
-    stage.offer(200)
-    stage.advance(400.0)
+    rig.script = script
+    rig.offer(200)
+    rig.advance(400.0)
     waits = [b - a for a, b in itertools.pairwise(starts[10:]) if b - a > 0.1]
     for wait, least in zip(waits, [0.5, 1, 2, 4, 8, 16, 30, 30], strict=False):
         assert least <= wait + 0.01
@@ -61,139 +61,139 @@ def test_probes_a_dead_sink_less_and_less_often(stage):
     assert len(waits) > 8
 
 
-def test_a_probe_that_succeeds_closes_the_breaker(stage):
+def test_a_probe_that_succeeds_closes_the_breaker(rig):
     """The queue goes out, concurrency begins with one and doubles, and room is told."""
-    stage.script = steps(REFUSED)
-    stage.offer(30)
-    stage.advance(0.1)
-    assert stage.offer() == [Admission.OPEN]
-    stage.script = steps(reply(204))
-    stage.advance(5.0)
-    assert stage.lane().breaker is BreakerState.CLOSED
-    assert stage.lane().queued == 0
-    assert stage.room == [URI]
+    rig.script = steps(REFUSED)
+    rig.offer(30)
+    rig.advance(0.1)
+    assert rig.offer() == [Admission.OPEN]
+    rig.script = steps(reply(204))
+    rig.advance(5.0)
+    assert rig.queue().breaker is BreakerState.CLOSED
+    assert rig.queue().queued == 0
+    assert rig.drained == [URI]
 
 
-def test_asks_for_a_task_to_probe_with_when_it_has_none(stage):
-    """An open lane with an empty queue calls ``on_room``, and takes one task."""
-    stage.script = steps(REFUSED)
-    stage.offer(10)
-    stage.advance(0.1)
-    assert stage.lane().breaker is BreakerState.OPEN
-    assert stage.offer() == [Admission.OPEN]
-    stage.advance(1.0)
-    assert stage.room == [URI]
-    assert stage.offer(2) == [Admission.ADMITTED, Admission.OPEN]
+def test_asks_for_a_task_to_probe_with_when_it_has_none(rig):
+    """An empty queue whose breaker is open calls ``on_drained``, and takes one task."""
+    rig.script = steps(REFUSED)
+    rig.offer(10)
+    rig.advance(0.1)
+    assert rig.queue().breaker is BreakerState.OPEN
+    assert rig.offer() == [Admission.OPEN]
+    rig.advance(1.0)
+    assert rig.drained == [URI]
+    assert rig.offer(2) == [Admission.ADMITTED, Admission.OPEN]
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 410, 301, 408])
-def test_a_sink_that_says_no_is_alive(stage, status):
+def test_a_sink_that_says_no_is_alive(rig, status):
     """Answers that are about the event do not open the breaker."""
-    stage.script = steps(reply(status))
-    stage.offer(100)
-    stage.advance(10.0)
-    assert len(stage.attempts) == 100
-    assert stage.lane().breaker is BreakerState.CLOSED
+    rig.script = steps(reply(status))
+    rig.offer(100)
+    rig.advance(10.0)
+    assert len(rig.attempts) == 100
+    assert rig.queue().breaker is BreakerState.CLOSED
 
 
-def test_a_blocked_address_piles_nothing_up(stage):
+def test_a_blocked_address_piles_nothing_up(rig):
     """No later attempt can succeed, so each task gets its answer at once."""
-    stage.script = steps(TransportError("blocked-address", "no", retryable=False))
-    stage.offer(100)
-    stage.advance(10.0)
-    assert len(stage.attempts) == 100
+    rig.script = steps(TransportError("blocked-address", "no", retryable=False))
+    rig.offer(100)
+    rig.advance(10.0)
+    assert len(rig.attempts) == 100
 
 
-def test_a_flapping_sink_gets_everything_with_few_extra_attempts(stage):
+def test_a_flapping_sink_gets_everything_with_few_extra_attempts(rig):
     """S12: at 50 % errors the mean of attempts per event stays below 2.2."""
     flips = iter(range(10**6))
-    stage.script = lambda _event, _destination: Step(
+    rig.script = lambda _event, _destination: Step(
         reply(500) if (next(flips) * 2654435761 >> 8) % 2 else reply(204), 0.01
     )
     waiting, delivered, attempts = 2000, 0, 0
     while delivered < 2000:
-        while waiting and stage.offer() == [Admission.ADMITTED]:
+        while waiting and rig.offer() == [Admission.ADMITTED]:
             waiting -= 1
-        stage.advance(0.01)
-        for attempt in stage.attempts:
+        rig.advance(0.01)
+        for attempt in rig.attempts:
             attempts += 1
             ok = attempt.answer.status == 204
             delivered += ok
             waiting += not ok
-        stage.attempts.clear()
-        assert stage.now_s < 600
+        rig.attempts.clear()
+        assert rig.now_s < 600
     assert attempts / 2000 <= 2.2
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_starts_nothing_before_retry_after_has_passed(stage, status):
-    """S5: the sink said when; its lane waits."""
+def test_starts_nothing_before_retry_after_has_passed(rig, status):
+    """S5: the sink said when; its queue waits."""
     starts = []
     answers = [reply(status, "7")]
 
     def script(_event, _destination):
-        starts.append(stage.now_s)
+        starts.append(rig.now_s)
         return Step(answers.pop() if answers else reply(204), 0.01)
 
-    stage.script = script
-    stage.offer(20)
-    stage.advance(60.0)
+    rig.script = script
+    rig.offer(20)
+    rig.advance(60.0)
     late = [start for start in starts if start > 0.01]
     assert min(late) >= 7.01
-    assert len(stage.attempts) == 20
+    assert len(rig.attempts) == 20
 
 
-def test_a_sink_whose_answers_must_be_cut_off_gets_few_attempts(stage):
+def test_a_sink_whose_answers_must_be_cut_off_gets_few_attempts(rig):
     """S3: each costs a connection and as many bytes as are ever read; the other sinks pay too."""
-    stage.script = steps(Reply(200, None, None, b"", cut=True))
-    stage.offer(1_000)
-    stage.advance(1.0)
-    assert 15 <= len(stage.attempts) <= 30
-    assert stage.lane().concurrency == 1
-    assert stage.lane().breaker is BreakerState.CLOSED
-    assert all(attempt.answer.status == 200 for attempt in stage.attempts)
+    rig.script = steps(Reply(200, None, None, b"", cut=True))
+    rig.offer(1_000)
+    rig.advance(1.0)
+    assert 15 <= len(rig.attempts) <= 30
+    assert rig.queue().concurrency == 1
+    assert rig.queue().breaker is BreakerState.CLOSED
+    assert all(attempt.answer.status == 200 for attempt in rig.attempts)
 
 
-def test_caps_retry_after_by_the_policy(stage):
+def test_caps_retry_after_by_the_policy(rig):
     """S5: a sink cannot ask for more than the subscriber's longest wait."""
-    stage.script = steps(reply(503, "1000000000"), reply(204))
-    stage.offer(10, backoff_max_s=5.0)
-    stage.advance(1.0)
-    assert stage.lane().held_s == pytest.approx(4.01)
-    stage.advance(5.0)
-    assert len(stage.attempts) == 10
+    rig.script = steps(reply(503, "1000000000"), reply(204))
+    rig.offer(10, backoff_max_s=5.0)
+    rig.advance(1.0)
+    assert rig.queue().held_s == pytest.approx(4.01)
+    rig.advance(5.0)
+    assert len(rig.attempts) == 10
 
 
 @pytest.mark.parametrize("value", ["-1", "abc", "", None, "Fri, 31 Dec 1999 23:59:59 GMT", "0"])
-def test_ignores_a_retry_after_that_asks_for_nothing(stage, value):
+def test_ignores_a_retry_after_that_asks_for_nothing(rig, value):
     """S5: garbage, zero and the past hold nothing up."""
-    stage.script = steps(reply(503, value), reply(204))
-    stage.offer(3)
-    stage.advance(0.1)
-    assert len(stage.attempts) == 3
-    assert stage.lane().held_s == 0.0
+    rig.script = steps(reply(503, value), reply(204))
+    rig.offer(3)
+    rig.advance(0.1)
+    assert len(rig.attempts) == 3
+    assert rig.queue().held_s == 0.0
 
 
-def test_a_flood_of_503_without_end_costs_few_requests(stage):
+def test_a_flood_of_503_without_end_costs_few_requests(rig):
     """S5: with ``Retry-After: 1`` and a breaker, an hour's storm is a trickle."""
-    stage.script = steps(reply(503, "1"))
-    stage.offer(1000)
-    stage.advance(60.0)
-    assert len(stage.attempts) < 20
+    rig.script = steps(reply(503, "1"))
+    rig.offer(1000)
+    rig.advance(60.0)
+    assert len(rig.attempts) < 20
 
 
 @pytest.mark.parametrize("rate", [1.0, 10.0, 300.0])
-def test_keeps_the_rate_limit(stage, rate):
+def test_keeps_the_rate_limit(rig, rate):
     """In any second at most the rate, a tenth of it ahead, and one."""
     starts = []
 
     def script(_event, _destination):
-        starts.append(stage.now_s)
+        starts.append(rig.now_s)
         return Step(after_s=0.001)
 
-    stage.script = script
-    stage.offer(int(rate * 3), rate_limit_per_s=rate)
-    stage.advance(10.0)
+    rig.script = script
+    rig.offer(int(rate * 3), rate_limit_per_s=rate)
+    rig.advance(10.0)
     assert len(starts) == int(rate * 3)
     for first in starts:
         within = [start for start in starts if first <= start < first + 1.0]
@@ -206,154 +206,154 @@ def paced(rate, owner="limited"):
     return Destination(URI, policy=DeliveryPolicy(rate_limit_per_s=rate), paced_by=owner)
 
 
-def offer_to(stage, destination, count):
+def offer_to(rig, destination, count):
     """What came of offering so many tasks there."""
-    return [stage.dispatcher.offer(stage.task(), destination) for _ in range(count)]
+    return [rig.dispatcher.offer(rig.task(), destination) for _ in range(count)]
 
 
-def test_a_rate_limit_holds_up_its_own_subscription_alone(stage):
+def test_a_rate_limit_holds_up_its_own_subscription_alone(rig):
     """Another subscription of the same sink gets 500 events while the limited one gets one."""
-    offer_to(stage, paced(1.0), 100)
-    stage.offer(500)
-    stage.advance(1.0)
-    ids = [int(attempt.task.event.attributes["id"]) for attempt in stage.attempts]
+    offer_to(rig, paced(1.0), 100)
+    rig.offer(500)
+    rig.advance(1.0)
+    ids = [int(attempt.task.event.attributes["id"]) for attempt in rig.attempts]
     assert sorted(ids)[2:] == list(range(101, 601))
     assert sorted(ids)[:2] == [1, 2]
 
 
-def test_each_subscription_has_its_own_pace(stage):
+def test_each_subscription_has_its_own_pace(rig):
     """Two limits at one sink are kept side by side."""
-    offer_to(stage, paced(1.0, "slow"), 50)
-    offer_to(stage, paced(10.0, "quick"), 50)
-    stage.advance(3.85)
-    ids = [int(attempt.task.event.attributes["id"]) for attempt in stage.attempts]
+    offer_to(rig, paced(1.0, "slow"), 50)
+    offer_to(rig, paced(10.0, "quick"), 50)
+    rig.advance(3.85)
+    ids = [int(attempt.task.event.attributes["id"]) for attempt in rig.attempts]
     assert len([number for number in ids if number <= 50]) == 4
     assert 38 <= len([number for number in ids if number > 50]) <= 41
 
 
-def test_a_limited_subscription_gets_its_turn_at_a_sink_that_is_never_idle(stage):
+def test_a_limited_subscription_gets_its_turn_at_a_sink_that_is_never_idle(rig):
     """What others have waiting does not stand before it: its pace is kept."""
-    stage.script = lambda event, _destination: Step(
+    rig.script = lambda event, _destination: Step(
         after_s=0.5 + int(event.attributes["id"]) % 50 / 100
     )
-    offer_to(stage, paced(20.0), 40)
+    offer_to(rig, paced(20.0), 40)
     for _ in range(40):
-        stage.offer(500)
-        stage.advance(0.25)
-    ids = {int(attempt.task.event.attributes["id"]) for attempt in stage.attempts}
+        rig.offer(500)
+        rig.advance(0.25)
+    ids = {int(attempt.task.event.attributes["id"]) for attempt in rig.attempts}
     assert set(range(1, 41)) <= ids
 
 
-def test_a_fast_rate_leaves_the_others_their_turn(stage):
+def test_a_fast_rate_leaves_the_others_their_turn(rig):
     """A limit above what the sink takes is no right to the whole sink."""
-    stage.script = lambda _event, _destination: Step(after_s=1.0)
-    offer_to(stage, paced(1e6), 4_000)
-    stage.offer(4_000)
-    stage.advance(20.0)
-    ids = [int(attempt.task.event.attributes["id"]) for attempt in stage.attempts]
+    rig.script = lambda _event, _destination: Step(after_s=1.0)
+    offer_to(rig, paced(1e6), 4_000)
+    rig.offer(4_000)
+    rig.advance(20.0)
+    ids = [int(attempt.task.event.attributes["id"]) for attempt in rig.attempts]
     assert len([number for number in ids if number > 4_000]) == pytest.approx(len(ids) / 2, rel=0.1)
 
 
-def test_a_new_rate_counts_at_once(stage):
+def test_a_new_rate_counts_at_once(rig):
     """After one attempt in a million seconds, 10 a second begin with the next tenth."""
-    offer_to(stage, paced(1e-6), 3)
-    stage.advance(5.0)
-    assert len(stage.attempts) == 1
-    waiting = stage.dispatcher.take_queued(paced(1e-6).lane)
+    offer_to(rig, paced(1e-6), 3)
+    rig.advance(5.0)
+    assert len(rig.attempts) == 1
+    waiting = rig.dispatcher.take_queued(paced(1e-6).queue)
     for task in waiting:
-        stage.dispatcher.offer(task, paced(10.0))
-    stage.advance(0.35)
-    assert len(stage.attempts) == 3
+        rig.dispatcher.offer(task, paced(10.0))
+    rig.advance(0.35)
+    assert len(rig.attempts) == 3
 
 
-def test_what_waits_for_its_pace_shares_breaker_and_retry_after_of_the_sink(stage):
+def test_what_waits_for_its_pace_shares_breaker_and_retry_after_of_the_sink(rig):
     """The pace is the subscription's, the sink's state is everybody's."""
-    stage.script = steps(reply(503, "30"))
-    stage.offer(1)
-    stage.advance(0.1)
-    assert stage.lane().held_s > 29.0
-    stage.script = steps(reply(204))
-    assert offer_to(stage, paced(100.0), 1) == [Admission.ADMITTED]
-    assert stage.lane(paced(100.0).lane).held_s > 29.0
-    stage.advance(10.0)
-    assert len(stage.attempts) == 1
-    stage.advance(25.0)
-    assert len(stage.attempts) == 2
+    rig.script = steps(reply(503, "30"))
+    rig.offer(1)
+    rig.advance(0.1)
+    assert rig.queue().held_s > 29.0
+    rig.script = steps(reply(204))
+    assert offer_to(rig, paced(100.0), 1) == [Admission.ADMITTED]
+    assert rig.queue(paced(100.0).queue).held_s > 29.0
+    rig.advance(10.0)
+    assert len(rig.attempts) == 1
+    rig.advance(25.0)
+    assert len(rig.attempts) == 2
 
 
-def test_a_limited_subscription_hears_when_the_breaker_lets_go(stage):
+def test_a_limited_subscription_hears_when_the_breaker_lets_go(rig):
     """It was refused, and is told by its own name."""
-    stage.script = steps(REFUSED)
-    stage.offer(30)
-    stage.advance(0.1)
-    stage.dispatcher.take_queued(URI)
-    assert offer_to(stage, paced(100.0), 1) == [Admission.OPEN]
-    stage.advance(5.0)
-    assert paced(100.0).lane in stage.room
+    rig.script = steps(REFUSED)
+    rig.offer(30)
+    rig.advance(0.1)
+    rig.dispatcher.take_queued(URI)
+    assert offer_to(rig, paced(100.0), 1) == [Admission.OPEN]
+    rig.advance(5.0)
+    assert paced(100.0).queue in rig.drained
 
 
-def test_a_pace_is_not_forgotten_while_it_holds_back(stage):
+def test_a_pace_is_not_forgotten_while_it_holds_back(rig):
     """A limit of one an hour holds although nobody uses the sink in between."""
-    offer_to(stage, paced(1 / 3600), 1)
-    stage.advance(1000.0)
-    offer_to(stage, paced(1 / 3600), 1)
-    stage.advance(1000.0)
-    assert len(stage.attempts) == 1
-    stage.advance(2000.0)
-    assert len(stage.attempts) == 2
-    stage.timers.run_until_idle()
-    assert stage.dispatcher.lanes() == []
+    offer_to(rig, paced(1 / 3600), 1)
+    rig.advance(1000.0)
+    offer_to(rig, paced(1 / 3600), 1)
+    rig.advance(1000.0)
+    assert len(rig.attempts) == 1
+    rig.advance(2000.0)
+    assert len(rig.attempts) == 2
+    rig.timers.run_until_idle()
+    assert rig.dispatcher.queues() == []
 
 
-def test_remembers_a_dead_sink_longer(stage):
+def test_remembers_a_dead_sink_longer(rig):
     """What an open breaker knows is worth keeping."""
-    stage.script = steps(REFUSED)
-    stage.offer(10)
-    stage.advance(200.0)
-    assert stage.lane().breaker is BreakerState.HALF_OPEN
-    stage.advance(700.0)
-    assert stage.lane() is None
+    rig.script = steps(REFUSED)
+    rig.offer(10)
+    rig.advance(200.0)
+    assert rig.queue().breaker is BreakerState.HALF_OPEN
+    rig.advance(700.0)
+    assert rig.queue() is None
 
 
-def test_begins_gently_when_a_sink_is_back(stage):
+def test_begins_gently_when_a_sink_is_back(rig):
     """After an open breaker: one attempt, the probe, then two, four, eight."""
-    stage.offer(1000)
-    stage.advance(0.05)
-    stage.script = steps(REFUSED)
-    stage.advance(0.1)
-    assert stage.lane().breaker is BreakerState.OPEN
-    stage.script = steps(reply(204))
-    while stage.lane().breaker is not BreakerState.CLOSED:
-        stage.advance(0.001)
+    rig.offer(1000)
+    rig.advance(0.05)
+    rig.script = steps(REFUSED)
+    rig.advance(0.1)
+    assert rig.queue().breaker is BreakerState.OPEN
+    rig.script = steps(reply(204))
+    while rig.queue().breaker is not BreakerState.CLOSED:
+        rig.advance(0.001)
     seen = []
     for _ in range(4):
-        seen.append(stage.lane().in_flight)
-        stage.advance(0.01)
+        seen.append(rig.queue().in_flight)
+        rig.advance(0.01)
     assert seen == [2, 4, 8, 16]
 
 
-def test_an_earlier_reason_to_wake_replaces_a_later_one(stage):
-    """A lane has one timer, and it is the first that is due."""
-    stage.offer(1)
-    stage.advance(1.0)
-    lane = stage.dispatcher._lanes[URI]
-    lane._wake_at(100.0, 1.0)
-    lane._wake_at(3.0, 1.0)
-    lane._wake_at(50.0, 1.0)
-    assert lane._timer_at_s == 3.0
-    stage.advance(2.5)
-    assert lane._timer is None
+def test_an_earlier_reason_to_wake_replaces_a_later_one(rig):
+    """A queue has one timer, and it is the first that is due."""
+    rig.offer(1)
+    rig.advance(1.0)
+    queue = rig.dispatcher._queues[URI]
+    queue._wake_at(100.0, 1.0)
+    queue._wake_at(3.0, 1.0)
+    queue._wake_at(50.0, 1.0)
+    assert queue._timer_at_s == 3.0
+    rig.advance(2.5)
+    assert queue._timer is None
 
 
-def test_asks_for_a_probe_after_its_queue_was_taken_away(stage):
-    """A route that lags because the breaker opened hears when the sink can be tried."""
-    stage.script = steps(REFUSED)
-    stage.offer(30)
-    stage.advance(0.1)
-    assert stage.lane().breaker is BreakerState.OPEN
-    assert stage.dispatcher.take_queued(URI)
-    stage.advance(0.01)
-    assert stage.room == []
-    stage.advance(1.0)
-    assert stage.room == [URI]
-    assert stage.offer() == [Admission.ADMITTED]
+def test_asks_for_a_probe_after_its_queue_was_taken_away(rig):
+    """A route that is backfilled because the breaker opened hears when the sink can be tried."""
+    rig.script = steps(REFUSED)
+    rig.offer(30)
+    rig.advance(0.1)
+    assert rig.queue().breaker is BreakerState.OPEN
+    assert rig.dispatcher.take_queued(URI)
+    rig.advance(0.01)
+    assert rig.drained == []
+    rig.advance(1.0)
+    assert rig.drained == [URI]
+    assert rig.offer() == [Admission.ADMITTED]

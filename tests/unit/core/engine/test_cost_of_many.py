@@ -1,4 +1,4 @@
-"""What many lags, many matches and many rows cost."""
+"""What many backfills, many matches and many rows cost."""
 
 import random
 
@@ -9,10 +9,10 @@ from distributary.core.engine.tracker import LISTED_MAX, Tracker
 from distributary.core.engine.waiting import Waiting
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
-from distributary.core.flow import Kind, Leg, RouteRecord, encode_route
+from distributary.core.flow import RecordKind, RouteRecord, Stage, encode_route
 from distributary.core.journal import DoneKey, Mark
-from distributary.core.outcome import LagRow, RetryRow
-from distributary.partitions._catch_up import SLICE_CHUNKS, SLICE_RECORDS, CatchUp
+from distributary.core.outcome import BackfillRow, RetryRow
+from distributary.partitions._backfills import SLICE_CHUNKS, SLICE_RECORDS, PartitionBackfills
 from distributary.testing.memory_log import MemoryLog
 
 LIMITS = EngineLimits()
@@ -28,14 +28,14 @@ class _Log(MemoryLog):
 
 
 class _Owner:
-    """Takes what lags bring, unless its sink is full."""
+    """Takes what is backfilled bring, unless its sink is full."""
 
     def __init__(self):
         self.tasks = []
         self.full = set()
         self.asked = 0
 
-    def offer_catch_up(self, task):
+    def offer_backfill(self, task):
         self.asked += 1
         if task.route in self.full:
             return "http://full.example/"
@@ -50,7 +50,7 @@ class _Owner:
 def log(clock):
     """A thousand records of one event."""
     made = _Log(clock)
-    made.append([(Kind.EVENTS, event_record.encode([EVENT]))] * 1000)
+    made.append([(RecordKind.EVENTS, event_record.encode([EVENT]))] * 1000)
     return made
 
 
@@ -62,13 +62,13 @@ def owner():
 
 @pytest.fixture
 def ended():
-    """Names of the lags that have ended."""
+    """Names of the backfills that have ended."""
     return []
 
 
 @pytest.fixture
-def catch_up(log, owner, ended):
-    """Lags of a live reader that stands at the end."""
+def backfills(log, owner, ended):
+    """Backfills of a live reader that stands at the end."""
 
     def open_log():
         log.opened += 1
@@ -78,7 +78,7 @@ def catch_up(log, owner, ended):
         ended.append(row.name)
         return False
 
-    return CatchUp(
+    return PartitionBackfills(
         partition=0,
         make_records=open_log,
         offers=owner,
@@ -92,145 +92,149 @@ def catch_up(log, owner, ended):
 
 def _row(route, *, types=("other",), start=0):
     record = RouteRecord(seq=1, op="put", uid=route, revision=1, types=types)
-    return LagRow(route, start, 0, start, None, encode_route(record))
+    return BackfillRow(route, start, 0, start, None, encode_route(record))
 
 
-def _next_offsets(catch_up):
-    return {name: lag.next_offset for name, lag in catch_up._lags.items()}
+def _next_offsets(backfills):
+    return {name: backfill.next_offset for name, backfill in backfills._by_name.items()}
 
 
-def test_all_lags_share_one_slice_of_a_turn(catch_up, ended):
-    """Live events wait for one slice, not one a route; and every lag has its turn."""
+def test_all_backfills_share_one_slice_of_a_turn(backfills, ended):
+    """Live events wait for one slice, not one a route; and every backfill has its turn."""
     for number in range(10):
-        catch_up.add(_row(f"r{number}"))
+        backfills.add(_row(f"r{number}"))
     turns = 0
     more = True
     while more:
-        before = _next_offsets(catch_up)
-        more = catch_up.advance()
-        after = dict.fromkeys(before, 1000) | _next_offsets(catch_up)
+        before = _next_offsets(backfills)
+        more = backfills.advance()
+        after = dict.fromkeys(before, 1000) | _next_offsets(backfills)
         assert sum(after.values()) - sum(before.values()) <= SLICE_RECORDS
         turns += 1
     assert turns >= 10 * 1000 // SLICE_RECORDS
     assert len(ended) == 10
 
 
-def test_many_lags_share_few_readers_and_give_them_back(log, catch_up, ended):
+def test_many_backfills_share_few_readers_and_give_them_back(log, backfills, ended):
     """Each holds a file or two, and 10,000 routes may begin in the past at once."""
     for number in range(2 * LIMITS.readers_max):
-        catch_up.add(_row(f"r{number}"))
-    while catch_up.advance():
+        backfills.add(_row(f"r{number}"))
+    while backfills.advance():
         pass
     assert len(ended) == 2 * LIMITS.readers_max
     assert log.opened <= LIMITS.readers_max
     assert log.closed == log.opened
 
 
-def test_a_sink_that_is_full_is_not_asked_for_every_lag_at_every_turn(catch_up, owner):
-    """A thousand routes lag behind one sink: a turn costs a slice of lags, and then they rest."""
+def test_a_sink_that_is_full_is_not_asked_for_every_backfill_in_every_slice(backfills, owner):
+    """A thousand backfills behind one sink: a turn costs a slice of them, and then they rest."""
     names = [f"r{number}" for number in range(1000)]
     owner.full.update(names)
     for name in names:
-        catch_up.add(_row(name, types=()))
-    while catch_up.advance():  # Each reads its first chunk.
+        backfills.add(_row(name, types=()))
+    while backfills.advance():  # Each reads its first chunk.
         pass
     asked = owner.asked
     assert asked == 1000
-    assert not catch_up.advance()
+    assert not backfills.advance()
     assert owner.asked == asked
-    catch_up.wake()
+    backfills.wake()
     before = owner.asked
-    while catch_up.advance():
-        assert owner.asked - before <= LIMITS.slice_lags
+    while backfills.advance():
+        assert owner.asked - before <= LIMITS.slice_backfills
         before = owner.asked
     assert owner.asked - asked == LIMITS.wake_count
 
 
-def test_a_turn_reads_few_chunks_however_many_lags_there_are(log, catch_up, owner, monkeypatch):
+def test_a_turn_reads_few_chunks_however_many_backfills_there_are(
+    log, backfills, owner, monkeypatch
+):
     """A chunk is read, and searched for, in a time in which hundreds of records are looked at."""
     names = [f"r{number}" for number in range(100)]
     owner.full.update(names)
     for name in names:
-        catch_up.add(_row(name, types=()))
+        backfills.add(_row(name, types=()))
     reads = []
     read_chunk = log.read_chunk
     monkeypatch.setattr(log, "read_chunk", lambda *where: (reads.append(1), read_chunk(*where))[1])
     more = True
     while more:
         before = len(reads)
-        more = catch_up.advance()
+        more = backfills.advance()
         assert len(reads) - before <= SLICE_CHUNKS
     assert len(reads) == 100
 
 
-def test_a_sink_that_has_room_is_tried_by_those_that_wait_for_it(catch_up, owner):
+def test_a_sink_that_has_room_is_tried_by_those_that_wait_for_it(backfills, owner):
     """And not by those that wait for another."""
     owner.full.add("r")
-    catch_up.add(_row("r", types=()))
-    while catch_up.advance():
+    backfills.add(_row("r", types=()))
+    while backfills.advance():
         pass
     asked = owner.asked
-    catch_up.wake_for("http://other.example/")
-    assert not catch_up.advance()
+    backfills.wake_for("http://other.example/")
+    assert not backfills.advance()
     assert owner.asked == asked
     owner.full.clear()
-    catch_up.wake_for("http://full.example/")
-    while catch_up.advance():
+    backfills.wake_for("http://full.example/")
+    while backfills.advance():
         pass
     assert len(owner.tasks) == 1000
 
 
-def test_resting_lags_hold_no_chunk_when_there_are_many(catch_up, owner):
+def test_resting_backfills_hold_no_chunk_when_there_are_many(backfills, owner):
     """64 KiB each would be 640 MB for 10,000 of them."""
     names = [f"r{number}" for number in range(LIMITS.chunks_max + 1)]
     owner.full.update(names)
     for name in names:
-        catch_up.add(_row(name, types=()))
-    while catch_up.advance():
+        backfills.add(_row(name, types=()))
+    while backfills.advance():
         pass
-    assert [next(lag._frames, None) for lag in catch_up._lags.values()] == [None] * len(names)
+    assert [next(backfill._frames, None) for backfill in backfills._by_name.values()] == [
+        None
+    ] * len(names)
     owner.full.clear()
-    catch_up.wake_for("http://full.example/")
-    catch_up.wake()
-    while catch_up.advance():
+    backfills.wake_for("http://full.example/")
+    backfills.wake()
+    while backfills.advance():
         pass
     assert len(owner.tasks) == 1000 * len(names)
 
 
-def test_lags_that_are_dropped_or_left_close_their_readers(log, catch_up):
+def test_backfills_that_are_dropped_or_left_close_their_readers(log, backfills):
     """A deleted route, and an owner that goes."""
-    catch_up.add(_row("r"))
-    catch_up.advance()
-    catch_up.drop("r")
+    backfills.add(_row("r"))
+    backfills.advance()
+    backfills.drop("r")
     assert log.closed == log.opened == 1
-    catch_up.add(_row("q"))
-    catch_up.advance()
-    catch_up.close()
+    backfills.add(_row("q"))
+    backfills.advance()
+    backfills.close()
     assert log.closed == log.opened == 2
 
 
-def test_a_task_is_finished_in_the_lag_that_brought_it(catch_up, owner, ended):
-    """Only then does the lag end."""
-    catch_up.add(_row("r", types=()))
-    catch_up.add(_row("q"))
-    while catch_up.advance():
+def test_a_task_is_finished_in_the_backfill_that_brought_it(backfills, owner, ended):
+    """Only then does the backfill end."""
+    backfills.add(_row("r", types=()))
+    backfills.add(_row("q"))
+    while backfills.advance():
         pass
-    assert catch_up.floors() == {"r": 0}
+    assert backfills.floors() == {"r": 0}
     for task in owner.tasks:
-        catch_up.finish(task)
-    catch_up.advance()
+        backfills.finish(task)
+    backfills.advance()
     assert set(ended) == {("r", 0), ("q", 0)}
 
 
-def test_a_lag_that_ended_is_remembered_until_the_cursor_has_passed_where_it_joined(catch_up):
+def test_a_backfill_that_ended_is_remembered_until_the_cursor_has_passed_where_it_joined(backfills):
     """Else a restart would begin a replay again that has been made."""
-    catch_up.add(_row("r")._replace(from_offset=40, to_offset=40))
-    assert not len(catch_up)
-    assert catch_up.began_before("r", 30)
-    assert not catch_up.covers("r", 10, 0)
-    assert catch_up.forgettable(39) == []
-    assert catch_up.forgettable(40) == [("r", 0)]
-    assert not catch_up.began_before("r", 30)
+    backfills.add(_row("r")._replace(from_offset=40, to_offset=40))
+    assert not len(backfills)
+    assert backfills.began_before("r", 30)
+    assert not backfills.covers("r", 10, 0)
+    assert backfills.forgettable(39) == []
+    assert backfills.forgettable(40) == [("r", 0)]
+    assert not backfills.began_before("r", 30)
 
 
 def test_a_record_with_many_matches_is_tracked_like_one_with_few(make_task):
@@ -278,7 +282,7 @@ class _Unwalked(dict):
 
 
 def test_the_lowest_row_is_known_without_a_look_at_all_of_them():
-    """There may be 100,000 rows, and the board is written ten times a second."""
+    """There may be 100,000 rows, and the status page is written ten times a second."""
     chance = random.Random(7)
     waiting = Waiting(LIMITS)
     waiting.rows = _Unwalked()
@@ -290,5 +294,5 @@ def test_the_lowest_row_is_known_without_a_look_at_all_of_them():
             waiting.finish(key)
         else:
             left.add(key)
-            waiting.add(RetryRow(key, 1, Leg.EVENT, 1, 0, None, done=False))
+            waiting.add(RetryRow(key, 1, Stage.PRIMARY, 1, 0, None, done=False))
         assert waiting.lowest_offset() == min((key.offset for key in left), default=None)

@@ -36,22 +36,22 @@ def test_no_answer_has_no_code():
 
 def test_a_dead_letter_is_the_event_with_its_error():
     """Nothing else of it changes, and the event itself does not change at all."""
-    letter = dead_letter_event(EVENT, Failure("r", SINK, 503, "YQ=="))
+    dead_letter = dead_letter_event(EVENT, Failure("r", SINK, 503, "YQ=="))
     extra = {"knativeerrordest": SINK, "knativeerrorcode": 503, "knativeerrordata": "YQ=="}
-    assert letter == Event(EVENT.attributes | extra, b"data")
+    assert dead_letter == Event(EVENT.attributes | extra, b"data")
     assert "knativeerrordest" not in EVENT.attributes
 
 
 def test_a_dead_letter_forgets_an_earlier_failure():
     """Code and data of another destination would be read as this one's."""
     earlier = dead_letter_event(EVENT, Failure("r", "http://other.example/", 503, "YQ=="))
-    letter = dead_letter_event(earlier, Failure("r", SINK))
-    assert letter.attributes == EVENT.attributes | {"knativeerrordest": SINK}
+    dead_letter = dead_letter_event(earlier, Failure("r", SINK))
+    assert dead_letter.attributes == EVENT.attributes | {"knativeerrordest": SINK}
 
 
 def test_a_dead_letter_names_its_sink_without_the_query():
-    """Queries hold tokens, and the letter goes to another party; rows of before had them."""
+    """Queries hold tokens, and the dead letter goes to another party; rows of before had them."""
     whole = SINK + "?access_token=canary#canary"
     assert failure_of(Reply(403, None, None, b""), "status-403", whole).dest == SINK
-    letter = dead_letter_event(EVENT, Failure("r", whole, 403))
-    assert letter.attributes["knativeerrordest"] == SINK
+    dead_letter = dead_letter_event(EVENT, Failure("r", whole, 403))
+    assert dead_letter.attributes["knativeerrordest"] == SINK

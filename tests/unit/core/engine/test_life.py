@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from distributary.core.deliver import Admission, BreakerState, Destination, LaneState
+from distributary.core.deliver import Admission, BreakerState, Destination, QueueState
 from distributary.core.engine import LIFE, EngineLimits, MatchState, RouteTarget, Step
 from distributary.core.engine.effects import Effects
 from distributary.core.engine.machine import Engine
@@ -13,12 +13,12 @@ from distributary.core.engine.reads import NoTask
 from distributary.core.engine.reservations import Claim
 from distributary.core.engine.state import PartitionState
 from distributary.core.event import Event
-from distributary.core.flow import Attempt, Leg, Origin, Position, RouteRecord, Task
+from distributary.core.flow import Attempt, Origin, Position, RouteRecord, Stage, Task
 from distributary.core.journal import DoneKey, Mark
 from distributary.core.meter import Meter
-from distributary.core.outcome import Grant, RetryRow, Slot
+from distributary.core.outcome import Grant, Reservation, RetryRow
 from distributary.core.policy import DeliveryPolicy, Reply
-from distributary.testing.life_witness import LifeWitness, transitions
+from distributary.testing.life_checker import LifeChecker, transitions
 
 SINK, DEAD, BACK = "http://sink.example/", "http://dead.example/", "http://back.example/"
 ROUTE = "r"
@@ -40,7 +40,7 @@ class _Backfills:
     def covers(self, _route, offset, _index):
         return self.all or any(offset >= row.start for row in self.by_route.get(ROUTE, ()))
 
-    def lagging(self, _route):
+    def backfilling(self, _route):
         return bool(self.by_route) and not self.all
 
     def began_after(self, *_place):
@@ -65,7 +65,7 @@ class _Backfills:
         return []
 
 
-class Stage:
+class Rig:
     """An engine, and verbs that bring one match from state to state."""
 
     def __init__(self):
@@ -73,9 +73,11 @@ class Stage:
         self.admission = {}
         self.queued, self.batch, self.told = [], [], []
         self.targets, self.records = {}, {ROUTE: RECORD}
-        self.witness = LifeWitness()
-        self.witness.met = type(self.witness.met)()
-        self.lane_state = LaneState(SINK, 10, 0, 1, 1, BreakerState.CLOSED, 20_000.0, 0.1, 0.0, 0.0)
+        self.checker = LifeChecker()
+        self.checker.met = type(self.checker.met)()
+        self.lane_state = QueueState(
+            SINK, 10, 0, 1, 1, BreakerState.CLOSED, 20_000.0, 0.1, 0.0, 0.0
+        )
         self.full_is_short = True
         self.task = None
         self.named = {"sink": Destination(SINK, policy=POLICY), "dead_letter": None, "revision": 1}
@@ -84,16 +86,16 @@ class Stage:
             send=self._send,
             send_again=self._send,
             take_queued=self._take_queued,
-            lane=lambda _name: self.lane_state if self.full_is_short else None,
+            queue=lambda _name: self.lane_state if self.full_is_short else None,
             is_open=lambda _name: False,
             cut_off=lambda: [SINK],
-            watch=self.witness.step,
+            watch=self.checker.step,
             chance=lambda: 0.5,
             **{
                 name: self._noting(name)
                 for name in [
                     "done",
-                    "caught_up",
+                    "backfilled",
                     "put_row",
                     "forget_row",
                     "put_backfill",
@@ -104,7 +106,7 @@ class Stage:
                     "ask_quota",
                     "read",
                     "wake_at",
-                    "room_soon",
+                    "drained_soon",
                     "attempted",
                     "report",
                     "warn",
@@ -172,7 +174,7 @@ class Stage:
 
     def _reread(self, row):
         place = Position(0, row.key.offset, 0)
-        return Task(place, 7, ROUTE, self.task.event, row.leg, row.attempt, 1, Origin.RETRY)
+        return Task(place, 7, ROUTE, self.task.event, row.stage, row.attempt, 1, Origin.RETRY)
 
     # -- the subscription ---------------------------------------------------------------------
 
@@ -217,11 +219,11 @@ class Stage:
 
     def with_room(self):
         self.admission.clear()
-        self.engine.room(SINK)
+        self.engine.drained(SINK)
 
     def asked_again(self):
         for uri in (SINK, DEAD, BACK):
-            self.engine.room(uri)
+            self.engine.drained(uri)
 
     def without_memory(self):
         self.state.limits = EngineLimits(reply_bytes_max=0)
@@ -231,7 +233,7 @@ class Stage:
     def _made(self, origin):
         offset = next(self.offsets)
         event = Event({"specversion": "1.0", "id": f"{offset}", "source": "/", "type": "t"}, b"x")
-        return Task(Position(0, offset, 0), 7, ROUTE, event, Leg.EVENT, 1, 1, origin)
+        return Task(Position(0, offset, 0), 7, ROUTE, event, Stage.PRIMARY, 1, 1, origin)
 
     def match(self):
         self.task = self._made(Origin.LIVE)
@@ -239,14 +241,14 @@ class Stage:
         self.engine.sending.take(self.task)
 
     def backfilled(self):
-        self.task = self._made(Origin.CATCH_UP)
+        self.task = self._made(Origin.BACKFILL)
         self.state.backfills.open.append(self.task)
-        return self.engine.sending.offer_catch_up(self.task)
+        return self.engine.sending.offer_backfill(self.task)
 
     def redriven(self):
         key = DoneKey(next(self.offsets), 0, ROUTE)
         self.engine.outcomes.redrive(
-            RetryRow(key, 7, Leg.EVENT, 1, 0, None, done=False, event=b"e")
+            RetryRow(key, 7, Stage.PRIMARY, 1, 0, None, done=False, event=b"e")
         )
 
     def overtaken(self):
@@ -266,7 +268,7 @@ class Stage:
     def started(self):
         task = self.sent[-1][0]
         self.queued.remove(task)
-        self.witness.started(str(task.event.attributes["id"]), task.route, task.leg)
+        self.checker.started(str(task.event.attributes["id"]), task.route, task.stage)
 
     def ok(self):
         self._answer(Reply(204, None, None, b""))
@@ -300,7 +302,7 @@ class Stage:
 
     def has_quota(self):
         self.late()
-        self.engine.room(f"slot of {ROUTE}")
+        self.engine.drained(f"slot of {ROUTE}")
 
     def out_of_memory(self):
         for key in list(self.state.rows.rows):
@@ -316,7 +318,7 @@ class Stage:
         self._rows_read(NoTask.VOID)
 
     def breaker_opens(self):
-        self.engine.sending.yield_closed_lanes()
+        self.engine.sending.yield_closed_queues()
 
     def destination_changed(self):
         self.full_is_short = True
@@ -332,8 +334,8 @@ class Stage:
     def in_doubt(self):
         """Another match holds a reservation from before."""
         self.state.reservations.load()
-        slot = Slot(DoneKey(50, 0, ROUTE), 7)
-        self.state.reservations.loaded({slot: False}, lambda _slot: Claim.READER)
+        reservation = Reservation(DoneKey(50, 0, ROUTE), 7)
+        self.state.reservations.loaded({reservation: False}, lambda _reservation: Claim.READER)
 
 
 SCENARIOS = """
@@ -440,13 +442,13 @@ def test_each_transition_of_the_table_has_a_scenario():
 def test_a_transition_is_made_from_its_state_with_its_effects(transition, verbs):
     """It sends and writes what the table says, and nothing else."""
     state, step = transition
-    stage = Stage()
+    rig = Rig()
     for verb in verbs[:-1]:
-        getattr(stage, verb)()
-    assert not stage.witness.met[transition], "the last verb is to make the step"
-    del stage.called[:]
-    getattr(stage, verbs[-1])()
-    assert stage.witness.met[transition] == 1
-    called, allowed = set(stage.called), set(LIFE[step].effects)
+        getattr(rig, verb)()
+    assert not rig.checker.met[transition], "the last verb is to make the step"
+    del rig.called[:]
+    getattr(rig, verbs[-1])()
+    assert rig.checker.met[transition] == 1
+    called, allowed = set(rig.called), set(LIFE[step].effects)
     assert called & ACTING <= allowed
     assert called & allowed or not allowed or state in ROWS

@@ -8,7 +8,7 @@ from distributary.core.engine import EngineLimits
 from distributary.core.engine._matching import Matching
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
-from distributary.core.flow import Kind, Logged, RouteRecord, Tick, encode_tick
+from distributary.core.flow import Logged, RecordKind, RouteRecord, TimerEvent, encode_timer_event
 from distributary.core.journal import DoneKey
 from distributary.core.meter import Meter
 from distributary.core.route import RouteTable
@@ -50,12 +50,12 @@ class Stage:
 def event_or_tick(stage, kind, checksum=7):
     """Routes that see the event, as somebody's or as their own tick."""
     body = event_record.encode([EVENT])
-    if kind == Kind.TICK:
-        body = encode_tick(Tick(ROUTE, 1, 1, EVENT))
+    if kind == RecordKind.TIMER_EVENT:
+        body = encode_timer_event(TimerEvent(ROUTE, 1, 1, EVENT))
     return stage.routes(kind, body, checksum)
 
 
-both = pytest.mark.parametrize("kind", [Kind.EVENTS, Kind.TICK])
+both = pytest.mark.parametrize("kind", [RecordKind.EVENTS, RecordKind.TIMER_EVENT])
 
 
 @both
@@ -96,7 +96,7 @@ def test_a_match_without_an_outcome_is_made(kind):
         ({"present": ("missing",)}, False),
     ],
 )
-def test_filters_judge_a_tick_as_they_judge_an_event(kind, route, seen):
+def test_filters_judge_a_timer_event_as_they_judge_an_event(kind, route, seen):
     """Its own route alone sees it, where the filters that stand here let it pass."""
     assert event_or_tick(Stage(**route), kind) == [ROUTE] * seen
 
@@ -110,11 +110,11 @@ def test_what_a_backfill_covers_is_not_the_live_readers(kind):
     assert event_or_tick(stage, kind) == []
 
 
-def test_a_tick_of_a_route_that_is_gone_is_dropped_and_told():
+def test_a_timer_event_of_a_route_that_is_gone_is_dropped_and_told():
     """Nobody else sees it."""
     stage = Stage()
     stage.table.apply(RouteRecord(seq=2, op="delete", uid=ROUTE, revision=1))
     stage.table.apply(RouteRecord(seq=3, op="put", uid="other", revision=1))
-    assert event_or_tick(stage, Kind.TICK) == []
+    assert event_or_tick(stage, RecordKind.TIMER_EVENT) == []
     told = {"route": ROUTE, "offset": KEY.offset, "reason": "route-deleted"}
     assert stage.reports == [("tick-dropped", told)]

@@ -1,8 +1,8 @@
-"""When a full lane is worth a pause of the whole intake, and when its route must lag."""
+"""When a full queue is worth a pause of the whole intake, and when its route must be backfilled."""
 
 import pytest
 
-from distributary.core.deliver import BreakerState, LaneState
+from distributary.core.deliver import BreakerState, QueueState
 from distributary.core.engine.patience import (
     DRAIN_S_MAX,
     PAUSE_S,
@@ -14,9 +14,9 @@ from distributary.core.engine.patience import (
 URI, OTHER = "http://sink.example/", "http://other.example/"
 
 
-def lane(uri=URI, **changed):
-    """A full lane that empties quickly."""
-    state = LaneState(
+def queue(uri=URI, **changed):
+    """A full queue that empties quickly."""
+    state = QueueState(
         uri=uri,
         queued=4096,
         queued_bytes=1,
@@ -32,15 +32,15 @@ def lane(uri=URI, **changed):
 
 
 class Lanes:
-    """Lanes as the test says."""
+    """Queues as the test says."""
 
     def __init__(self, *states):
         self.states = {state.uri: state for state in states}
 
-    def lane(self, uri):
+    def queue(self, uri):
         return self.states.get(uri)
 
-    def lanes(self):
+    def queues(self):
         return list(self.states.values())
 
 
@@ -63,16 +63,16 @@ class Lanes:
     ],
 )
 def test_a_pause_is_for_a_sink_that_is_about_to_have_room(clock, changed, worth):
-    """Everything else lags alone (promise 4)."""
+    """Everything else is backfilled alone (promise 4)."""
     assert (
-        Patience(Lanes(lane(**changed)).lane, lambda _: False).worth(URI, clock.monotonic_s())
+        Patience(Lanes(queue(**changed)).queue, lambda _: False).worth(URI, clock.monotonic_s())
         is worth
     )
 
 
-def test_a_sink_without_a_lane_is_not_waited_for(clock):
+def test_a_sink_without_a_queue_is_not_waited_for(clock):
     """There is nothing to wait for."""
-    assert not Patience(Lanes().lane, lambda _: False).worth(URI, clock.monotonic_s())
+    assert not Patience(Lanes().queue, lambda _: False).worth(URI, clock.monotonic_s())
 
 
 def pauses(patience, clock):
@@ -85,15 +85,15 @@ def pauses(patience, clock):
 
 
 def test_a_sink_may_hold_up_the_others_for_a_share_of_the_time(clock):
-    """Half of a second while another lane is hungry."""
-    hungry = lane(OTHER, queued=0, drain_s=0.0)
-    count = pauses(Patience(Lanes(lane(), hungry).lane, lambda _: False), clock)
+    """Half of a second while another queue is hungry."""
+    hungry = queue(OTHER, queued=0, drain_s=0.0)
+    count = pauses(Patience(Lanes(queue(), hungry).queue, lambda _: False), clock)
     assert SHARE_MAX <= count * PAUSE_S <= SHARE_MAX + 3 * PAUSE_S
 
 
 def test_the_share_is_of_each_second(clock):
     """What was spent before does not count for ever."""
-    patience = Patience(Lanes(lane(), lane(OTHER, queued=0, drain_s=0.0)).lane, lambda _: False)
+    patience = Patience(Lanes(queue(), queue(OTHER, queued=0, drain_s=0.0)).queue, lambda _: False)
     pauses(patience, clock)
     assert not patience.worth(URI, clock.monotonic_s())
     clock.move_to(clock.monotonic_s() + 1.0)
@@ -107,15 +107,15 @@ def test_the_share_is_of_each_second(clock):
         pytest.param({"queued": 0, "breaker": BreakerState.OPEN}, id="takes-nothing"),
     ],
 )
-def test_the_share_holds_whatever_the_other_lanes_say(clock, other):
-    """A sink whose events lie behind in the log has no lane that could be hungry."""
-    count = pauses(Patience(Lanes(lane(), lane(OTHER, **other)).lane, lambda _: False), clock)
+def test_the_share_holds_whatever_the_other_queues_say(clock, other):
+    """A sink whose events lie behind in the log has no queue that could be hungry."""
+    count = pauses(Patience(Lanes(queue(), queue(OTHER, **other)).queue, lambda _: False), clock)
     assert SHARE_MAX <= count * PAUSE_S <= SHARE_MAX + 3 * PAUSE_S
 
 
 def test_the_only_sink_may_hold_up_the_intake_for_long(clock):
-    """Nobody waits behind it, and a lag would read the log twice."""
-    assert pauses(Patience(Lanes(lane()).lane, lambda uri: uri == URI), clock) == 45
+    """Nobody waits behind it, and a backfill would read the log twice."""
+    assert pauses(Patience(Lanes(queue()).queue, lambda uri: uri == URI), clock) == 45
 
 
 @pytest.mark.parametrize(
@@ -135,10 +135,10 @@ def test_the_only_sink_may_hold_up_the_intake_for_long(clock):
     ],
 )
 def test_a_route_joins_where_its_sink_keeps_up(changed, comfortable):
-    """Else it would lag again at once."""
-    assert Patience(Lanes(lane(**changed)).lane, lambda _: False).comfortable(URI) is comfortable
+    """Else it would be backfilled again at once."""
+    assert Patience(Lanes(queue(**changed)).queue, lambda _: False).comfortable(URI) is comfortable
 
 
-def test_a_sink_without_a_lane_is_comfortable():
+def test_a_sink_without_a_queue_is_comfortable():
     """Nothing was sent there lately, so nothing waits."""
-    assert Patience(Lanes().lane, lambda _: False).comfortable(URI)
+    assert Patience(Lanes().queue, lambda _: False).comfortable(URI)

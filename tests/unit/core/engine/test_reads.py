@@ -4,7 +4,7 @@ import pytest
 
 from distributary.core.engine import EngineLimits
 from distributary.core.engine.reads import Reads
-from distributary.core.flow import Leg
+from distributary.core.flow import Stage
 from distributary.core.journal import DoneKey
 from distributary.core.outcome import RetryRow
 
@@ -27,7 +27,7 @@ def reads(batches):
 
 def row(offset):
     """A row whose event is the log's."""
-    return RetryRow(DoneKey(offset, 0, "r"), 1, Leg.EVENT, 1, 0, None, done=False)
+    return RetryRow(DoneKey(offset, 0, "r"), 1, Stage.PRIMARY, 1, 0, None, done=False)
 
 
 def test_rows_beyond_the_room_are_read_next(reads, batches):
@@ -35,14 +35,14 @@ def test_rows_beyond_the_room_are_read_next(reads, batches):
     rows = [row(offset) for offset in range(MAX + 5)]
     for each in rows:
         reads.ask(each)
-    assert reads.room() == 0
+    assert reads.capacity() == 0
     reads.done()
     reads.go_on()
     assert batches == [rows[:1], rows[1:]]
-    assert reads.room() == 0
+    assert reads.capacity() == 0
     reads.done()
     reads.go_on()
-    assert reads.room() == MAX
+    assert reads.capacity() == MAX
 
 
 def test_a_sink_that_takes_all_is_read_for_more_at_a_time(reads):

@@ -6,7 +6,7 @@ import pytest
 
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
-from distributary.core.flow import Kind, Leg
+from distributary.core.flow import RecordKind, Stage
 from distributary.core.journal import DoneKey
 from distributary.core.outcome import IN_STORE, RetryRow
 from distributary.partitions._reload import Reload
@@ -29,16 +29,16 @@ def test_a_row_with_an_event_of_its_own_needs_no_record(records):
     """Retention took the record, or the medium lost it and another has its position by now."""
     another, kept = (Event(ATTRIBUTES | {"id": name}, b"") for name in ("another", "kept"))
     log, told = MemoryLog(VirtualClock()), []
-    log.append([(Kind.EVENTS, event_record.encode([another]))] * records)
-    row = RetryRow(DoneKey(0, 0, "r"), 1, Leg.EVENT, 1, 0, None, done=False, event=IN_STORE)
+    log.append([(RecordKind.EVENTS, event_record.encode([another]))] * records)
+    row = RetryRow(DoneKey(0, 0, "r"), 1, Stage.PRIMARY, 1, 0, None, done=False, event=IN_STORE)
     stored = {row.key: event_record.encode([kept])}
-    around = SimpleNamespace(
+    context = SimpleNamespace(
         partition=0,
         make_records=lambda: log,
         ownership=SimpleNamespace(store=SimpleNamespace(row_event=stored.get)),
         reading=AtOnce(),
     )
-    Reload(around, told.append).read([row], told.extend)
+    Reload(context, told.append).read([row], told.extend)
     ((_, task),) = told
     assert task.event == kept
     assert task.route == row.key.route

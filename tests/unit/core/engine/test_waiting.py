@@ -9,7 +9,7 @@ from distributary.core.engine import EngineLimits
 from distributary.core.engine.limits import ROW_TASK_BYTES
 from distributary.core.engine.waiting import Waiting
 from distributary.core.event import Event
-from distributary.core.flow import Leg
+from distributary.core.flow import Stage
 from distributary.core.journal import DoneKey
 from distributary.core.outcome import RetryRow
 
@@ -18,7 +18,7 @@ URI = "http://sink.example/"
 
 def row(offset):
     """A row."""
-    return RetryRow(DoneKey(offset, 0, "r"), 1, Leg.EVENT, 2, 0, None, done=False)
+    return RetryRow(DoneKey(offset, 0, "r"), 1, Stage.PRIMARY, 2, 0, None, done=False)
 
 
 @pytest.fixture
@@ -63,29 +63,29 @@ def test_a_row_that_is_put_again_is_due_at_its_new_time_alone(waiting):
 def test_a_void_row_leaves_no_trace(waiting):
     """Neither its time nor its parking place hands out the row that takes its key later."""
     key = DoneKey(2, 0, "r")
-    waiting.park(key, URI)
+    waiting.defer(key, URI)
     waiting.drop(key)
     waiting.put(row(2), 50.0, None)
-    assert waiting.unpark(URI) is None
+    assert waiting.pop_deferred(URI) is None
     assert waiting.pop_due(49.0, 9) == [row(3), row(1)]
 
 
 def test_parked_rows_leave_oldest_first_and_once(waiting):
     """Only those of the sink that has room."""
     for found in waiting.pop_due(99.0, 9):
-        waiting.park(found.key, URI if found.key.offset != 3 else "http://other.example/")
-    assert waiting.parked_uris(9) == [URI, "http://other.example/"]
-    assert [waiting.unpark(URI) for _ in range(3)] == [row(2), row(1), None]
-    assert waiting.parked_uris(9) == ["http://other.example/"]
+        waiting.defer(found.key, URI if found.key.offset != 3 else "http://other.example/")
+    assert waiting.deferred_uris(9) == [URI, "http://other.example/"]
+    assert [waiting.pop_deferred(URI) for _ in range(3)] == [row(2), row(1), None]
+    assert waiting.deferred_uris(9) == ["http://other.example/"]
 
 
 def test_a_parked_row_that_is_finished_meanwhile_is_passed_over(waiting):
     """Its route may have been deleted while it was parked."""
-    waiting.park(DoneKey(1, 0, "r"), URI)
-    waiting.park(DoneKey(3, 0, "r"), URI)
+    waiting.defer(DoneKey(1, 0, "r"), URI)
+    waiting.defer(DoneKey(3, 0, "r"), URI)
     waiting.finish(DoneKey(1, 0, "r"))
-    assert waiting.unpark(URI) == row(3)
-    assert waiting.parked_uris(9) == []
+    assert waiting.pop_deferred(URI) == row(3)
+    assert waiting.deferred_uris(9) == []
 
 
 def test_events_are_held_while_there_is_room(make_task):
@@ -131,16 +131,16 @@ def test_a_route_is_crowded_by_its_own_rows_alone():
     waiting = Waiting(EngineLimits(rows_per_route_max=4))
     for offset in (0, 1, 2, 2):
         waiting.put(row(offset), 1.0, None)
-    assert not waiting.crowded("r")
+    assert not waiting.saturated("r")
     waiting.put(row(3), 1.0, None)
-    assert waiting.crowded("r")
-    assert not waiting.crowded("other")
+    assert waiting.saturated("r")
+    assert not waiting.saturated("other")
     waiting.finish(DoneKey(0, 0, "r"))
-    assert not waiting.crowded("r")
-    assert waiting.crowded("r", 0.5)
+    assert not waiting.saturated("r")
+    assert waiting.saturated("r", 0.5)
     for offset in (1, 2):
         waiting.drop(DoneKey(offset, 0, "r"))
-    assert not waiting.crowded("r", 0.5)
+    assert not waiting.saturated("r", 0.5)
 
 
 def test_the_lowest_record_that_a_row_needs(waiting):

@@ -11,18 +11,18 @@ from distributary.core.event import Event, record
 from distributary.core.flow import (
     TTL_DEFAULT,
     Addressed,
-    Kind,
     Logged,
+    RecordKind,
     RouteRecord,
-    Tick,
+    TimerEvent,
     address_of,
     decode_addressed,
     decode_route,
-    decode_tick,
+    decode_timer_event,
     encode_addressed,
     encode_carried,
     encode_route,
-    encode_tick,
+    encode_timer_event,
     events_for,
     events_of,
 )
@@ -30,10 +30,10 @@ from distributary.core.flow import (
 EVENT = Event({"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}, b'{"n": 1}')
 
 
-def test_a_tick_is_read_as_it_was_written():
+def test_a_timer_event_is_read_as_it_was_written():
     """Route, revision, number and event."""
-    tick = Tick("uid", 3, 17, EVENT)
-    assert decode_tick(encode_tick(tick)) == tick
+    timer_event = TimerEvent("uid", 3, 17, EVENT)
+    assert decode_timer_event(encode_timer_event(timer_event)) == timer_event
 
 
 def test_addressed_events_are_read_as_they_were_written():
@@ -84,7 +84,7 @@ def test_a_route_record_keeps_where_it_begins():
     assert decode_route(encode_route(record)) == record
 
 
-@pytest.mark.parametrize("decode", [decode_route, decode_tick, decode_addressed, address_of])
+@pytest.mark.parametrize("decode", [decode_route, decode_timer_event, decode_addressed, address_of])
 @given(body=st.binary(max_size=200))
 def test_any_other_bytes_are_one_known_error(decode, body):
     """Whatever stands on a damaged medium."""
@@ -98,7 +98,7 @@ def test_a_damaged_body_is_read_or_refused(place):
     route = encode_route(RouteRecord(seq=1, op="put", uid="some-uid", revision=1, types=("a",)))
     for body, decode in (
         (route, decode_route),
-        (encode_tick(Tick("u", 1, 1, EVENT)), decode_tick),
+        (encode_timer_event(TimerEvent("u", 1, 1, EVENT)), decode_timer_event),
         (encode_addressed("u", (1,), record.encode([EVENT])), decode_addressed),
         (encode_carried("u", (1,), record.encode([EVENT]), b"a: b\r\n"), decode_addressed),
     ):
@@ -113,22 +113,26 @@ def test_a_damaged_body_is_read_or_refused(place):
 ALONE = Addressed("", (TTL_DEFAULT,), [EVENT])
 RECORDS = {
     "events": (
-        Kind.EVENTS,
+        RecordKind.EVENTS,
         record.encode([EVENT, EVENT]),
         Addressed("", (TTL_DEFAULT,) * 2, [EVENT] * 2),
     ),
     "addressed": (
-        Kind.ADDRESSED,
+        RecordKind.ADDRESSED,
         encode_addressed("x", (3,), record.encode([EVENT])),
         Addressed("x", (3,), [EVENT]),
     ),
     "carried": (
-        Kind.CARRIED,
+        RecordKind.CARRIED,
         encode_carried("x", (3,), record.encode([EVENT]), b"a: b\r\n"),
         Addressed("x", (3,), [EVENT], b"a: b\r\n"),
     ),
-    "tick": (Kind.TICK, encode_tick(Tick("u", 1, 1, EVENT)), ALONE._replace(route="u")),
-    "route": (Kind.ROUTE, b"no events", None),
+    "tick": (
+        RecordKind.TIMER_EVENT,
+        encode_timer_event(TimerEvent("u", 1, 1, EVENT)),
+        ALONE._replace(route="u"),
+    ),
+    "route": (RecordKind.ROUTE, b"no events", None),
     "unknown": (99, b"of a later version", None),
 }
 
@@ -154,14 +158,16 @@ def test_a_record_of_any_kind_says_what_events_it_holds(name):
         ("route", "", "u", False),
     ],
 )
-def test_a_route_sees_what_is_for_its_address_and_its_own_ticks(name, address, route, seen):
+def test_a_route_sees_what_is_for_its_address_and_its_own_timer_events(name, address, route, seen):
     """Records that no event of is for a route are passed over."""
     kind, body, held = RECORDS[name]
     found = events_for(Logged(0, 0, 0, kind, body), address, route)
     assert found == (held if seen else None)
 
 
-@pytest.mark.parametrize("kind", [Kind.EVENTS, Kind.ADDRESSED, Kind.CARRIED, Kind.TICK])
+@pytest.mark.parametrize(
+    "kind", [RecordKind.EVENTS, RecordKind.ADDRESSED, RecordKind.CARRIED, RecordKind.TIMER_EVENT]
+)
 def test_a_record_that_cannot_be_read_is_an_event_error(kind):
     """It was written whole, but by nobody this version knows."""
     with pytest.raises(EventError):

@@ -202,8 +202,8 @@ def test_a_journal_that_has_grown_is_rewritten_without_what_nobody_needs(path, m
     assert state.done.keys() == {DoneKey(o, 0, "r") for o in {k.offset for k in state.done}}
 
 
-def test_a_rewritten_journal_keeps_what_a_lag_still_needs(path, monkeypatch):
-    """A lag far behind needs its outcomes, so they outlive every rewriting."""
+def test_a_rewritten_journal_keeps_what_a_backfill_still_needs(path, monkeypatch):
+    """A backfill far behind needs its outcomes, so they outlive every rewriting."""
     monkeypatch.setattr(internals, "COMPACT_BYTES", 4096)
     journal = Journal(path)
     journal.record(Mark(0, 0), [(DoneKey(2, 0, "lagging"), 22)], {"lagging": 1})

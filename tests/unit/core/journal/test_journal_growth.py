@@ -13,8 +13,8 @@ def _small(monkeypatch):
 
 
 @pytest.mark.usefixtures("_small")
-def test_one_lagging_route_does_not_keep_the_outcomes_of_all_others(tmp_path):
-    """A route that lags for hours is asked about its own matches alone."""
+def test_one_backfilled_route_does_not_keep_the_outcomes_of_all_others(tmp_path):
+    """A route that is backfilled for hours is asked about its own matches alone."""
     journal = Journal(tmp_path / "journal")
     own = DoneKey(3, 0, "lagging")
     journal.record(Mark(0, 0), [(own, 1)], {"lagging": 2})

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from distributary.core.flow import Kind
+from distributary.core.flow import RecordKind
 from distributary.core.log import retain
 from distributary.testing.small_log import PARTITION_DIR, Promise, SmallLog
 
@@ -124,5 +124,5 @@ def test_no_power_cut_loses_what_was_acknowledged(seed):
 def test_keeps_the_kind_of_each_record(log):
     """Route records come back as route records."""
     log.append(b"one")
-    log.append(b"two", kind=Kind.ROUTE)
-    assert [record.kind for record in log.records()] == [Kind.EVENTS, Kind.ROUTE]
+    log.append(b"two", kind=RecordKind.ROUTE)
+    assert [record.kind for record in log.records()] == [RecordKind.EVENTS, RecordKind.ROUTE]

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from distributary.core.flow import Kind
+from distributary.core.flow import RecordKind
 from distributary.core.log import HEADER_BYTES
 from distributary.testing.small_log import LOG_DIR, PARTITION_DIR, SmallLog
 
@@ -16,7 +16,7 @@ def filled(segment_bytes, count, length):
     log = SmallLog(segment_bytes=segment_bytes)
     log.open()
     for number in range(count):
-        kind = Kind.ROUTE if number % 7 == 3 else Kind.EVENTS
+        kind = RecordKind.ROUTE if number % 7 == 3 else RecordKind.EVENTS
         log.append(b"%04d" % number * (length // 4), kind=kind)
     log.appender.close()
     return log
@@ -168,7 +168,7 @@ def test_reports_where_and_what():
         places[3],
         places[4],
     )
-    assert damage.kind == Kind.ROUTE
+    assert damage.kind == RecordKind.ROUTE
 
 
 def test_a_damaged_header_is_of_unknown_kind():
@@ -197,8 +197,8 @@ def test_kinds_reports_a_damaged_record_of_its_kind():
     log = filled(1 << 16, 12, 100)
     damaged(log, 3)
     with log.reader() as reader:
-        assert [record.offset for record in reader.kinds(0, 12, Kind.ROUTE)] == [10]
-        assert [(d.from_offset, d.kind) for d in reader.damages()] == [(3, Kind.ROUTE)]
+        assert [record.offset for record in reader.kinds(0, 12, RecordKind.ROUTE)] == [10]
+        assert [(d.from_offset, d.kind) for d in reader.damages()] == [(3, RecordKind.ROUTE)]
         kinds_damage = reader.damages()
     with log.reader() as reader:
         list(reader.read(0, 12))

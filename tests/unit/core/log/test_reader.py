@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from distributary.core.flow import Kind
+from distributary.core.flow import RecordKind
 from distributary.core.log import iter_frames
 from distributary.testing.small_log import PARTITION_DIR, SmallLog
 
@@ -17,7 +17,7 @@ def long_log():
     chance = random.Random(3)
     for number in range(400):
         log.clock.move_to(number)
-        kind = Kind.ROUTE if number % 50 == 0 else Kind.EVENTS
+        kind = RecordKind.ROUTE if number % 50 == 0 else RecordKind.EVENTS
         log.append(b"%d" % number + bytes(chance.choice([0, 10, 1000, 9000])), kind=kind)
     return log
 
@@ -56,8 +56,8 @@ def test_a_size_finds_the_newest_segments_that_fit(long_log):
 def test_one_kind_is_read_over_segments(long_log):
     """Route records are found in all segments."""
     with long_log.reader() as reader:
-        assert [r.offset for r in reader.kinds(0, 400, Kind.ROUTE)] == list(range(0, 400, 50))
-        assert [r.offset for r in reader.kinds(51, 150, Kind.ROUTE)] == [100]
+        assert [r.offset for r in reader.kinds(0, 400, RecordKind.ROUTE)] == list(range(0, 400, 50))
+        assert [r.offset for r in reader.kinds(51, 150, RecordKind.ROUTE)] == [100]
 
 
 def test_sequential_chunks_search_nothing(long_log):

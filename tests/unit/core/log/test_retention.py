@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from distributary.core.errors import LogDamagedError, LogUnavailableError
-from distributary.core.flow import Kind, RouteRecord
+from distributary.core.flow import RecordKind, RouteRecord
 from distributary.core.log import BODY_BYTES_MAX, encode_frame, retain
 from distributary.core.route import BlindMatcher, RouteTable
 from distributary.testing.small_log import PARTITION_DIR, SmallLog
@@ -62,7 +62,7 @@ def test_deletes_by_age(old_log):
 
 @pytest.mark.parametrize(("needed", "start"), [(0, 0), (2, 0), (3, 3), (5, 3), (8, 6), (12, 9)])
 def test_never_deletes_what_is_needed(old_log, needed, start):
-    """Records at or above the smallest cursor, lag or retry stay, however large the log is."""
+    """Records at or above the smallest cursor, backfill or retry stay, however large the log is."""
     assert keep(old_log, needed, bytes_max=0).start == start
     assert [record.offset for record in old_log.records()] == list(range(start, 12))
 
@@ -101,7 +101,7 @@ def test_a_snapshot_of_an_older_version_is_read(old_log):
     """It stands in one record, of up to the largest size of one."""
     keep(old_log, 12, bytes_max=0)
     routes = b"r" * (SNAPSHOT_PIECE_BYTES + 5)
-    frame = encode_frame(Kind.ROUTE_SNAPSHOT, routes, 9, 0, stamp=0)
+    frame = encode_frame(RecordKind.ROUTE_SNAPSHOT, routes, 9, 0, stamp=0)
     old_log.disk.content(PARTITION_DIR / "00000000000000000009.routes")[:] = frame
     with old_log.reader() as reader:
         assert reader.route_snapshot() == (9, routes)

@@ -1,4 +1,4 @@
-"""The delivery store: rows, lags, dead letters; all or none, and again without harm."""
+"""The delivery store: rows, backfills, dead letters; all or none, and again without harm."""
 
 import os
 import sqlite3
@@ -10,17 +10,17 @@ import pytest
 from distributary.core.errors import FencedError, StoreError
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
-from distributary.core.flow import Leg
+from distributary.core.flow import Stage
 from distributary.core.journal import DoneKey
 from distributary.core.outcome import (
     IN_STORE,
+    BackfillRow,
     Budgets,
     Changes,
     DeadLetter,
     DeliveryStore,
     Failure,
     GivenUp,
-    LagRow,
     RetryRow,
 )
 from distributary.core.sqlite import sqlite_url
@@ -31,12 +31,12 @@ FAILURE = Failure("status-503", "http://sink.example/", 503, "YnVzeQ==")
 def row(offset, index=0, *, route="r", not_before_ms=0, attempt=2, failure=FAILURE, done=False):
     """A retry row."""
     key = DoneKey(offset, index, route)
-    return RetryRow(key, 2**32 - 1, Leg.EVENT, attempt, not_before_ms, failure, done=done)
+    return RetryRow(key, 2**32 - 1, Stage.PRIMARY, attempt, not_before_ms, failure, done=done)
 
 
-def changes(*rows, lags=(), gone=(), letters=(), forget=()):
+def changes(*rows, backfills=(), gone=(), letters=(), forget=()):
     """One flush."""
-    named = {lag.name: lag for lag in lags} | dict.fromkeys(gone)
+    named = {backfill.name: backfill for backfill in backfills} | dict.fromkeys(gone)
     return Changes({r.key: r for r in rows}, list(forget), named, list(letters))
 
 
@@ -60,8 +60,8 @@ def store(path):
 
 
 def test_an_empty_store_holds_nothing(store):
-    """No rows, lags or letters."""
-    assert (store.rows(), store.lags(), store.dead_letters()) == ([], [], [])
+    """No rows, backfills or dead letters."""
+    assert (store.rows(), store.backfills(), store.dead_letters()) == ([], [], [])
 
 
 def test_nothing_to_write_is_false():
@@ -77,7 +77,9 @@ def test_nothing_to_write_is_false():
         pytest.param(row(1), id="with-an-answer"),
         pytest.param(row(1, failure=Failure("refused: nobody", "http://s/")), id="without-answer"),
         pytest.param(row(1, failure=None), id="moved-out-of-the-way"),
-        pytest.param(row(2**40, 999, attempt=11)._replace(leg=Leg.DEAD_LETTER), id="dead-letter"),
+        pytest.param(
+            row(2**40, 999, attempt=11)._replace(stage=Stage.DEAD_LETTER), id="dead-letter"
+        ),
         pytest.param(row(1, done=True), id="done"),
     ],
 )
@@ -85,23 +87,23 @@ def test_a_row_comes_back_as_it_went_in(store, kept):
     """Also the failure that a later dead letter tells of."""
     store.apply(changes(kept))
     assert store.rows() == [kept]
-    assert isinstance(store.rows()[0].leg, Leg)
+    assert isinstance(store.rows()[0].stage, Stage)
 
 
-def test_a_lag_comes_back_as_it_went_in(store):
+def test_a_backfill_comes_back_as_it_went_in(store):
     """Open and joined ones."""
-    lags = [LagRow("r", 5, 2, 6, None, b"{}"), LagRow("q", 1, 0, 1, 9, b"x")]
-    store.apply(changes(lags=lags))
-    assert sorted(store.lags()) == sorted(lags)
+    backfills = [BackfillRow("r", 5, 2, 6, None, b"{}"), BackfillRow("q", 1, 0, 1, 9, b"x")]
+    store.apply(changes(backfills=backfills))
+    assert sorted(store.backfills()) == sorted(backfills)
 
 
 def test_applying_the_same_changes_again_changes_nothing(store):
     """A flush that was cut off is made again."""
-    lag = LagRow("r", 5, 0, 5, None, b"{}")
-    same = changes(row(1), lags=[lag], letters=[letter(2)], forget=[DoneKey(9, 0, "r")])
+    backfill = BackfillRow("r", 5, 0, 5, None, b"{}")
+    same = changes(row(1), backfills=[backfill], letters=[letter(2)], forget=[DoneKey(9, 0, "r")])
     store.apply(same)
     store.apply(same)
-    assert (store.rows(), store.lags()) == ([row(1)], [lag])
+    assert (store.rows(), store.backfills()) == ([row(1)], [backfill])
     assert store.dead_letters() == [letter(2)]
 
 
@@ -131,19 +133,23 @@ def test_a_row_that_is_written_and_forgotten_in_one_flush_is_gone(store):
     assert store.rows() == []
 
 
-def test_a_lag_that_ended_is_gone_and_the_other_of_its_route_stays(store):
-    """A route can have an old lag that ends and a new one."""
-    store.apply(changes(lags=[LagRow("r", 5, 0, 5, 9, b"x"), LagRow("r", 12, 0, 12, None, b"x")]))
+def test_a_backfill_that_ended_is_gone_and_the_other_of_its_route_stays(store):
+    """A route can have an old backfill that ends and a new one."""
+    store.apply(
+        changes(
+            backfills=[BackfillRow("r", 5, 0, 5, 9, b"x"), BackfillRow("r", 12, 0, 12, None, b"x")]
+        )
+    )
     store.apply(changes(gone=[("r", 5)]))
-    assert [lag.start for lag in store.lags()] == [12]
+    assert [backfill.start for backfill in store.backfills()] == [12]
 
 
 def test_changes_that_cannot_all_be_written_change_nothing(store):
-    """A lag without its record fails the flush, and the row of the same flush with it."""
+    """A backfill without its record fails the flush, and the row of the same flush with it."""
     store.apply(changes(row(1)))
-    broken = LagRow("r", 5, 0, 5, None, None)
+    broken = BackfillRow("r", 5, 0, 5, None, None)
     with pytest.raises(StoreError):
-        store.apply(changes(row(2), lags=[broken], letters=[letter(3)]))
+        store.apply(changes(row(2), backfills=[broken], letters=[letter(3)]))
     assert store.rows() == [row(1)]
     assert store.dead_letters() == []
 
@@ -157,10 +163,12 @@ def test_dead_letters_come_oldest_first_up_to_the_limit(store):
 def test_partitions_do_not_see_each_other(path, store):
     """One database may hold them all."""
     other = DeliveryStore(sqlite_url(path), 1)
-    store.apply(changes(row(1), lags=[LagRow("r", 1, 0, 1, None, b"x")], letters=[letter(1)]))
+    store.apply(
+        changes(row(1), backfills=[BackfillRow("r", 1, 0, 1, None, b"x")], letters=[letter(1)])
+    )
     other.apply(changes(forget=[DoneKey(1, 0, "r")], gone=[("r", 1)]))
-    assert (other.rows(), other.lags(), other.dead_letters()) == ([], [], [])
-    assert len(store.rows()) == len(store.lags()) == len(store.dead_letters()) == 1
+    assert (other.rows(), other.backfills(), other.dead_letters()) == ([], [], [])
+    assert len(store.rows()) == len(store.backfills()) == len(store.dead_letters()) == 1
     other.close()
 
 
@@ -212,20 +220,24 @@ def test_a_folder_that_does_not_exist_is_a_store_error(tmp_path):
         pytest.param(9, 0, False, id="the-live-reader-has-it"),
     ],
 )
-def test_a_lag_row_stands_for_what_lies_between_its_ends(offset, index, held):
+def test_a_backfill_row_stands_for_what_lies_between_its_ends(offset, index, held):
     """From the event where it began up to the record where the live reader took over."""
-    assert LagRow("r", 5, 2, 5, 9, b"").holds(offset, index) is held
+    assert BackfillRow("r", 5, 2, 5, 9, b"").holds(offset, index) is held
 
 
-def test_a_lag_row_stands_for_nothing_that_it_has_passed():
+def test_a_backfill_row_stands_for_nothing_that_it_has_passed():
     """What lies below its position has its outcome."""
-    lag = LagRow("r", 5, 0, 7, None, b"")
-    assert (lag.holds(6, 0), lag.holds(7, 0), lag.holds(10**9, 0)) == (False, True, True)
+    backfill = BackfillRow("r", 5, 0, 7, None, b"")
+    assert (backfill.holds(6, 0), backfill.holds(7, 0), backfill.holds(10**9, 0)) == (
+        False,
+        True,
+        True,
+    )
 
 
 # -- events that never stood in the log ---------------------------------------------------------
 
-LETTER = row(1)._replace(leg=Leg.DEAD_LETTER, event=b"reply")
+LETTER = row(1)._replace(stage=Stage.DEAD_LETTER, event=b"reply")
 
 
 def test_the_event_of_a_row_is_read_when_it_is_asked_for(store):
@@ -279,7 +291,7 @@ def test_owners_of_all_partitions_may_bring_a_store_up_to_date_at_once(path):
         assert list(owners.map(owner, range(4))) == [None] * 4
 
 
-# -- kept letters: shared, within budgets, given back -------------------------------------------
+# -- kept dead letters: shared, within budgets, given back --------------------------------------
 
 VERSION_1 = """
 DROP TABLE letter; DROP TABLE letter_body; DROP TABLE letter_cause; DROP TABLE letter_route;
@@ -290,11 +302,11 @@ CREATE TABLE dead_letter ("partition" INTEGER NOT NULL, "offset" BIGINT NOT NULL
     PRIMARY KEY ("partition", "offset", "index", route));
 UPDATE delivery_schema SET version = 1;
 """
-"""What the schema before kept letters in."""
+"""What the schema before kept dead letters in."""
 
 
 def failed(offset, route="r", *, size=1_000, kept_ms=1, dest="http://sink.example/"):
-    """A letter with an event of so many bytes that could not be delivered to *dest*."""
+    """A dead letter with an event of so many bytes that could not be delivered to *dest*."""
     attributes = {"specversion": "1.0", "id": str(offset), "source": "/", "type": "t"}
     marks = {"knativeerrordest": dest, "knativeerrorcode": 400}
     event = Event({**attributes, **marks}, os.urandom(1) * size)
@@ -304,7 +316,7 @@ def failed(offset, route="r", *, size=1_000, kept_ms=1, dest="http://sink.exampl
 
 
 @pytest.mark.slow
-def test_the_event_of_many_letters_stands_once(path, store):
+def test_the_event_of_many_dead_letters_stands_once(path, store):
     """Fifty subscriptions missed it, each at a sink of its own: a fiftieth of the bytes is kept."""
     published = 0
     for offset in range(100):
@@ -332,8 +344,8 @@ MARKS = ("knativeerrordest", "knativeerrorcode", "knativeerrordata")
 
 
 @pytest.mark.slow
-def test_small_events_of_many_letters_stay_small(path, store):
-    """500 events of 1 KB, and 50 letters of each: five times what was published, not fifty."""
+def test_small_events_of_many_dead_letters_stay_small(path, store):
+    """500 events of 1 KB, and 50 dead letters of each: five times what was published, not fifty."""
     for first in range(0, 500, 20):
         events = [failed(offset) for offset in range(first, first + 20)]
         letters = [
@@ -376,7 +388,7 @@ def test_many_routes_that_are_gone_at_once_are_all_freed(store):
     assert store.dead_letters() == []
 
 
-def test_a_route_keeps_its_newest_letters_and_others_theirs(path):
+def test_a_route_keeps_its_newest_dead_letters_and_others_theirs(path):
     """What is given up is counted by route."""
     store = DeliveryStore(sqlite_url(path), 0, Budgets(route_bytes_max=50_000))
     assert store.apply(changes(letters=[failed(0, "q")])) == []
@@ -392,7 +404,7 @@ def test_a_route_keeps_its_newest_letters_and_others_theirs(path):
 
 
 @pytest.mark.slow
-def test_all_letters_together_keep_to_their_budget(path):
+def test_all_dead_letters_together_keep_to_their_budget(path):
     """The oldest go, whosever they are; a store that is opened again counts the same."""
     store = DeliveryStore(sqlite_url(path), 0, Budgets(bytes_max=50_000))
     store.apply(changes(letters=[failed(offset, f"r{offset}") for offset in range(30)]))
@@ -406,7 +418,7 @@ def test_all_letters_together_keep_to_their_budget(path):
     store.close()
 
 
-def test_letters_go_when_they_are_old(path):
+def test_dead_letters_go_when_they_are_old(path):
     """By the time at which they were kept."""
     store = DeliveryStore(sqlite_url(path), 0, Budgets(age_max_s=10.0))
     store.apply(changes(letters=[failed(1, kept_ms=1_000), failed(2, kept_ms=9_000)]))
@@ -428,7 +440,7 @@ def test_a_transaction_that_is_undone_does_not_count(path):
 
 
 @pytest.mark.slow
-def test_letters_of_the_version_before_are_kept(path):
+def test_dead_letters_of_the_version_before_are_kept(path):
     """Each with its event as it stood, the file learns to give space back, and none is lost."""
     DeliveryStore(sqlite_url(path), 0).close()
     letters = [failed(offset, f"r{offset % 3}", kept_ms=offset) for offset in range(2_500)]

@@ -3,7 +3,7 @@
 import pytest
 
 from distributary.core.errors import StoreError
-from distributary.core.flow import Leg
+from distributary.core.flow import Stage
 from distributary.core.journal import DoneKey
 from distributary.core.outcome import Changes, DeliveryStore, RetryRow
 from distributary.core.sqlite import sqlite_url
@@ -13,7 +13,7 @@ def test_a_failing_store_says_nothing_of_what_it_holds(tmp_path):
     """Rows hold events and addresses; the message goes into the log."""
     store = DeliveryStore(sqlite_url(tmp_path / "delivery.db"), 0)
     secret = DoneKey(1, 0, "canary")
-    row = RetryRow(secret, 1, Leg.EVENT, 1, 0, None, done=False)
+    row = RetryRow(secret, 1, Stage.PRIMARY, 1, 0, None, done=False)
     with store._engine.begin() as connection:
         connection.exec_driver_sql("DROP TABLE retry")
     with pytest.raises(StoreError) as refused:

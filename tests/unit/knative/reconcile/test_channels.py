@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from distributary.core.errors import StoreError
-from distributary.knative.reconcile import _turn
+from distributary.knative.reconcile import _pass
 
 CHANNEL = {"apiVersion": "messaging.knative.dev/v1", "kind": "Channel", "name": "c"}
 
@@ -187,7 +187,7 @@ def test_lists_that_cannot_be_written_are_not_tried_without_a_pause(world, monke
         tries.append(edits)
         raise StoreError("full")
 
-    monkeypatch.setattr(_turn, "_LISTS_AGAIN_S", 0.3)
+    monkeypatch.setattr(_pass, "_LISTS_AGAIN_S", 0.3)
     with monkeypatch.context() as failing:
         failing.setattr(world.objects, "edit_all", fail)
         world.runner.run(asyncio.sleep(0.25))

@@ -9,7 +9,7 @@ import pytest
 from distributary.core.errors import StoreError
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.reconcile import _routes
-from distributary.knative.reconcile._work import Work
+from distributary.knative.reconcile._work_queue import WorkQueue
 from distributary.routes.changes import PutRoute
 
 TRIGGERS = "triggers.eventing.knative.dev"
@@ -245,23 +245,23 @@ def test_the_most_routes_are_counted_with_the_subscriptions(world):
 
 def test_waits_before_another_try_grow_and_begin_again():
     """Never busy; and what is new does not wait."""
-    work, key = Work(), Key("a", "b", "c")
+    queue, key = WorkQueue(), Key("a", "b", "c")
     waits, now_s = [], 100.0
-    work.add(key)
+    queue.add(key)
     for _ in range(8):
-        assert work.take(9, now_s) == [key]
-        work.finish([key], now_s)
-        waits.append(round(work._later_s - now_s, 3))
-        assert work.take(9, work._later_s - 0.01) == []
-        work.finish([], now_s)
-        now_s = work._later_s
+        assert queue.take(9, now_s) == [key]
+        queue.finish([key], now_s)
+        waits.append(round(queue._later_s - now_s, 3))
+        assert queue.take(9, queue._later_s - 0.01) == []
+        queue.finish([], now_s)
+        now_s = queue._later_s
     assert waits == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
-    assert work.take(9, now_s) == [key]
-    work.finish([], now_s)
-    work.add(key)
-    assert work.take(9, now_s) == [key]
-    work.finish([key], now_s)
-    assert round(work._later_s - now_s, 3) == 0.1
+    assert queue.take(9, now_s) == [key]
+    queue.finish([], now_s)
+    queue.add(key)
+    assert queue.take(9, now_s) == [key]
+    queue.finish([key], now_s)
+    assert round(queue._later_s - now_s, 3) == 0.1
 
 
 def test_the_same_route_again_writes_nothing(world):

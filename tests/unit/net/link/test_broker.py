@@ -85,7 +85,7 @@ async def test_a_session_that_answers_inside_publish_costs_no_stack(bench):
 
 @virtual
 async def test_an_answer_may_start_the_next_attempt(bench):
-    """From inside the answer, as a lane does, and for as long as it likes."""
+    """From inside the answer, as a queue does, and for as long as it likes."""
     session = await bench.open()
     session.on_publish = lambda flight: flight.answer(YES)
 

@@ -210,7 +210,7 @@ async def test_a_loss_inside_publish_of_what_waited_dials_anew(bench):
 
 @virtual
 async def test_an_attempt_that_begins_in_the_answer_of_a_lost_one_is_sent(bench):
-    """A lane that tries again at once finds the way to the next connection."""
+    """A queue that tries again at once finds the way to the next connection."""
     session = await bench.open()
     bench.send(1, then=lambda: bench.send(2))
     session.lost(CUT)

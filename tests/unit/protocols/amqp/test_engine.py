@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not AVAILABLE, reason="NOT RUN: amqp: proton is 
 PAYLOAD = encode_message(AmqpMessage(b"x" * 100))
 
 
-class Witness(FakeAmqp):
+class OutcomeChecker(FakeAmqp):
     """A client's handler that notes what it is told."""
 
     def __init__(self):
@@ -52,7 +52,7 @@ class Joined:
         self.peer = FakeAmqp(**peer)
         self.ends = []
         self.peer.closed = self.ends.append
-        self.here = Witness()
+        self.here = OutcomeChecker()
         self.client = Engine(self.here, host="localhost")
         self.server = Engine(self.peer, server=True, message_bytes_max=100_000)
         self.wire, self.far_wire = join(self.client, self.server)
@@ -374,7 +374,7 @@ def test_a_peer_with_a_short_idle_time_out_hears_of_us_in_time():
         ends = []
         peer = FakeAmqp()
         peer.closed = ends.append
-        client = Engine(Witness(), host="localhost")
+        client = Engine(OutcomeChecker(), host="localhost")
         server = Engine(peer, server=True, idle_s=1.0)
         join(client, server)
         server._tick.cancel()

@@ -170,7 +170,7 @@ def test_the_response_to_head_has_no_body():
 
 
 def test_says_that_an_answer_was_cut_off(bench):
-    """S3: the status decides, the connection goes, and the lane is told what it cost."""
+    """S3: the status decides, the connection goes, and the queue is told what it cost."""
     bench.feed(b"HTTP/1.1 200 OK\r\n\r\n")
     assert not bench.answers
     bench.feed(b"x" * (RESPONSE_BYTES_MAX + 1))

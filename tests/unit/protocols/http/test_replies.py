@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from distributary.core.deliver import CROWDED
+from distributary.core.deliver import SATURATED
 from distributary.core.errors import TransportError
 from distributary.core.event import Event
 from distributary.core.policy import Reply
@@ -267,7 +267,7 @@ def test_replies_of_all_connections_share_their_room():
     first.feed(whole[:-1])
     refused = second.feed(whole)
     assert isinstance(refused, TransportError)
-    assert (refused.reason, refused.retryable) == (CROWDED, True)
+    assert (refused.reason, refused.retryable) == (SATURATED, True)
     assert first.feed(whole[-1:]).event == EVENT
     third = Bench(room)
     assert third.feed(whole).event == EVENT
@@ -286,7 +286,7 @@ def test_slow_replies_of_one_sink_leave_room_for_those_of_others():
         others.append(other)
     refused = [other for other in others if other.answers]
     assert 0 < len(refused) < 10
-    assert {other.answers[0].reason for other in refused} == {CROWDED}
+    assert {other.answers[0].reason for other in refused} == {SATURATED}
     assert Bench(room).feed(binary()).event == EVENT
     for other in others:
         other.connection.close()

@@ -10,7 +10,7 @@ import pytest
 from distributary.core.errors import LogError
 from distributary.core.flow import Received
 from distributary.server.ingest import IngestSettings
-from distributary.server.ingest._desk import Desk
+from distributary.server.ingest._context import IngestContext
 from distributary.server.ingest._protocol import Connection
 
 EVENT_FIELDS = (
@@ -134,20 +134,20 @@ def split_answers(written: bytes, *, head: bool = False) -> list[Answer]:
 
 @dataclass
 class Client:
-    """One connection to a receiver of its own, or of a given desk."""
+    """One connection to a receiver of its own, or of a given context."""
 
     settings: IngestSettings = field(default_factory=IngestSettings)
     appends: FakeAppends = field(default_factory=FakeAppends)
     clock: FakeClock = field(default_factory=FakeClock)
     dial: Callable | None = None
-    desk: Desk | None = None
+    context: IngestContext | None = None
     peer: object = ("127.0.0.1", 1)
 
     def __post_init__(self) -> None:
-        if self.desk is None:
-            self.desk = Desk(self.appends, self.settings, self.clock, self.dial)
-            self.desk.addresses.learn({"brokers/default/default": ""})
-        self.connection = Connection(self.desk)
+        if self.context is None:
+            self.context = IngestContext(self.appends, self.settings, self.clock, self.dial)
+            self.context.addresses.learn({"brokers/default/default": ""})
+        self.connection = Connection(self.context)
         self.transport = MemoryTransport(self.connection, self.peer)
         self.connection.connection_made(self.transport)
 
@@ -170,7 +170,7 @@ class Client:
     def wait(self, seconds: float) -> list[Answer]:
         """Moves the clock and sweeps once."""
         self.clock.now_s += seconds
-        self.desk.sweep()
+        self.context.sweep()
         return self.answers()
 
     @property
@@ -187,7 +187,7 @@ def client() -> Client:
 
 @pytest.fixture
 def connect() -> type[Client]:
-    """Makes clients with other settings, or of one desk."""
+    """Makes clients with other settings, or of one context."""
     return Client
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from distributary.core.event import record
-from distributary.core.flow import TTL_DEFAULT, Kind, decode_addressed
+from distributary.core.flow import TTL_DEFAULT, RecordKind, decode_addressed
 from distributary.server.ingest._addresses import Addresses
 
 PATHS = {
@@ -16,7 +16,7 @@ PATHS = {
 @pytest.fixture
 def shop(client):
     """A client of a receiver that knows some Brokers and Channels."""
-    client.desk.addresses.learn(PATHS)
+    client.context.addresses.learn(PATHS)
     return client
 
 
@@ -39,7 +39,11 @@ def test_events_are_logged_for_the_broker_or_channel_of_their_path(shop, event, 
     keyed = event(more=b"ce-partitionkey: k\r\n").replace(b"/events", path, 1)
     assert shop.statuses(keyed) == [202]
     (received,) = shop.appends.received
-    assert (received.kind, received.event_count, received.partition_key) == (Kind.ADDRESSED, 1, "k")
+    assert (received.kind, received.event_count, received.partition_key) == (
+        RecordKind.ADDRESSED,
+        1,
+        "k",
+    )
     found = decode_addressed(received.body)
     assert (found.address, found.ttls) == (address, (TTL_DEFAULT,))
     assert found.events[0].attributes["id"] == "1"
@@ -50,7 +54,7 @@ def test_events_of_the_default_broker_say_nothing_of_it(shop, event, path):
     """The record is what it was before there were others: the hot path stays."""
     assert shop.statuses(to(event, path)) == [202]
     (received,) = shop.appends.received
-    assert received.kind == Kind.EVENTS
+    assert received.kind == RecordKind.EVENTS
     assert len(record.decode(received.body)) == 1
 
 
@@ -72,7 +76,7 @@ def test_what_is_no_broker_or_channel_is_not_found_and_not_passed_on(
     shop, event, path, method, monkeypatch
 ):
     """By whatever method; the control process has nothing there. The connection goes on."""
-    monkeypatch.setattr(shop.desk, "dial", pytest.fail)
+    monkeypatch.setattr(shop.context, "dial", pytest.fail)
     answers = shop.send(to(event, path, method), event())
     assert [answer.status for answer in answers] == [404, 202]
     assert answers[0].problem["code"] == "notfound"
@@ -91,7 +95,7 @@ def test_a_broker_answers_options_and_refuses_other_methods_as_the_events_path(s
 
 def test_a_broker_that_is_deleted_takes_nothing_more_and_the_events_path_goes_on(shop, event):
     """Even the default broker's own object may be deleted."""
-    shop.desk.addresses.learn({"channels/shop/orders": "uid-2"})
+    shop.context.addresses.learn({"channels/shop/orders": "uid-2"})
     statuses = [
         shop.statuses(to(event, path))[0]
         for path in (b"/brokers/shop/orders", b"/brokers/default/default", b"/events")
@@ -103,7 +107,7 @@ def test_a_recreated_broker_gets_what_comes_from_then_on(shop, event):
     """A request that was under way belongs to the Broker that stands when it is whole."""
     whole = event(b"x" * 10).replace(b"/events", b"/brokers/shop/orders", 1)
     assert shop.send(whole[:-5]) == []
-    shop.desk.addresses.learn({**PATHS, "brokers/shop/orders": "uid-9"})
+    shop.context.addresses.learn({**PATHS, "brokers/shop/orders": "uid-9"})
     assert shop.statuses(whole[-5:], to(event, b"/brokers/shop/orders")) == [202, 202]
     addresses = [decode_addressed(one.body).address for one in shop.appends.received]
     assert addresses == ["uid-9", "uid-9"]
@@ -113,14 +117,14 @@ def test_a_broker_that_is_deleted_while_the_body_comes_takes_nothing(shop, event
     """The sender is told, nothing is kept, and the connection goes on."""
     whole = event(b"x" * 10).replace(b"/events", b"/brokers/shop/orders", 1)
     assert shop.send(whole[:-5]) == []
-    shop.desk.addresses.learn({})
+    shop.context.addresses.learn({})
     assert shop.statuses(whole[-5:], event()) == [404, 202]
     assert len(shop.appends.received) == 1
 
 
 def test_brokers_that_are_not_known_yet_are_no_broker_that_is_not_there(client, event):
     """Until the store could be read: come again later. ``/events`` needs no store."""
-    client.desk.addresses = Addresses()
+    client.context.addresses = Addresses()
     answers = client.send(to(event, b"/brokers/shop/orders"), event())
     assert [answer.status for answer in answers] == [503, 202]
     assert answers[0].problem["code"] == "unavailable"
@@ -129,4 +133,4 @@ def test_brokers_that_are_not_known_yet_are_no_broker_that_is_not_there(client, 
 def test_what_is_seen_of_types_is_seen_of_every_broker(shop, event):
     """The service description names them all."""
     shop.send(to(event, b"/brokers/shop/orders"))
-    assert shop.desk.seen.names.types == ("t",)
+    assert shop.context.seen.names.types == ("t",)

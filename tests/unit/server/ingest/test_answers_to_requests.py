@@ -25,10 +25,10 @@ def test_nothing_is_answered_before_the_event_is_durable(client, event):
     """The answer waits for the log."""
     client.appends.held = True
     assert client.send(event()) == []
-    assert client.connection._desk.counters.appends_in_flight == 1
+    assert client.connection._context.counters.appends_in_flight == 1
     client.appends.settle()
     assert [answer.status for answer in client.answers()] == [202]
-    assert client.connection._desk.counters.appends_in_flight == 0
+    assert client.connection._context.counters.appends_in_flight == 0
 
 
 def test_both_names_of_the_default_broker_take_events(client, event):
@@ -183,7 +183,7 @@ def test_a_failed_append_is_503_never_2xx(client, event):
     (answer,) = client.send(event())
     assert (answer.status, answer.fields[b"retry-after"]) == (503, b"1")
     assert b"secret" not in answer.body
-    assert client.connection._desk.counters.accepted_events == 0
+    assert client.connection._context.counters.accepted_events == 0
 
 
 def test_too_many_appends_in_flight_are_503(connect, event):
@@ -202,7 +202,7 @@ def test_counters_say_what_was_done(client, event):
     """Events, answers by status and code, bytes, ack times."""
     sent = event() + b"GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n"
     client.send(sent)
-    counters = client.connection._desk.counters
+    counters = client.connection._context.counters
     assert (counters.accepted_events, counters.accepted_requests) == (1, 1)
     assert dict(counters.answers_by_status) == {202: 1, 405: 1}
     assert dict(counters.refusals_by_code) == {"method-not-allowed": 1}
@@ -217,7 +217,7 @@ def test_ack_times_are_counted_in_buckets(client, event):
     client.send(event())
     client.clock.now_s += 0.003
     client.appends.settle()
-    counters = client.connection._desk.counters
+    counters = client.connection._context.counters
     assert counters.ack_buckets[3] == 1
     assert counters.ack_seconds == pytest.approx(0.003)
 

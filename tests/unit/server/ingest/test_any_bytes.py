@@ -82,7 +82,7 @@ def test_answers_do_not_depend_on_how_bytes_are_cut(connect, requests, end, seed
     assert meaning(cut.send(*pieces)) == expected
     assert cut.appends.received == whole.appends.received
     assert cut.ended is whole.ended
-    assert cut.desk.counters.held_bytes == whole.desk.counters.held_bytes
+    assert cut.context.counters.held_bytes == whole.context.counters.held_bytes
 
 
 @pytest.mark.slow
@@ -136,7 +136,7 @@ def test_twenty_thousand_damaged_requests(connect):
             if answer.status >= 400 and damaged[:4] != b"HEAD":
                 assert answer.problem["status"] == answer.status, (number, damaged)
             seen.add(answer.status)
-        counters = client.desk.counters
+        counters = client.context.counters
         assert counters.held_bytes == client.connection._body_held, (number, damaged)
         assert counters.appends_in_flight == 0
     assert {200, 202, 400, 404, 405, 415} <= seen

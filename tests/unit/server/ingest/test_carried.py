@@ -3,7 +3,7 @@
 import pytest
 
 from distributary.core.event import carried
-from distributary.core.flow import TTL_DEFAULT, Kind, decode_addressed
+from distributary.core.flow import TTL_DEFAULT, RecordKind, decode_addressed
 
 CANARY = b"must-never-leave"
 SECRETS = b"".join(
@@ -26,10 +26,12 @@ LINES = b"knative-hello: world\r\nx-request-id: r1\r\ntraceparent: 00-ab-cd-01\r
 )
 def test_knative_and_tracing_fields_are_logged_with_the_events(client, event, path, address):
     """Wherever they are published; nothing else of the request's header is."""
-    client.desk.addresses.learn({"brokers/shop/orders": "uid-1", "channels/shop/orders": "uid-2"})
+    client.context.addresses.learn(
+        {"brokers/shop/orders": "uid-1", "channels/shop/orders": "uid-2"}
+    )
     assert client.statuses(event(more=ALONG + SECRETS).replace(b"/events", path, 1)) == [202]
     (received,) = client.appends.received
-    assert received.kind == Kind.CARRIED
+    assert received.kind == RecordKind.CARRIED
     found = decode_addressed(received.body)
     assert (found.address, found.ttls, found.carried) == (address, (TTL_DEFAULT,), LINES)
     assert found.events[0].attributes["id"] == "1"
@@ -40,7 +42,7 @@ def test_a_request_without_such_fields_makes_the_record_that_it_always_made(clie
     """The usual event costs no byte more."""
     assert client.statuses(event(more=SECRETS)) == [202]
     (received,) = client.appends.received
-    assert received.kind == Kind.EVENTS
+    assert received.kind == RecordKind.EVENTS
     assert CANARY not in received.body
 
 

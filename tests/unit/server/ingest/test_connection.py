@@ -125,7 +125,7 @@ def test_a_refused_body_is_skipped(client, event):
     client.appends.full = False
     assert client.statuses(sent[-10:-5], sent[-5:] + event()) == [202]
     assert len(client.appends.received) == 1
-    assert client.desk.counters.held_bytes == 0
+    assert client.context.counters.held_bytes == 0
 
 
 def test_a_refused_body_that_never_comes_ends_the_connection(client, event):
@@ -224,7 +224,7 @@ def test_a_client_that_reads_nothing_is_cut_off(client, event):
     assert not client.transport.closed
     client.wait(0.01)
     assert client.transport.aborted
-    assert client.desk.counters.connections_cut == 1
+    assert client.context.counters.connections_cut == 1
 
 
 def test_a_client_that_reads_again_goes_on(client, event):
@@ -278,17 +278,17 @@ def test_a_client_that_leaves_does_not_disturb_its_appends(client, event):
     client.appends.held = True
     client.send(event(), event(b"x" * 100)[:-1])
     client.transport.close()
-    assert client.desk.counters.connections_open == 0
+    assert client.context.counters.connections_open == 0
     client.appends.settle()
-    assert client.desk.counters.accepted_events == 1
-    assert client.desk.counters.held_bytes == 0
+    assert client.context.counters.accepted_events == 1
+    assert client.context.counters.held_bytes == 0
 
 
 def test_new_requests_are_503_while_draining(client, event):
     """What is in flight is answered 202, what comes later 503 and close."""
     client.appends.held = True
     client.send(event())
-    client.desk.draining = True
+    client.context.draining = True
     client.connection.drain()
     assert not client.ended
     client.send(event())
@@ -302,7 +302,7 @@ def test_new_requests_are_503_while_draining(client, event):
 def test_draining_closes_what_is_idle_alone(client, event):
     """Half a request may be finished; an idle connection is closed."""
     client.send(event()[:20])
-    client.desk.draining = True
+    client.context.draining = True
     client.connection.drain()
     assert not client.transport.closed
     assert client.statuses(event()[20:]) == [503]
@@ -317,8 +317,8 @@ def test_an_idle_connection_is_closed_when_draining(client, event):
 
 def test_no_new_connection_while_draining(client, connect):
     """503, in case one slips through the listener."""
-    client.desk.draining = True
-    late = connect(desk=client.desk)
+    client.context.draining = True
+    late = connect(context=client.context)
     assert [answer.status for answer in late.answers()] == [503]
     assert late.transport.closed
 

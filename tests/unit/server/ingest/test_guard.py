@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from distributary.server.ingest import Guard
-from distributary.server.ingest._desk import Desk
+from distributary.server.ingest._context import IngestContext
 
 PUBLIC = "https://events.example.com"
 
@@ -20,8 +20,8 @@ def guarded(connect, told):
     """A client of a server with names of every sort, without a control process."""
     plain = connect()
     guard = Guard(("Host1", "lan.example"), PUBLIC, ("events.shop.svc",), told.append)
-    desk = Desk(plain.appends, plain.settings, plain.clock, None, guard=guard)
-    return connect(appends=plain.appends, clock=plain.clock, desk=desk)
+    context = IngestContext(plain.appends, plain.settings, plain.clock, None, guard=guard)
+    return connect(appends=plain.appends, clock=plain.clock, context=context)
 
 
 def post(event, host: bytes, more: bytes = b"") -> bytes:
@@ -87,8 +87,8 @@ def test_other_hosts_are_misdirected(guarded, event, host):
 def test_a_machine_without_a_name_answers_no_host_that_is_none(connect, event):
     """What cannot be read in a Host has no name either."""
     plain = connect()
-    desk = Desk(plain.appends, plain.settings, plain.clock, None, guard=Guard(("",)))
-    nameless = connect(appends=plain.appends, clock=plain.clock, desk=desk)
+    context = IngestContext(plain.appends, plain.settings, plain.clock, None, guard=Guard(("",)))
+    nameless = connect(appends=plain.appends, clock=plain.clock, context=context)
     hosts = (b"rebind.example:1:2", b"[::1", b".")
     assert nameless.statuses(*(post(event, host) for host in hosts)) == [421, 421, 421]
 
@@ -129,7 +129,7 @@ def test_what_the_operator_allows_changes_while_we_run(guarded, event):
     """Also for a connection that is open, and for names that had passed."""
     asked = [post(event, host) for host in (b"events.shop.svc", b"other.svc")]
     assert guarded.statuses(*asked) == [202, 421]
-    guarded.desk.guard.allow(["other.svc"])
+    guarded.context.guard.allow(["other.svc"])
     assert guarded.statuses(*asked) == [421, 202]
 
 
@@ -138,7 +138,7 @@ def test_spellings_without_end_cost_no_memory_without_end(guarded):
     for number in range(3000):
         host = b"127.0.%d.%d" % (number // 250, number % 250)
         guarded.connection.data_received(b"OPTIONS /events HTTP/1.1\r\nhost: %s\r\n\r\n" % host)
-    assert len(guarded.desk.guard.passed) <= 1024
+    assert len(guarded.context.guard.passed) <= 1024
 
 
 FOREIGN = [

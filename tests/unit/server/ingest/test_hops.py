@@ -5,7 +5,7 @@ import json
 import pytest
 
 from distributary.core.event import record
-from distributary.core.flow import TTL_ATTRIBUTE, TTL_DEFAULT, Kind, decode_addressed
+from distributary.core.flow import TTL_ATTRIBUTE, TTL_DEFAULT, RecordKind, decode_addressed
 
 BATCH = b"host: localhost\r\ncontent-type: application/cloudevents-batch+json\r\n"
 STRUCTURED = b"host: localhost\r\ncontent-type: application/cloudevents+json\r\n"
@@ -66,7 +66,7 @@ def sent(client, post, fields, body):
 def kept(client):
     """Address, passes and events of the one record that the log got."""
     (received,) = client.appends.received
-    assert received.kind == Kind.ADDRESSED
+    assert received.kind == RecordKind.ADDRESSED
     return decode_addressed(received.body)
 
 
@@ -104,7 +104,7 @@ def test_a_binary_event_without_passes_is_refused_by_the_header(client, event):
     assert answers[0].problem["code"] == "hop-limit"
     (fault,) = answers[0].problem["faults"]
     assert (fault["path"], fault["code"]) == ("ce-knativebrokerttl", "hop-limit")
-    assert client.desk.counters.refusals_by_code["hop-limit"] == 1
+    assert client.context.counters.refusals_by_code["hop-limit"] == 1
 
 
 def test_a_structured_event_is_refused_by_its_member(client, post):
@@ -144,7 +144,7 @@ def test_faults_of_the_event_come_first(client, post):
 
 def test_a_broker_counts_its_own_passes(client, event):
     """Address and passes stand in one record."""
-    client.desk.addresses.learn({"brokers/a/b": "uid"})
+    client.context.addresses.learn({"brokers/a/b": "uid"})
     request = event(more=b"ce-knativebrokerttl: 3\r\n").replace(b"/events", b"/brokers/a/b", 1)
     assert client.statuses(request) == [202]
     found = kept(client)
@@ -155,5 +155,5 @@ def test_an_event_without_the_attribute_is_kept_as_it_came(client, event):
     """The record of the default broker is the events alone."""
     client.send(event())
     (received,) = client.appends.received
-    assert received.kind == Kind.EVENTS
+    assert received.kind == RecordKind.EVENTS
     assert len(record.decode(received.body)) == 1

@@ -83,7 +83,7 @@ def test_an_endless_chunked_body_is_cut(connect, post):
     client = connect(settings=IngestSettings(body_bytes_max=1000))
     head = post(b"transfer-encoding: chunked\r\n")
     assert client.statuses(head, *[b"64\r\n" + b"x" * 100 + b"\r\n"] * 50) == [413]
-    assert client.connection._desk.counters.held_bytes == 0
+    assert client.connection._context.counters.held_bytes == 0
 
 
 def test_a_body_of_ten_gigabytes_is_refused_unread(client, post):
@@ -169,42 +169,42 @@ def test_connections(connect, event, over):
     others = []
     for _ in range(2 + over):
         [first, *others][-1].send(b"POST")
-        others.append(connect(desk=first.desk))
+        others.append(connect(context=first.context))
     refused = [other for other in [first, *others] if other.ended]
     assert len(refused) == max(over, 0)
     for other in refused:
         assert [answer.status for answer in other.answers()] == [503]
     first.connection.connection_lost(None)
-    assert connect(desk=first.desk).statuses(event())
-    assert first.desk.counters.connections_refused == max(over, 0)
+    assert connect(context=first.context).statuses(event())
+    assert first.context.counters.connections_refused == max(over, 0)
 
 
 def test_the_connection_that_is_idle_for_longest_makes_room(connect, event):
     """Never one that has something under way; and each newcomer gets its answer."""
     busy = connect(settings=IngestSettings(connections_max=6))
     busy.send(event(b"x" * 100)[:-1])
-    waiting = connect(desk=busy.desk, clock=busy.clock, appends=busy.appends)
+    waiting = connect(context=busy.context, clock=busy.clock, appends=busy.appends)
     busy.appends.held = True
     waiting.send(event())
     busy.appends.held = False
     idle = []
     for number in range(4):
         busy.clock.now_s += 1
-        idle.append(connect(desk=busy.desk, clock=busy.clock, appends=busy.appends))
+        idle.append(connect(context=busy.context, clock=busy.clock, appends=busy.appends))
         if number % 2:
             assert idle[-1].statuses(event()) == [202]
     busy.clock.now_s += 1
     assert idle[0].statuses(event()) == [202]  # it was the oldest; now it is the youngest
     for expected in (1, 2, 3, 0):
-        newcomer = connect(desk=busy.desk, clock=busy.clock, appends=busy.appends)
+        newcomer = connect(context=busy.context, clock=busy.clock, appends=busy.appends)
         assert newcomer.statuses(event()[:-1]) == []
         assert [number for number, one in enumerate(idle) if one.ended].count(expected) == 1
-        assert len(busy.desk.connections) == 6
-    assert connect(desk=busy.desk, clock=busy.clock).ended  # nobody is idle any more
+        assert len(busy.context.connections) == 6
+    assert connect(context=busy.context, clock=busy.clock).ended  # nobody is idle any more
     assert busy.statuses(b"x") == [202]
     busy.appends.settle()
     assert [answer.status for answer in waiting.answers()] == [202]
-    assert busy.desk.counters.connections_cut == 4
+    assert busy.context.counters.connections_cut == 4
 
 
 @AROUND
@@ -212,7 +212,7 @@ def test_a_connection_that_says_nothing(client, over):
     """Ten seconds for the first byte of all; between two requests a client has a minute."""
     client.wait(_limits.FIRST_BYTE_S + over)
     assert client.transport.closed is (over >= 0)
-    assert client.desk.counters.connections_cut == (over >= 0)
+    assert client.context.counters.connections_cut == (over >= 0)
 
 
 @AROUND
@@ -220,18 +220,18 @@ def test_connections_of_one_address(connect, over):
     """The limit of one address leaves other addresses alone."""
     settings = IngestSettings(connections_per_address_max=3)
     first = connect(settings=settings, peer=("192.0.2.1", 1))
-    others = [connect(desk=first.desk, peer=("192.0.2.1", 1)) for _ in range(2 + over)]
+    others = [connect(context=first.context, peer=("192.0.2.1", 1)) for _ in range(2 + over)]
     assert sum(other.ended for other in others) == max(over, 0)
-    assert not connect(desk=first.desk, peer=("192.0.2.2", 1)).ended
+    assert not connect(context=first.context, peer=("192.0.2.2", 1)).ended
     first.connection.connection_lost(None)
-    assert connect(desk=first.desk, peer=("192.0.2.1", 1)).ended is (over > 1)
+    assert connect(context=first.context, peer=("192.0.2.1", 1)).ended is (over > 1)
 
 
 def test_addresses_that_left_are_forgotten(connect):
     """No memory is kept of clients that are gone."""
     client = connect(peer=("192.0.2.1", 1))
     client.transport.close()
-    assert client.desk._by_address == {}
+    assert client.context._by_address == {}
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"])
@@ -239,18 +239,18 @@ def test_loopback_has_no_limit_for_one_address(connect, address):
     """Clients on this machine share one address by nature."""
     settings = IngestSettings(connections_per_address_max=1)
     first = connect(settings=settings, peer=(address, 1))
-    assert not connect(desk=first.desk, peer=(address, 1)).ended
+    assert not connect(context=first.context, peer=(address, 1)).ended
 
 
 def test_half_received_bodies_are_bounded_together(connect, event):
     """Bodies under way count over all connections; beyond the bound: 503, and it is freed."""
     first = connect(settings=IngestSettings(body_bytes_max=1000, held_bytes_max=1500))
-    second = connect(desk=first.desk)
+    second = connect(context=first.context)
     first.send(event(b"x" * 1000)[:-1])
     assert second.statuses(event(b"x" * 1000)[:-1]) == [503]
-    assert first.desk.counters.held_bytes == 999
+    assert first.context.counters.held_bytes == 999
     assert first.statuses(b"x") == [202]
-    assert first.desk.counters.held_bytes == 0
+    assert first.context.counters.held_bytes == 0
 
 
 def test_bodies_that_wait_for_the_log_are_bounded_together(connect, event):
@@ -260,4 +260,4 @@ def test_bodies_that_wait_for_the_log_are_bounded_together(connect, event):
     client.send(event(b"x" * 1000), event())
     client.appends.settle()
     assert [answer.status for answer in client.answers()] == [202, 503]
-    assert client.desk.counters.held_bytes == 0
+    assert client.context.counters.held_bytes == 0

@@ -44,7 +44,7 @@ class Control:
 def control(client):
     """A control process for the client's receiver."""
     made = Control(type(client.transport))
-    client.desk.dial = made
+    client.context.dial = made
     return made
 
 
@@ -82,7 +82,7 @@ def test_an_answer_with_a_length_is_passed_on(client, control):
     assert answer.fields == {b"server": b"x", b"content-length": b"3", **FOR_BROWSERS}
     assert control.upstreams[0].closed
     assert client.statuses(b"OPTIONS /events HTTP/1.1\r\nhost: localhost\r\n\r\n") == [200]
-    assert client.desk.counters.relays_in_flight == 0
+    assert client.context.counters.relays_in_flight == 0
 
 
 @pytest.mark.parametrize("chunked", [True, False], ids=["chunks", "until close"])
@@ -143,7 +143,7 @@ def test_a_control_process_that_is_down_is_503(client, control, event):
     (answer,) = client.answers()
     assert (answer.status, answer.fields[b"retry-after"]) == (503, b"1")
     assert client.statuses(event()) == [202]
-    assert client.desk.counters.relay_failures == 1
+    assert client.context.counters.relay_failures == 1
 
 
 @pytest.mark.parametrize("bytes_before", [b"", b"HTTP/1.1 200", b"rubbish\r\n\r\n"])
@@ -190,7 +190,7 @@ def test_a_client_that_leaves_ends_the_relay(client, control):
     client.send(GET + b"\r\n")
     client.transport.close()
     assert control.upstreams[0].aborted
-    assert client.desk.counters.relays_in_flight == 0
+    assert client.context.counters.relays_in_flight == 0
 
 
 def test_the_end_of_the_client_ends_a_watch(client, control):
@@ -260,7 +260,7 @@ def test_reading_pauses_when_much_comes_during_a_relay(client, control):
 @pytest.mark.usefixtures("control")
 def test_too_many_relays_are_503(client, event):
     """They are bounded over all connections; publishing goes on."""
-    client.desk.counters.relays_in_flight = _limits.RELAYS_MAX
+    client.context.counters.relays_in_flight = _limits.RELAYS_MAX
     assert client.statuses(GET + b"\r\n") == [503]
     assert client.statuses(event()) == [202]
 
@@ -296,7 +296,7 @@ POST = b"POST /subscriptions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000
 
 def test_a_body_that_is_passed_on_counts_until_its_answer(client, control):
     """It is in memory, here or in the control process, whichever read of the client brought it."""
-    held = client.desk.counters
+    held = client.context.counters
     client.send(POST + b"x" * 1000)
     assert held.held_bytes == 1000
     assert control.request.endswith(b"\r\n\r\n" + b"x" * 1000)
@@ -313,11 +313,11 @@ def test_a_body_that_is_passed_on_counts_until_its_answer(client, control):
 
 def test_bodies_that_are_passed_on_are_bounded_together(client, control, connect):
     """One more is answered 503, whoever sends it; what has no body passes."""
-    desk = client.desk
-    desk.counters.held_bytes = desk.settings.held_bytes_max - 999
+    context = client.context
+    context.counters.held_bytes = context.settings.held_bytes_max - 999
     assert client.statuses(POST + b"x" * 1000) == [503]
-    assert desk.counters.held_bytes == desk.settings.held_bytes_max - 999
-    other = connect(desk=desk, clock=client.clock, appends=client.appends)
+    assert context.counters.held_bytes == context.settings.held_bytes_max - 999
+    other = connect(context=context, clock=client.clock, appends=client.appends)
     assert other.statuses(GET + b"\r\n") == []
     assert control.request.startswith(b"GET ")
     assert client.statuses(POST + b"x" * 1000) == [503]
@@ -327,10 +327,10 @@ def test_bodies_that_are_passed_on_are_bounded_together(client, control, connect
 def test_requests_that_became_whole_at_one_time_are_not_too_many(client, connect):
     """Their heads came while there was room: it is looked at once more."""
     many = _limits.RELAYS_MAX + 3
-    clients = [connect(desk=client.desk, clock=client.clock) for _ in range(many)]
+    clients = [connect(context=client.context, clock=client.clock) for _ in range(many)]
     for each in clients:
         assert each.statuses(POST + b"x" * 999) == []
     answers = [each.statuses(b"x") for each in clients]
     assert answers.count([503]) == 3
-    assert client.desk.counters.relays_in_flight == _limits.RELAYS_MAX
-    assert client.desk.counters.held_bytes == _limits.RELAYS_MAX * 1000
+    assert client.context.counters.relays_in_flight == _limits.RELAYS_MAX
+    assert client.context.counters.held_bytes == _limits.RELAYS_MAX * 1000

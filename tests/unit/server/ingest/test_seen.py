@@ -98,9 +98,9 @@ def test_names_are_noted_when_their_events_are_durable(client, event):
     """Not before: until then they may be refused."""
     client.appends.held = True
     client.send(event())
-    assert client.desk.seen.names == SeenNames()
+    assert client.context.seen.names == SeenNames()
     client.appends.settle()
-    assert client.desk.seen.names == SeenNames(types=("t",), sources=("/s",))
+    assert client.context.seen.names == SeenNames(types=("t",), sources=("/s",))
 
 
 def test_what_the_log_refused_was_not_seen(client, event):
@@ -109,4 +109,4 @@ def test_what_the_log_refused_was_not_seen(client, event):
     assert client.statuses(event()) == [503]
     client.appends.error = None
     assert client.statuses(event(b"", b"ce-time: never\r\n")) == [400]
-    assert client.desk.seen.names == SeenNames()
+    assert client.context.seen.names == SeenNames()

@@ -28,7 +28,7 @@ class Control:
 def control(client):
     """A control process for the client's receiver."""
     made = Control(type(client.transport))
-    client.desk.dial = made
+    client.context.dial = made
     return made
 
 
@@ -69,20 +69,20 @@ def test_a_watch_is_told_by_its_target(method, target, expected):
 @pytest.mark.usefixtures("control")
 def test_too_many_watches_are_503_and_others_go_on(client, event):
     """Watches have a bound of their own: requests that end, and events, are taken all the same."""
-    client.desk.counters.watches_in_flight = client.desk.settings.watches_max
+    client.context.counters.watches_in_flight = client.context.settings.watches_max
     assert client.statuses(get(TRIGGERS + b"?watch=true")) == [503]
     assert client.statuses(event()) == [202]
     client.send(get(TRIGGERS))
-    assert client.desk.counters.relays_in_flight == 1
+    assert client.context.counters.relays_in_flight == 1
 
 
 @pytest.mark.usefixtures("control")
 def test_other_requests_at_their_bound_leave_watches_alone(client):
     """A watch does not count among the requests that end."""
-    client.desk.counters.relays_in_flight = _limits.RELAYS_MAX
+    client.context.counters.relays_in_flight = _limits.RELAYS_MAX
     client.send(get(TRIGGERS + b"?watch=true"))
-    assert client.desk.counters.watches_in_flight == 1
-    assert client.desk.counters.relays_in_flight == _limits.RELAYS_MAX
+    assert client.context.counters.watches_in_flight == 1
+    assert client.context.counters.relays_in_flight == _limits.RELAYS_MAX
 
 
 def test_a_thousand_watches_fit_and_leave_room():
@@ -106,14 +106,14 @@ def test_a_client_that_leaves_ends_its_watch(client, control):
     control.relays[-1].data_received(HEAD)
     client.connection.connection_lost(None)
     assert control.upstreams[-1].aborted
-    assert client.desk.counters.watches_in_flight == 0
+    assert client.context.counters.watches_in_flight == 0
 
 
 def test_draining_ends_a_watch_in_good_order(client, control):
     """A stop does not wait for clients that would stay for ever; the answer is complete."""
     client.send(get(TRIGGERS + b"?watch=true"))
     control.relays[-1].data_received(HEAD)
-    assert client.desk.idle
+    assert client.context.idle
     client.connection.drain()
     assert bytes(client.transport.written).endswith(b"0\r\n\r\n")
     assert client.transport.closed
@@ -126,7 +126,7 @@ def test_draining_waits_for_answers_that_end(client, control):
     control.relays[-1].data_received(HEAD)
     client.connection.drain()
     assert not client.transport.closed
-    assert not client.desk.idle
+    assert not client.context.idle
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_draining_waits_for_answers_that_end(client, control):
 @pytest.mark.usefixtures("control")
 def test_objects_may_be_larger_than_events(client, path, statuses):
     """An object of 1 MiB comes with the white space of its file."""
-    length = client.desk.settings.body_bytes_max + 1
+    length = client.context.settings.body_bytes_max + 1
     head = b"POST %s HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % (path, length)
     assert client.statuses(head) == statuses
 

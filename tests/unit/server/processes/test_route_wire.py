@@ -119,7 +119,7 @@ def test_nobody_there_and_a_refusal_are_told():
     run(scenario)
 
 
-def test_ticks_stand_in_their_partition_alone():
+def test_timer_events_stand_in_their_partition_alone():
     """Each in its own; the answer counts them."""
 
     async def scenario(path):
@@ -127,7 +127,7 @@ def test_ticks_stand_in_their_partition_alone():
         server = RouteAppendServer(committers, never)
         await server.start(path)
         client = RouteAppendClient(path)
-        assert await client.append_ticks([(1, b"a"), (0, b"b"), (1, b"c")]) == 3
+        assert await client.append_timer_events([(1, b"a"), (0, b"b"), (1, b"c")]) == 3
         assert [committer.bodies for committer in committers] == [[b"b"], [b"a", b"c"]]
         client.close()
         server.close()
@@ -135,7 +135,7 @@ def test_ticks_stand_in_their_partition_alone():
     run(scenario)
 
 
-def test_a_partition_that_refuses_ticks_costs_the_others_none():
+def test_a_partition_that_refuses_timer_events_costs_the_others_none():
     """Whether its queue is full or its disk fails."""
 
     async def scenario(path):
@@ -143,14 +143,14 @@ def test_a_partition_that_refuses_ticks_costs_the_others_none():
         server = RouteAppendServer([Committer(kind=4), failing, FullCommitter()], never)
         await server.start(path)
         client = RouteAppendClient(path)
-        assert await client.append_ticks([(2, b"a"), (1, b"b"), (0, b"c")]) == 1
+        assert await client.append_timer_events([(2, b"a"), (1, b"b"), (0, b"c")]) == 1
         client.close()
         server.close()
 
     run(scenario)
 
 
-def test_ticks_are_never_sent_twice():
+def test_timer_events_are_never_sent_twice():
     """Nobody knows what a process took before it died; its successor gets the next ones."""
 
     async def scenario(path):
@@ -158,14 +158,14 @@ def test_ticks_are_never_sent_twice():
         server = RouteAppendServer([old], never)
         await server.start(path)
         client = RouteAppendClient(path)
-        await client.append_ticks([(0, b"a")])
+        await client.append_timer_events([(0, b"a")])
         client._streams[1].transport.abort()
         server.close()
         with pytest.raises(LogUnavailableError, match="does not answer"):
-            await client.append_ticks([(0, b"b")])
+            await client.append_timer_events([(0, b"b")])
         successor = RouteAppendServer([new], never)
         await successor.start(path)
-        assert await client.append_ticks([(0, b"c")]) == 1
+        assert await client.append_timer_events([(0, b"c")]) == 1
         assert (old.bodies, new.bodies) == ([b"a"], [b"c"])
         client.close()
         successor.close()
@@ -173,7 +173,7 @@ def test_ticks_are_never_sent_twice():
     run(scenario)
 
 
-def test_a_connection_that_ended_is_noticed_before_ticks_are_sent():
+def test_a_connection_that_ended_is_noticed_before_timer_events_are_sent():
     """Nothing of them was sent, so nothing is lost."""
 
     async def scenario(path):
@@ -181,12 +181,12 @@ def test_a_connection_that_ended_is_noticed_before_ticks_are_sent():
         server = RouteAppendServer([Committer(kind=4)], never)
         await server.start(path)
         client = RouteAppendClient(path)
-        await client.append_ticks([(0, b"a")])
+        await client.append_timer_events([(0, b"a")])
         client._streams[0].feed_eof()
         server.close()
         successor = RouteAppendServer([new], never)
         await successor.start(path)
-        assert await client.append_ticks([(0, b"b")]) == 1
+        assert await client.append_timer_events([(0, b"b")]) == 1
         assert new.bodies == [b"b"]
         client.close()
         successor.close()

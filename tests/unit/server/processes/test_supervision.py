@@ -14,7 +14,7 @@ import pytest
 from distributary.core.errors import LogUnavailableError, SettingsError, StoreError
 from distributary.core.log import Retained
 from distributary.core.meter import Meter
-from distributary.datadir import Board, Phase, Places, Word
+from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, StatusField
 from distributary.server.processes import _children as children_module
 from distributary.server.processes import _retention as retention_module
 from distributary.server.processes import ingest_process as ingest_module
@@ -145,7 +145,7 @@ def test_retention_goes_on_after_any_failure_and_tells_of_it(monkeypatch, tmp_pa
     warnings = []
     meter = Meter()
     retention = Failing(
-        Places(tmp_path),
+        DataDir(tmp_path),
         1,
         RetentionLimits(0, 0.0),
         clock=VirtualClock(),
@@ -186,7 +186,7 @@ def test_a_committer_that_met_a_bug_ends_the_process(tmp_path):
         _appends=SimpleNamespace(open=True),
         _stop=stop,
         _log=SimpleNamespace(error=lambda event, **_fields: ends.append(event)),
-        _board=dict.fromkeys(Word, 0),
+        _status_page=dict.fromkeys(StatusField, 0),
         _clock=VirtualClock(),
         _server=None,
         _count=lambda _server: None,
@@ -220,13 +220,16 @@ def test_the_ingest_process_goes_on_looking_after_a_failure(monkeypatch):
 def test_a_clock_set_back_does_not_make_the_dead_look_alive(tmp_path):
     """A sign of life from the future is no sign of life."""
     clock = VirtualClock()
-    places = Places(tmp_path)
-    health = Health(places, 1, clock, behind=lambda: None, restarts=dict)
-    ingest, board = Board(places.ingest_board), Board(places.board(0))
-    ingest[Word.PHASE] = Phase.RUNNING
-    board[Word.READY] = 1
-    for each in (ingest, board):
-        each[Word.HEARTBEAT_MS] = clock.wall_ms()
+    paths = DataDir(tmp_path)
+    health = Health(paths, 1, clock, behind=lambda: None, restarts=dict)
+    ingest, status_page = (
+        MappedStatusPage(paths.ingest_page),
+        MappedStatusPage(paths.status_page(0)),
+    )
+    ingest[StatusField.PHASE] = ConsumerPhase.RUNNING
+    status_page[StatusField.READY] = 1
+    for each in (ingest, status_page):
+        each[StatusField.HEARTBEAT_MS] = clock.wall_ms()
     assert health.ready() == (True, [])
     clock.jump(-STALE_MS * 10)
     assert len(health.ready()[1]) == 2

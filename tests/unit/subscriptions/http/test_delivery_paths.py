@@ -7,15 +7,15 @@ import pytest
 
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
-from distributary.core.flow import Leg
+from distributary.core.flow import Stage
 from distributary.core.journal import DoneKey
 from distributary.core.outcome import (
+    BackfillRow,
     Changes,
     DeadLetter,
     DeliveryStore,
     FailingRoute,
     Failure,
-    LagRow,
     ParkedRow,
     RetryRow,
     RunRow,
@@ -26,7 +26,7 @@ from distributary.core.sqlite import sqlite_url
 SINK = "http://sink.example/"
 
 
-def letter(offset, route, **attributes):
+def dead_letter(offset, route, **attributes):
     """A dead letter of *route*."""
     event = Event(
         {"specversion": "1.0", "id": str(offset), "source": "/", "type": "t", **attributes}, b"data"
@@ -68,15 +68,15 @@ def test_the_status_sums_what_all_owners_wrote_of_the_route(api):
     uid = uid_of(api, "s")
     for partition, route in ((0, uid), (1, uid), (1, "other")):
         key = DoneKey(5, 0, route)
-        row = RetryRow(key, 1, Leg.EVENT, 2, 0, Failure("timeout", SINK), done=False)
+        row = RetryRow(key, 1, Stage.PRIMARY, 2, 0, Failure("timeout", SINK), done=False)
         done = row._replace(key=DoneKey(6, 0, route), done=True)
-        lag = LagRow(route, 1, 0, 1, None if partition else 9, b"{}")
+        backfill = BackfillRow(route, 1, 0, 1, None if partition else 9, b"{}")
         write(
             api,
             partition,
             rows={row.key: row, done.key: done},
-            lags={lag.name: lag},
-            dead_letters=[letter(3, route)],
+            backfills={backfill.name: backfill},
+            dead_letters=[dead_letter(3, route)],
         )
         failing = FailingRoute(
             route=route, since_ms=1_000, last_ms=2_000, count=3, reason="timeout", dest=SINK
@@ -125,13 +125,15 @@ def test_what_is_not_there_has_no_deliveries(api, method, what):
 # -- dead letters -------------------------------------------------------------------------------
 
 
-def test_kept_letters_are_listed_part_by_part_over_all_partitions(api):
+def test_kept_dead_letters_are_listed_part_by_part_over_all_partitions(api):
     """Each once, with its event, and what it belongs to."""
     api.put("s")
     uid = uid_of(api, "s")
     for partition in (0, 1):
-        letters = [letter(offset, uid if offset % 2 else "gone") for offset in range(1, 46)]
-        write(api, partition, dead_letters=letters)
+        dead_letters = [
+            dead_letter(offset, uid if offset % 2 else "gone") for offset in range(1, 46)
+        ]
+        write(api, partition, dead_letters=dead_letters)
     seen, path = [], "/dead-letters?limit=7"
     while path:
         answer = api.request("GET", path)
@@ -150,9 +152,9 @@ def test_kept_letters_are_listed_part_by_part_over_all_partitions(api):
 
 
 @pytest.mark.parametrize("marks", [{}, {"knativeerrordest": SINK}])
-def test_a_letter_that_the_medium_damaged_is_told_and_hides_no_other(api, marks):
+def test_a_dead_letter_that_the_medium_damaged_is_told_and_hides_no_other(api, marks):
     """It can be purged; the others can be read."""
-    write(api, 0, dead_letters=[letter(offset, "r", **marks) for offset in (1, 2)])
+    write(api, 0, dead_letters=[dead_letter(offset, "r", **marks) for offset in (1, 2)])
     with contextlib.closing(sqlite3.connect(api.databases[0])) as database, database:
         (last,) = database.execute("SELECT max(id) FROM letter_body").fetchone()
         database.execute("UPDATE letter_body SET event = x'ff00' WHERE id = ?", (last,))
@@ -165,10 +167,10 @@ def test_a_letter_that_the_medium_damaged_is_told_and_hides_no_other(api, marks)
     assert "event" not in damaged
 
 
-def test_letters_of_one_subscription_or_route_are_listed(api):
+def test_dead_letters_of_one_subscription_or_route_are_listed(api):
     """And none of the others."""
     api.put("s")
-    write(api, 1, dead_letters=[letter(1, uid_of(api, "s")), letter(1, "other")])
+    write(api, 1, dead_letters=[dead_letter(1, uid_of(api, "s")), dead_letter(1, "other")])
     mine = api.request("GET", "/dead-letters?subscription=s").json()
     assert [found["route"] for found in mine] == [uid_of(api, "s")]
     others = api.request("GET", "/dead-letters?route=other").json()

@@ -9,7 +9,7 @@ from distributary.core.errors import ResourceError
 from distributary.core.filter import check
 from distributary.resource import Rules, SinkRule
 from distributary.subscriptions import resource as api_subscription
-from distributary.subscriptions.resource import SubscriptionSpec
+from distributary.subscriptions.resource import ApiSubscriptionSpec
 
 
 @pytest.fixture
@@ -19,10 +19,10 @@ def rules():
 
 
 @pytest.fixture
-def parse(rules) -> Callable[..., SubscriptionSpec]:
+def parse(rules) -> Callable[..., ApiSubscriptionSpec]:
     """Parse a good HTTP proposal with some members changed; ``...`` leaves one out."""
 
-    def call(**members: Any) -> SubscriptionSpec:
+    def call(**members: Any) -> ApiSubscriptionSpec:
         body = {"sink": "https://example.com/sink", "protocol": "HTTP", **members}
         return api_subscription.parse(
             {name: value for name, value in body.items() if value is not ...}, rules

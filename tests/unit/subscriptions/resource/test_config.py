@@ -166,12 +166,12 @@ def test_a_timer_needs_a_source_and_a_type_that_events_can_have(faults_of, parse
         ((), None, "dev.distributary.timer"),
     ],
 )
-def test_the_type_of_a_tick(types, chosen, expected):
+def test_the_type_of_a_timer_event(types, chosen, expected):
     """Decision 11: the first of the types, else the key, else the default."""
     assert timer_type(types, chosen) == expected
 
 
-def test_the_source_of_a_tick():
+def test_the_source_of_a_timer_event():
     """Decision 11: the subscription's, else its path; either makes an event."""
     assert timer_source("urn:x", "a") == "urn:x"
     source = timer_source(None, "A-z.0_9")

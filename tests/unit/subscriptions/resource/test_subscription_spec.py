@@ -7,7 +7,7 @@ import pytest
 from distributary.core.deliver.broker_settings import HttpSettings
 from distributary.resource import Rules, SinkRule
 from distributary.subscriptions import resource as api_subscription
-from distributary.subscriptions.resource import SubscriptionSpec
+from distributary.subscriptions.resource import ApiSubscriptionSpec
 
 DEFAULTS = {
     "retry": 10,
@@ -191,7 +191,7 @@ def test_restore_refuses_what_parse_never_wrote(damaged):
 def test_header_values_are_not_in_the_repr(parse):
     """A repr ends up in logs and tracebacks, and headers may hold tokens."""
     spec = parse(protocolsettings={"headers": {"Authorization": "Bearer canary"}})
-    assert isinstance(spec, SubscriptionSpec)
+    assert isinstance(spec, ApiSubscriptionSpec)
     assert "canary" not in repr(spec)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from distributary.core.deliver.credential import Credential
 from distributary.core.errors import ResourceError, StoreError
-from distributary.subscriptions.resource import SubscriptionSpec
+from distributary.subscriptions.resource import ApiSubscriptionSpec
 from distributary.subscriptions.store import Directory, Keys, Sealer
 from distributary.subscriptions.store.credentials_rows import CredentialRows
 from distributary.subscriptions.store.store import Store
@@ -32,7 +32,7 @@ def key_text(number: int = 1) -> str:
     return base64.b64encode(bytes([number]) * 32).decode()
 
 
-def put(store: Store, spec: SubscriptionSpec, uid: str = "u1") -> Applied:
+def put(store: Store, spec: ApiSubscriptionSpec, uid: str = "u1") -> Applied:
     """Create or replace the subscription ``a``."""
     (outcome,) = store.apply([Put("a", spec, uid)], 5)
     assert isinstance(outcome, Applied), outcome

@@ -9,7 +9,7 @@ import pytest
 from distributary.core import sqlite
 from distributary.core.deliver.credential import Credential
 from distributary.core.errors import ResourceError, StoreError
-from distributary.subscriptions.resource import SecretSettings, SubscriptionSpec
+from distributary.subscriptions.resource import ApiSubscriptionSpec, SecretSettings
 from distributary.subscriptions.store import Directory, Keys, Sealer
 from distributary.subscriptions.store.credentials_rows import CredentialRows
 from distributary.subscriptions.store.store import Store
@@ -26,7 +26,7 @@ REFRESH = {
 }
 
 
-def put(store: Store, spec: SubscriptionSpec, uid: str = "u1") -> Applied:
+def put(store: Store, spec: ApiSubscriptionSpec, uid: str = "u1") -> Applied:
     """Create or replace the subscription ``a``."""
     (outcome,) = store.apply([Put("a", spec, uid)], 5)
     assert isinstance(outcome, Applied), outcome

@@ -27,7 +27,7 @@ def times(beats, *looks, count_max=100):
     return [([timer.uid for timer in due.timers], due.missed) for due in found]
 
 
-def test_the_first_tick_comes_one_interval_after_the_beginning():
+def test_the_first_timer_event_comes_one_interval_after_the_beginning():
     """Not at once, and not before."""
     beats = beats_of(row())
     assert beats.next_due_s() == 10.0
@@ -35,7 +35,7 @@ def test_the_first_tick_comes_one_interval_after_the_beginning():
 
 
 def test_the_phase_does_not_drift():
-    """Being late for one tick delays no other."""
+    """Being late for one timer event delays no other."""
     beats = beats_of(row())
     assert times(beats, 10.4, 20.0, 29.99, 30.3) == [(["u"], 0), (["u"], 0), ([], 0), (["u"], 0)]
     assert beats.next_due_s() == 40.0
@@ -55,7 +55,7 @@ def test_the_phase_does_not_drift():
 def test_what_was_slept_through_is_missed_and_the_phase_stays(
     interval_s, now_s, made, missed, next_s
 ):
-    """At most one tick comes of one look; never a burst."""
+    """At most one timer event comes of one look; never a burst."""
     beats = beats_of(row(interval_s=interval_s))
     assert times(beats, now_s, now_s) == [(["u"] if made else [], missed), ([], 0)]
     assert beats.next_due_s() == next_s
@@ -69,7 +69,7 @@ def test_a_new_program_finds_the_phase_by_the_wall_clock():
 
 
 def test_a_phase_in_the_future_begins_anew():
-    """The wall clock was set back: no tick comes early, and none waits for years."""
+    """The wall clock was set back: no timer event comes early, and none waits for years."""
     assert beats_of(row(age_s=-86_400.0)).next_due_s() == 10.0
 
 
@@ -112,15 +112,15 @@ def test_as_many_as_asked_for_are_given_the_others_next():
 
 
 def test_a_timer_that_had_to_wait_is_due_again_at_once():
-    """The same tick, once; then the phase goes on."""
+    """The same timer event, once; then the phase goes on."""
     beats = beats_of(row())
     (timer,) = beats.due(10.0, 1).timers
     beats.again(timer)
     assert times(beats, 10.05, 10.05, 20.0, 20.0) == [(["u"], 0), ([], 0), (["u"], 0), ([], 0)]
 
 
-def test_waiting_too_long_misses_the_tick():
-    """A change that does not reach the log holds no tick for ever."""
+def test_waiting_too_long_misses_the_timer_event():
+    """A change that does not reach the log holds no timer event for ever."""
     beats = beats_of(row(interval_s=100.0))
     (timer,) = beats.due(100.0, 1).timers
     beats.again(timer)

@@ -12,9 +12,9 @@ from distributary.subscriptions.store.schedule import Schedule
 from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import Put
 from distributary.subscriptions.timers import Timers
-from distributary.subscriptions.timers._timers import NUMBERS_RESERVED, TICKS_MAX
+from distributary.subscriptions.timers._timers import NUMBERS_RESERVED, TIMER_EVENTS_MAX
 from distributary.testing.virtual import VirtualClock
-from kit.memory_routes import MemoryRouteAppender, MemoryTickAppender
+from kit.memory_routes import MemoryRouteAppender, MemoryTimerEventAppender
 
 
 class World:
@@ -23,7 +23,7 @@ class World:
     def __init__(self, url, rules, runner):
         self.clock = VirtualClock()
         self.routes = MemoryRouteAppender()
-        self.ticks = MemoryTickAppender()
+        self.timer_events = MemoryTimerEventAppender()
         self.counts = {}
         self.runner = runner
         self._url, self._rules = url, rules
@@ -36,7 +36,7 @@ class World:
             self.store, self.routes, self._rules, self.clock, retry_wait_s=60.0
         )
         self.timers = Timers(
-            self.schedule, self.ticks, self.clock, partition_count=4, count=self._add
+            self.schedule, self.timer_events, self.clock, partition_count=4, count=self._add
         )
         self.runner.run(self.service.start())
 
@@ -100,27 +100,29 @@ def world(url, local_rules, runner):
     made.stop()
 
 
-def numbers(ticks):
+def numbers(timer_events):
     """Revision and number of each."""
-    return [(tick.revision, tick.number) for tick in ticks]
+    return [(timer_event.revision, timer_event.number) for timer_event in timer_events]
 
 
 def test_a_timer_makes_an_event_every_interval(world):
     """The first after one interval; in one partition; numbered from 1."""
     uid = world.put("mine", interval=2, data={"a": 1}, types=["wake", "other"])
     world.pass_s(6.5)
-    assert [partition for partition, _ in world.ticks.ticks] == [zlib.crc32(uid.encode()) % 4] * 3
-    assert numbers(world.ticks.of(uid)) == [(1, 1), (1, 2), (1, 3)]
+    assert [partition for partition, _ in world.timer_events.timer_events] == [
+        zlib.crc32(uid.encode()) % 4
+    ] * 3
+    assert numbers(world.timer_events.of(uid)) == [(1, 1), (1, 2), (1, 3)]
     assert world.counts == {"timer_ticks_total": 3}
 
 
-def test_the_event_of_a_tick_is_whole(world):
+def test_a_timer_event_is_whole(world):
     """Attributes by decision 11; the time is when it fired."""
     uid = world.put("mine", interval=2, data={"a": 1}, types=["wake", "other"])
     world.pass_s(2.1)
-    (tick,) = world.ticks.of(uid)
-    assert tick.event.data == b'{"a":1}'
-    assert tick.event.attributes == {
+    (timer_event,) = world.timer_events.of(uid)
+    assert timer_event.event.data == b'{"a":1}'
+    assert timer_event.event.attributes == {
         "specversion": "1.0",
         "id": f"{uid}/1/1",
         "source": "/subscriptions/mine",
@@ -128,44 +130,44 @@ def test_the_event_of_a_tick_is_whole(world):
         "time": "2023-11-14T22:13:22.000Z",
         "datacontenttype": "application/json",
     }
-    assert validate(tick.event.attributes) == []
+    assert validate(timer_event.event.attributes) == []
 
 
 def test_without_data_there_is_no_content_type(world):
     """And the type is the key's, or the default."""
     named, plain = world.put("a", interval=1, type="x"), world.put("b", interval=1)
     world.pass_s(1.1)
-    (first,), (second,) = world.ticks.of(named), world.ticks.of(plain)
+    (first,), (second,) = world.timer_events.of(named), world.timer_events.of(plain)
     assert (first.event.attributes["type"], first.event.data) == ("x", None)
     assert second.event.attributes["type"] == "dev.distributary.timer"
     assert "datacontenttype" not in first.event.attributes
 
 
 def test_a_subscription_without_interval_has_no_timer(world):
-    """Other settings make no ticks."""
+    """Other settings make no timer events."""
     world.put("mine", start="earliest", maxevents=3)
     world.pass_s(3)
-    assert (len(world.timers), world.ticks.calls) == (0, 0)
+    assert (len(world.timers), world.timer_events.calls) == (0, 0)
 
 
-def test_ticks_that_are_due_together_share_an_append(world):
+def test_timer_events_that_are_due_together_share_an_append(world):
     """A sync serves all of one moment."""
     for n in range(20):
         world.put(f"s{n}", interval=5)
     world.pass_s(5.3)
-    assert len(world.ticks.ticks) == 20
-    assert world.ticks.calls <= 2
+    assert len(world.timer_events.timer_events) == 20
+    assert world.timer_events.calls <= 2
 
 
 @pytest.mark.slow
-def test_more_ticks_than_one_append_takes_are_all_made(world, spec):
+def test_more_timer_events_than_one_append_takes_are_all_made(world, spec):
     """None is missed for being in a crowd."""
-    count = TICKS_MAX + 50
+    count = TIMER_EVENTS_MAX + 50
     puts = [Put(f"s{n}", spec(config={"interval": 5}), f"u{n}") for n in range(count)]
     world.store.apply(puts, world.clock.wall_ms())
     world.store.mark_appended(count)
     world.pass_s(5.5)
-    assert len({tick.uid for _, tick in world.ticks.ticks}) == count
+    assert len({timer_event.uid for _, timer_event in world.timer_events.timer_events}) == count
 
 
 def test_numbers_go_on_over_a_restart_and_never_repeat(world):
@@ -174,7 +176,7 @@ def test_numbers_go_on_over_a_restart_and_never_repeat(world):
     world.pass_s(2.5)
     world.restart()
     world.pass_s(2.0)
-    assert [number for _, number in numbers(world.ticks.of(uid))] == [
+    assert [number for _, number in numbers(world.timer_events.of(uid))] == [
         1, 2, NUMBERS_RESERVED + 1, NUMBERS_RESERVED + 2,
     ]  # fmt: skip
 
@@ -196,30 +198,30 @@ def test_the_phase_stays_over_a_restart(world):
     world.pass_s(5)
     world.restart(after_s=2)
     world.pass_s(1.5)
-    assert [tick.event.attributes["time"][17:23] for tick in world.ticks.of(uid)] == [
+    assert [made.event.attributes["time"][17:23] for made in world.timer_events.of(uid)] == [
         "24.000", "28.000",
     ]  # fmt: skip
 
 
-def test_ticks_of_a_downtime_are_not_made_up(world):
+def test_timer_events_of_a_downtime_are_not_made_up(world):
     """One every second, none for an hour, then one every second."""
     uid = world.put("mine", interval=1)
     world.pass_s(1.1)
     world.restart(after_s=3600)
     world.turn()
-    assert len(world.ticks.of(uid)) == 1
+    assert len(world.timer_events.of(uid)) == 1
     world.pass_s(1.0)
-    assert len(world.ticks.of(uid)) == 2
+    assert len(world.timer_events.of(uid)) == 2
 
 
 @pytest.mark.parametrize("jump_ms", [-86_400_000, 86_400_000, -315_360_000_000, 315_360_000_000])
 def test_a_jump_of_the_wall_clock_changes_no_phase(world, jump_ms):
-    """Ticks come as before; only their stamp follows the wall clock."""
+    """Timer events come as before; only their stamp follows the wall clock."""
     uid = world.put("mine", interval=2)
     world.pass_s(2.1)
     world.clock.jump(jump_ms)
     world.pass_s(4)
-    assert len(world.ticks.of(uid)) == 3
+    assert len(world.timer_events.of(uid)) == 3
     assert world.skipped("late") == 0
 
 
@@ -228,7 +230,7 @@ def test_a_restart_after_the_wall_clock_was_set_back_begins_anew(world):
     uid = world.put("mine", interval=2)
     world.restart(wall_jump_ms=-86_400_000)
     world.pass_s(2.1)
-    assert len(world.ticks.of(uid)) == 1
+    assert len(world.timer_events.of(uid)) == 1
 
 
 def test_a_machine_that_slept_makes_up_for_nothing(world):
@@ -236,34 +238,34 @@ def test_a_machine_that_slept_makes_up_for_nothing(world):
     uid = world.put("mine", interval=4)
     world.clock.move_to(63.0)
     world.pass_s(0)
-    assert (world.ticks.of(uid), world.skipped("late")) == ([], 15)
+    assert (world.timer_events.of(uid), world.skipped("late")) == ([], 15)
     world.pass_s(1.2)
-    assert len(world.ticks.of(uid)) == 1
+    assert len(world.timer_events.of(uid)) == 1
 
 
 def test_what_the_log_refuses_is_skipped_and_counted(world):
     """No queue grows, no number is used again, and the phase stays."""
     uid = world.put("mine", interval=1)
-    world.ticks.failing = True
+    world.timer_events.failing = True
     world.pass_s(3.1)
-    world.ticks.failing = False
+    world.timer_events.failing = False
     world.pass_s(1.0)
-    assert (len(world.ticks.of(uid)), world.skipped("log")) == (1, 3)
-    assert numbers(world.ticks.of(uid)) == [(1, 4)]
+    assert (len(world.timer_events.of(uid)), world.skipped("log")) == (1, 3)
+    assert numbers(world.timer_events.of(uid)) == [(1, 4)]
 
 
-def test_a_full_partition_skips_its_own_ticks_alone(world):
+def test_a_full_partition_skips_its_own_timer_events_alone(world):
     """Each body for itself."""
     for n in range(4):
         world.put(f"s{n}", interval=2)
-    world.ticks.refusing, world.ticks.partial = True, 3
+    world.timer_events.refusing, world.timer_events.partial = True, 3
     world.pass_s(2.5)
     assert world.counts["timer_ticks_total"] == 3
     assert world.skipped("log") == 1
 
 
-def test_a_store_that_cannot_be_read_skips_ticks(world, monkeypatch):
-    """No tick without a number that is reserved; timers go on afterwards."""
+def test_a_store_that_cannot_be_read_skips_timer_events(world, monkeypatch):
+    """No timer event without a number that is reserved; timers go on afterwards."""
     uid = world.put("mine", interval=1)
 
     def fail(*_arguments):
@@ -276,19 +278,19 @@ def test_a_store_that_cannot_be_read_skips_ticks(world, monkeypatch):
         patch.setattr(world.schedule, "due", fail)
         patch.setattr(world.schedule, "timer_changes", fail)
         world.pass_s(1.0)
-    assert (world.ticks.of(uid), world.skipped("store")) == ([], 2)
+    assert (world.timer_events.of(uid), world.skipped("store")) == ([], 2)
     world.pass_s(1.0)
-    assert len(world.ticks.of(uid)) == 1
+    assert len(world.timer_events.of(uid)) == 1
 
 
-def test_after_a_delete_no_tick_is_made(world):
+def test_after_a_delete_no_timer_event_is_made(world):
     """Whether the timers have heard of it or not."""
     uid = world.put("mine", interval=1)
     world.pass_s(1.1)
     world.delete("mine")
     world.clock.move_to(2.0)
     world.pass_s(3)
-    assert len(world.ticks.of(uid)) == 1
+    assert len(world.timer_events.of(uid)) == 1
     assert len(world.timers) == 0
 
 
@@ -308,7 +310,7 @@ def test_a_recreated_subscription_has_a_timer_of_its_own(world):
     second = world.put("mine", interval=2)
     world.pass_s(2.1)
     assert first != second
-    assert numbers(world.ticks.of(second)) == [(1, 1)]
+    assert numbers(world.timer_events.of(second)) == [(1, 1)]
 
 
 def test_new_data_comes_with_the_new_revision_in_the_old_phase(world):
@@ -317,20 +319,22 @@ def test_new_data_comes_with_the_new_revision_in_the_old_phase(world):
     world.pass_s(3)
     world.put("mine", interval=2, data="new")
     world.pass_s(1.5)
-    ticks = world.ticks.of(uid)
-    assert [tick.event.data for tick in ticks] == [b'"old"', b'"new"']
-    assert numbers(ticks) == [(1, 1), (2, NUMBERS_RESERVED + 1)]
-    assert ticks[1].event.attributes["id"] == f"{uid}/2/{NUMBERS_RESERVED + 1}"
-    assert ticks[1].event.attributes["time"].endswith("24.000Z")
+    timer_events = world.timer_events.of(uid)
+    assert [timer_event.event.data for timer_event in timer_events] == [b'"old"', b'"new"']
+    assert numbers(timer_events) == [(1, 1), (2, NUMBERS_RESERVED + 1)]
+    assert timer_events[1].event.attributes["id"] == f"{uid}/2/{NUMBERS_RESERVED + 1}"
+    assert timer_events[1].event.attributes["time"].endswith("24.000Z")
 
 
 def test_a_new_interval_begins_a_new_phase(world):
-    """The next tick comes one new interval after the change."""
+    """The next timer event comes one new interval after the change."""
     uid = world.put("mine", interval=10)
     world.pass_s(3)
     world.put("mine", interval=2)
     world.pass_s(2.1)
-    assert [tick.event.attributes["time"][17:23] for tick in world.ticks.of(uid)] == ["25.000"]
+    assert [made.event.attributes["time"][17:23] for made in world.timer_events.of(uid)] == [
+        "25.000"
+    ]
 
 
 def test_a_timer_that_is_taken_away_and_given_back_never_repeats_a_number(world):
@@ -341,37 +345,37 @@ def test_a_timer_that_is_taken_away_and_given_back_never_repeats_a_number(world)
     world.pass_s(2)
     world.put("mine", interval=1)
     world.pass_s(2.1)
-    assert numbers(world.ticks.of(uid)) == [(1, 1), (1, 2), (3, 1), (3, 2)]
+    assert numbers(world.timer_events.of(uid)) == [(1, 1), (1, 2), (3, 1), (3, 2)]
 
 
-def test_no_tick_precedes_its_route_record(world):
+def test_no_timer_event_precedes_its_route_record(world):
     """While the log refuses the record, the timer of a new subscription does not run."""
     world.routes.failing = True
     with pytest.raises(Exception, match="takes effect as soon as the log is back"):
         world.put("mine", interval=1)
     world.pass_s(3)
-    assert (len(world.timers), world.ticks.calls) == (0, 0)
+    assert (len(world.timers), world.timer_events.calls) == (0, 0)
     world.restart()
     world.routes.failing = False
     world.put("other")
     world.pass_s(1.5)
-    assert len(world.ticks.ticks) == 1
+    assert len(world.timer_events.timer_events) == 1
 
 
-def test_a_replace_on_its_way_into_the_log_holds_the_tick_back(world):
-    """Neither the old data nor the new: the tick waits a little, and is missed after it."""
+def test_a_replace_on_its_way_into_the_log_holds_the_timer_event_back(world):
+    """Neither the old data nor the new: the timer event waits a little, and is missed after it."""
     uid = world.put("mine", interval=2, data="old")
     world.routes.failing = True
     with pytest.raises(Exception, match="takes effect as soon as the log is back"):
         world.put("mine", interval=2, data="new")
     world.pass_s(2.2)
-    assert world.ticks.of(uid) == []
+    assert world.timer_events.of(uid) == []
     world.pass_s(1.0)
     assert world.skipped("late") == 1
     world.routes.failing = False
     world.put("other")
     world.pass_s(1.0)
-    assert [tick.event.data for tick in world.ticks.of(uid)] == [b'"new"']
+    assert [timer_event.event.data for timer_event in world.timer_events.of(uid)] == [b'"new"']
 
 
 def test_one_damaged_row_costs_no_other_timer(world, spec):
@@ -382,7 +386,7 @@ def test_one_damaged_row_costs_no_other_timer(world, spec):
         connection.exec_driver_sql("UPDATE api_subscription SET spec_json = '{}'")
     well = world.put("well", interval=1)
     world.pass_s(1.1)
-    assert (len(world.ticks.of(well)), world.skipped("damaged")) == (1, 1)
+    assert (len(world.timer_events.of(well)), world.skipped("damaged")) == (1, 1)
 
 
 def test_run_takes_turns_until_it_is_cancelled(world, monkeypatch):

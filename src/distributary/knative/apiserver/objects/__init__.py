@@ -11,7 +11,6 @@ from distributary.knative.apiserver.objects._addresses import (
     own_address,
     path_of,
 )
-from distributary.knative.apiserver.objects._draft import NAME_TRIES_MAX
 from distributary.knative.apiserver.objects._objects import (
     OBJECTS_JSON_BYTES_MAX,
     OBJECTS_MAX,
@@ -19,15 +18,16 @@ from distributary.knative.apiserver.objects._objects import (
 )
 from distributary.knative.apiserver.objects._refusals import not_found
 from distributary.knative.apiserver.objects._requests import Admit, Default
-from distributary.knative.apiserver.objects._ring import (
+from distributary.knative.apiserver.objects._sweeper import EVENT_KEPT_S, EVENTS_MAX, SWEEP_S
+from distributary.knative.apiserver.objects._transaction import NAME_TRIES_MAX
+from distributary.knative.apiserver.objects._values import Change, ChangeType, Stored, Write
+from distributary.knative.apiserver.objects._watch import BATCH_MAX, Watch
+from distributary.knative.apiserver.objects._watch_window import (
     CHANGES_KEPT_MAX,
     JSON_KEPT_BYTES_MAX,
     WAKE_S,
     WAKE_S_MAX,
 )
-from distributary.knative.apiserver.objects._sweeper import EVENT_KEPT_S, EVENTS_MAX, SWEEP_S
-from distributary.knative.apiserver.objects._values import Change, ChangeType, Stored, Write
-from distributary.knative.apiserver.objects._watch import BATCH_MAX, Watch
 from distributary.knative.apiserver.objects._writer import RETRY_AFTER_S, WAITING_MAX, timestamp
 
 __all__ = [

@@ -10,6 +10,7 @@ import structlog
 from distributary.core.clock import Clock
 from distributary.knative.apiserver.machinery import Key, Kind, Object, StatusError
 from distributary.knative.apiserver.objects import _addresses, _namespaces
+from distributary.knative.apiserver.objects._object_cache import ObjectCache
 from distributary.knative.apiserver.objects._refusals import not_found
 from distributary.knative.apiserver.objects._requests import (
     Admit,
@@ -23,12 +24,15 @@ from distributary.knative.apiserver.objects._requests import (
     Request,
     Rules,
 )
-from distributary.knative.apiserver.objects._ring import CHANGES_KEPT_MAX, JSON_KEPT_BYTES_MAX, Ring
 from distributary.knative.apiserver.objects._rows import Rows
-from distributary.knative.apiserver.objects._shelf import Shelf
 from distributary.knative.apiserver.objects._sweeper import Sweeper
 from distributary.knative.apiserver.objects._values import Change, Stored, Write
 from distributary.knative.apiserver.objects._watch import Watch
+from distributary.knative.apiserver.objects._watch_window import (
+    CHANGES_KEPT_MAX,
+    JSON_KEPT_BYTES_MAX,
+    WatchWindow,
+)
 from distributary.knative.apiserver.objects._writer import Committed, Writer
 from distributary.knative.kinds import BROKER, NAMESPACE
 
@@ -95,8 +99,8 @@ class Objects:
         self._kinds = {kind.resource: kind for kind in kinds}
         self._rules = Rules(self._kinds, admit, default, new_uid, objects_max, json_bytes_max)
         self._clock = clock
-        self._shelf = Shelf()
-        self._ring = Ring(
+        self._cache = ObjectCache()
+        self._ring = WatchWindow(
             self._kinds, 0, changes_max=changes_kept_max, json_bytes_max=json_kept_bytes_max
         )
         self._told: list[Callable[[Change], None]] = []
@@ -115,11 +119,11 @@ class Objects:
         assert self._writer is None
         rows = await asyncio.to_thread(Rows, self._url, self._kinds)
         self._rows = rows
-        self._shelf, written = await asyncio.to_thread(rows.load)
-        self._ring.restart(self._shelf.version)
-        self._writer = Writer(rows, self._shelf, self._rules, self._clock, self._take)
-        self._sweeper = Sweeper(lambda: self._shelf, written, self._sweep, self._clock)
-        if self._shelf.version == 0:
+        self._cache, written = await asyncio.to_thread(rows.load)
+        self._ring.restart(self._cache.version)
+        self._writer = Writer(rows, self._cache, self._rules, self._clock, self._take)
+        self._sweeper = Sweeper(lambda: self._cache, written, self._sweep, self._clock)
+        if self._cache.version == 0:
             await self._begin()
 
     async def close(self) -> None:
@@ -135,11 +139,11 @@ class Objects:
     @property
     def version(self) -> int:
         """The newest resource version."""
-        return self._shelf.version
+        return self._cache.version
 
     def get(self, key: Key) -> Stored | None:
         """The object with this key; None: there is none."""
-        return self._shelf.get(key)
+        return self._cache.get(key)
 
     def find(self, key: Key) -> Stored:
         """The object with this key.
@@ -147,7 +151,7 @@ class Objects:
         Raises:
             StatusError: ``NotFound``.
         """
-        found = self._shelf.get(key)
+        found = self._cache.get(key)
         if found is None:
             raise not_found(self._kinds[key.resource], key.name)
         return found
@@ -162,7 +166,7 @@ class Objects:
         Returns:
             The objects by (namespace, name), and the newest resource version.
         """
-        return self._shelf.all_of(kind.resource, namespace), self._shelf.version
+        return self._cache.all_of(kind.resource, namespace), self._cache.version
 
     async def create(
         self, kind: Kind, namespace: str, content: Object, write: Write = _PLAIN
@@ -294,7 +298,7 @@ class Objects:
 
     def _take(self, committed: Committed) -> None:
         """After a commit: memory shows it already; tell everybody."""
-        self._shelf = committed.shelf
+        self._cache = committed.cache
         if self._sweeper is not None:
             self._sweeper.note(committed.changes)
         for change in committed.changes:

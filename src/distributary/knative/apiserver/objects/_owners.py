@@ -1,6 +1,6 @@
 """Owners of objects: ``metadata.ownerReferences``, and whom they name.
 
-Called by ``_draft``, which ends what nobody owns any more, and ``_shelf``, which knows who names
+Called by ``_draft``, which ends what nobody owns any more, and ``_cache``, which knows who names
 whom. Pure.
 
 Source:

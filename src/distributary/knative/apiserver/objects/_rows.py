@@ -10,7 +10,7 @@ from distributary.core import sqlite
 from distributary.core.errors import StoreError
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.apiserver.objects import _addresses, _content
-from distributary.knative.apiserver.objects._shelf import Shelf
+from distributary.knative.apiserver.objects._object_cache import ObjectCache
 from distributary.knative.apiserver.objects._values import Change, Stored
 from distributary.routes import tables as _tables
 
@@ -51,7 +51,7 @@ class Rows:
         self._reader.dispose()
         self._writer.dispose()
 
-    def load(self) -> tuple[Shelf, dict[Key, int]]:
+    def load(self) -> tuple[ObjectCache, dict[Key, int]]:
         """Everything that stands, and when each object was written last (wall clock, ms).
 
         Raises:
@@ -81,7 +81,7 @@ class Rows:
                         " create the object again"
                     ) from error
                 written[key] = ms
-        return Shelf(version, objects), written
+        return ObjectCache(version, objects), written
 
     def version(self) -> int:
         """The newest resource version that is stored.

@@ -13,8 +13,8 @@ from distributary.core.clock import Clock
 from distributary.core.errors import DistributaryError
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.apiserver.objects import _namespaces
+from distributary.knative.apiserver.objects._object_cache import ObjectCache
 from distributary.knative.apiserver.objects._requests import Delete, Outcome
-from distributary.knative.apiserver.objects._shelf import Shelf
 from distributary.knative.apiserver.objects._values import Change, Write
 from distributary.knative.kinds import EVENT, NAMESPACE
 from distributary.routes.periodic import keep_turning
@@ -44,7 +44,7 @@ class Sweeper:
     """Knows what is to be removed, and removes it in turns.
 
     Args:
-        shelf: Gives what stands now.
+        cache: Gives what stands now.
         written: When the objects were written last, wall clock, milliseconds; oldest first.
         delete: Makes deletes; what became of each.
         clock: Wall clock.
@@ -52,12 +52,12 @@ class Sweeper:
 
     def __init__(
         self,
-        shelf: Callable[[], Shelf],
+        cache: Callable[[], ObjectCache],
         written: Mapping[Key, int],
         delete: Callable[[Sequence[Delete]], Awaitable[Sequence[Outcome]]],
         clock: Clock,
     ) -> None:
-        self._shelf = shelf
+        self._cache = cache
         self._delete = delete
         self._clock = clock
         self._events = OrderedDict(
@@ -67,7 +67,7 @@ class Sweeper:
         )
         self._ending = {
             stored.key.name
-            for stored in shelf().all_of(NAMESPACE.resource)
+            for stored in cache().all_of(NAMESPACE.resource)
             if _namespaces.is_ending(stored)
         }
         self._wake = asyncio.Event()
@@ -83,7 +83,7 @@ class Sweeper:
 
     def _is_ending(self, key: Key) -> bool:
         """It waits for its finalizers: another delete would change nothing."""
-        stored = self._shelf().get(key)
+        stored = self._cache().get(key)
         return stored is not None and _namespaces.is_ending(stored)
 
     def note(self, changes: Sequence[Change]) -> None:
@@ -141,17 +141,17 @@ class Sweeper:
     def _due_in(self, namespace: str) -> Iterator[Key]:
         """What is in a namespace; where nothing is left, the namespace."""
         empty = True
-        for key in self._shelf().keys_in(namespace):
+        for key in self._cache().keys_in(namespace):
             empty = False
             if not self._is_marked(key):
                 yield key
         key = _namespaces.key_of(namespace)
-        stored = self._shelf().get(key)
+        stored = self._cache().get(key)
         if empty and stored is not None and not stored.content["metadata"].get("finalizers"):
             yield key
 
     def _is_marked(self, key: Key) -> bool:
-        stored = self._shelf().get(key)
+        stored = self._cache().get(key)
         return stored is None or _namespaces.is_ending(stored)
 
     def _old_events(self) -> Iterator[Key]:

@@ -4,8 +4,8 @@ import asyncio
 from typing import Final
 
 from distributary.knative.apiserver.machinery import StatusError
-from distributary.knative.apiserver.objects._ring import Ring, expired
 from distributary.knative.apiserver.objects._values import Change
+from distributary.knative.apiserver.objects._watch_window import WatchWindow, expired
 
 BATCH_MAX: Final = 500
 """Changes that one call gives: with usual objects some 500 KiB."""
@@ -21,35 +21,37 @@ class Watch:
     For one task. Close it when the client leaves.
 
     Args:
-        ring: The window of changes.
+        watch_window: The window of changes.
         resource: ``Kind.resource`` of what is watched.
         namespace: None: all of them.
         from_version: Changes after this one are given.
 
     Raises:
-        StatusError: As ``Ring.lane_from``.
+        StatusError: As ``WatchWindow.window_from``.
     """
 
-    __slots__ = ("_lane", "_namespace", "_next", "_open", "_ring", "_seen")
+    __slots__ = ("_namespace", "_next", "_open", "_ring", "_seen", "_window")
 
-    def __init__(self, ring: Ring, resource: str, namespace: str | None, from_version: int) -> None:
-        self._ring = ring
-        self._lane = ring.lane_from(resource, from_version)
+    def __init__(
+        self, watch_window: WatchWindow, resource: str, namespace: str | None, from_version: int
+    ) -> None:
+        self._ring = watch_window
+        self._window = watch_window.window_from(resource, from_version)
         self._namespace = namespace
-        self._next = self._lane.number_after(from_version)
+        self._next = self._window.number_after(from_version)
         self._seen = from_version
         self._open = True
-        self._lane.watchers += 1
+        self._window.watchers += 1
 
     @property
     def version(self) -> int:
         """Everything up to this version was given: for bookmarks. Never falls."""
-        lane = self._lane
-        if self._next == lane.end:
+        window = self._window
+        if self._next == window.end:
             self._seen = self._ring.version
-        elif lane.first <= self._next < lane.end:
+        elif window.first <= self._next < window.end:
             # A version of another kind's change lies between two of ours, or none does.
-            self._seen = lane.between(self._next, self._next + 1)[0].stored.version - 1
+            self._seen = window.between(self._next, self._next + 1)[0].stored.version - 1
         return self._seen
 
     async def changes(self, wait_s: float) -> list[Change]:
@@ -72,25 +74,25 @@ class Watch:
             left_s = end_s - loop.time()
             if found or left_s <= 0:
                 return found
-            if self._next >= self._lane.announced:
-                await self._lane.wait(left_s)
+            if self._next >= self._window.announced:
+                await self._window.wait(left_s)
 
     def close(self) -> None:
         """Stop watching."""
         if self._open:
             self._open = False
-            self._lane.watchers -= 1
+            self._window.watchers -= 1
 
     def _take(self) -> list[Change]:
-        lane = self._lane
-        if self._next < lane.first:
-            raise expired(self._seen, lane)
-        if lane.closed:
+        window = self._window
+        if self._next < window.first:
+            raise expired(self._seen, window)
+        if window.closed:
             raise StatusError("ServiceUnavailable", "the server is stopping", retry_after_s=1)
-        end = min(lane.announced, self._next + BATCH_MAX)
+        end = min(window.announced, self._next + BATCH_MAX)
         if end <= self._next:
             return []
-        found = _bounded(lane.between(self._next, end))
+        found = _bounded(window.between(self._next, end))
         self._next += len(found)
         self._seen = found[-1].stored.version
         if self._namespace is None:

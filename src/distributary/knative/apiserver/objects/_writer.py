@@ -14,10 +14,10 @@ import structlog
 from distributary.core.clock import Clock
 from distributary.core.errors import StoreError
 from distributary.knative.apiserver.machinery import StatusError
-from distributary.knative.apiserver.objects._draft import Draft
+from distributary.knative.apiserver.objects._object_cache import ObjectCache
 from distributary.knative.apiserver.objects._requests import Outcome, Request, Rules
 from distributary.knative.apiserver.objects._rows import Rows
-from distributary.knative.apiserver.objects._shelf import Shelf
+from distributary.knative.apiserver.objects._transaction import Transaction
 from distributary.knative.apiserver.objects._values import Change
 from distributary.routes.write_loop import Waiting, WriteLoop
 
@@ -41,13 +41,13 @@ class Committed(NamedTuple):
         changes: In order; where the store was read anew (``again``), in none.
         version: The newest resource version.
         again: The store held something else than was believed: changes may be missing.
-        shelf: What stands now.
+        cache: What stands now.
     """
 
     changes: Sequence[Change]
     version: int
     again: bool
-    shelf: Shelf
+    cache: ObjectCache
 
 
 _Batch: TypeAlias = Sequence[Waiting[Sequence[Request], list[Outcome]]]
@@ -59,7 +59,7 @@ class Writer:
 
     Args:
         rows: The tables.
-        shelf: What they hold.
+        cache: What they hold.
         rules: What requests are held against.
         clock: For stamps.
         committed: Called on the event loop after each commit, before the callers are answered.
@@ -68,13 +68,13 @@ class Writer:
     def __init__(
         self,
         rows: Rows,
-        shelf: Shelf,
+        cache: ObjectCache,
         rules: Rules,
         clock: Clock,
         committed: Callable[[Committed], None],
     ) -> None:
         self._rows = rows
-        self._shelf = shelf
+        self._cache = cache
         self._rules = rules
         self._clock = clock
         self._committed = committed
@@ -135,34 +135,34 @@ class Writer:
     async def _write_all(self, batch: _Batch) -> None:
         if self._doubtful:
             await self._look_again()
-        draft, outcomes = await asyncio.to_thread(self._write, batch)
-        if draft.changes:
-            self._shelf.take(draft.changes)
-            self._hand_on(draft.changes, again=False)
+        transaction, outcomes = await asyncio.to_thread(self._write, batch)
+        if transaction.changes:
+            self._cache.take(transaction.changes)
+            self._hand_on(transaction.changes, again=False)
         for group, outcome in zip(batch, outcomes, strict=True):
             group.answer(outcome)
 
-    def _write(self, batch: _Batch) -> tuple[Draft, list[list[Outcome]]]:
-        """In a thread: draft the batch and store it. The shelf stands still meanwhile."""
+    def _write(self, batch: _Batch) -> tuple[Transaction, list[list[Outcome]]]:
+        """In a thread: transaction the batch and store it. The cache stands still meanwhile."""
         now_ms = self._clock.wall_ms()
-        draft = Draft(self._shelf, self._rules, timestamp(now_ms))
-        outcomes = [[draft.apply(request) for request in group.asked] for group in batch]
-        if draft.changes:
-            self._rows.write(draft.changes, self._shelf.version, now_ms)
-        return draft, outcomes
+        transaction = Transaction(self._cache, self._rules, timestamp(now_ms))
+        outcomes = [[transaction.apply(request) for request in group.asked] for group in batch]
+        if transaction.changes:
+            self._rows.write(transaction.changes, self._cache.version, now_ms)
+        return transaction, outcomes
 
     async def _look_again(self) -> None:
         """After a failed commit: does the store hold what we believe?"""
-        if await asyncio.to_thread(self._rows.version) != self._shelf.version:
+        if await asyncio.to_thread(self._rows.version) != self._cache.version:
             found, _ = await asyncio.to_thread(self._rows.load)
-            changes = self._shelf.differences(found)
+            changes = self._cache.differences(found)
             _log.warning("objects-read-anew", changes=len(changes), version=found.version)
-            self._shelf = found
+            self._cache = found
             self._hand_on(changes, again=True)
         self._doubtful = False
 
     def _hand_on(self, changes: Sequence[Change], *, again: bool) -> None:
-        self._committed(Committed(changes, self._shelf.version, again, self._shelf))
+        self._committed(Committed(changes, self._cache.version, again, self._cache))
 
 
 def timestamp(now_ms: int) -> str:

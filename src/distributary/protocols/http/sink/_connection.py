@@ -28,7 +28,7 @@ import asyncio
 import ssl
 from typing import Final, Protocol, cast
 
-from distributary.core.deliver import CROWDED, Done
+from distributary.core.deliver import SATURATED, Done
 from distributary.core.errors import TransportError
 from distributary.core.policy import Reply
 from distributary.net import TICK_S, Wheel
@@ -301,7 +301,7 @@ class Connection(asyncio.Protocol):
     def _finish(self, last: bytes = b"", *, cut: bool = False) -> None:
         """The attempt has its answer: tell it, and use the connection again if that is safe."""
         if self._incoming is not None and self._incoming.crowded:
-            self.fail(TransportError(CROWDED, "Too many replies at once: no room for this one"))
+            self.fail(TransportError(SATURATED, "Too many replies at once: no room for this one"))
             return
         reply = self._reply(cut=cut)
         done = self.done

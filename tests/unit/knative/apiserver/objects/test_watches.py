@@ -6,9 +6,9 @@ import pytest
 
 from distributary.knative.apiserver.machinery import Key, StatusError
 from distributary.knative.apiserver.objects import BATCH_MAX, Write
-from distributary.knative.apiserver.objects._ring import Ring
 from distributary.knative.apiserver.objects._values import Change, Stored
 from distributary.knative.apiserver.objects._watch import Watch
+from distributary.knative.apiserver.objects._watch_window import WatchWindow
 from distributary.knative.kinds import BROKER, CONFIG_MAP, TRIGGER
 
 
@@ -123,7 +123,7 @@ def test_a_version_that_is_not_there_yet_is_refused(world):
 
 
 def test_a_watch_that_is_overtaken_expires(make_world):
-    """The window is bounded; who lags lists anew."""
+    """The window is bounded; who is behind lists anew."""
     world = make_world(changes_kept_max=5)
     slow = world.objects.watch(TRIGGER, None, world.objects.version)
     quick = world.objects.watch(TRIGGER, None, world.objects.version)
@@ -184,10 +184,10 @@ def test_a_watcher_that_leaves_is_forgotten(world):
         await asyncio.gather(waiting, return_exceptions=True)
 
     world.run(look())
-    assert not watch._lane._waiting
+    assert not watch._window._waiting
     watch.close()
     watch.close()
-    assert watch._lane.watchers == 0
+    assert watch._window.watchers == 0
 
 
 def _change(version):
@@ -215,16 +215,16 @@ def test_changes_that_follow_closely_wake_many_watchers_once(still):
     """With 1,000 watchers, announcements are 0.25 s apart; what came meanwhile comes together."""
 
     async def look():
-        ring = Ring(["r"], 0)
-        watches = [Watch(ring, "r", None, 0) for _ in range(1_000)]
-        ring.publish([_change(1)], 1)
+        watch_window = WatchWindow(["r"], 0)
+        watches = [Watch(watch_window, "r", None, 0) for _ in range(1_000)]
+        watch_window.publish([_change(1)], 1)
         for watch in watches:
             assert len(await watch.changes(0)) == 1
         loop = asyncio.get_running_loop()
         waiting = [asyncio.ensure_future(watch.changes(60)) for watch in watches]
         await asyncio.sleep(0)
         for version in range(2, 12):
-            ring.publish([_change(version)], version)
+            watch_window.publish([_change(version)], version)
         for _ in range(5):
             await asyncio.sleep(0)
         assert not any(task.done() for task in waiting)
@@ -244,11 +244,11 @@ def test_a_lone_watcher_is_woken_at_once(still):
     """After a quiet time, and whenever nobody else watches."""
 
     async def look():
-        ring = Ring(["r"], 0)
-        watch = Watch(ring, "r", None, 0)
+        watch_window = WatchWindow(["r"], 0)
+        watch = Watch(watch_window, "r", None, 0)
         waiting = asyncio.ensure_future(watch.changes(60))
         await asyncio.sleep(0)
-        ring.publish([_change(1)], 1)
+        watch_window.publish([_change(1)], 1)
         assert len(await waiting) == 1
 
     still.run(look())

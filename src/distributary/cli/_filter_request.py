@@ -1,0 +1,241 @@
+"""Which filter to try: read from flags, files and whole subscriptions, and checked.
+
+Callers: ``_filter``. Hides: the shapes in which a filter may be given, and how the faults of
+each are named where the user wrote it.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from distributary.cli import _console
+from distributary.cli._subscribe_flags import DIALECTS_OF_PAIRS, parse_pair
+from distributary.core import filter as filters
+from distributary.core.errors import Fault, ResourceError, SettingsError
+from distributary.core.event import AttributeValue
+from distributary.core.filter import Explanation
+from distributary.resource import RESOURCE_BYTES_MAX, Rules, SinkRule, decode_json
+from distributary.subscriptions import resource as api_subscription
+
+_ELSEWHERE: Final = (
+    "id",
+    "sink",
+    "protocol",
+    "protocolsettings",
+    "config",
+    "sinkCredential",
+    "sinkcredential",
+)
+"""Members of a subscription that say nothing about which events match: they are not looked at."""
+
+_MATCHING: Final = ("source", "types", "filters", "filter")
+"""The members that do, in any revision of the specification."""
+
+_RULES: Final = Rules(SinkRule(local_allowed=True), filters.check)
+_TARGET: Final = {"sink": "http://127.0.0.1/", "protocol": "HTTP"}
+"""Stands for where the events would go: nothing is sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterRequest:
+    """What the flags said; everything given must hold.
+
+    Attributes:
+        filters: JSON texts: an expression, an array of them, or a whole subscription.
+        files: Files with such a text.
+        sql: Expressions of the dialect ``sql``.
+        exact: ``name=text`` each.
+        prefix: Likewise.
+        suffix: Likewise.
+        types: Event types, any of which will do; empty: every type.
+        source: The event's source; None: every source.
+    """
+
+    filters: Sequence[str] = ()
+    files: Sequence[Path] = ()
+    sql: Sequence[str] = ()
+    exact: Sequence[str] = ()
+    prefix: Sequence[str] = ()
+    suffix: Sequence[str] = ()
+    types: Sequence[str] = ()
+    source: str | None = None
+
+
+class Misfit(NamedTuple):
+    """A fault of what was given.
+
+    Attributes:
+        given: Which of the flags: ``--filter``, or the name of a file.
+        fault: What is wrong, at a path into what was given there.
+        value: What stands at that path, where it can be found.
+    """
+
+    given: str
+    fault: Fault
+    value: object
+
+
+@dataclass(slots=True)
+class Selection:
+    """What is tried on events: a subscription's ``source``, ``types`` and ``filters``, all ANDed.
+
+    Attributes:
+        source: Exact match; None: any.
+        types: Any-of match; empty: any.
+        filters: Filter expressions in the newest shape.
+    """
+
+    source: str | None = None
+    types: tuple[str, ...] = ()
+    filters: list[dict[str, Any]] = field(default_factory=list)
+
+    def explain(self, attributes: dict[str, AttributeValue]) -> Explanation:
+        """Whether an event with *attributes* matches, and why (decision 9)."""
+        expressions = filters.explain(self.filters, attributes)
+        if self.source is None and not self.types:
+            return expressions
+        parts = []
+        if self.source is not None:
+            parts.append(_listed("source", "source", (self.source,), attributes))
+        if self.types:
+            parts.append(_listed("types", "type", self.types, attributes))
+        if self.filters:
+            parts.append(expressions)
+        against = tuple(part for part in parts if not part.verdict)[:1]
+        reason = "a part is false" if against else "every part is true"
+        every = tuple(parts)
+        return Explanation("subscription", "$", not against, reason, every, against or every)
+
+
+def _listed(
+    member: str, name: str, texts: tuple[str, ...], attributes: dict[str, AttributeValue]
+) -> Explanation:
+    """The attribute *name* is one of *texts*, which the subscription's *member* names."""
+    found = _console.fits_one_line(attributes.get(name, ""))
+    verdict = attributes.get(name) in texts
+    wanted = f'"{_console.fits_one_line(texts[0])}"' if len(texts) == 1 else f"among {member}"
+    reason = f'{name} is "{found}": it is {"" if verdict else "not "}{wanted}'
+    return Explanation(member, f"$.{member}", verdict, reason)
+
+
+def read(wish: FilterRequest) -> tuple[Selection, list[Misfit]]:
+    """The filter that *wish* asks for, and everything that is wrong with it.
+
+    Raises:
+        SettingsError: A file cannot be read, a pair has no ``=``, or a member that stands once
+            in a subscription was given twice.
+    """
+    reading = _Reading()
+    for given, text in _numbered("--filter", wish.filters):
+        reading.text(given, text.encode("utf-8", "surrogateescape"))
+    for path in wish.files:
+        reading.text(str(path), _content(path))
+    for given, text in _numbered("--sql", wish.sql):
+        reading.expression(given, {"sql": text})
+    for dialect in DIALECTS_OF_PAIRS:
+        for given, text in _numbered(f"--{dialect}", getattr(wish, dialect)):
+            reading.expression(given, {dialect: dict([_pair(given, text)])})
+    reading.subscription("--source", wish.source, ())
+    reading.subscription("--type", None, wish.types)
+    return reading.selection, reading.misfits
+
+
+def _numbered(flag: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each text with the flag that it was given by, and its number where there are several."""
+    for number, text in enumerate(texts, 1):
+        yield flag if len(texts) == 1 else f"{flag} ({number})", text
+
+
+class _Reading:
+    """What was read so far."""
+
+    def __init__(self) -> None:
+        self.selection = Selection()
+        self.misfits: list[Misfit] = []
+
+    def text(self, given: str, text: bytes) -> None:
+        """A JSON text: an expression, an array of them, or a whole subscription."""
+        try:
+            value = decode_json(text)
+        except ResourceError as error:
+            self._note(given, error.faults, None)
+            return
+        if isinstance(value, list):
+            self._several(given, value)
+        elif isinstance(value, dict) and not value.keys().isdisjoint((*_MATCHING, *_ELSEWHERE)):
+            self._whole(given, value)
+        else:
+            self.expression(given, value)
+
+    def expression(self, given: str, value: object) -> None:
+        """One filter expression; its faults are named as if it stood alone."""
+        faults = filters.check([value], "$")
+        moved = [Fault(f.path.replace("$[0]", "$", 1), f.code, f.message) for f in faults]
+        self._note(given, moved, value)
+        if not faults and isinstance(value, dict):
+            self.selection.filters.append(value)
+
+    def subscription(self, given: str, source: str | None, types: Iterable[str]) -> None:
+        """What a subscription says besides its filters."""
+        selection, types = self.selection, tuple(types)
+        if source is not None:
+            _refuse_second(given, "source", selection.source)
+            selection.source = source
+        if types:
+            _refuse_second(given, "types", selection.types)
+            selection.types = types
+
+    def _several(self, given: str, expressions: list[Any]) -> None:
+        faults = filters.check(expressions, "$")
+        self._note(given, faults, expressions)
+        if not faults:
+            self.selection.filters += expressions
+
+    def _whole(self, given: str, value: dict[str, Any]) -> None:
+        """A subscription in any of the three revisions; what names no events is left alone."""
+        asked = {name: value[name] for name in value if name not in _ELSEWHERE}
+        try:
+            spec = api_subscription.parse({**asked, **_TARGET}, _RULES)
+        except ResourceError as error:
+            self._note(given, error.faults, value)
+            return
+        self.selection.filters += spec.filters
+        self.subscription(given, spec.source, spec.types)
+
+    def _note(self, given: str, faults: Iterable[Fault], root: object) -> None:
+        self.misfits += [Misfit(given, fault, _value_at(root, fault.path)) for fault in faults]
+
+
+def _refuse_second(given: str, member: str, there: object) -> None:
+    if there:
+        raise SettingsError(f"{given}: a subscription has one {member}, and there is one already")
+
+
+def _value_at(root: object, path: str) -> object:
+    """What stands at *path*, a path of plain member names and indexes; None if it is not there."""
+    value: Any = root
+    for step in path[1:].replace("[", ".[").split(".")[1:]:
+        try:
+            value = value[int(step[1:-1])] if step.startswith("[") else value[step]
+        except (LookupError, TypeError, ValueError):
+            return None
+    return value
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(RESOURCE_BYTES_MAX + 1)
+    except OSError as error:
+        raise SettingsError(f"--filter-file {path}: {error.strerror}") from error
+    if len(content) > RESOURCE_BYTES_MAX:
+        raise SettingsError(f"--filter-file {path}: longer than {RESOURCE_BYTES_MAX:,} bytes")
+    return content
+
+
+def _pair(given: str, text: str) -> tuple[str, str]:
+    try:
+        return parse_pair(text)
+    except ValueError as error:
+        raise SettingsError(f"{given}: {error}") from error

@@ -1,0 +1,498 @@
+"""The queue of one sink: what waits, what is under way, and whether more may start.
+
+Called by ``dispatcher`` and ``paced`` alone; the pipeline sees ``QueueState``. Hides queue,
+concurrency, ``Retry-After`` and circuit breaker of a sink URI (decision 12). Runs on whatever
+calls it: no event loop, no thread, no clock of its own.
+"""
+
+import math
+from collections import deque
+from typing import Final, Protocol
+
+import msgspec
+
+from distributary.core.deliver._breaker import BROKER_OPEN_S_MAX, OPEN_S_MAX, Breaker, BreakerState
+from distributary.core.deliver._outgoing import identity_of, with_passes_left
+from distributary.core.deliver._pacing import (
+    BROKER_CONCURRENCY_MAX,
+    CONCURRENCY_MAX,
+    Concurrency,
+)
+from distributary.core.deliver._queue_state import Admission, QueueState
+from distributary.core.deliver._shared import TASK_BYTES_OVERHEAD, Shared
+from distributary.core.deliver._timers import TimerHandle
+from distributary.core.deliver.destination import Destination
+from distributary.core.deliver.transport import NOT_THE_SINKS, obstacle
+from distributary.core.errors import TransportError
+from distributary.core.flow import Attempt, Task
+from distributary.core.policy import (
+    Acknowledgement,
+    Answer,
+    Decision,
+    Reply,
+    acknowledgement_rule,
+    retry_after_s,
+)
+
+_CLOSED: Final = BreakerState.CLOSED
+
+LOW_WATER_SHARE: Final = 0.25
+"""A queue that refused says that it has room when so much of it is still full: late enough for
+more than one task to fit, early enough not to run dry."""
+
+CUT_HOLD_S: Final = 0.05
+"""Pause of a queue after an answer that had to be cut off. One costs a millisecond of the loop that
+all queues share (a connection, and the bytes up to the limit); twenty a second cost 2 %."""
+
+_SLOW_DOWN: Final = 429
+"""Too Many Requests: the first status that says something of the sink, not of the event alone."""
+
+_RATE_WINDOW_S: Final = 1.0
+"""Completions are counted over a second: long enough for a mean, short enough to be recent."""
+
+_TIMER_S_MIN: Final = 0.001
+"""Timers of event loops are that coarse; one that fired early is set again for this long."""
+
+_UNUSED_LIVES: Final = 10
+"""A queue whose breaker is not closed is kept so many times longer when idle: what it knows (the
+sink is dead) is worth more."""
+
+
+class Entry(msgspec.Struct, eq=False):
+    """A task in a queue, first waiting, then in flight; its ``answered`` is the ``Done``."""
+
+    queue: "DestinationQueue"
+    task: Task
+    destination: Destination
+    bytes: int
+    started_s: float = 0.0
+    probe: bool = False
+
+    def answered(self, answer: Answer) -> None:
+        self.queue.answered(self, answer)
+
+
+class Paced(Protocol):
+    """The queue of a subscription with a rate limit, as far as the sink's queue needs it."""
+
+    uri: str
+
+    @property
+    def queued(self) -> int:
+        """Tasks that wait."""
+        ...
+
+    def take(self, now_s: float) -> Entry:
+        """The task whose turn it is; it starts now."""
+        ...
+
+    def check_drained(self) -> None:
+        """The breaker let go: say so, if a task was refused."""
+        ...
+
+
+def _healthy(answer: Answer) -> bool:
+    """Whether the sink works, whatever it thinks of the event."""
+    if isinstance(answer, Reply):
+        return answer.status < _SLOW_DOWN
+    return (
+        isinstance(answer, Acknowledgement)
+        and acknowledgement_rule(answer).decision is not Decision.RETRY
+    )
+
+
+class DestinationQueue:
+    """One sink's queue.
+
+    A rate limit is a subscription's, the queue a sink's. A subscription with a limit waits in a
+    queue of its own (``paced``) and joins the sink's when its pace allows, so it holds up nobody.
+    Its tasks and the others start in turn.
+
+    Args:
+        uri: The sink: ``Destination.queue``.
+        shared: Ports, callbacks and budgets of the dispatcher.
+        broker: The sink is a place at a broker: its answers come in batches, and it is looked for
+            more often while it is away.
+    """
+
+    __slots__ = (
+        "_breaker",
+        "_concurrency",
+        "_due",
+        "_due_first",
+        "_flights",
+        "_held_bytes",
+        "_hold_until_s",
+        "_paced",
+        "_probe_at_s",
+        "_queue",
+        "_queued_bytes",
+        "_rate_per_s",
+        "_refused",
+        "_shared",
+        "_timer",
+        "_timer_at_s",
+        "_used_s",
+        "_window_count",
+        "_window_s",
+        "uri",
+    )
+
+    def __init__(self, uri: str, shared: Shared, *, broker: bool = False) -> None:
+        now_s = shared.clock.monotonic_s()
+        self.uri = uri
+        self._shared = shared
+        self._queue: deque[Entry] = deque()
+        self._flights: dict[Entry, None] = {}  # in the order in which they started
+        self._queued_bytes = 0
+        self._held_bytes = 0
+        self._breaker = Breaker(BROKER_OPEN_S_MAX if broker else OPEN_S_MAX)
+        self._concurrency = Concurrency(BROKER_CONCURRENCY_MAX if broker else CONCURRENCY_MAX)
+        self._paced: dict[Paced, None] = {}
+        self._due: deque[Paced] = deque()  # those whose pace lets a task start now
+        self._due_first = True
+        self._hold_until_s = now_s
+        self._probe_at_s = now_s
+        self._timer: TimerHandle | None = None
+        self._timer_at_s = 0.0
+        self._refused = False
+        self._used_s = now_s
+        self._window_s = now_s
+        self._window_count = 0
+        self._rate_per_s = 0.0
+
+    def offer(
+        self, task: Task, destination: Destination, *, reserve: int, more_bytes: int = 0
+    ) -> Admission:
+        """Take a task, or say why not.
+
+        Args:
+            task: One attempt of it is made.
+            destination: Its ``uri`` is this queue's.
+            reserve: Tasks above the limit of the queue that this caller may use.
+            more_bytes: What the task holds beside its data and the flat sum.
+        """
+        shared = self._shared
+        if shared.stopped:
+            return Admission.FULL
+        if self._breaker.state is not _CLOSED and not self._lacks_probe():
+            self._refused = True
+            return Admission.OPEN
+        body = task.event.data
+        size = TASK_BYTES_OVERHEAD + more_bytes + len(task.carried)
+        if body is not None:
+            size += len(body)
+        queue = self._queue
+        if (queue or self._flights) and not self._fits(size, reserve):
+            self._refused = True
+            return Admission.FULL
+        queue.append(Entry(self, task, destination, size))
+        shared.queued += 1
+        self._queued_bytes += size
+        self._held_bytes += size
+        shared.held_bytes += size
+        self.pump()
+        return Admission.ADMITTED
+
+    def _fits(self, size: int, reserve: int) -> bool:
+        limits = self._shared.limits
+        free = limits.held_bytes_total_max - self._shared.held_bytes
+        share = min(limits.held_bytes_max, free) + reserve * TASK_BYTES_OVERHEAD
+        return len(self._queue) < limits.queued_max + reserve and self._held_bytes + size <= share
+
+    def _lacks_probe(self) -> bool:
+        """Whether the breaker would let one attempt through and there is none to let."""
+        return (
+            self._breaker.state is BreakerState.HALF_OPEN
+            and not self._queue
+            and not self._due
+            and not self._breaker.probing
+        )
+
+    def pump(self) -> None:
+        """Start what may start now; set the timer for what may start later."""
+        shared = self._shared
+        queue = self._queue
+        due = self._due
+        flights = self._flights
+        limit = self._concurrency.limit
+        while (queue or due) and len(flights) < limit and not shared.stopped:
+            now_s = shared.clock.monotonic_s()
+            if not self._may_start(now_s):
+                return
+            if not shared.place_free(first=not flights):
+                shared.waiting[self] = None
+                return
+            closed = self._breaker.state is _CLOSED
+            if not closed and not self._breaker.claim_probe():
+                return
+            if due and (self._due_first or not queue):
+                self._due_first = False
+                entry = due.popleft().take(now_s)
+                self._held_bytes += entry.bytes
+            else:
+                self._due_first = True
+                entry = queue.popleft()
+                self._queued_bytes -= entry.bytes
+            entry.probe = not closed
+            self._start(entry, now_s)
+
+    def _may_start(self, now_s: float) -> bool:
+        if self._breaker.state is BreakerState.OPEN:
+            return False  # the timer ends the pause
+        if self._hold_until_s > now_s:
+            self._wake_at(self._hold_until_s, now_s)
+            return False
+        slow_s = self._shared.slow_s
+        return slow_s is None or self.oldest_in_flight_s(now_s) <= slow_s
+
+    def _start(self, entry: Entry, now_s: float) -> None:
+        shared = self._shared
+        destination = entry.destination
+        entry.started_s = now_s
+        self._flights[entry] = None
+        shared.flights[entry] = None
+        shared.in_flight += 1
+        shared.queued -= 1
+        transport = shared.transports.get(destination.protocol)
+        event = entry.task.event
+        ttl = entry.task.ttl
+        if destination.passes:
+            ttl -= destination.passes - 1
+        error = None if destination.clear else obstacle(destination, ttl)
+        if transport is None or error is not None:
+            # A protocol that a newer version wrote: its tasks must end, not stop the queue.
+            failure = error or TransportError(
+                "protocol", f"No transport for {destination.protocol}", retryable=False
+            )
+            shared.timers.call_later(0.0, lambda: entry.answered(failure))
+            return
+        if destination.own:
+            event = with_passes_left(event, ttl)
+        # HTTP has no place for it, and it costs as much as a tenth of the delivery.
+        identity = "" if destination.settings is None else identity_of(entry.task)
+        # A publisher's header fields are for Knative's kinds: nobody else's sink gets them.
+        carried = b"" if destination.namespace is None else entry.task.carried
+        timeout_s = destination.policy.timeout_s
+        done = entry.answered
+        transport.send(event, destination, timeout_s, done, identity, carried=carried)
+
+    def answered(self, entry: Entry, answer: Answer) -> None:
+        """Take the answer of an attempt, start what may follow, and pass it on."""
+        shared = self._shared
+        now_s = shared.clock.monotonic_s()
+        del self._flights[entry], shared.flights[entry]
+        shared.in_flight -= 1
+        shared.held_bytes -= entry.bytes
+        self._held_bytes -= entry.bytes
+        self._count(now_s)
+        queue = self._queue
+        # Nearly every answer is such a reply: it is asked without a call.
+        if answer.status < _SLOW_DOWN if type(answer) is Reply else _healthy(answer):
+            if self._breaker.answered():
+                self._closed_again()
+            if isinstance(answer, Reply) and answer.cut:
+                # Each answer costs a connection and more bytes than any answer needs: no more of
+                # that at once than can be helped, for the sake of the other sinks.
+                self._concurrency.shrink(entry.started_s, now_s)
+                self._hold_until_s = max(self._hold_until_s, now_s + CUT_HOLD_S)
+            elif (queue or self._due) and len(self._flights) + 1 >= self._concurrency.limit:
+                self._concurrency.grow()
+        elif (
+            not isinstance(answer, TransportError)
+            or answer.reason not in NOT_THE_SINKS
+            or entry.probe
+        ):
+            self._trouble(entry, answer, now_s)
+        if shared.waiting:
+            shared.wake_waiting()
+        if queue or self._due:
+            self.pump()
+        if self._refused:
+            self._notify_drained()
+        took_s = now_s - entry.started_s
+        shared.on_attempt(Attempt(entry.task, answer, took_s, entry.destination.uri))
+
+    def _trouble(self, entry: Entry, answer: Answer, now_s: float) -> None:
+        """Anything but a healthy answer: adapt concurrency, hold and breaker."""
+        status = answer.status if isinstance(answer, Reply) else 0
+        # A broker's no that may be a yes later is a sign of too much, or of nobody there.
+        silent = isinstance(answer, Acknowledgement) or (
+            isinstance(answer, TransportError) and answer.retryable
+        )
+        if silent or status in (429, 503):
+            self._concurrency.shrink(entry.started_s, now_s)
+        if isinstance(answer, Reply) and status in (429, 503):
+            wall_ms = self._shared.clock.wall_ms()
+            asked_s = retry_after_s(answer.retry_after, wall_ms)
+            if asked_s is not None:
+                until_s = now_s + min(asked_s, entry.destination.policy.asked_wait_s_max)
+                self._hold_until_s = max(self._hold_until_s, until_s)
+        if not silent and status != 429 and status < 500:
+            # The sink is alive, or (a blocked address) waiting would change nothing: tasks that
+            # can only fail for good must not pile up behind a breaker.
+            if self._breaker.answered():
+                self._closed_again()
+            return
+        pause_s = self._breaker.failed(probe=entry.probe, jitter=self._shared.random.unit())
+        if pause_s is not None:
+            self._shared.opened[self] = None
+            self._probe_at_s = max(now_s + pause_s, self._hold_until_s)
+            self._wake_at(self._probe_at_s, now_s)
+
+    def _closed_again(self) -> None:
+        """The breaker has closed: begin gently, and let the pipeline come back."""
+        self._concurrency.restart()
+        self._notify_all_drained()
+
+    def _notify_all_drained(self) -> None:
+        self._notify_drained()
+        for paced in tuple(self._paced):
+            paced.check_drained()
+
+    def _notify_drained(self) -> None:
+        limits = self._shared.limits
+        if self._refused and (
+            self._lacks_probe()
+            or (
+                self._breaker.state is _CLOSED
+                and len(self._queue) <= limits.queued_max * LOW_WATER_SHARE
+                and self._queued_bytes <= limits.held_bytes_max * LOW_WATER_SHARE
+            )
+        ):
+            self._refused = False
+            self._shared.on_drained(self.uri)
+
+    def _count(self, now_s: float) -> None:
+        self._used_s = now_s
+        self._window_count += 1
+        elapsed_s = now_s - self._window_s
+        if elapsed_s >= _RATE_WINDOW_S:
+            self._rate_per_s = self._window_count / elapsed_s
+            self._window_s = now_s
+            self._window_count = 0
+
+    def _wake_at(self, due_s: float, now_s: float) -> None:
+        """Have ``_woken`` called at *due_s*, unless it is called earlier anyway."""
+        if self._timer is not None:
+            if self._timer_at_s <= due_s:
+                return
+            self._timer.cancel()
+        self._timer_at_s = due_s
+        delay_s = max(due_s - now_s, _TIMER_S_MIN)
+        self._timer = self._shared.timers.call_later(delay_s, self._woken)
+
+    def _woken(self) -> None:
+        self._timer = None
+        now_s = self._shared.clock.monotonic_s()
+        if self._breaker.state is BreakerState.OPEN:
+            if now_s < self._probe_at_s:
+                self._wake_at(self._probe_at_s, now_s)
+                return
+            self._breaker.pause_over()
+        self.pump()
+        self._notify_all_drained()
+
+    def take_queued(self) -> list[Task]:
+        """Hand back everything that waits, oldest first; what is in flight stays."""
+        tasks = [entry.task for entry in self._queue]
+        self._queue.clear()
+        self._shared.queued -= len(tasks)
+        self._held_bytes -= self._queued_bytes
+        self._shared.held_bytes -= self._queued_bytes
+        self._queued_bytes = 0
+        if tasks and not self._shared.stopped:
+            # Their owner wants to know when to come back, as if they had been refused, and no
+            # answer may follow that would tell. Not from inside this call: who takes a queue
+            # away is not ready for new tasks.
+            self._refused = True
+            self._shared.timers.call_later(0.0, self._notify_drained)
+        return tasks
+
+    def stop(self) -> None:
+        """Call off the timer: the dispatcher is closing or drops the queue."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._shared.waiting.pop(self, None)
+
+    def drop(self) -> None:
+        """Nobody uses it any more."""
+        self.stop()
+
+    # -- what subscriptions with a rate limit need ------------------------------------------------
+
+    def attach(self, paced: Paced) -> None:
+        """*paced* sends by this queue from now on."""
+        self._paced[paced] = None
+
+    def detach(self, paced: Paced) -> None:
+        """*paced* is empty and not used any more."""
+        del self._paced[paced]
+
+    def due(self, paced: Paced) -> None:
+        """A task of *paced* may start; it does with the next ``pump`` that finds a place."""
+        self._due.append(paced)
+
+    def not_due(self, paced: Paced) -> None:
+        """*paced* has nothing to start any more."""
+        self._due.remove(paced)
+
+    def takes(self, *, nothing_waits: bool) -> bool:
+        """Whether the breaker lets a task in that would wait for its pace."""
+        return self._breaker.state is _CLOSED or (nothing_waits and self._lacks_probe())
+
+    @property
+    def queued(self) -> int:
+        """Tasks that wait."""
+        return len(self._queue)
+
+    @property
+    def breaker(self) -> BreakerState:
+        """Of its sink."""
+        return self._breaker.state
+
+    def cut_off(self) -> list[str]:
+        """Names of the queues that wait behind the breaker, while it is open: its own included."""
+        if self._breaker.state is not BreakerState.OPEN:
+            return []
+        names = [self.uri] if self._queue else []
+        return names + [paced.uri for paced in self._paced if paced.queued]
+
+    def oldest_in_flight_s(self, now_s: float) -> float:
+        """Age of the oldest attempt under way, seconds; 0 if there is none."""
+        for entry in self._flights:
+            return now_s - entry.started_s
+        return 0.0
+
+    def unused(self, now_s: float) -> bool:
+        """Whether the queue can be dropped: nobody used it for long, and nothing is due."""
+        if self._queue or self._flights or self._paced or self._hold_until_s > now_s:
+            return False
+        lives = 1 if self._breaker.state is _CLOSED else _UNUSED_LIVES
+        return now_s - self._used_s >= self._shared.limits.idle_s * lives
+
+    def state(self) -> QueueState:
+        """A snapshot."""
+        now_s = self._shared.clock.monotonic_s()
+        elapsed_s = now_s - self._window_s
+        rate_per_s = self._rate_per_s
+        if elapsed_s >= _RATE_WINDOW_S or (rate_per_s == 0.0 and elapsed_s > 0.0):
+            rate_per_s = self._window_count / max(elapsed_s, 0.05)
+        queued = len(self._queue)
+        held_s = max(0.0, self._hold_until_s - now_s)
+        drain_s = 0.0
+        if queued:
+            drain_s = held_s + (queued / rate_per_s if rate_per_s > 0.0 else math.inf)
+        return QueueState(
+            uri=self.uri,
+            queued=queued,
+            queued_bytes=self._queued_bytes,
+            in_flight=len(self._flights),
+            concurrency=self._concurrency.limit,
+            breaker=self._breaker.state,
+            completions_per_s=rate_per_s,
+            drain_s=drain_s,
+            oldest_in_flight_s=self.oldest_in_flight_s(now_s),
+            held_s=held_s,
+        )

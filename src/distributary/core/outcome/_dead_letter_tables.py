@@ -1,0 +1,69 @@
+"""Tables of the dead letters that are kept: what many dead letters share stands once.
+
+A dead letter is small: a match, and numbers of what it shares with others. The event of a record is
+the same for every subscription that missed it, and so is what a sink said, mostly.
+"""
+
+from typing import Final
+
+import sqlalchemy as sa
+
+from distributary.core.outcome._metadata import metadata
+
+DEAD_LETTER_BYTES: Final = 128
+"""What a dead letter costs beside its event and its cause: a row and three entries of indexes."""
+
+_BIG_ID: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+route = sa.Table(
+    "letter_route",
+    metadata,
+    sa.Column("id", _BIG_ID, primary_key=True),
+    sa.Column("partition", sa.Integer, nullable=False),
+    sa.Column("route", sa.String(64), nullable=False),
+    sa.UniqueConstraint("partition", "route"),
+)
+body = sa.Table(
+    "letter_body",
+    metadata,
+    sa.Column("id", _BIG_ID, primary_key=True),
+    sa.Column("partition", sa.Integer, nullable=False),
+    sa.Column("digest", sa.LargeBinary, nullable=False),
+    sa.Column("size", sa.BigInteger, nullable=False),
+    # ``event.record.encode`` of one event, without its error attributes.
+    sa.Column("event", sa.LargeBinary, nullable=False),
+    sa.UniqueConstraint("partition", "digest"),
+)
+cause = sa.Table(
+    "letter_cause",
+    metadata,
+    sa.Column("id", _BIG_ID, primary_key=True),
+    sa.Column("partition", sa.Integer, nullable=False),
+    sa.Column("digest", sa.LargeBinary, nullable=False),
+    sa.Column("size", sa.BigInteger, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("error_dest", sa.Text),
+    sa.Column("error_code", sa.Integer),
+    sa.Column("error_data", sa.Text),
+    # JSON object: the error attributes of the event.
+    sa.Column("marks", sa.Text, nullable=False),
+    sa.UniqueConstraint("partition", "digest"),
+)
+dead_letter = sa.Table(
+    "letter",
+    metadata,
+    # Grows with the time at which a dead letter was kept: the oldest has the lowest.
+    sa.Column("id", _BIG_ID, primary_key=True),
+    sa.Column("partition", sa.Integer, nullable=False),
+    sa.Column("offset", sa.BigInteger, nullable=False),
+    sa.Column("index", sa.Integer, nullable=False),
+    sa.Column("route", sa.BigInteger, nullable=False),
+    sa.Column("checksum", sa.BigInteger, nullable=False),
+    sa.Column("body", sa.BigInteger, nullable=False, index=True),
+    sa.Column("cause", sa.BigInteger, nullable=False, index=True),
+    sa.Column("kept_ms", sa.BigInteger, nullable=False),
+    sa.UniqueConstraint("partition", "route", "offset", "index"),
+    sqlite_autoincrement=True,
+)
+"""Kept dead letters. Ids are never used again, so that a run knows which were kept after it
+began."""

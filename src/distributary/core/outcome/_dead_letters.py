@@ -1,0 +1,452 @@
+"""Dead letters that are kept: within budgets, the oldest go first, and what goes is told.
+
+Called by the delivery store alone, inside its transactions. Hides how dead letters share what is
+the
+same: the event of a record stands once, whatever number of subscriptions missed it.
+"""
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from distributary.core.errors import EventError
+from distributary.core.event import Event
+from distributary.core.event import record as event_record
+from distributary.core.journal import DoneKey
+from distributary.core.outcome import _dead_letter_tables as t
+from distributary.core.outcome._dead_letter import Budgets, DeadLetter, Failure, GivenUp
+from distributary.core.shown import shown_uri
+
+_Item = TypeVar("_Item")
+
+SLICE: Final = 500
+"""Dead letters looked at by one statement: the database allows 999 parameters at least."""
+MARKS: Final = ("knativeerrordest", "knativeerrorcode", "knativeerrordata")
+"""Attributes that a dead letter has and its event has not (decision 16)."""
+
+_LETTER_ROWS = (
+    sa.select(
+        t.dead_letter.c.id,
+        t.dead_letter.c.offset,
+        t.dead_letter.c.index,
+        t.route.c.route,
+        t.dead_letter.c.checksum,
+        t.dead_letter.c.kept_ms,
+        t.cause.c.reason,
+        t.cause.c.error_dest,
+        t.cause.c.error_code,
+        t.cause.c.error_data,
+        t.cause.c.marks,
+        t.body.c.event,
+    )
+    .join(t.route, t.route.c.id == t.dead_letter.c.route)
+    .join(t.cause, t.cause.c.id == t.dead_letter.c.cause)
+    .join(t.body, t.body.c.id == t.dead_letter.c.body)
+)
+
+
+class KeptDeadLetter(NamedTuple):
+    """A dead letter as it stands in the store.
+
+    Attributes:
+        id: Its number there: later ones have higher ones.
+        dead_letter: With its event as a dead letter sink would get it.
+        event: The event without its error attributes, as it stood in the log.
+    """
+
+    id: int
+    dead_letter: DeadLetter
+    event: bytes
+
+
+class DeadLetters:
+    """The kept dead letters of one partition.
+
+    Args:
+        partition: Partition number.
+        budgets: What is given up beyond.
+    """
+
+    def __init__(self, partition: int, budgets: Budgets) -> None:
+        self._partition = partition
+        self._budgets = budgets
+        self._counted = False
+        self._bytes = 0
+        self._bytes_of: dict[int, int] = defaultdict(int)
+
+    def forget_counts(self) -> None:
+        """A transaction was undone: count again before the next."""
+        self._counted = False
+
+    def _count(self, connection: Connection) -> None:
+        """What the dead letters cost, in all and by route."""
+        if self._counted:
+            return
+        cost = sa.func.sum(t.body.c.size) + sa.func.count() * t.DEAD_LETTER_BYTES
+        query = (
+            sa.select(t.dead_letter.c.route, cost)
+            .join(t.body, t.body.c.id == t.dead_letter.c.body)
+            .where(t.dead_letter.c.partition == self._partition)
+            .group_by(t.dead_letter.c.route)
+        )
+        self._bytes_of = defaultdict(int)
+        self._bytes_of.update({found[0]: int(found[1]) for found in connection.execute(query)})
+        mine = t.dead_letter.c.partition == self._partition
+        count = connection.execute(sa.select(sa.func.count()).where(mine)).scalar_one()
+        self._bytes = count * t.DEAD_LETTER_BYTES
+        for table in (t.body, t.cause):
+            size = sa.select(sa.func.coalesce(sa.func.sum(table.c.size), 0))
+            self._bytes += int(
+                connection.execute(size.where(table.c.partition == self._partition)).scalar_one()
+            )
+        self._counted = True
+
+    # -- keeping ------------------------------------------------------------------------------
+
+    def put(self, connection: Connection, dead_letters: Sequence[DeadLetter]) -> list[GivenUp]:
+        """Keep *dead_letters*; a match has one. What is given up for them, the oldest first."""
+        self._count(connection)
+        for some in _slices(sorted(dead_letters, key=lambda dead_letter: dead_letter.kept_ms)):
+            self._put(connection, some)
+        return self._keep_to_bytes(connection)
+
+    def move(self, connection: Connection, dead_letters: Sequence[DeadLetter]) -> None:
+        """Keep *dead_letters* of an older store: budgets look at them with the next that comes."""
+        self._count(connection)
+        for some in _slices(dead_letters):
+            self._put(connection, some)
+
+    def _put(self, connection: Connection, dead_letters: Sequence[DeadLetter]) -> None:
+        dead_letters = list({dead_letter.key: dead_letter for dead_letter in dead_letters}.values())
+        parts = [split(dead_letter.event) for dead_letter in dead_letters]
+        routes = self.route_ids(connection, [dead_letter.key.route for dead_letter in dead_letters])
+        self._drop_same(connection, dead_letters, routes)
+        bodies = self._share(connection, t.body, [_body_values(body) for body, _ in parts])
+        causes = self._share(
+            connection,
+            t.cause,
+            [
+                _cause_values(dead_letter.failure, marks)
+                for dead_letter, (_, marks) in zip(dead_letters, parts, strict=True)
+            ],
+        )
+        rows = [
+            {
+                "partition": self._partition,
+                "offset": dead_letter.key.offset,
+                "index": dead_letter.key.index,
+                "route": routes[dead_letter.key.route],
+                "checksum": dead_letter.checksum,
+                "body": body,
+                "cause": cause,
+                "kept_ms": dead_letter.kept_ms,
+            }
+            for dead_letter, body, cause in zip(dead_letters, bodies, causes, strict=True)
+        ]
+        connection.execute(t.dead_letter.insert(), rows)
+        self._bytes += len(rows) * t.DEAD_LETTER_BYTES
+        for dead_letter, (body_bytes, _) in zip(dead_letters, parts, strict=True):
+            self._bytes_of[routes[dead_letter.key.route]] += t.DEAD_LETTER_BYTES + len(body_bytes)
+
+    def route_ids(self, connection: Connection, names: Iterable[str]) -> dict[str, int]:
+        """The number by which dead letters name each of these routes."""
+        wanted = list(dict.fromkeys(names))
+        values = [{"partition": self._partition, "route": name} for name in wanted]
+        insert_absent(connection, t.route, values)
+        query = sa.select(t.route.c.route, t.route.c.id).where(
+            t.route.c.partition == self._partition, t.route.c.route.in_(wanted)
+        )
+        return {found.route: found.id for found in connection.execute(query)}
+
+    def _share(
+        self, connection: Connection, table: sa.Table, values: list[dict[str, Any]]
+    ) -> list[int]:
+        """Have each of *values* stand in *table* once; their numbers there."""
+        by_digest = {value["digest"]: value for value in values}
+        query = sa.select(table.c.digest, table.c.id).where(
+            table.c.partition == self._partition, table.c.digest.in_(list(by_digest))
+        )
+        ids = {bytes(found.digest): found.id for found in connection.execute(query)}
+        new = [
+            {"partition": self._partition, **value}
+            for digest, value in by_digest.items()
+            if digest not in ids
+        ]
+        if new:
+            connection.execute(table.insert(), new)
+            self._bytes += sum(value["size"] for value in new)
+            ids = {bytes(found.digest): found.id for found in connection.execute(query)}
+        return [ids[value["digest"]] for value in values]
+
+    def _drop_same(
+        self, connection: Connection, dead_letters: Sequence[DeadLetter], routes: dict[str, int]
+    ) -> None:
+        """A match that is kept already is kept anew: a flush was made again."""
+        keys = {
+            (dead_letter.key.offset, dead_letter.key.index, routes[dead_letter.key.route]): 0
+            for dead_letter in dead_letters
+        }
+        query = sa.select(t.dead_letter).where(
+            t.dead_letter.c.partition == self._partition,
+            t.dead_letter.c.route.in_(list(routes.values())),
+            t.dead_letter.c.offset.in_([offset for offset, _, _ in keys]),
+        )
+        same = [
+            found
+            for found in connection.execute(query).mappings()
+            if (found["offset"], found["index"], found["route"]) in keys
+        ]
+        self._delete(connection, same)
+
+    # -- giving up ----------------------------------------------------------------------------
+
+    def _keep_to_bytes(self, connection: Connection) -> list[GivenUp]:
+        given_up: dict[int, int] = defaultdict(int)
+        over = [
+            route for route, size in self._bytes_of.items() if size > self._budgets.route_bytes_max
+        ]
+        for route in over:
+            while self._bytes_of[route] > self._budgets.route_bytes_max:
+                found = self._oldest(connection, t.dead_letter.c.route == route)
+                if not found:
+                    break
+                excess = self._bytes_of[route] - self._budgets.route_bytes_max
+                given_up[route] += self._give_up(connection, found, excess)
+        while self._bytes > self._budgets.bytes_max:
+            found = self._oldest(connection, sa.true())
+            if not found:
+                break
+            for row in self._some(found, self._bytes - self._budgets.bytes_max):
+                given_up[row["route"]] += 1
+            self._give_up(connection, found, self._bytes - self._budgets.bytes_max)
+        return self._told(connection, given_up, "kept-bytes")
+
+    def _give_up(self, connection: Connection, found: list[Any], excess: int) -> int:
+        some = self._some(found, excess)
+        self._delete(connection, some)
+        return len(some)
+
+    def _some(self, found: list[Any], excess: int) -> list[Any]:
+        """The first of *found* that together may free *excess* bytes; at least one."""
+        freed = 0
+        for count, row in enumerate(found, 1):
+            freed += t.DEAD_LETTER_BYTES + row["size"]
+            if freed >= excess:
+                return found[:count]
+        return found
+
+    @staticmethod
+    def _is_old(row: Any, oldest_ms: int) -> bool:
+        return bool(row["kept_ms"] < oldest_ms)
+
+    def _oldest(self, connection: Connection, which: Any, limit: int = SLICE) -> list[Any]:
+        query = (
+            sa.select(t.dead_letter, t.body.c.size)
+            .join(t.body, t.body.c.id == t.dead_letter.c.body)
+            .where(t.dead_letter.c.partition == self._partition, which)
+            .order_by(t.dead_letter.c.id)
+            .limit(limit)
+        )
+        return list(connection.execute(query).mappings())
+
+    def expire(self, connection: Connection, now_ms: int) -> list[GivenUp]:
+        """Give up a slice of those that are older than the budget; empty: there are none."""
+        self._count(connection)
+        oldest_ms = now_ms - int(self._budgets.age_max_s * 1000)
+        if not any(self._is_old(row, oldest_ms) for row in self._oldest(connection, sa.true(), 1)):
+            return []
+        found = self._oldest(connection, sa.true())
+        old = [row for row in found if self._is_old(row, oldest_ms)]
+        given_up: dict[int, int] = defaultdict(int)
+        for row in old:
+            given_up[row["route"]] += 1
+        self._delete(connection, old)
+        return self._told(connection, given_up, "kept-age")
+
+    def _told(self, connection: Connection, counts: dict[int, int], reason: str) -> list[GivenUp]:
+        if not counts:
+            return []
+        query = sa.select(t.route.c.id, t.route.c.route).where(t.route.c.id.in_(list(counts)))
+        names = {found.id: found.route for found in connection.execute(query)}
+        return [GivenUp(names[route], count, reason) for route, count in counts.items()]
+
+    def take(self, connection: Connection, keys: Sequence[DoneKey]) -> None:
+        """The dead letters of these matches are nobody's any more."""
+        self._count(connection)
+        for some in _slices(keys):
+            routes = self.route_ids(connection, [key.route for key in some])
+            self._drop_same(
+                connection,
+                [DeadLetter(key, 0, Failure("", ""), b"", 0) for key in some],
+                routes,
+            )
+
+    def newest(self, connection: Connection) -> int:
+        """Number of the newest dead letter; 0: there is none."""
+        newest = sa.select(sa.func.coalesce(sa.func.max(t.dead_letter.c.id), 0))
+        mine = t.dead_letter.c.partition == self._partition
+        return int(connection.execute(newest.where(mine)).scalar_one())
+
+    def delete_through(self, connection: Connection, last: int, name: str | None) -> int:
+        """Delete a slice of the dead letters up to the one with the number *last*; how many."""
+        self._count(connection)
+        which = t.dead_letter.c.id <= last
+        if name is not None:
+            which &= t.dead_letter.c.route == self.route_ids(connection, [name])[name]
+        found = self._oldest(connection, which)
+        self._delete(connection, found)
+        return len(found)
+
+    def drop_route(self, connection: Connection, name: str) -> bool:
+        """Delete a slice of the dead letters of a route; False: there are none left."""
+        self._count(connection)
+        mine = sa.and_(t.route.c.partition == self._partition, t.route.c.route == name)
+        route = connection.execute(sa.select(t.route.c.id).where(mine)).scalar()
+        if route is None:
+            return False
+        found = self._oldest(connection, t.dead_letter.c.route == route)
+        self._delete(connection, found)
+        if found:
+            return True
+        connection.execute(t.route.delete().where(t.route.c.id == route))
+        self._bytes_of.pop(route, None)
+        return False
+
+    def _delete(self, connection: Connection, rows: Sequence[Any]) -> None:
+        """Delete these dead letters, and what no other dead letter shares with them."""
+        if not rows:
+            return
+        sizes = self._sizes(connection, {row["body"] for row in rows})
+        for row in rows:
+            self._bytes_of[row["route"]] -= t.DEAD_LETTER_BYTES + sizes[row["body"]]
+        self._bytes -= len(rows) * t.DEAD_LETTER_BYTES
+        connection.execute(
+            t.dead_letter.delete().where(t.dead_letter.c.id.in_([row["id"] for row in rows]))
+        )
+        for table, column in ((t.body, t.dead_letter.c.body), (t.cause, t.dead_letter.c.cause)):
+            ids = {row[column.name] for row in rows}
+            shared = connection.execute(sa.select(column).where(column.in_(ids)).distinct())
+            alone = list(ids - set(shared.scalars()))
+            size = sa.select(sa.func.coalesce(sa.func.sum(table.c.size), 0))
+            freed = connection.execute(size.where(table.c.id.in_(alone))).scalar_one()
+            self._bytes -= int(freed)
+            connection.execute(table.delete().where(table.c.id.in_(alone)))
+
+    def _sizes(self, connection: Connection, bodies: set[int]) -> dict[int, int]:
+        query = sa.select(t.body.c.id, t.body.c.size).where(t.body.c.id.in_(bodies))
+        return {found.id: found.size for found in connection.execute(query)}
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def routes(self, connection: Connection) -> list[str]:
+        """Routes that have dead letters, or had some."""
+        query = sa.select(t.route.c.route).where(t.route.c.partition == self._partition)
+        return list(connection.execute(query).scalars())
+
+    def read(
+        self, connection: Connection, limit: int, after: int = 0, route: str | None = None
+    ) -> Iterator[KeptDeadLetter]:
+        """The oldest dead letters behind the one with the number *after*, at most *limit*."""
+        query = _LETTER_ROWS.where(
+            t.dead_letter.c.partition == self._partition, t.dead_letter.c.id > after
+        )
+        if route is not None:
+            query = query.where(t.route.c.route == route)
+        query = query.order_by(t.dead_letter.c.id).limit(limit)
+        return map(_kept, connection.execute(query).mappings())
+
+
+def _slices(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+    for first in range(0, len(items), SLICE):
+        yield items[first : first + SLICE]
+
+
+def _kept(found: Any) -> KeptDeadLetter:
+    event = bytes(found["event"])
+    dead_letter = DeadLetter(
+        DoneKey(found["offset"], found["index"], found["route"]),
+        found["checksum"],
+        Failure(
+            found["reason"], found["error_dest"] or "", found["error_code"], found["error_data"]
+        ),
+        join(event, found["marks"]),
+        found["kept_ms"],
+    )
+    return KeptDeadLetter(found["id"], dead_letter, event)
+
+
+def split(event: bytes) -> tuple[bytes, str]:
+    """What dead letters of one event share, and the JSON of the error attributes.
+
+    What cannot be read is kept as it is.
+    """
+    try:
+        (found,) = event_record.decode(event)
+    except (EventError, ValueError):
+        return event, "{}"
+    marks = {name: found.attributes[name] for name in MARKS if name in found.attributes}
+    if not marks:
+        return event, "{}"
+    attributes = {name: v for name, v in found.attributes.items() if name not in marks}
+    return event_record.encode([Event(attributes, found.data)]), json.dumps(marks)
+
+
+def join(event: bytes, marks: str) -> bytes:
+    """The event of a dead letter with its error attributes: ``split`` backwards."""
+    added = json.loads(marks)
+    if not added:
+        return event
+    try:
+        (found,) = event_record.decode(event)
+    except (EventError, ValueError):
+        return event  # damaged on the medium: whoever reads the others must get them
+    return event_record.encode([Event({**found.attributes, **added}, found.data)])
+
+
+def without_query(event: bytes) -> bytes:
+    """Name the sink in a dead letter's event as ``shown_uri`` does: version 1 had the whole URI."""
+    shared, marks = split(event)
+    dest = json.loads(marks).get("knativeerrordest", "")
+    if "?" not in str(dest):
+        return event
+    return join(shared, json.dumps(json.loads(marks) | {"knativeerrordest": shown_uri(dest)}))
+
+
+def _digest(*parts: object) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        raw = part if isinstance(part, bytes) else repr(part).encode()
+        digest.update(len(raw).to_bytes(8))
+        digest.update(raw)
+    return digest.digest()
+
+
+def _body_values(event: bytes) -> dict[str, Any]:
+    return {"digest": _digest(event), "size": len(event), "event": event}
+
+
+def _cause_values(failure: Failure, marks: str) -> dict[str, Any]:
+    texts = failure.reason, failure.dest, failure.data or "", marks
+    return {
+        "digest": _digest(failure.reason, failure.dest, failure.code, failure.data, marks),
+        "size": sum(map(len, texts)),
+        "reason": failure.reason,
+        "error_dest": failure.dest,
+        "error_code": failure.code,
+        "error_data": failure.data,
+        "marks": marks,
+    }
+
+
+def insert_absent(connection: Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
+    """Insert those of *rows* that are not there, in both dialects."""
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects.postgresql import insert  # noqa: PLC0415 - only when it is used
+    else:
+        from sqlalchemy.dialects.sqlite import insert  # type: ignore[assignment]  # noqa: PLC0415
+    connection.execute(insert(table).on_conflict_do_nothing(), rows)

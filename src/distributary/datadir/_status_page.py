@@ -1,0 +1,147 @@
+"""The status page of a partition: a page of numbers that several processes see at once.
+
+The owner writes where it stands; the driver writes what it wants; the reader, the ingest
+process (retention) and the API (readiness, backlog) look. A word is eight bytes in a shared
+memory map: one store, never torn. Nothing on it is needed after a restart: truth is in the
+log and in the outcome journal.
+"""
+
+import enum
+import mmap
+import os
+from pathlib import Path
+from typing import Protocol
+
+_FIELDS = 64
+_BYTES = _FIELDS * 8
+
+
+class StatusField(enum.IntEnum):
+    """Place of each number on the status page."""
+
+    # Written by the owner (the process that holds the partition).
+    HEARTBEAT_MS = 0
+    """Wall clock of the owner's last sign of life, milliseconds."""
+    EPOCH = 1
+    """Epoch that the owner serves."""
+    PHASE = 2
+    """A ``ConsumerPhase``."""
+    LIVE_OFFSET = 3
+    """Next record that the live path will look at."""
+    WATERMARK = 4
+    """The durable cursor."""
+    KEEP_FROM = 5
+    """Lowest record that a cursor, backfill or retry still needs: retention stays above."""
+    IN_FLIGHT = 6
+    """Attempts under way."""
+    QUEUED = 7
+    """Tasks that wait in queues."""
+    BACKFILLING = 8
+    """Routes that are backfilled."""
+    WAITING = 9
+    """Durable retry rows that wait."""
+    OLDEST_IN_FLIGHT_MS = 10
+    """Age of the oldest attempt under way, milliseconds."""
+    OWNER_PID = 11
+    """Process id of the owner."""
+    FAILED_READER = 12
+    """Token of the reader whose owner failed: that reader returns."""
+    TAKES = 13
+    """Token of the reader whose rows the owner takes: no other one sends any."""
+    TAKES_FROM = 14
+    """The first record that it takes."""
+    FAILURES = 15
+    """How often in a row the partition could not be owned."""
+    RETRY_AT_MS = 16
+    """Wall clock at which that is tried again, milliseconds."""
+
+    # Written by the reader (the process that tails the partition).
+    READER_MS = 20
+    """Wall clock of its last sign of life, milliseconds."""
+    READER_PID = 21
+    """Process id of the reader; 0 while there is none."""
+    READER_WAITS = 22
+    """1 while it hands rows on: it waits for whoever takes them."""
+    PREPARED = 23
+    """Epoch in which the reader's process has made what the next owner needs."""
+
+    # Written by the task that becomes the owner.
+    SETTINGS = 25
+    """Number of the settings that the owner began with; see ``LiveSettings``."""
+
+    # Written by the ingest process, on its own status page.
+    COMMITTING = 24
+    """1 while its event loop commits: it waits for the disk."""
+
+    # Written by the driver.
+    COOLING = 32
+    """1: an orderly end of the epoch is near; start nothing on slow sinks."""
+    END_EPOCH = 33
+    """Readers of epochs up to this one return."""
+    STOP = 34
+    """1: the system stops; readers return, owners drain until their deadline."""
+    READY = 35
+    """1: the pipeline is warm and has been seen running since it was started."""
+    HOLD = 36
+    """1: owners get ready and deliver nothing: the first epoch of a query warms up."""
+    PREPARE = 37
+    """Epoch whose end is near: the reader's process makes what the next owner needs."""
+
+
+class ConsumerPhase(enum.IntEnum):
+    """What the owner is doing."""
+
+    ABSENT = 0
+    LOADING = 1
+    RUNNING = 2
+    DRAINING = 3
+
+
+class StatusPage(Protocol):
+    """Status words: numbers that a partition's consumer, its reader and the driver exchange.
+
+    Each word has one writer and is whole at any time; two of them are not of one instant. What
+    was written is seen by everybody who looks later, and outlives its writer. Words that nobody
+    wrote are 0.
+    """
+
+    def __getitem__(self, field: StatusField) -> int:
+        """The number at *field*."""
+
+    def __setitem__(self, field: StatusField, value: int) -> None:
+        """Write *value*, from 0 to 2**64 - 1, at *field*."""
+
+    def close(self) -> None:
+        """Look and write no more; the words stay."""
+
+
+class MappedStatusPage:
+    """The status words of one partition in shared memory: for processes of one machine.
+
+    Args:
+        path: File of the status page; made when it is missing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            if os.fstat(fd).st_size < _BYTES:
+                os.ftruncate(fd, _BYTES)
+            self._map = mmap.mmap(fd, _BYTES)
+        finally:
+            os.close(fd)
+        self._words = memoryview(self._map).cast("Q")
+
+    def __getitem__(self, field: StatusField) -> int:
+        """The number at *field*."""
+        return self._words[field]
+
+    def __setitem__(self, field: StatusField, value: int) -> None:
+        """Write *value*, not negative, at *field*."""
+        self._words[field] = value
+
+    def close(self) -> None:
+        """Let go of the map; the file stays."""
+        self._words.release()
+        self._map.close()

@@ -1,0 +1,143 @@
+"""All objects that stand, in memory: found by key, listed in the order of their names."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from typing import Final, NamedTuple
+
+from distributary.knative.apiserver.machinery import Key
+from distributary.knative.apiserver.objects._owners import owners_of
+from distributary.knative.apiserver.objects._values import Change, Stored
+
+_NOBODY: Final[frozenset[Key]] = frozenset()
+
+_AFTER_NAME: Final = "\0"
+"""No name holds it: ``namespace + _AFTER_NAME`` lies behind that namespace and before any other."""
+
+
+class ListPosition(NamedTuple):
+    """Where an object stands in the list of its kind."""
+
+    namespace: str
+    name: str
+
+
+class ObjectCache:
+    """The objects after the newest commit. Changed on the event loop alone.
+
+    Attributes:
+        version: The newest resource version.
+        json_bytes: Of all objects.
+    """
+
+    def __init__(self, version: int = 0, objects: Iterable[Stored] = ()) -> None:
+        self.version = version
+        self._by_key = {stored.key: stored for stored in objects}
+        self.json_bytes = sum(len(stored.json) for stored in self._by_key.values())
+        self._owned: dict[str, set[Key]] = {}
+        for stored in self._by_key.values():
+            self._own(stored)
+        self._positions: dict[str, list[ListPosition]] = {}
+        for key in self._by_key:
+            self._positions.setdefault(key.resource, []).append(
+                ListPosition(key.namespace, key.name)
+            )
+        for positions in self._positions.values():
+            positions.sort()
+
+    def __len__(self) -> int:
+        """How many objects stand."""
+        return len(self._by_key)
+
+    def get(self, key: Key) -> Stored | None:
+        """The object with this key. May be called from the thread that drafts a batch."""
+        return self._by_key.get(key)
+
+    def all_of(self, resource: str, namespace: str | None = None) -> list[Stored]:
+        """The objects of a kind by (namespace, name); None: of all namespaces."""
+        positions = self._positions.get(resource, ())
+        first, end = 0, len(positions)
+        if namespace is not None:
+            first, end = self._span(resource, namespace)
+        return [self._by_key[Key(resource, *positions[at])] for at in range(first, end)]
+
+    def items(self) -> Iterable[tuple[Key, Stored]]:
+        """All objects, in no order."""
+        return self._by_key.items()
+
+    def dependents(self, uid: str) -> AbstractSet[Key]:
+        """Objects that name the one with this uid as an owner. Do not keep it over a change."""
+        return self._owned.get(uid, _NOBODY)
+
+    def keys_in(self, namespace: str) -> Iterator[Key]:
+        """Keys of all that stands in *namespace*."""
+        for resource, positions in self._positions.items():
+            first, end = self._span(resource, namespace)
+            yield from (Key(resource, *positions[at]) for at in range(first, end))
+
+    def take(self, changes: Iterable[Change]) -> None:
+        """Make *changes*, which were committed."""
+        for change in changes:
+            self._take(change)
+
+    def differences(self, other: "ObjectCache") -> list[Change]:
+        """What must change for this cache to hold what *other* holds.
+
+        In no order: in which it changed is not known any more.
+        """
+        gone = [
+            Change("DELETED", stored, stored)
+            for key, stored in self._by_key.items()
+            if _uid_of(other.get(key)) != stored.uid
+        ]
+        new = []
+        for key, stored in other.items():
+            before = self.get(key)
+            if before is None or before.uid != stored.uid:
+                new.append(Change("ADDED", stored, None))
+            elif before.version != stored.version:
+                new.append(Change("MODIFIED", stored, before))
+        return gone + new
+
+    def _span(self, resource: str, namespace: str) -> tuple[int, int]:
+        positions = self._positions.get(resource, [])
+        return (
+            bisect_left(positions, ListPosition(namespace, "")),
+            bisect_left(positions, ListPosition(namespace + _AFTER_NAME, "")),
+        )
+
+    def _take(self, change: Change) -> None:
+        key = change.stored.key
+        self.version = change.stored.version
+        before = self._by_key.pop(key, None)
+        if before is not None:
+            self._disown(before)
+            self.json_bytes -= len(before.json)
+        if change.type != "DELETED":
+            self._by_key[key] = change.stored
+            self._own(change.stored)
+            self.json_bytes += len(change.stored.json)
+        self._move(key, stood=before is not None, stands=change.type != "DELETED")
+
+    def _own(self, stored: Stored) -> None:
+        for uid in owners_of(stored.content):
+            self._owned.setdefault(uid, set()).add(stored.key)
+
+    def _disown(self, stored: Stored) -> None:
+        for uid in owners_of(stored.content):
+            keys = self._owned[uid]
+            keys.discard(stored.key)
+            if not keys:
+                del self._owned[uid]
+
+    def _move(self, key: Key, *, stood: bool, stands: bool) -> None:
+        positions = self._positions.setdefault(key.resource, [])
+        position = ListPosition(key.namespace, key.name)
+        if stands and not stood:
+            insort(positions, position)
+        elif stood and not stands:
+            del positions[bisect_left(positions, position)]
+
+
+def _uid_of(stored: Stored | None) -> str | None:
+    return None if stored is None else stored.uid

@@ -1,0 +1,379 @@
+"""What a batch of requests makes of the objects that stand: computed whole before it is stored."""
+
+import functools
+import hashlib
+from typing import Final
+
+import structlog
+
+from distributary.knative.apiserver.machinery import (
+    Key,
+    Kind,
+    Object,
+    Shape,
+    StatusError,
+    check_metadata,
+    check_size,
+    conflict,
+    for_create,
+    for_update,
+    invalid,
+    note_update,
+    with_generation,
+)
+from distributary.knative.apiserver.objects import _content, _namespaces
+from distributary.knative.apiserver.objects._object_cache import ObjectCache
+from distributary.knative.apiserver.objects._owners import (
+    owner_keys,
+    owners_of,
+    owns,
+    without_owner,
+)
+from distributary.knative.apiserver.objects._refusals import (
+    already_there,
+    check_incarnation,
+    no_room,
+    not_found,
+)
+from distributary.knative.apiserver.objects._requests import (
+    Create,
+    Delete,
+    Edit,
+    Made,
+    Outcome,
+    Put,
+    Request,
+    Rules,
+)
+from distributary.knative.apiserver.objects._values import Change, ChangeType, Stored, Write
+from distributary.knative.kinds import NAMESPACE, SCHEMA_OF, SCHEMAS
+
+NAME_TRIES_MAX: Final = 8
+"""Names that are drawn for one ``generateName`` before the create is refused: of 14 million
+suffixes one is free at once, unless millions are taken."""
+
+_SUFFIX_CHARS: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""As in Kubernetes: no vowels, and nothing that looks like something else."""
+
+_SUFFIX_LENGTH: Final = 5
+
+_OURS: Final = Write(by_server=True)
+
+_log = structlog.get_logger(__name__)
+
+
+class Transaction:
+    """The objects as a batch leaves them, and the changes that lead there.
+
+    Used in another thread than the event loop's; reads *cache*, which stands still meanwhile.
+
+    Args:
+        cache: What stands before the batch.
+        rules: What requests are held against.
+        now: For timestamps: RFC 3339, whole seconds, ``Z``.
+
+    Attributes:
+        changes: All of them, in order; versions grow by one from the cache's.
+    """
+
+    def __init__(self, cache: ObjectCache, rules: Rules, now: str) -> None:
+        self.changes: list[Change] = []
+        self._cache = cache
+        self._rules = rules
+        self._now = now
+        self._drafted: dict[Key, Stored | None] = {}
+        # Who named whom in the transaction, at some time: what stands is asked again.
+        self._owned: dict[str, set[Key]] = {}
+        self._count = len(cache)
+        self._json_bytes = cache.json_bytes
+
+    @property
+    def version(self) -> int:
+        """The newest resource version."""
+        return self._cache.version + len(self.changes)
+
+    def get(self, key: Key) -> Stored | None:
+        """The object as it stands in the transaction."""
+        if key in self._drafted:
+            return self._drafted[key]
+        return self._cache.get(key)
+
+    def apply(self, request: Request) -> Outcome:
+        """Make *request*, whole or not at all.
+
+        Returns:
+            What it came to, or why it was refused: a ``StatusError``, or what a bug raised.
+        """
+        changes_before = len(self.changes)
+        try:
+            made = self._make(request)
+        except StatusError as error:
+            self._undo(changes_before)
+            return error
+        # A bug met in one request goes to its caller (who answers 500). Its neighbours in the
+        # batch have nothing to do with it.
+        except Exception as error:  # noqa: BLE001 - see above
+            _log.exception("object-write-failed", request=type(request).__name__)
+            self._undo(changes_before)
+            return error
+        if request.write.dry_run:
+            self._undo(changes_before)
+            return made._replace(stored=_rehearsed(made.stored, self))
+        return made
+
+    def _make(self, request: Request) -> Made:
+        if isinstance(request, Create):
+            kind, namespace, content, write = request
+            return self._create(kind, namespace, "", content, write)
+        kind = self._rules.kinds[request.key.resource]
+        before = self.get(request.key)
+        if isinstance(request, Put) and before is None:
+            return self._create_absent(kind, request)
+        if before is None:
+            raise not_found(kind, request.key.name)
+        check_incarnation(kind, before, request.write)
+        if isinstance(request, Delete):
+            return Made(self._delete(kind, before, request.write))
+        return Made(self._edit(kind, before, request))
+
+    def _create_absent(self, kind: Kind, request: Put) -> Made:
+        key, change, write = request
+        if write.uid is not None or write.version is not None:
+            raise conflict(kind, key.name, "Precondition failed: the object does not exist")
+        new = change(None)
+        sent = new.get("metadata")
+        if isinstance(sent, dict) and (sent.get("uid") or sent.get("resourceVersion")):
+            raise conflict(kind, key.name, "Precondition failed: the object does not exist")
+        return self._create(kind, key.namespace, key.name, new, write)
+
+    def _create(self, kind: Kind, namespace: str, name: str, content: Object, write: Write) -> Made:
+        new = self._named(kind, namespace, name, content)
+        if kind is NAMESPACE:
+            new = _namespaces.as_new(new) if _is_sound(kind, new) else new
+        new = self._checked(kind, new, None, namespace, write)
+        metadata = new["metadata"]
+        key = Key(kind.resource, namespace, metadata["name"])
+        if self.get(key) is not None:
+            raise already_there(kind, key.name)
+        new = self._noted(kind, None, new, write)
+        if kind.namespaced:
+            self._open_namespace(kind, key)
+        stored = self._write("ADDED", key, metadata["uid"], new, write)
+        return Made(stored, created=True)
+
+    def _named(self, kind: Kind, namespace: str, name: str, content: Object) -> Object:
+        """*content* with its uid and name; a generated one that nobody has."""
+        for _ in range(NAME_TRIES_MAX):
+            uid = self._rules.new_uid()
+            new = for_create(
+                kind,
+                content,
+                namespace=namespace,
+                name=name,
+                uid=uid,
+                now=self._now,
+                suffix=_suffix_of(uid),
+            )
+            drawn = new["metadata"]["name"]
+            sent = content.get("metadata") or {}
+            if name or sent.get("name") or not isinstance(drawn, str):
+                break
+            if self.get(Key(kind.resource, namespace, drawn)) is None:
+                break
+        return new
+
+    def _open_namespace(self, kind: Kind, key: Key) -> None:
+        """A namespace comes into being with its first object."""
+        standing = self.get(_namespaces.key_of(key.namespace))
+        if standing is None:
+            metadata = {"metadata": {"name": key.namespace}}
+            self._create(NAMESPACE, "", "", metadata, Write(by_server=True))
+        elif _namespaces.is_ending(standing):
+            raise _namespaces.ending_refusal(kind, key.namespace, key.name)
+
+    def _edit(self, kind: Kind, before: Stored, request: Edit | Put) -> Stored:
+        write, old = request.write, before.content
+        new = for_update(
+            kind,
+            request.change(old),
+            old,
+            subresource=write.subresource,
+            by_server=write.by_server,
+        )
+        new = self._checked(kind, new, old, before.key.namespace, write)
+        new = with_generation(kind, new, old)
+        if _content.same(new, old):
+            return before
+        new = self._noted(kind, old, new, write)
+        metadata = new["metadata"]
+        if _ends_with(kind, metadata):
+            return self._end(before, new, write)
+        return self._write("MODIFIED", before.key, before.uid, new, write)
+
+    def _delete(self, kind: Kind, before: Stored, write: Write) -> Stored:
+        if before.key == _namespaces.DEFAULT_NAMESPACE:
+            raise _namespaces.default_refusal()
+        content = before.content
+        metadata = content["metadata"]
+        if write.orphan:
+            for dependent in self._dependents(before):
+                self._let_go(before, dependent)
+        waits = bool(metadata.get("finalizers")) or (kind is NAMESPACE and not write.by_server)
+        if not waits:
+            return self._end(before, content, write)
+        return self._mark(kind, before)
+
+    def _mark(self, kind: Kind, before: Stored) -> Stored:
+        """The object is to end when its finalizers are gone."""
+        if _namespaces.is_ending(before):
+            return before
+        content = before.content
+        metadata = content["metadata"]
+        marks: Object = {"deletionTimestamp": self._now, "deletionGracePeriodSeconds": 0}
+        if kind.generations:
+            marks["generation"] = int(metadata.get("generation", 0)) + 1
+        content = {**content, "metadata": {**metadata, **marks}}
+        if kind is NAMESPACE:
+            content = _namespaces.as_ending(content)
+        # The mark is ours: a server that is full must not refuse what makes room.
+        return self._write("MODIFIED", before.key, before.uid, content, _OURS)
+
+    def _end(self, before: Stored, content: Object, write: Write) -> Stored:
+        """The object is gone, and with it, in the same transaction, what nobody else owns.
+
+        Background and foreground come to the same: whoever sees the one gone finds no other.
+        """
+        ended = self._write("DELETED", before.key, before.uid, content, write)
+        gone = [before]
+        while gone:
+            owner = gone.pop()
+            for dependent in self._dependents(owner):
+                kind = self._rules.kinds[dependent.key.resource]
+                if self._owned_by_another(owner, dependent):
+                    self._let_go(owner, dependent)
+                elif dependent.content["metadata"].get("finalizers"):
+                    self._mark(kind, dependent)
+                else:
+                    content = dependent.content
+                    self._write("DELETED", dependent.key, dependent.uid, content, _OURS)
+                    gone.append(dependent)
+        return ended
+
+    def _dependents(self, owner: Stored) -> list[Stored]:
+        """What stands in the transaction and names *owner*."""
+        if not owner.key.namespace:
+            return []
+        keys = self._cache.dependents(owner.uid) | self._owned.get(owner.uid, frozenset())
+        found = (self.get(key) for key in sorted(keys))
+        return [stored for stored in found if stored is not None and owns(owner, stored)]
+
+    def _owned_by_another(self, owner: Stored, dependent: Stored) -> bool:
+        for key, uid in owner_keys(dependent.content, self._rules.kinds):
+            other = self.get(key) if uid != owner.uid else None
+            if other is not None and other.uid == uid:
+                return True
+        return False
+
+    def _let_go(self, owner: Stored, dependent: Stored) -> None:
+        content = without_owner(dependent.content, owner.uid)
+        self._write("MODIFIED", dependent.key, dependent.uid, content, _OURS)
+
+    def _checked(
+        self, kind: Kind, new: Object, old: Object | None, namespace: str, write: Write
+    ) -> Object:
+        """*new* with defaults, if nothing is wrong with it; else all faults at once."""
+        if write.by_server and old is not None:
+            return new
+        causes = check_metadata(kind, new, namespace)
+        if not (causes or write.by_server):
+            new = self._rules.default(kind, new, old)
+        if not write.by_server:
+            try:
+                self._rules.admit(kind, new, old)
+            except StatusError as error:
+                if error.reason != "Invalid" or not causes:
+                    raise
+                causes = [*causes, *error.causes]
+        if causes:
+            raise invalid(kind, str(new["metadata"].get("name", "")), causes)
+        return new
+
+    def _noted(self, kind: Kind, old: Object | None, new: Object, write: Write) -> Object:
+        """*new*, with who wrote which of its fields."""
+        if write.applied or not write.manager:
+            return new
+        shape = _shape_of(kind.resource)
+        return note_update(old, new, write.manager, self._now, write.subresource, schema=shape)
+
+    def _write(
+        self, type_: ChangeType, key: Key, uid: str, content: Object, write: Write
+    ) -> Stored:
+        """Add a change; the object as it leaves it (deleted: as it stood, in a version more)."""
+        before = self.get(key)
+        early = before is not None and before.early and (write.by_server or bool(write.subresource))
+        stored = _content.stored_as(key, uid, self.version + 1, content, early=early)
+        if type_ != "DELETED" and not write.by_server:
+            check_size(len(stored.json))
+            self._check_room(stored, before)
+        self._keep(Change(type_, stored, before))
+        return stored
+
+    def _check_room(self, stored: Stored, before: Stored | None) -> None:
+        grown = len(stored.json) - (0 if before is None else len(before.json))
+        rules = self._rules
+        if before is None and self._count >= rules.objects_max:
+            raise no_room(stored.key, f"{rules.objects_max} objects")
+        if grown > 0 and self._json_bytes + grown > rules.json_bytes_max:
+            raise no_room(stored.key, f"{rules.json_bytes_max} bytes of objects")
+
+    def _keep(self, change: Change) -> None:
+        self.changes.append(change)
+        now = None if change.type == "DELETED" else change.stored
+        self._set(change.stored.key, change.before, now)
+
+    def _undo(self, changes_before: int) -> None:
+        while len(self.changes) > changes_before:
+            change = self.changes.pop()
+            self._set(change.stored.key, self.get(change.stored.key), change.before)
+
+    def _set(self, key: Key, was: Stored | None, now: Stored | None) -> None:
+        self._drafted[key] = now
+        for uid in owners_of(now.content) if now is not None else ():
+            self._owned.setdefault(uid, set()).add(key)
+        self._count += (now is not None) - (was is not None)
+        self._json_bytes += _size(now) - _size(was)
+
+
+@functools.cache
+def _shape_of(resource: str) -> Shape:
+    return Shape.of(SCHEMA_OF[resource], SCHEMAS)
+
+
+def _ends_with(kind: Kind, metadata: Object) -> bool:
+    """Whether a write that leaves this metadata takes the object away."""
+    # A Namespace waits for what is in it beside its finalizers.
+    waits = bool(metadata.get("finalizers")) or kind is NAMESPACE
+    return "deletionTimestamp" in metadata and not waits
+
+
+def _is_sound(kind: Kind, new: Object) -> bool:
+    return not check_metadata(kind, new, "")
+
+
+def _rehearsed(stored: Stored, transaction: Transaction) -> Stored:
+    before = transaction.get(stored.key)
+    return stored if stored is before else _content.rehearsed(stored, before)
+
+
+def _suffix_of(uid: str) -> str:
+    """For ``generateName``: as random as *uid* is."""
+    number = int.from_bytes(hashlib.blake2b(uid.encode(), digest_size=8).digest(), "big")
+    letters = []
+    for _ in range(_SUFFIX_LENGTH):
+        number, letter = divmod(number, len(_SUFFIX_CHARS))
+        letters.append(_SUFFIX_CHARS[letter])
+    return "".join(letters)
+
+
+def _size(stored: Stored | None) -> int:
+    return 0 if stored is None else len(stored.json)

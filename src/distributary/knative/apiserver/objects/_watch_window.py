@@ -1,0 +1,223 @@
+"""The window of newest changes that watches are served from: bounded, shared by all of them.
+
+Changes of each kind stand in a window of their own, so who watches Triggers walks over no other
+kind's changes. Readers see what was *announced*. Announcements come at once while there are few
+readers, and rarer the more there are: then a wake brings each of them several changes.
+"""
+
+import asyncio
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from distributary.knative.apiserver.machinery import StatusError
+from distributary.knative.apiserver.objects._values import Change
+
+CHANGES_KEPT_MAX: Final = 20_000
+"""Changes in the window: 200 s of 100 changes a second (the API server keeps 75 s and more)."""
+
+JSON_KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
+"""JSON of the objects in the window, before and after each change. In memory they take up to
+seven times as much."""
+
+WAKE_S: Final = 0.000_25
+"""Between two announcements for each watcher, seconds: a wake and its answer cost the process
+some 50 us, so a thousand watchers take at most a fifth of it, and wait 0.25 s at most."""
+
+WAKE_S_MAX: Final = 1.0
+"""Between two announcements at most, however many watch, seconds."""
+
+_WOKEN_AT_ONCE: Final = 50
+"""Watchers that are woken in one turn of the event loop: others get theirs in between."""
+
+
+class KindWindow:
+    """The newest changes of one kind, by number. A number is never used again.
+
+    Attributes:
+        floor: Version of the newest change that is not kept any more.
+        first: Number of the oldest change that is kept.
+        announced: Readers see the changes before this number.
+        watchers: How many watch.
+        closed: The server stops.
+    """
+
+    def __init__(self, version: int) -> None:
+        self.floor = version
+        self.first = 0
+        self.announced = 0
+        self.watchers = 0
+        self.closed = False
+        self._kept: deque[Change] = deque()
+        self._waiting: dict[asyncio.Future[None], None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._announced_s = 0.0
+
+    @property
+    def end(self) -> int:
+        """Number of the next change."""
+        return self.first + len(self._kept)
+
+    def number_after(self, version: int) -> int:
+        """Number of the first change that is newer than *version*, which is not below ``floor``."""
+        return self.first + bisect_right(
+            self._kept, version, key=lambda change: change.stored.version
+        )
+
+    def between(self, first: int, end: int) -> list[Change]:
+        """The changes with these numbers, all of which are kept."""
+        return [self._kept[number - self.first] for number in range(first, end)]
+
+    def append(self, change: Change) -> None:
+        """Take the newest change; ``announce_soon`` follows."""
+        self._kept.append(change)
+
+    def drop_first(self) -> Change:
+        """Let the oldest change go."""
+        change = self._kept.popleft()
+        self.first += 1
+        self.floor = change.stored.version
+        return change
+
+    def drop_all(self, version: int) -> None:
+        """Let everything go; changes up to *version*, and one that nobody saw, were missed."""
+        self.first = self.end + 1
+        self._kept.clear()
+        self.floor = version
+        self.announce_soon()
+
+    def announce_soon(self) -> None:
+        """Show readers what there is, now or when they were left in peace long enough."""
+        if self._timer is not None:
+            return
+        loop = asyncio.get_running_loop()
+        due_s = self._announced_s + min(WAKE_S_MAX, self.watchers * WAKE_S)
+        if due_s <= loop.time():
+            self._announce()
+        else:
+            self._timer = loop.call_at(due_s, self._announce)
+
+    async def wait(self, timeout_s: float) -> None:
+        """Return after the next announcement, or *timeout_s*."""
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[woken] = None
+        try:
+            await asyncio.wait((woken,), timeout=timeout_s)
+        finally:
+            self._waiting.pop(woken, None)
+
+    def close(self) -> None:
+        """Wake everybody for the last time."""
+        self.closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._announce()
+
+    def _announce(self) -> None:
+        self._timer = None
+        self._announced_s = asyncio.get_running_loop().time()
+        self.announced = self.end
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        _wake(waiting, 0)
+
+
+class WatchWindow:
+    """All windows, bounded together.
+
+    Args:
+        resources: ``Kind.resource`` of each kind.
+        version: The newest resource version: older ones cannot be watched from.
+        changes_max: See ``CHANGES_KEPT_MAX``.
+        json_bytes_max: See ``JSON_KEPT_BYTES_MAX``.
+
+    Attributes:
+        version: The newest resource version.
+    """
+
+    def __init__(
+        self,
+        resources: Iterable[str],
+        version: int,
+        *,
+        changes_max: int = CHANGES_KEPT_MAX,
+        json_bytes_max: int = JSON_KEPT_BYTES_MAX,
+    ) -> None:
+        self.version = version
+        self._windows = {resource: KindWindow(version) for resource in resources}
+        self._changes_max = changes_max
+        self._json_bytes_max = json_bytes_max
+        # Lane of each change that is kept, oldest first.
+        self._order: deque[KindWindow] = deque()
+        self._json_bytes = 0
+
+    def publish(self, changes: Sequence[Change], version: int) -> None:
+        """Take the changes of a commit, in order.
+
+        Args:
+            changes: Their objects, of kinds that are known.
+            version: The newest resource version after them.
+        """
+        self.version = version
+        changed: dict[KindWindow, None] = {}
+        for change in changes:
+            window = self._windows[change.stored.key.resource]
+            window.append(change)
+            self._order.append(window)
+            self._json_bytes += _size(change)
+            changed[window] = None
+        while len(self._order) > self._changes_max or self._json_bytes > self._json_bytes_max:
+            self._json_bytes -= _size(self._order.popleft().drop_first())
+        for window in changed:
+            window.announce_soon()
+
+    def restart(self, version: int) -> None:
+        """Forget all changes: from now on *version* is the oldest that can be watched from."""
+        self.version = version
+        self._order.clear()
+        self._json_bytes = 0
+        for window in self._windows.values():
+            window.drop_all(version)
+
+    def window_from(self, resource: str, version: int) -> KindWindow:
+        """The window of a kind, for who has seen all changes up to *version*.
+
+        Raises:
+            StatusError: ``Expired``: some of what follows is not kept any more. ``Timeout``: there
+                is no such version yet (the words of the API server: clients list anew).
+        """
+        window = self._windows[resource]
+        if version < window.floor:
+            raise expired(version, window)
+        if version > self.version:
+            raise StatusError(
+                "Timeout",
+                f"Too large resource version: {version}, current: {self.version}",
+                retry_after_s=1,
+            )
+        return window
+
+    def close(self) -> None:
+        """Wake all readers; nothing follows."""
+        for window in self._windows.values():
+            window.close()
+
+
+def expired(version: int, window: KindWindow) -> StatusError:
+    """Changes after *version* are not kept any more: list, and watch from there."""
+    return StatusError("Expired", f"too old resource version: {version} ({window.floor})")
+
+
+def _size(change: Change) -> int:
+    before = change.before
+    return len(change.stored.json) + (0 if before is None else len(before.json))
+
+
+def _wake(waiting: list[asyncio.Future[None]], first: int) -> None:
+    end = first + _WOKEN_AT_ONCE
+    for woken in waiting[first:end]:
+        if not woken.done():
+            woken.set_result(None)
+    if end < len(waiting):
+        asyncio.get_running_loop().call_soon(_wake, waiting, end)

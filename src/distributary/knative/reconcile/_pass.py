@@ -1,0 +1,387 @@
+"""One turn of the reconciler: a few hundred objects from how they are wanted to how they are."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Final, NamedTuple, TypeVar
+
+import structlog
+
+from distributary.core.clock import Clock
+from distributary.core.errors import DistributaryError, ResourceError
+from distributary.knative.apiserver.machinery import Key, Object, StatusError
+from distributary.knative.apiserver.objects import Stored, Write, timestamp
+from distributary.knative.kinds import (
+    BROKER,
+    CHANNEL,
+    CONFIG_MAP,
+    SUBSCRIPTION,
+    TRIGGER,
+    conditions,
+)
+from distributary.knative.reconcile._addressed import plan_addressed
+from distributary.knative.reconcile._addresses import Addresses
+from distributary.knative.reconcile._dependents import Dependents
+from distributary.knative.reconcile._failures import Failures
+from distributary.knative.reconcile._findings import HOLDS, Finding
+from distributary.knative.reconcile._ports import Ingress, Objects, Routes
+from distributary.knative.reconcile._resolve import View
+from distributary.knative.reconcile._routes import WAITING, RoutePlan, plan_route
+from distributary.knative.reconcile._site import Site
+from distributary.knative.reconcile._status import with_status
+from distributary.knative.reconcile._subscribers import Subscribers, entry_of, with_lists
+from distributary.knative.reconcile._trust import BUNDLES, Bundles
+from distributary.knative.reconcile._work_queue import WorkQueue
+from distributary.routes.batch import ActiveRoute, standing
+from distributary.routes.changes import DropRoute, PutRoute
+
+PLANS_AT_ONCE: Final = 64
+"""Objects looked at before others get the loop: some 5 ms."""
+
+_LISTS_AGAIN_S: Final = 1.0
+"""Wait before lists of Channels are written again that could not be, seconds."""
+
+_BY_SERVER: Final = Write(by_server=True)
+_GONE: Final = frozenset(("NotFound", "Conflict"))
+
+_ORPHAN: Final = Key(TRIGGER.resource, "", "")
+"""Stands for an object that an earlier process saw last: there is none of this name."""
+
+_T = TypeVar("_T")
+
+_log = structlog.get_logger(__name__)
+
+
+class _Edit(NamedTuple):
+    """A status to be written, of the object with this uid."""
+
+    key: Key
+    uid: str
+    change: Callable[[Object], Object]
+
+    def made(self, content: Object) -> Object:
+        """The new content; unchanged where the object is another one by now."""
+        return self.change(content) if content["metadata"]["uid"] == self.uid else content
+
+
+class _Planned(NamedTuple):
+    stored: Stored
+    plan: RoutePlan
+
+
+class ReconcilePass:
+    """What is known from one turn to the next, and how a turn is taken.
+
+    Attributes:
+        addresses: What the receiver of events knows.
+        dependents: Who looked at what.
+        subscribers: What Channels tell of their Subscriptions.
+        drops: Routes whose objects are gone: uid, and the key that the object had.
+        fault: What kept the last turn from finishing all; None: nothing did.
+    """
+
+    def __init__(
+        self,
+        objects: Objects,
+        routes: Routes,
+        ingress: Ingress,
+        *,
+        site: Site,
+        clock: Clock,
+        queue: WorkQueue,
+        failures: Failures,
+    ) -> None:
+        self.addresses = Addresses()
+        self.subscribers = Subscribers()
+        self.drops: dict[str, Key] = {}
+        self.fault: str | None = None
+        self._objects = objects
+        self._routes = routes
+        self._ingress = ingress
+        self._site = site
+        self._clock = clock
+        self._queue = queue
+        self.dependents = Dependents()
+        self._failures = failures
+        self._standing: dict[str, ActiveRoute] | None = None
+        # Routes as they were asked for last, where it is not known whether they stand so.
+        self._unsure: dict[str, ActiveRoute] = {}
+        self._seen_all = False
+        self._bundles = Bundles()
+
+    def change_site(self, site: Site) -> None:
+        """Where this server is, and where events may go, from the next look at an object on."""
+        self._site = site
+
+    async def begin(self, live: Mapping[str, Key]) -> None:
+        """Once: read which routes stand, and drop those of no object in *live* (by uid).
+
+        Raises:
+            StoreError, LogUnavailableError: Not now; call it again.
+        """
+        if self._standing is None:
+            found = await self._routes.routes()
+            self._standing = found
+            gone = {uid: _ORPHAN._replace(name=uid) for uid in found if uid not in live}
+            self.drops.update(gone)
+            self._queue.add_all(gone.values())
+
+    async def take(self, keys: Iterable[Key]) -> set[Key]:
+        """Look at *keys*, and do what follows.
+
+        Returns:
+            Those that could not be finished now.
+
+        Raises:
+            StoreError, StatusError: Statuses cannot be written now; nothing is finished.
+        """
+        addressed: list[Key] = []
+        routed: list[Key] = []
+        for key in keys:
+            places = addressed if key.resource in (BROKER.resource, CHANNEL.resource) else routed
+            places.append(key)
+        again = await self._drop()
+        if not await self._move():
+            return again | set(addressed) | set(routed)
+        again |= await self._tell_addresses()
+        again |= await self._look_at_addressed(addressed)
+        again |= await self._look_at_routed(routed)
+        await self._write_subscribers()
+        return again
+
+    async def _drop(self) -> set[Key]:
+        """Routes of objects that are gone end."""
+        drops = list(self.drops.items())
+        faults = await asyncio.gather(*(self._submit(DropRoute(uid)) for uid, _ in drops))
+        again: set[Key] = set()
+        for (uid, key), fault in zip(drops, faults, strict=True):
+            if fault is None:
+                self.drops.pop(uid, None)
+                self._active_routes.pop(uid, None)
+                self._unsure.pop(uid, None)
+            else:
+                again.add(key)
+        return again
+
+    async def _move(self) -> bool:
+        """Routes listen at a Broker or Channel that was made anew before events come there.
+
+        False where some do not yet: then the address must stay closed. A route that is refused
+        for good keeps nobody waiting.
+        """
+        askers = {asker for key in self.addresses.untold for asker in self.dependents.of(key)}
+        moves: list[PutRoute] = []
+        for number, key in enumerate(askers):
+            if number % PLANS_AT_ONCE == PLANS_AT_ONCE - 1:
+                await asyncio.sleep(0)
+            moves += self._moved(key)
+        faults = await asyncio.gather(*(self._submit(route) for route in moves))
+        return all(fault is None or isinstance(fault, ResourceError) for fault in faults)
+
+    def _moved(self, key: Key) -> list[PutRoute]:
+        """The route of the object *key*, where one stands at another address than it shall."""
+        stored = self._objects.get(key)
+        before = None if stored is None else self._active_routes.get(stored.uid)
+        if stored is None or before is None:
+            return []
+        plan = self._look(self._plan_route, stored)
+        route = None if plan is None else plan.route
+        return [] if route is None or route.address == before.address else [route]
+
+    @property
+    def _active_routes(self) -> dict[str, ActiveRoute]:
+        assert self._standing is not None
+        return self._standing
+
+    async def _submit(self, change: PutRoute | DropRoute) -> DistributaryError | None:
+        """Make *change*; the reason where it was not made."""
+        if isinstance(change, PutRoute):
+            self._unsure[change.uid] = standing(change, 0)
+        try:
+            applied = await self._routes.submit(change)
+        except DistributaryError as error:
+            self.fault = str(error)
+            if isinstance(error, ResourceError):  # nothing of it stands, or ever stood
+                self._unsure.pop(change.uid, None)
+            return error
+        if isinstance(change, PutRoute):
+            self._active_routes[change.uid] = standing(change, applied.revision)
+            del self._unsure[change.uid]
+        return None
+
+    async def _tell_addresses(self) -> set[Key]:
+        """The receiver of events learns which Brokers and Channels came and went."""
+        untold = self.addresses.take()
+        if not untold:
+            return set()
+        try:
+            await self._ingress.look_again()
+        except DistributaryError as error:
+            self.fault = str(error)
+            self.addresses.put_back(untold)
+            return set(untold.values())
+        except Exception:
+            self.addresses.put_back(untold)
+            raise
+        for key in self.addresses.told(untold):
+            self._queue.add_all(self.dependents.of(key))
+        return set()
+
+    async def _look_at_addressed(self, keys: list[Key]) -> set[Key]:
+        edits: list[_Edit] = []
+        again: set[Key] = set()
+        for key in keys:
+            stored = self._objects.get(key)
+            if stored is None:
+                self.dependents.note(key, frozenset())
+                self.subscribers.forget(key)
+                continue
+            found = self._look(plan_addressed, stored)
+            if found is None:
+                again.add(key)
+                continue
+            edits += self._status_edit(stored, found.findings, found.members)
+            if with_lists(stored.content, self.subscribers.lists(key)) is not stored.content:
+                self.subscribers.due(key, self._now_s())
+        return again | await self._write(edits)
+
+    async def _look_at_routed(self, keys: list[Key]) -> set[Key]:
+        planned: list[_Planned] = []
+        again: set[Key] = set()
+        for number, key in enumerate(keys):
+            if number % PLANS_AT_ONCE == PLANS_AT_ONCE - 1:
+                await asyncio.sleep(0)
+            stored = self._objects.get(key)
+            if stored is None:
+                self.dependents.note(key, frozenset())
+                self.subscribers.note(key, None, None, self._now_s())
+                continue
+            plan = self._look(self._plan_route, stored)
+            if plan is None:
+                again.add(key)
+            else:
+                planned.append(_Planned(stored, plan))
+        return again | await self._bring_about(planned)
+
+    def _plan_route(self, view: View, stored: Stored) -> RoutePlan:
+        before = self._unsure.get(stored.uid) or self._active_routes.get(stored.uid)
+        return plan_route(view, stored, before)
+
+    def _look(self, plan: Callable[[View, Stored], _T], stored: Stored) -> _T | None:
+        """What *plan* finds out; None: it failed, which is reported."""
+        view = View(self._objects.get, self.addresses.knows, self._site, self._trusted)
+        try:
+            return plan(view, stored)
+        # A stored object that cannot be read (damage, or rules that became stricter) must not keep
+        # all others from being looked at.
+        except Exception as error:  # noqa: BLE001 - see above
+            self.fault = f"{stored.key.resource} {stored.key.namespace}/{stored.key.name}: {error}"
+            _log.exception("object-not-understood", object=stored.key)
+            return None
+        finally:
+            self.dependents.note(stored.key, view.asked)
+
+    def _trusted(self) -> str:
+        return self._bundles.of(self._objects.list(CONFIG_MAP, BUNDLES.namespace)[0])
+
+    async def _bring_about(self, planned: list[_Planned]) -> set[Key]:
+        """Routes first; what is said of them after they stand."""
+        faults = await asyncio.gather(*(self._make(plan.route) for _, plan in planned))
+        again: set[Key] = set()
+        edits: list[_Edit] = []
+        for (stored, plan), fault in zip(planned, faults, strict=True):
+            if fault is not None:
+                again.add(stored.key)
+            stands = WAITING if plan.route is None else _stands(fault)
+            findings = plan.findings | {
+                plan.stands: stands,
+                conditions.DELIVERIES_SUCCEEDING: self._failures.finding(stored.uid),
+            }
+            edits += self._status_edit(stored, findings, plan.members)
+            if stored.key.resource == SUBSCRIPTION.resource:
+                self._note_subscriber(stored, plan, stands)
+        return again | await self._write(edits)
+
+    async def _make(self, route: PutRoute | None) -> DistributaryError | None:
+        """Make *route* stand; the reason where it does not."""
+        if route is None:
+            return None
+        before = self._active_routes.get(route.uid)
+        sure = route.uid not in self._unsure
+        if sure and before is not None and before == standing(route, before.revision):
+            return None
+        return await self._submit(route)
+
+    def _note_subscriber(self, stored: Stored, plan: RoutePlan, stands: Finding) -> None:
+        if plan.route is None or plan.channel is None:
+            self.subscribers.note(stored.key, None, None, self._now_s())
+            return
+        channel = self._objects.get(plan.channel)
+        own = stored.content["spec"].get("delivery")
+        source = {} if channel is None else channel.content.get("spec") or {}
+        counts = own if own or (own is not None and not stored.early) else source.get("delivery")
+        entry = entry_of(stored.content, plan, counts, stands)
+        self.subscribers.note(stored.key, plan.channel, entry, self._now_s())
+
+    async def _write_subscribers(self) -> None:
+        """Lists of Channels, once every Subscription was looked at a first time."""
+        self._seen_all = self._seen_all or not self._queue.more
+        if not self._seen_all:
+            return
+        channels = self.subscribers.take(self._now_s())
+        again = set(channels)
+        try:
+            again = await self._write(self._list_edits(channels))
+        finally:
+            for key in again:
+                self.subscribers.due(key, self._now_s() + _LISTS_AGAIN_S)
+
+    def _list_edits(self, channels: Iterable[Key]) -> list[_Edit]:
+        edits: list[_Edit] = []
+        for key in channels:
+            stored = self._objects.get(key)
+            if stored is not None:
+                change = partial(with_lists, lists=self.subscribers.lists(key))
+                edits.append(_Edit(key, stored.uid, change))
+        return edits
+
+    def _status_edit(
+        self, stored: Stored, findings: Mapping[str, Finding], members: Object
+    ) -> list[_Edit]:
+        """The write of a status, where it says something else now."""
+        generation = int(stored.content["metadata"].get("generation", 1))
+        now = timestamp(self._clock.wall_ms())
+
+        def change(content: Object) -> Object:
+            return with_status(content, generation, findings, members, now)
+
+        if change(stored.content) is stored.content:
+            return []
+        return [_Edit(stored.key, stored.uid, change)]
+
+    async def _write(self, edits: list[_Edit]) -> set[Key]:
+        """Write all of *edits*; those that could not be written now."""
+        if not edits:
+            return set()
+        results = await self._objects.edit_all(
+            [(edit.key, edit.made) for edit in edits], _BY_SERVER
+        )
+        again: set[Key] = set()
+        for edit, result in zip(edits, results, strict=True):
+            if isinstance(result, StatusError) and result.reason not in _GONE:
+                _log.warning("status-not-written", object=edit.key, reason=str(result))
+                self.fault = str(result)
+                again.add(edit.key)
+        return again
+
+    @staticmethod
+    def _now_s() -> float:
+        return asyncio.get_running_loop().time()
+
+
+def _stands(fault: DistributaryError | None) -> Finding:
+    if fault is None:
+        return HOLDS
+    if isinstance(fault, ResourceError):
+        return Finding("False", "TooManyRoutes", str(fault))
+    return Finding("Unknown", "Pending", "its route does not stand yet; it is tried again")

@@ -1,0 +1,111 @@
+"""Which objects are to be looked at, and who waits until they were."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterable
+from typing import Final
+
+from distributary.knative.apiserver.machinery import Key
+from distributary.knative.kinds import NAMESPACE
+
+RETRY_S_MIN: Final = 0.1
+RETRY_S_MAX: Final = 5.0
+"""Wait before objects are looked at again that could not be finished, seconds: doubled from the
+first to the second while some cannot. What is new does not wait."""
+
+
+class WorkQueue:
+    """Objects that changed, are being looked at, or have to be looked at once more."""
+
+    def __init__(self) -> None:
+        self._new: dict[Key, None] = {}
+        self._taken: frozenset[Key] = frozenset()
+        self._later: dict[Key, None] = {}
+        self._later_s = 0.0
+        self._retry_s = RETRY_S_MIN
+        self._wake = asyncio.Event()
+        self._waiting: list[tuple[Key, asyncio.Future[None]]] = []
+
+    def add(self, key: Key) -> None:
+        """Look at *key*, also where it is being looked at right now."""
+        self._new[key] = None
+        self._wake.set()
+
+    def add_all(self, keys: Iterable[Key]) -> None:
+        """Look at *keys*."""
+        for key in list(keys):
+            self.add(key)
+
+    @property
+    def empty(self) -> bool:
+        """Nothing is to be looked at."""
+        return not (self._new or self._taken or self._later)
+
+    @property
+    def more(self) -> bool:
+        """There are objects that changed and were not taken yet."""
+        return bool(self._new)
+
+    async def wait(self, until_s: float | None) -> None:
+        """Return when there is something to look at, or at *until_s* of the loop's clock."""
+        if self._new:
+            return
+        times = [time_s for time_s in (until_s, self._later_s if self._later else None) if time_s]
+        self._wake.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(min(times, default=None)):
+                await self._wake.wait()
+
+    def take(self, count: int, now_s: float) -> list[Key]:
+        """At most *count* objects that are to be looked at now."""
+        assert not self._taken
+        if self._later and now_s >= self._later_s:
+            self._new.update(self._later)
+            self._later.clear()
+        taken = list(self._new)[:count]
+        for key in taken:
+            del self._new[key]
+            self._later.pop(key, None)
+        self._taken = frozenset(taken)
+        return taken
+
+    def finish(self, again: Iterable[Key], now_s: float) -> None:
+        """What was taken was looked at; *again* have to be looked at once more, after a while."""
+        self._taken = frozenset()
+        before = bool(self._later)
+        self._later.update(dict.fromkeys(again))
+        if self._later and not before:
+            self._later_s = now_s + self._retry_s
+            self._retry_s = min(self._retry_s * 2, RETRY_S_MAX)
+        elif not self._later:
+            self._retry_s = RETRY_S_MIN
+        self._tell()
+
+    async def settled(self, key: Key, wait_s: float) -> bool:
+        """True once all that was to be done about *key* is done; False: not within *wait_s*.
+
+        Of a Namespace: about all objects in it.
+        """
+        if not self._concerns(key):
+            return True
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((key, done))
+        try:
+            async with asyncio.timeout(wait_s):
+                await done
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting = [entry for entry in self._waiting if entry[1] is not done]
+        return True
+
+    def _tell(self) -> None:
+        for key, done in self._waiting:
+            if not done.done() and not self._concerns(key):
+                done.set_result(None)
+
+    def _concerns(self, key: Key) -> bool:
+        if key.resource == NAMESPACE.resource:
+            places: tuple[Iterable[Key], ...] = (self._new, self._taken, self._later)
+            return any(other.namespace == key.name for place in places for other in place)
+        return key in self._new or key in self._taken or key in self._later

@@ -1,0 +1,80 @@
+"""How far a backfill may be behind, where the operator sets a limit: older matches are given up.
+
+The log is kept for whoever is backfilled, so one dead sink keeps all of it. A limit is off by
+default: the disk watermark is the last defence. The log is one, so what one route keeps is kept for
+all, and a budget of one route is that of all of them.
+"""
+
+from typing import Final
+
+from distributary.core.engine.machine import Engine
+from distributary.core.engine.sending import BEYOND_BUDGET
+from distributary.core.errors import DistributaryError, StoreError
+from distributary.core.outcome import GivenUp
+from distributary.partitions.context import PartitionContext
+
+LOOK_EVERY_S: Final = 10.0
+"""How often it is looked where the budget ends: retention looks that often, or less."""
+
+
+class BackfillLimit:
+    """Ends what lies beyond the budget.
+
+    Args:
+        context: Ports of the owner.
+        engine: Drops matches.
+    """
+
+    def __init__(self, context: PartitionContext, engine: Engine) -> None:
+        self._context = context
+        self._engine = engine
+        self._budget = context.backfill_budget
+        self._due_s = float("-inf")
+        self._looking = False
+        context.meter.add(f'given_up_total{{reason="{BEYOND_BUDGET}"}}', 0)
+
+    def tick(self) -> None:
+        """Tell what was given up, and look where the budget ends now."""
+        self._tell()
+        now_s = self._context.clock.monotonic_s()
+        if not self._budget or self._looking or now_s < self._due_s:
+            return
+        self._due_s = now_s + LOOK_EVERY_S
+        self._looking = True
+        found: list[int] = []
+
+        def work() -> None:
+            try:
+                found.append(self._look())
+            except DistributaryError as error:
+                raise StoreError(str(error)) from error
+
+        self._context.aside.run(work, lambda error: self._looked(found, error))
+
+    def _look(self) -> int:
+        """The first record that a backfill may still need."""
+        records = self._context.make_records()
+        try:
+            cut = 0
+            if self._budget.bytes_max:
+                cut = records.offset_within(self._budget.bytes_max)
+            if self._budget.age_max_s:
+                oldest_ms = self._context.clock.wall_ms() - int(self._budget.age_max_s * 1000)
+                cut = max(cut, records.offset_at(oldest_ms))
+            return cut
+        finally:
+            records.close()
+
+    def _looked(self, found: list[int], error: StoreError | None) -> None:
+        self._looking = False
+        if error is not None:
+            self._context.report("lag-budget-not-looked-at", {"error": str(error)})
+            return
+        self._engine.set_budget(*found)
+
+    def _tell(self) -> None:
+        for route, count in self._engine.take_given_up().items():
+            self._context.meter.add(f'given_up_total{{reason="{BEYOND_BUDGET}"}}', count)
+            told = GivenUp(route, count, BEYOND_BUDGET)
+            fields: dict[str, object] = {"route": told.route, "count": told.count}
+            self._context.warn("matches-given-up", fields | {"reason": told.reason})

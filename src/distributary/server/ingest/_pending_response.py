@@ -1,0 +1,103 @@
+"""A request of the events path that waits for the log.
+
+Callers: ``_protocol`` queues one for each answer it owes. Hides the accounting of appends.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from distributary.core.errors import LogError, RecordTooLargeError
+from distributary.core.event import Event
+from distributary.core.flow import Received
+from distributary.server.ingest._answers import Persistence
+from distributary.server.ingest._context import IngestContext
+
+
+class Flushes(Protocol):
+    """What an exchange asks of its connection."""
+
+    def flush(self) -> None:
+        """Writes the answers that are ready, in order."""
+        ...
+
+
+class PendingResponse:
+    """The place of one answer in the order of answers.
+
+    Args:
+        connection: Told when the answer is ready.
+        persistence: What the answer says about the connection.
+
+    Attributes:
+        answer: The answer's bytes; None: not ready.
+        persistence: As given.
+    """
+
+    __slots__ = (
+        "_body_bytes",
+        "_connection",
+        "_context",
+        "_event_count",
+        "_since_s",
+        "_unseen",
+        "answer",
+        "persistence",
+    )
+
+    def __init__(self, connection: Flushes, persistence: Persistence) -> None:
+        self._connection = connection
+        self.persistence = persistence
+        self.answer: bytes | None = None
+
+    def append(
+        self,
+        context: IngestContext,
+        received: Received,
+        since_s: float,
+        unseen: Sequence[Event] | None = None,
+    ) -> None:
+        """Hands *received* to the log; ``settle`` is called when it is durable or failed.
+
+        Args:
+            context: What all connections share.
+            received: Events of one request.
+            since_s: When the last byte of the request was read: the ack time counts from it.
+            unseen: Events whose type or source is new: noted when they are durable.
+        """
+        body_bytes = len(received.body)
+        counters = context.counters
+        counters.appends_in_flight += 1
+        counters.held_bytes += body_bytes
+        self._context = context
+        self._event_count = received.event_count
+        self._body_bytes = body_bytes
+        self._since_s = since_s
+        self._unseen = unseen
+        context.appends.submit(received, self.settle)
+
+    def settle(self, error: LogError | None) -> None:
+        """Answers the request: 202, or 503 when nothing was promised (413: and never will be)."""
+        assert self.answer is None
+        context = self._context
+        counters = context.counters
+        counters.appends_in_flight -= 1
+        counters.held_bytes -= self._body_bytes
+        if error is None:
+            self.answer = context.answers.accepted[self.persistence]
+            counters.accepted(self._event_count, context.now_s() - self._since_s)
+            if self._unseen is not None:
+                context.seen.add(self._unseen)
+        elif isinstance(error, RecordTooLargeError):
+            self.answer = context.answers.problem(
+                "content-too-large",
+                "The events take more room than a record has.",
+                self.persistence,
+            )
+            counters.refused("content-too-large", 413)
+        else:
+            # The log room reports why; the sender needs to know only that nothing was kept.
+            self.answer = context.answers.problem(
+                "log-unavailable", "The log did not take the events.", self.persistence
+            )
+            counters.refused("log-unavailable", 503)
+        self._connection.flush()

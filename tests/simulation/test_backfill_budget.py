@@ -1,0 +1,85 @@
+"""A backfill beyond its budget gives its oldest matches up: counted and told, whatever crashes."""
+
+from distributary.core import engine as pipeline
+from distributary.core.policy import DeliveryPolicy
+from distributary.testing.simulation import answers, hangs
+
+A, B = "http://a.example/", "http://b.example/"
+PATIENT = DeliveryPolicy(retry=1_000, backoff_delay_s=10.0, backoff_max_s=60.0, timeout_s=1.0)
+
+
+def given_up(partition):
+    """How many matches of each route were given up, as the owner told people."""
+    told = [fields for event, fields in partition.warnings if event == "matches-given-up"]
+    assert {fields["reason"] for fields in told} <= {"retention"}
+    counts = {}
+    for fields in told:
+        counts[fields["route"]] = counts.get(fields["route"], 0) + fields["count"]
+    return counts
+
+
+def dropped(partition):
+    """Matches that ended without delivery, of all routes."""
+    return [fate for fate in partition.checker.fates() if fate.final == "dropped"]
+
+
+def test_without_a_budget_nothing_is_given_up(make_partition):
+    """A dead sink keeps the log for as long as its policy says."""
+    partition = make_partition()
+    partition.put_route("dead", A, policy=PATIENT)
+    partition.sinks[A] = hangs
+    partition.start()
+    for _ in range(30):
+        partition.publish("t")
+        partition.advance(10.0)
+    partition.retain()
+    assert partition.log.start() <= 1
+    assert not given_up(partition)
+    partition.rest()
+    assert not dropped(partition)
+
+
+def test_a_backfill_and_its_rows_end_where_they_are_too_old(make_partition):
+    """The log goes on; the others, and what is younger, get everything."""
+    partition = make_partition(backfill_budget=pipeline.BackfillBudget(age_max_s=120.0))
+    partition.put_route("dead", A, policy=PATIENT)
+    partition.put_route("good", B)
+    partition.sinks[A] = answers(503)
+    partition.start()
+    events = []
+    for number in range(48):
+        events += partition.publish("t")
+        partition.advance(10.0)
+        if number % 12 == 11:
+            partition.crash()
+            partition.start()
+    partition.advance(20.0)
+    assert given_up(partition)["dead"] >= 25
+    partition.retain()
+    assert partition.log.start() > 25
+    assert {event for _, event, to in partition.sends if to == B} == set(events)
+    partition.rest()
+    ended = dropped(partition)
+    assert {fate.route for fate in ended} == {"dead"}
+    assert given_up(partition).keys() == {"dead"}
+    assert given_up(partition)["dead"] >= len(ended)
+    assert partition.checker.fate(events[-1], "dead").final == "delivered"
+
+
+def test_a_backfill_ends_where_it_keeps_too_many_bytes(make_partition):
+    """By the size of the log behind it."""
+    partition = make_partition(backfill_budget=pipeline.BackfillBudget(bytes_max=5_000))
+    partition.put_route("dead", A, policy=PATIENT)
+    partition.sinks[A] = answers(503)
+    partition.start()
+    events = []
+    for _ in range(150):
+        events += partition.publish("t")
+        partition.advance(1.0)
+    partition.advance(30.0)
+    partition.retain()
+    kept = partition.log.durable_end() - partition.log.start()
+    assert 5 < kept < 60
+    assert given_up(partition)["dead"] > 60
+    partition.rest()
+    assert partition.checker.fate(events[-1], "dead").final == "delivered"

@@ -1,0 +1,90 @@
+"""Dead letters nobody takes: what is given up is told, deletion frees them, whatever crashes."""
+
+from distributary.core import outcome
+from distributary.core.policy import DeliveryPolicy
+from distributary.testing.simulation import answers
+
+A, B = "http://a.example/", "http://b.example/"
+ONCE = DeliveryPolicy(retry=0, timeout_s=1.0)
+
+
+def kept(partition):
+    """Routes of the dead letters in the store, with how many each has."""
+    found = [dead_letter.key.route for dead_letter in partition.store.dead_letters(10_000)]
+    return {route: found.count(route) for route in found}
+
+
+def given_up(partition):
+    """What was told of dead letters that were given up: how many by route."""
+    told = [fields for event, fields in partition.warnings if event == "dead-letters-given-up"]
+    routes = [fields["route"] for fields in told]
+    return {
+        route: sum(fields["count"] for fields in told if fields["route"] == route)
+        for route in routes
+    }
+
+
+def test_a_deleted_subscription_takes_its_dead_letters_along(partition):
+    """Those of others stay; also where the owner dies before it has deleted them."""
+    for route in ("r", "q"):
+        partition.put_route(route, A, policy=ONCE)
+    partition.sinks[A] = answers(400)
+    partition.start()
+    for _ in range(20):
+        partition.publish("t")
+    partition.advance(2.0)
+    assert kept(partition) == {"r": 20, "q": 20}
+    partition.delete_route("r")
+    partition.advance(0.02)
+    partition.crash()
+    assert kept(partition)["r"] == 20
+    partition.start()
+    partition.advance(30.0)
+    assert kept(partition) == {"q": 20}
+    partition.crash()
+    partition.delete_route("q")
+    partition.start()
+    partition.advance(30.0)
+    assert kept(partition) == {}
+    assert not given_up(partition)
+    partition.rest()
+
+
+def test_what_is_given_up_for_a_budget_is_told(make_partition):
+    """The oldest, by route; crashes change nothing, and others lose nothing."""
+    partition = make_partition(budgets=outcome.Budgets(route_bytes_max=5_000))
+    partition.put_route("r", A, types=["r", "both"], policy=ONCE)
+    partition.put_route("q", A, types=["both"], policy=ONCE)
+    partition.sinks[A] = answers(400)
+    partition.start()
+    partition.publish("both")
+    for _ in range(10):
+        for _ in range(10):
+            partition.publish("r")
+        partition.advance(0.5)
+        partition.crash()
+        partition.start()
+    partition.advance(1.0)
+    left = kept(partition)
+    assert left["q"] == 1
+    assert 0 < left["r"] < 40
+    assert given_up(partition) == {"r": 101 - left["r"]}
+    newest = max(dead_letter.key.offset for dead_letter in partition.store.dead_letters(1_000))
+    assert newest == partition.log.durable_end() - 1
+    partition.rest()
+
+
+def test_old_dead_letters_are_given_up_and_told(make_partition):
+    """A month by default; here an hour."""
+    partition = make_partition(budgets=outcome.Budgets(age_max_s=3_600.0))
+    partition.put_route("r", A, policy=ONCE)
+    partition.sinks[A] = answers(400)
+    partition.start()
+    partition.publish("t")
+    partition.advance(3_000.0)
+    partition.publish("t")
+    partition.advance(100.0)
+    assert kept(partition) == {"r": 2}
+    partition.advance(1_000.0)
+    assert (kept(partition), given_up(partition)) == ({"r": 1}, {"r": 1})
+    partition.rest()

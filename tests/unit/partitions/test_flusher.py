@@ -1,0 +1,323 @@
+"""What a flush writes, in which order, and what happens when it cannot."""
+
+import pytest
+
+from distributary.core.errors import StoreError
+from distributary.core.flow import Stage
+from distributary.core.journal import DoneKey, JournalState, Mark
+from distributary.core.outcome import (
+    IN_STORE,
+    BackfillRow,
+    Batch,
+    Changes,
+    DeadLetter,
+    Failure,
+    Reservation,
+    RetryRow,
+)
+from distributary.partitions._flusher import CURSOR_S, FLUSH_COUNT, FLUSH_S, Flusher, Point
+
+BACKFILL = BackfillRow("q", 3, 0, 3, None, b"{}")
+
+
+class Rig:
+    """A flusher whose medium writes down what reaches it, when the test lets it."""
+
+    def __init__(self, clock, timers):
+        self.calls = []
+        self.failures = []
+        self.untold = []
+        self.quota_error = None
+        self.works = []
+        self.error = None
+        self.state = JournalState([Mark(5, 50)])
+        self.point = Point(Mark(5, 50))
+        self.forgettable = []
+        self.over = []
+        self.given_up = []
+        self.flusher = Flusher(
+            self,
+            self,
+            partition=0,
+            blocking=self,
+            timers=timers,
+            clock=clock,
+            point=lambda: self.point,
+            forgettable=lambda _durable: (self.forgettable, self.over),
+            failed=self.failures.append,
+            untold=lambda freed, counted: self.untold.append((freed, counted)),
+            given_up=self.given_up.extend,
+        )
+
+    def flush(self, batch):
+        if self.error:
+            raise self.error
+        self.calls.append(("flush", batch))
+        return []
+
+    @property
+    def batch(self):
+        """What the last flush wrote."""
+        return next(batch for what, batch, *_ in reversed(self.calls) if what == "flush")
+
+    @property
+    def changes(self):
+        """What it changed."""
+        return self.batch.changes
+
+    def free(self, partition, reservations):
+        if self.quota_error:
+            raise self.quota_error
+        self.calls.append(("free", partition, reservations))
+
+    def count(self, partition, reservations):
+        if self.quota_error:
+            raise self.quota_error
+        self.calls.append(("count", partition, reservations))
+
+    def run(self, work, done):
+        self.works.append((work, done))
+
+    def medium(self):
+        """Let the flush under way reach the medium, and the loop learn of it."""
+        work, done = self.works.pop(0)
+        try:
+            work()
+        except StoreError as error:
+            done(error)
+        else:
+            done(None)
+
+
+@pytest.fixture
+def rig(clock, timers):
+    """A flusher at the cursor 5."""
+    return Rig(clock, timers)
+
+
+def row(offset):
+    """A row."""
+    return RetryRow(DoneKey(offset, 0, "r"), 1, Stage.PRIMARY, 2, 0, None, done=False)
+
+
+def test_counts_that_cannot_be_written_stop_no_flush(rig, timers):
+    """Outcomes of all routes go on; the reservations are handed to whoever tells them later."""
+    failed, delivered = (Reservation(DoneKey(offset, 0, "r"), 1) for offset in (8, 9))
+    rig.quota_error = StoreError("locked")
+    rig.flusher.free(failed)
+    rig.flusher.count(delivered)
+    rig.flusher.done(DoneKey(8, 0, "r"), 1)
+    timers.advance(FLUSH_S)
+    rig.medium()
+    assert [call[0] for call in rig.calls] == ["flush"]
+    assert rig.untold == [([failed], [delivered])]
+    assert not rig.failures
+
+
+def test_reservations_are_freed_before_everything_and_counted_after_it(rig, timers):
+    """What a crash leaves between is a reservation too few, never a delivery too many."""
+    failed, delivered = (Reservation(DoneKey(offset, 0, "r"), 1) for offset in (8, 9))
+    rig.flusher.free(failed)
+    rig.flusher.count(delivered)
+    rig.flusher.put_row(row(8))
+    timers.advance(FLUSH_S)
+    rig.medium()
+    assert [call[0] for call in rig.calls] == ["free", "flush", "count"]
+    assert (rig.calls[0][2], rig.calls[-1][2]) == ([failed], [delivered])
+
+
+def test_backfills_that_have_ended_are_forgotten_with_the_rows(rig, timers):
+    """Once the durable cursor has passed where they joined."""
+    rig.over = [("q", 3)]
+    rig.flusher.put_row(row(8))
+    timers.advance(FLUSH_S)
+    rig.medium()
+    assert rig.changes.backfills == {("q", 3): None}
+
+
+def test_cursor_outcomes_and_rows_are_one_flush(rig, timers):
+    """The cursor must never pass a match whose row is not durable (rule 1)."""
+    rig.point = Point(Mark(9, 90), (), {"q": 7})
+    rig.flusher.done(DoneKey(9, 0, "r"), 1)
+    rig.flusher.put_row(row(8))
+    timers.advance(FLUSH_S)
+    rig.medium()
+    changes = Changes(rows={row(8).key: row(8)})
+    assert rig.calls == [
+        ("flush", Batch(Mark(9, 90), [(DoneKey(9, 0, "r"), 1)], changes, {"q": 7}))
+    ]
+    assert rig.flusher.durable_mark == Mark(9, 90)
+
+
+def test_outcomes_are_flushed_within_the_promised_time(rig, timers):
+    """10 ms after the first of them, not of the last."""
+    rig.flusher.done(DoneKey(6, 0, "r"), 1)
+    timers.advance(FLUSH_S * 0.9)
+    rig.flusher.done(DoneKey(7, 0, "r"), 1)
+    assert not rig.works
+    timers.advance(FLUSH_S * 0.1)
+    assert len(rig.works) == 1
+
+
+def test_many_outcomes_are_flushed_at_once(rig):
+    """1,000 of them wait for no timer."""
+    for offset in range(FLUSH_COUNT):
+        rig.flusher.done(DoneKey(6 + offset, 0, "r"), 1)
+    assert len(rig.works) == 1
+
+
+def test_one_flush_at_a_time_and_the_next_takes_all_that_came(rig, timers):
+    """Group commit: a slow medium makes larger flushes, not more of them."""
+    rig.flusher.done(DoneKey(6, 0, "r"), 1)
+    timers.advance(FLUSH_S)
+    for offset in range(7, 7 + 2 * FLUSH_COUNT):
+        rig.flusher.done(DoneKey(offset, 0, "r"), 1)
+    timers.advance(1.0)
+    assert len(rig.works) == 1
+    rig.medium()
+    assert len(rig.works) == 1
+    rig.medium()
+    assert [len(batch.done) for _, batch in rig.calls] == [1, 2 * FLUSH_COUNT]
+
+
+def test_what_the_cursor_covers_is_not_written_again(rig, timers):
+    """An outcome below the cursor is in the cursor; a caught-up one is in no cursor."""
+    rig.point = Point(Mark(8, 80))
+    rig.flusher.done(DoneKey(7, 0, "r"), 1)
+    rig.flusher.done(DoneKey(8, 0, "r"), 1)
+    rig.flusher.backfilled(DoneKey(2, 0, "q"), 1)
+    timers.advance(FLUSH_S)
+    rig.medium()
+    assert rig.batch.done == [(DoneKey(8, 0, "r"), 1), (DoneKey(2, 0, "q"), 1)]
+
+
+def test_nothing_is_written_where_nothing_changed(rig):
+    """But it is known that the medium says what the owner knows."""
+    rig.flusher.flush()
+    assert not rig.works
+    assert rig.flusher.durable_round == rig.flusher.begun_round == 1
+
+
+def test_a_cursor_that_moved_without_outcomes_is_written_now_and_then(rig, timers, clock):
+    """It only shortens a restart, so it costs few flushes."""
+    rig.point = Point(Mark(6, 60))
+    rig.flusher.moved()
+    timers.advance(FLUSH_S)
+    assert not rig.works
+    clock.move_to(clock.monotonic_s() + CURSOR_S)
+    rig.flusher.moved()
+    timers.advance(FLUSH_S)
+    rig.medium()
+    assert rig.calls == [("flush", Batch(Mark(6, 60)))]
+
+
+def test_a_backfill_is_written_as_it_stands_at_the_flush(rig, timers):
+    """Not as it began: it may have moved, or joined, before its first flush."""
+    joined = BACKFILL._replace(from_offset=9, to_offset=9)
+    rig.flusher.put_backfill(BACKFILL)
+    rig.point = Point(Mark(9, 90), (joined,))
+    timers.advance(FLUSH_S)
+    rig.medium()
+    assert rig.changes.backfills == {BACKFILL.name: joined}
+
+
+def test_a_backfill_that_ended_is_deleted(rig, timers):
+    """Also when it was put in the same flush."""
+    rig.flusher.put_backfill(BACKFILL)
+    rig.flusher.end_backfill(BACKFILL.name)
+    timers.advance(FLUSH_S)
+    rig.medium()
+    assert rig.changes.backfills == {BACKFILL.name: None}
+
+
+def test_a_void_row_is_deleted_and_not_written(rig, timers):
+    """It goes without having been done."""
+    rig.flusher.put_row(row(8))
+    rig.flusher.forget(DoneKey(8, 0, "r"))
+    timers.advance(FLUSH_S)
+    rig.medium()
+    assert (rig.changes.rows, rig.changes.forget) == ({}, [DoneKey(8, 0, "r")])
+
+
+def test_rows_that_the_durable_cursor_has_passed_are_forgotten(rig):
+    """With the next flush, whatever causes it."""
+    rig.forgettable = [DoneKey(3, 0, "r")]
+    rig.flusher.flush()
+    rig.medium()
+    assert rig.changes.forget == [DoneKey(3, 0, "r")]
+
+
+def test_a_kept_dead_letter_is_in_the_store_before_its_outcome_counts(rig, timers):
+    """Both in one flush."""
+    key = DoneKey(6, 0, "r")
+    dead_letter = DeadLetter(key, 1, Failure("status-400", "http://s/"), b"", 0)
+    rig.flusher.keep(dead_letter)
+    rig.flusher.done(key, 1)
+    timers.advance(FLUSH_S)
+    rig.medium()
+    assert (rig.batch.done, rig.changes.dead_letters) == ([(key, 1)], [dead_letter])
+
+
+def test_a_flush_that_fails_stops_everything(rig, timers):
+    """It is told once; no further flush is tried, and the cursor stays where it was."""
+    rig.error = StoreError("no room")
+    rig.flusher.put_row(row(8))
+    rig.point = Point(Mark(9, 90))
+    timers.advance(FLUSH_S)
+    rig.medium()
+    assert rig.failures == [rig.error]
+    assert rig.calls == []
+    rig.error = None
+    rig.flusher.done(DoneKey(9, 0, "r"), 1)
+    rig.flusher.flush()
+    timers.advance(10.0)
+    assert not rig.works
+    assert rig.flusher.durable_mark == Mark(5, 50)
+
+
+def test_a_drain_learns_when_all_is_durable(rig, timers):
+    """A flush under way is not enough: what came meanwhile must follow it."""
+    told = []
+    rig.flusher.done(DoneKey(6, 0, "r"), 1)
+    timers.advance(FLUSH_S)
+    rig.flusher.done(DoneKey(7, 0, "r"), 1)
+    rig.flusher.when_durable(lambda: told.append(True))
+    rig.medium()
+    assert not told
+    rig.medium()
+    assert told == [True]
+    assert not rig.works
+
+
+def test_a_drain_of_a_ledger_at_rest_is_told_at_once(rig):
+    """There is nothing to wait for."""
+    told = []
+    rig.flusher.when_durable(lambda: told.append(True))
+    assert told == [True]
+
+
+def test_a_drain_of_a_dead_ledger_ends(rig, timers):
+    """Before and after the failure: nobody waits for ever."""
+    told = []
+    rig.error = StoreError("no room")
+    rig.flusher.put_row(row(8))
+    timers.advance(FLUSH_S)
+    rig.flusher.when_durable(lambda: told.append("before"))
+    rig.medium()
+    rig.flusher.when_durable(lambda: told.append("after"))
+    assert told == ["before", "after"]
+
+
+def test_a_row_that_changes_before_its_flush_keeps_its_event(rig, timers):
+    """A reply that became a dead letter is in that flush or nowhere."""
+    dead_letter = row(8)._replace(stage=Stage.DEAD_LETTER, event=b"reply")
+    rig.flusher.put_row(dead_letter)
+    rig.flusher.put_row(dead_letter._replace(attempt=3, event=IN_STORE))
+    timers.advance(FLUSH_S)
+    rig.medium()
+    assert rig.changes.rows == {dead_letter.key: dead_letter._replace(attempt=3)}
+    rig.flusher.put_row(dead_letter._replace(attempt=4, event=IN_STORE))
+    rig.flusher.put_row(dead_letter._replace(done=True, event=None))
+    timers.advance(FLUSH_S)
+    rig.medium()
+    assert rig.changes.rows == {dead_letter.key: dead_letter._replace(done=True, event=None)}
