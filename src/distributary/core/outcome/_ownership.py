@@ -38,7 +38,7 @@ class Batch:
 
 
 class Deliveries(Protocol):
-    """What waits, backfills and is kept of one partition; ``DeliveryStore`` says more of each call."""
+    """What one partition keeps: rows, backfills, dead letters; see ``DeliveryStore``."""
 
     def rows(self) -> list[RetryRow]:
         """Every retry row, done ones included, without the bytes of their events."""

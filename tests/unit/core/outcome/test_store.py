@@ -76,10 +76,8 @@ def test_nothing_to_write_is_false():
     [
         pytest.param(row(1), id="with-an-answer"),
         pytest.param(row(1, failure=Failure("refused: nobody", "http://s/")), id="without-answer"),
-        pytest.param(row(1, failure=None), id="moved-out-of-the-way"),
-        pytest.param(
-            row(2**40, 999, attempt=11)._replace(stage=Stage.DEAD_LETTER), id="dead-letter"
-        ),
+        pytest.param(row(1, attempt=11, failure=None), id="moved-out-of-the-way"),
+        pytest.param(row(2**40, 999)._replace(stage=Stage.DEAD_LETTER), id="dead-letter"),
         pytest.param(row(1, done=True), id="done"),
     ],
 )
@@ -135,11 +133,8 @@ def test_a_row_that_is_written_and_forgotten_in_one_flush_is_gone(store):
 
 def test_a_backfill_that_ended_is_gone_and_the_other_of_its_route_stays(store):
     """A route can have an old backfill that ends and a new one."""
-    store.apply(
-        changes(
-            backfills=[BackfillRow("r", 5, 0, 5, 9, b"x"), BackfillRow("r", 12, 0, 12, None, b"x")]
-        )
-    )
+    rows = [BackfillRow("r", 5, 0, 5, 9, b"x"), BackfillRow("r", 12, 0, 12, None, b"x")]
+    store.apply(changes(backfills=rows))
     store.apply(changes(gone=[("r", 5)]))
     assert [backfill.start for backfill in store.backfills()] == [12]
 
@@ -163,9 +158,8 @@ def test_dead_letters_come_oldest_first_up_to_the_limit(store):
 def test_partitions_do_not_see_each_other(path, store):
     """One database may hold them all."""
     other = DeliveryStore(sqlite_url(path), 1)
-    store.apply(
-        changes(row(1), backfills=[BackfillRow("r", 1, 0, 1, None, b"x")], letters=[letter(1)])
-    )
+    first = BackfillRow("r", 1, 0, 1, None, b"x")
+    store.apply(changes(row(1), backfills=[first], letters=[letter(1)]))
     other.apply(changes(forget=[DoneKey(1, 0, "r")], gone=[("r", 1)]))
     assert (other.rows(), other.backfills(), other.dead_letters()) == ([], [], [])
     assert len(store.rows()) == len(store.backfills()) == len(store.dead_letters()) == 1
@@ -228,11 +222,7 @@ def test_a_backfill_row_stands_for_what_lies_between_its_ends(offset, index, hel
 def test_a_backfill_row_stands_for_nothing_that_it_has_passed():
     """What lies below its position has its outcome."""
     backfill = BackfillRow("r", 5, 0, 7, None, b"")
-    assert (backfill.holds(6, 0), backfill.holds(7, 0), backfill.holds(10**9, 0)) == (
-        False,
-        True,
-        True,
-    )
+    assert [backfill.holds(offset, 0) for offset in (6, 7, 10**9)] == [False, True, True]
 
 
 # -- events that never stood in the log ---------------------------------------------------------
