@@ -11,6 +11,7 @@ from distributary.core.errors import StoreError
 from distributary.core.policy import DeliveryPolicy
 from distributary.datadir import StatusField
 from distributary.testing import simulated_ports, simulated_runs, simulation
+from distributary.testing.memory_log import MemoryLog
 from distributary.testing.simulation import answers
 from distributary.testing.virtual import VirtualTimers
 
@@ -56,7 +57,7 @@ def strict(monkeypatch):
     forbid(simulated_ports.TargetsView, "refresh")
     forbid(simulated_ports.SimulatedTargets, "last_seq")
     forbid(simulated_ports.SimulatedTargets, "between")
-    forbid(simulated_ports.SimulatedLog, "read")
+    forbid(MemoryLog, "read")
     sa.event.listen(sa.Engine, "before_cursor_execute", statement)
     yield state["found"]
     sa.event.remove(sa.Engine, "before_cursor_execute", statement)

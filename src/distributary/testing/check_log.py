@@ -7,58 +7,41 @@ Framework-free: each check is a plain function that raises ``AssertionError``.
 Callers: tests/contract/log, and whoever writes another log.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
-from distributary.core.flow import Logged, RecordKind
-from distributary.core.log import iter_frames
+from distributary.core.engine import Records
+from distributary.core.flow import Logged, RecordKind, RouteRecord, decode_route, encode_route
+from distributary.core.log import Appends, iter_frames
 from distributary.testing.virtual import VirtualClock
 
 CHUNK_BYTES = 4096
 """For reading in chunks: some records of the checks fit, not all."""
 
 
-class Log(Protocol):
-    """One partition: what the rooms above need of any log."""
+class Log(Appends, Records, Protocol):
+    """One partition: all that the rest of the system needs of any log."""
 
-    def append(self, entries: Sequence[tuple[int, bytes]]) -> int:
-        """Append (kind, body) records, durable on return; the offset of the first, no gaps."""
-        ...
+    def retain(self, keep_from_offset: int, snapshot_at_cut: Callable[[int], bytes]) -> None:
+        """Delete records that nobody needs, none of them at or above *keep_from_offset*.
 
-    def start(self) -> int:
-        """Offset of the oldest retained record; the durable end where there is none."""
-        ...
-
-    def durable_end(self) -> int:
-        """The next offset: every record below it is durable."""
-        ...
-
-    def read(self, from_offset: int, to_offset: int) -> Iterator[Logged]:
-        """Records in order, at most to the durable end."""
-        ...
-
-    def read_chunk(self, from_offset: int, bytes_max: int) -> tuple[bytes, int]:
-        """Whole records for ``iter_frames``, and where to read on."""
-        ...
-
-    def kinds(self, from_offset: int, to_offset: int, kind: int) -> Iterator[Logged]:
-        """As ``read``, of one kind."""
-        ...
-
-    def offset_at(self, time_ms: int) -> int:
-        """The first record appended at that time or later; the durable end where none is."""
+        Args:
+            keep_from_offset: The smallest of cursor, backfills and waiting retries.
+            snapshot_at_cut: The routes that stand before the given offset: they are durable
+                before anything is deleted, and ``route_snapshot`` gives them.
+        """
         ...
 
 
 class LogUnderTest(Log, Protocol):
     """A log with what the checks need besides."""
 
-    def reopen(self) -> None:
-        """Let go of everything in memory and open the log again, as a new process would."""
+    def damage(self, offset: int) -> None:
+        """Make the record at *offset* one that nobody can read."""
         ...
 
-    def close(self) -> None:
-        """Give up whatever is held."""
+    def reopen(self) -> None:
+        """Let go of everything in memory and open the log again, as a new process would."""
         ...
 
 
@@ -97,6 +80,16 @@ def _fill(log: Log, count: int, *, length: int = 300, kind: int = RecordKind.EVE
 
 def _all(log: Log) -> list[Logged]:
     return list(log.read(log.start(), log.durable_end()))
+
+
+def _in_chunks(log: Log, bytes_max: int) -> list[Logged]:
+    offset, found = log.start(), list[Logged]()
+    while offset < log.durable_end():
+        chunk, following = log.read_chunk(offset, bytes_max)
+        assert following > offset, "a chunk before the durable end makes progress"
+        found += iter_frames(chunk)
+        offset = following
+    return found
 
 
 def check_an_empty_log_has_no_records(log: LogUnderTest, _: VirtualClock) -> None:
@@ -148,14 +141,8 @@ def check_chunks_join_to_the_whole(log: LogUnderTest, _: VirtualClock) -> None:
     _fill(log, 40)
     whole = _all(log)
     for bytes_max in (1, 700, CHUNK_BYTES, 10**6):
-        offset, found = log.start(), list[Logged]()
-        while offset < log.durable_end():
-            chunk, following = log.read_chunk(offset, bytes_max)
-            assert following > offset, "a chunk before the durable end makes progress"
-            found += iter_frames(chunk)
-            offset = following
-        assert found == whole
-        assert log.read_chunk(offset, bytes_max) == (b"", offset)
+        assert _in_chunks(log, bytes_max) == whole
+        assert log.read_chunk(log.durable_end(), bytes_max) == (b"", log.durable_end())
 
 
 def check_chunks_begin_anywhere(log: LogUnderTest, _: VirtualClock) -> None:
@@ -238,6 +225,84 @@ def check_checksums_tell_records_apart(log: LogUnderTest, clock: VirtualClock) -
     assert [record.checksum for record in _all(log)] == checksums
 
 
+def check_routes_stand_where_they_were_appended(log: LogUnderTest, _: VirtualClock) -> None:
+    """A change of a route is a record among the events: before those that it decides about."""
+    changes = [
+        RouteRecord(seq=1, op="put", uid="r", revision=1, types=("a",)),
+        RouteRecord(seq=2, op="delete", uid="r", revision=1),
+    ]
+    first, _between, second, end = (
+        log.append([(RecordKind.ROUTE, encode_route(changes[0]))]),
+        log.append([(RecordKind.EVENTS, b"e"), (RecordKind.EVENTS, b"e")]),
+        log.append([(RecordKind.ROUTE, encode_route(changes[1])), (RecordKind.EVENTS, b"e")]),
+        log.durable_end(),
+    )
+    assert [record.offset for record in log.kinds(0, end, RecordKind.ROUTE)] == [first, second]
+    assert [decode_route(r.body) for r in log.kinds(0, end, RecordKind.ROUTE)] == changes
+    assert [decode_route(r.body) for r in log.kinds(first + 1, end, RecordKind.ROUTE)] == changes[
+        1:
+    ]
+    assert not list(log.kinds(first + 1, second, RecordKind.ROUTE))
+
+
+def _routes_at(cut: int) -> bytes:
+    return f"routes at {cut}".encode()
+
+
+def check_retention_deletes_nothing_that_is_needed(log: LogUnderTest, _: VirtualClock) -> None:
+    """What stays is as it was; who asks for what is gone begins where the log begins."""
+    first = log.start()
+    bodies = _fill(log, 100)
+    end = log.durable_end()
+    assert log.route_snapshot() is None
+    for keep_from in (first, first + 60, first + 60, first + 90, first + 10):
+        before = log.start()
+        log.retain(keep_from, _routes_at)
+        start = log.start()
+        assert before <= start <= max(before, keep_from)
+        assert [record.body for record in _all(log)] == bodies[start - first :]
+        assert [record.body for record in log.read(first, end)] == bodies[start - first :]
+        chunk, _next = log.read_chunk(first, 1)
+        assert next(iter_frames(chunk)).offset == start
+        assert log.offset_at(0) == start
+        assert log.route_snapshot() == (None if start == first else (start, _routes_at(start)))
+    before_all = _all(log)
+    log.reopen()
+    assert (log.start(), log.durable_end(), _all(log)) == (start, end, before_all)
+    assert log.route_snapshot() == (None if start == first else (start, _routes_at(start)))
+    assert log.append([(RecordKind.EVENTS, b"later")]) == end
+
+
+def check_a_hole_is_passed_over(log: LogUnderTest, _: VirtualClock) -> None:
+    """Records that cannot be read cost themselves alone, however one comes by them."""
+    first = log.start()
+    _fill(log, 30)
+    log.append([(RecordKind.ROUTE, b"r")])
+    whole = _all(log)
+    for lost in (first + 7, first + 8, first + 20):
+        log.damage(lost)
+    left = [record for record in whole if record.offset - first not in {7, 8, 20}]
+    for _again in range(2):
+        assert _all(log) == left
+        assert next(log.read(first + 7, first + 30)).offset == first + 9
+        assert not list(log.read(first + 7, first + 9))
+        assert [record.body for record in log.kinds(first, first + 31, RecordKind.ROUTE)] == [b"r"]
+        for bytes_max in (1, CHUNK_BYTES):
+            assert _in_chunks(log, bytes_max) == left
+        log.reopen()
+    assert log.append([(RecordKind.EVENTS, b"later")]) == first + 31
+
+
+def check_a_budget_of_bytes_is_a_place(log: LogUnderTest, _: VirtualClock) -> None:
+    """The more bytes the earlier; all of them are the whole log, and none still its newest part."""
+    _fill(log, 100)
+    end = log.durable_end()
+    places = [log.offset_within(size) for size in (0, 1, 5_000, 20_000, 30_000, 10**9)]
+    assert places == sorted(places, reverse=True)
+    assert places[0] < end
+    assert places[-1] == log.start()
+
+
 CHECKS: tuple[Check, ...] = (
     check_an_empty_log_has_no_records,
     check_append_returns_contiguous_offsets,
@@ -251,5 +316,9 @@ CHECKS: tuple[Check, ...] = (
     check_time_never_goes_back,
     check_reopening_keeps_everything,
     check_checksums_tell_records_apart,
+    check_routes_stand_where_they_were_appended,
+    check_retention_deletes_nothing_that_is_needed,
+    check_a_hole_is_passed_over,
+    check_a_budget_of_bytes_is_a_place,
 )
 """Every check, for test runners that want to name them one by one."""

@@ -1,15 +1,18 @@
 """A log in memory: one partition, as durable as the process. Passes ``check_log``.
 
+It can be cut by retention, lose its tail, and have records damaged.
+
 Callers: unit tests and simulations of the rooms above the log.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from distributary.core.clock import Clock
 from distributary.core.errors import LogUnavailableError
-from distributary.core.flow import Logged
+from distributary.core.flow import Logged, RecordKind, decode_route
 from distributary.core.log import Damage, encode_frame, iter_frames
+from distributary.core.route import RouteTable
 
 
 class MemoryLog:
@@ -26,6 +29,7 @@ class MemoryLog:
         self._first = first_offset
         self._frames: list[bytes] = []
         self._records: list[Logged] = []
+        self._snapshot: tuple[int, bytes] | None = None
 
     def append(self, entries: Sequence[tuple[int, bytes]]) -> int:
         """Append (kind, body) records; the offset of the first.
@@ -56,9 +60,9 @@ class MemoryLog:
         return self._first + len(self._records)
 
     def read(self, from_offset: int, to_offset: int) -> Iterator[Logged]:
-        """Records with ``from_offset <= offset < to_offset``."""
+        """Records with ``from_offset <= offset < to_offset``, without what is damaged."""
         low, high = self._index(from_offset), self._index(to_offset)
-        yield from self._records[low:high]
+        yield from (record for record in self._records[low:high] if record.offset >= 0)
 
     def offset_within(self, bytes_max: int) -> int:
         """Where the newest frames begin that have at most *bytes_max* bytes; one at least."""
@@ -94,11 +98,40 @@ class MemoryLog:
         """Memory takes no damage."""
         return ()
 
+    def route_snapshot(self) -> tuple[int, bytes] | None:
+        """The routes that stood at the last cut."""
+        return self._snapshot
+
+    def retain(self, keep_from_offset: int, snapshot_at_cut: Callable[[int], bytes]) -> None:
+        """Forget all records below *keep_from_offset*; what *snapshot_at_cut* says stays."""
+        index = self._index(keep_from_offset)
+        if index:
+            cut = self._first + index
+            self._snapshot = cut, snapshot_at_cut(cut)
+            del self._frames[:index], self._records[:index]
+            self._first = cut
+
     def drop(self, before_offset: int) -> None:
-        """Forget the records below *before_offset*, as retention does."""
-        index = self._index(before_offset)
-        del self._frames[:index], self._records[:index]
-        self._first += index
+        """The same, with the routes that stood there."""
+        self.retain(before_offset, self._routes_at)
+
+    def _routes_at(self, offset: int) -> bytes:
+        before = self._snapshot
+        table = RouteTable() if before is None else RouteTable.restore(before[1])
+        for logged in self.kinds(0 if before is None else before[0], offset, RecordKind.ROUTE):
+            table.apply(decode_route(logged.body))
+        return table.snapshot()
+
+    def lose_tail(self, from_offset: int) -> None:
+        """The medium loses what it had acknowledged; the positions are used again."""
+        index = self._index(from_offset)
+        del self._frames[index:], self._records[index:]
+
+    def damage(self, offset: int) -> None:
+        """The record at *offset* cannot be read any more: readers pass it over."""
+        index = self._index(offset)
+        self._frames[index] = b""
+        self._records[index] = self._records[index]._replace(offset=-1)
 
     def reopen(self) -> None:
         """Memory has nothing to open again."""

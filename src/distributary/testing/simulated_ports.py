@@ -5,12 +5,12 @@ process do; ``LifeTimers`` and ``LateFlushes`` alone die with the owner that the
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from distributary.core.engine import RouteTarget
 from distributary.core.errors import StoreError
-from distributary.core.flow import Demand, DemandKind, Logged, RecordKind, RouteRecord, decode_route
+from distributary.core.flow import Demand, DemandKind, RouteRecord
 from distributary.core.journal import DoneKey
 from distributary.core.outcome import (
     BackfillRow,
@@ -25,9 +25,7 @@ from distributary.core.outcome import (
     Reservation,
     RetryRow,
 )
-from distributary.core.route import RouteTable
 from distributary.core.sqlite import memory_url
-from distributary.testing.memory_log import MemoryLog
 from distributary.testing.memory_ownership import MemoryStore
 from distributary.testing.virtual import VirtualTimer, VirtualTimers
 
@@ -38,7 +36,6 @@ __all__ = [
     "LateWork",
     "LifeTimers",
     "SimulatedFiles",
-    "SimulatedLog",
     "SimulatedTargets",
     "StoreWatch",
     "TargetsView",
@@ -53,42 +50,6 @@ Told: TypeAlias = Callable[[StoreError | None], None]
 
 class Crashed(BaseException):
     """The power is gone, here: nothing may catch it but the simulation."""
-
-
-class SimulatedLog(MemoryLog):
-    """A memory log that is cut by retention, loses its tail, or has records damaged."""
-
-    _snapshot: tuple[int, bytes] | None = None
-
-    def route_snapshot(self) -> tuple[int, bytes] | None:
-        """The routes that stood at the last cut."""
-        return self._snapshot
-
-    def drop(self, before_offset: int) -> None:
-        """Delete what lies below *before_offset*; a route snapshot at the cut stays."""
-        before = self._snapshot
-        table = RouteTable() if before is None else RouteTable.restore(before[1])
-        for logged in self.kinds(
-            0 if before is None else before[0], before_offset, RecordKind.ROUTE
-        ):
-            table.apply(decode_route(logged.body))
-        self._snapshot = (before_offset, table.snapshot())
-        super().drop(before_offset)
-
-    def lose_tail(self, from_offset: int) -> None:
-        """The medium loses what it had acknowledged; the positions are used again."""
-        index = self._index(from_offset)
-        del self._frames[index:], self._records[index:]
-
-    def damage(self, offset: int) -> None:
-        """The record at *offset* cannot be read any more: readers pass it over."""
-        index = self._index(offset)
-        self._frames[index] = b""
-        self._records[index] = self._records[index]._replace(offset=-1)
-
-    def read(self, from_offset: int, to_offset: int) -> Iterator[Logged]:
-        """As ``MemoryLog.read``, without what is damaged."""
-        return (record for record in super().read(from_offset, to_offset) if record.offset >= 0)
 
 
 class SimulatedTargets:

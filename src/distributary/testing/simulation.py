@@ -40,6 +40,7 @@ from distributary.partitions.context import PartitionContext
 from distributary.partitions.owner import Owner
 from distributary.partitions.routes import follow_from
 from distributary.testing.life_checker import LifeChecker
+from distributary.testing.memory_log import MemoryLog
 from distributary.testing.naive_routes import matches, published
 from distributary.testing.outcome_checker import OutcomeChecker
 from distributary.testing.scripted_transport import ScriptedTransport, Step
@@ -51,7 +52,6 @@ from distributary.testing.simulated_ports import (
     LateWork,
     LifeTimers,
     SimulatedFiles,
-    SimulatedLog,
     SimulatedTargets,
     TargetsView,
     WatchedMemory,
@@ -116,7 +116,7 @@ class Partition:
         self._backfill_budget = backfill_budget
         self.clock = VirtualClock()
         self.timers = VirtualTimers(self.clock)
-        self.log = SimulatedLog(self.clock)
+        self.log = MemoryLog(self.clock)
         self.targets = SimulatedTargets()
         self.store = WatchedMemory(budgets) if in_memory else WatchedStore(budgets)
         self._state = JournalState()

@@ -13,7 +13,8 @@ from distributary.partitions.routes import (
     move_table,
     save_table,
 )
-from distributary.testing.simulated_ports import SimulatedLog, SimulatedTargets
+from distributary.testing.memory_log import MemoryLog
+from distributary.testing.simulated_ports import SimulatedTargets
 
 
 def put(seq, uid, *types, revision=1):
@@ -35,7 +36,7 @@ class Place:
     """A log with routes in it."""
 
     def __init__(self, clock, folder):
-        self.log = SimulatedLog(clock)
+        self.log = MemoryLog(clock)
         self.history = SimulatedTargets()
         self.path = folder / "routes"
 
@@ -266,7 +267,7 @@ def test_a_follower_that_begins_somewhere_keeps_the_table_that_it_was_given(plac
     assert follower.table is table
 
 
-class CountedLog(SimulatedLog):
+class CountedLog(MemoryLog):
     """A log that counts the records that were looked through."""
 
     def __init__(self, clock):
