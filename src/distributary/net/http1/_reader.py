@@ -193,7 +193,8 @@ class RequestReader:
             self._blank_skipped = True
             self._pos += 2
         pos = self._pos
-        self._refuse_as_broken(None)
+        self.refused = None  # until the head is there
+        self.broken = True
         line_limit = pos + limits.REQUEST_LINE_BYTES_MAX + 2
         line_end = buffer.find(b"\r\n", pos, line_limit)
         if line_end < 0:

@@ -29,6 +29,7 @@ class Request:
     """A request as it arrived. Made once a request on the hot path, so: slots, no validation.
 
     Attributes:
+        head: The bytes up to the empty line, which is included.
         method: As sent; methods are case-sensitive.
         target: Of the request line, in origin form (an absolute target has lost its authority).
         path: ``target`` without the query, canonical; ``*`` for ``OPTIONS *``.
@@ -60,6 +61,7 @@ class Request:
         "expects_continue",
         "fields",
         "has_length",
+        "head",
         "head_ended",
         "host",
         "host_count",
@@ -75,6 +77,7 @@ class Request:
     def __init__(self) -> None:
         self.fields: list[tuple[bytes, bytes]] = []
         self.watched: list[tuple[bytes, bytes]] = []
+        self.head = b""
         self.method = b""
         self.target = b""
         self.path = b""
@@ -119,6 +122,7 @@ def parse(head: bytes, line_end: int, usual_lines: Mapping[bytes, bytes]) -> Req
             more, since where the request ends is unknown.
     """
     request = Request()
+    request.head = head
     usual = usual_lines.get(head[:line_end])
     if usual is None:
         _read_line(request, head, line_end)
@@ -136,7 +140,11 @@ def parse(head: bytes, line_end: int, usual_lines: Mapping[bytes, bytes]) -> Req
     if not request.head_ended:
         # No known bytes lead here; a field that the parser still holds back must not be lost.
         raise RequestError("bad-request", "The header is malformed.")
-    _check_sizes(request, head, line_end)
+    if (
+        len(request.fields) > limits.HEADER_COUNT_MAX
+        or len(head) - line_end > limits.HEADER_BYTES_MAX
+    ):
+        _check_sizes(request, head, line_end)
     _read_watched(request)
     if usual is None:
         _resolve_target(request)
@@ -156,8 +164,6 @@ def _check_sizes(request: Request, head: bytes, line_end: int) -> None:
         raise RequestError(
             "headers-too-large", f"More than {limits.HEADER_COUNT_MAX} header fields."
         )
-    if len(head) - line_end <= limits.HEADER_BYTES_MAX:
-        return
     if max(map(len, head[line_end + 2 :].split(b"\r\n"))) > limits.HEADER_BYTES_MAX:
         raise RequestError(
             "headers-too-large", f"A header field above {limits.HEADER_BYTES_MAX} bytes."

@@ -327,7 +327,7 @@ class Connection(asyncio.Protocol):
         if ttls is not None and min(ttls) <= 0:
             self._answer_faults("hop-limit", request, used_up(ttls, request.fields))
             return
-        along = carried.pick(request.fields)
+        along = carried.pick(request.fields) if carried.may_hold(request.head) else ()
         along_lines = carried.lines(along) if along else b""
         if along_lines is None:
             self._refuse(_too_much_carried(), request, broken=False)

@@ -31,6 +31,15 @@ def test_knative_and_tracing_fields_go_along_and_no_other():
     assert carried.pick(OTHERS) == []
 
 
+@pytest.mark.parametrize(("name", "_value"), ALONG)
+@pytest.mark.parametrize("spelling", [bytes.lower, bytes.upper, bytes.title])
+def test_no_head_that_holds_one_is_passed_over(name, _value, spelling):
+    """However the name is spelled; a head without them is not looked at further."""
+    head = b"POST /x HTTP/1.1\r\nHost: a\r\n%b: 1\r\nce-id: tracestate\r\n\r\n"
+    assert carried.may_hold(head % spelling(name))
+    assert not carried.may_hold(head % b"accept")
+
+
 def test_they_are_kept_as_the_lines_that_are_sent():
     """Each with its end."""
     assert carried.lines([(b"x-request-id", b"r1"), (b"tracestate", b"a=1")]) == (
