@@ -1,0 +1,207 @@
+"""The contract of how a partition reads resources: run each of ``CHECKS`` over each back end.
+
+``Targets`` says where routes deliver now, and what owners were asked to do; ``RouteHistory`` knows
+each change that a log may have lost. Called by tests of this package, and by those of whoever adds
+a back end.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from distributary.core.engine import Targets
+from distributary.core.flow import DemandKind
+from distributary.partitions.routes import RouteHistory
+
+__all__ = ["CHECKS", "Resources"]
+
+
+class Resources(Protocol):
+    """The resources under test, as those see them who change them."""
+
+    def look(self) -> tuple[Targets, RouteHistory]:
+        """Those of a new owner, which has not looked yet."""
+        ...
+
+    def put(self, route: str, uri: str, *, types: tuple[str, ...] = ()) -> None:
+        """Create or replace the resource of *route*, with the sink *uri*.
+
+        That is a change of the route where it is new or its *types* are others, and may be one
+        otherwise.
+        """
+        ...
+
+    def delete(self, route: str) -> None:
+        """Delete it: a change of the route."""
+        ...
+
+    def ask(self, kind: DemandKind, route: str) -> None:
+        """Ask the owners for something."""
+        ...
+
+    def append(self) -> None:
+        """Have all changes so far stand in each partition of the log."""
+        ...
+
+
+A, B = "http://127.0.0.1:9/a", "http://127.0.0.1:9/b"
+
+
+def _sink(targets: Targets, route: str) -> str | None:
+    target = targets.get(route)
+    return None if target is None else target.sink.uri
+
+
+def check_nothing_is_there_at_first(made: Resources) -> None:
+    """No resource, no change, no demand; and nothing to be looked at."""
+    targets, history = made.look()
+    targets.refresh()
+    assert (targets.get("r"), targets.demands(0), targets.changed_uris()) == (None, [], [])
+    assert targets.sees(0)
+    assert not targets.sees(1)
+    assert (history.last_seq(), history.newest_seq(), history.between(0, 9)) == (0, 0, [])
+
+
+def check_resources_are_seen_when_they_are_looked_for(made: Resources) -> None:
+    """Not before: what the owner goes by changes between two turns of its loop alone."""
+    targets, _ = made.look()
+    targets.refresh()
+    made.put("r", A)
+    assert _sink(targets, "r") is None
+    assert targets.refresh()
+    assert _sink(targets, "r") == A
+    assert targets.sees(1)
+    assert not targets.refresh()
+    assert made.look()[0].get("r") is None
+
+
+def check_reading_and_taking_in_are_apart(made: Resources) -> None:
+    """The one blocks beside the loop, the other is quick and on it."""
+    targets, _ = made.look()
+    made.put("r", A)
+    take = targets.read()
+    made.put("r", B)
+    assert take is not None
+    assert _sink(targets, "r") is None
+    take()
+    assert _sink(targets, "r") == A
+    take = targets.read()
+    assert take is not None
+    take()
+    assert _sink(targets, "r") == B
+    assert targets.read() is None
+
+
+def check_a_target_stands_until_its_resource_changes(made: Resources) -> None:
+    """Transports know it by its identity; another resource's change is not its own."""
+    targets, _ = made.look()
+    made.put("r", A)
+    made.put("q", A)
+    targets.refresh()
+    one, other = targets.get("r"), targets.get("q")
+    assert targets.get("r") is one
+    made.put("r", B)
+    targets.refresh()
+    new = targets.get("r")
+    assert new is not None
+    assert one is not None
+    assert new.revision > one.revision
+    assert targets.get("q") is other
+
+
+def check_sinks_that_a_route_has_left_are_told_once(made: Resources) -> None:
+    """What waits there may belong elsewhere; of routes that nobody has asked for nothing waits."""
+    targets, _ = made.look()
+    made.put("used", A)
+    made.put("never asked for", A + "2")
+    targets.refresh()
+    assert _sink(targets, "used") == A
+    assert targets.changed_uris() == []
+    made.put("used", B)
+    made.put("never asked for", B)
+    targets.refresh()
+    assert targets.changed_uris() == [A]
+    assert targets.changed_uris() == []
+    assert _sink(targets, "used") == B
+
+
+def check_a_deleted_resource_has_no_target(made: Resources) -> None:
+    """As soon as the record of that is met, or it is read: then it stays so."""
+    targets, _ = made.look()
+    for route in ("met", "read"):
+        made.put(route, A + route)
+    targets.refresh()
+    assert [_sink(targets, route) for route in ("met", "read")] == [A + "met", A + "read"]
+    targets.end("met")
+    assert (_sink(targets, "met"), _sink(targets, "read")) == (None, A + "read")
+    assert targets.changed_uris() == [A + "met"]
+    for route in ("met", "read"):
+        made.delete(route)
+    targets.refresh()
+    assert (targets.get("met"), targets.get("read")) == (None, None)
+    assert targets.changed_uris() == [A + "read"]
+    assert targets.sees(4)
+
+
+def check_it_is_known_whether_others_wait_too(made: Resources) -> None:
+    """A sink may hold up the partition where nobody else has another."""
+    targets, _ = made.look()
+    made.put("r", A)
+    made.put("q", A)
+    targets.refresh()
+    assert targets.all_go_to(A)
+    assert not targets.all_go_to(B)
+    made.put("q", B)
+    targets.refresh()
+    assert not targets.all_go_to(A)
+    made.delete("q")
+    targets.refresh()
+    assert targets.all_go_to(A)
+
+
+def check_demands_are_numbered(made: Resources) -> None:
+    """Each owner asks for those that it has not met, in their order."""
+    targets, _ = made.look()
+    made.ask("redrive", "r")
+    made.ask("purge", "")
+    targets.refresh()
+    first, second = targets.demands(0)
+    assert [(d.kind, d.route) for d in (first, second)] == [("redrive", "r"), ("purge", "")]
+    assert 0 < first.seq < second.seq
+    assert first.run != second.run
+    assert targets.demands(first.seq) == [second]
+    assert targets.demands(second.seq) == []
+
+
+def check_every_change_of_a_route_is_in_its_history(made: Resources) -> None:
+    """By number, without gaps."""
+    _, history = made.look()
+    made.put("r", A)
+    made.put("q", A)
+    made.put("r", A, types=("com.example.t",))
+    made.delete("q")
+    made.append()
+    changes = history.between(0, 9)
+    told = [(change.seq, change.op, change.uid, change.types) for change in changes]
+    assert told == [
+        (1, "put", "r", ()),
+        (2, "put", "q", ()),
+        (3, "put", "r", ("com.example.t",)),
+        (4, "delete", "q", ()),
+    ]
+    assert (history.last_seq(), history.newest_seq()) == (4, 4)
+    assert history.between(1, 4) == changes[1:3]
+    assert history.between(2, 3) == []
+
+
+CHECKS: tuple[Callable[[Resources], None], ...] = (
+    check_nothing_is_there_at_first,
+    check_resources_are_seen_when_they_are_looked_for,
+    check_reading_and_taking_in_are_apart,
+    check_a_target_stands_until_its_resource_changes,
+    check_sinks_that_a_route_has_left_are_told_once,
+    check_a_deleted_resource_has_no_target,
+    check_it_is_known_whether_others_wait_too,
+    check_demands_are_numbered,
+    check_every_change_of_a_route_is_in_its_history,
+)
+"""Every check; each wants a store in which nobody has written."""
