@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import typer
 
 from distributary.cli import _console, _filter_entries, _filter_request, _filter_screen
-from distributary.cli._filter_request import FilterRequest
+from distributary.cli._filter_request import Selection
 from distributary.cli._options import Exact, Files, Prefix, Source, Sql, Suffix, Types
 from distributary.cli._outgoing import Unreadable, open_events
 
@@ -69,8 +69,8 @@ def filter_(
     Exit code 1 if the expectation is not met or an entry is no event; 2 if the filter cannot be
     used.
     """
-    wish = FilterRequest(
-        filters=filter_json or (),
+    selection, misfits = _filter_request.read(
+        texts=filter_json or (),
         files=filter_file or (),
         sql=sql or (),
         exact=exact or (),
@@ -79,16 +79,15 @@ def filter_(
         types=type_ or (),
         source=source,
     )
-    raise typer.Exit(_run(wish, files or (), show=show, as_json=json, expect=expect))
+    if misfits:
+        _filter_screen.show_misfits(misfits, as_json=json)
+        raise typer.Exit(_console.UNUSABLE)
+    raise typer.Exit(_run(selection, files or (), show=show, as_json=json, expect=expect))
 
 
 def _run(
-    wish: FilterRequest, files: Sequence[str], *, show: Show, as_json: bool, expect: Expect | None
+    selection: Selection, files: Sequence[str], *, show: Show, as_json: bool, expect: Expect | None
 ) -> int:
-    selection, misfits = _filter_request.read(wish)
-    if misfits:
-        _filter_screen.show_misfits(misfits, as_json=as_json)
-        return _console.UNUSABLE
     if not files:
         console = _console.errors()
         console.print("[green]the filter is valid[/]; name files of events to try it on them")

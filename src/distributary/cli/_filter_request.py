@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from distributary.cli import _console
-from distributary.cli._subscribe_flags import DIALECTS_OF_PAIRS, parse_pair
+from distributary.cli._subscribe_flags import parse_pair
 from distributary.core import filter as filters
 from distributary.core.errors import Fault, ResourceError, SettingsError
 from distributary.core.event import AttributeValue
@@ -35,31 +35,6 @@ _MATCHING: Final = ("source", "types", "filters", "filter")
 _RULES: Final = Rules(SinkRule(local_allowed=True), filters.check)
 _TARGET: Final = {"sink": "http://127.0.0.1/", "protocol": "HTTP"}
 """Stands for where the events would go: nothing is sent."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilterRequest:
-    """What the flags said; everything given must hold.
-
-    Attributes:
-        filters: JSON texts: an expression, an array of them, or a whole subscription.
-        files: Files with such a text.
-        sql: Expressions of the dialect ``sql``.
-        exact: ``name=text`` each.
-        prefix: Likewise.
-        suffix: Likewise.
-        types: Event types, any of which will do; empty: every type.
-        source: The event's source; None: every source.
-    """
-
-    filters: Sequence[str] = ()
-    files: Sequence[Path] = ()
-    sql: Sequence[str] = ()
-    exact: Sequence[str] = ()
-    prefix: Sequence[str] = ()
-    suffix: Sequence[str] = ()
-    types: Sequence[str] = ()
-    source: str | None = None
 
 
 class Misfit(NamedTuple):
@@ -119,25 +94,41 @@ def _listed(
     return Explanation(member, f"$.{member}", verdict, reason)
 
 
-def read(wish: FilterRequest) -> tuple[Selection, list[Misfit]]:
-    """The filter that *wish* asks for, and everything that is wrong with it.
+def read(
+    *,
+    texts: Sequence[str] = (),
+    files: Sequence[Path] = (),
+    sql: Sequence[str] = (),
+    types: Sequence[str] = (),
+    source: str | None = None,
+    **pairs: Sequence[str],
+) -> tuple[Selection, list[Misfit]]:
+    """The filter that the flags ask for, and everything that is wrong with it; all must hold.
+
+    Args:
+        texts: JSON: an expression, an array of them, or a whole subscription.
+        files: Files with such a text.
+        sql: Expressions of the dialect ``sql``.
+        types: Event types, any of which will do; empty: every type.
+        source: The event's source; None: every source.
+        pairs: ``name=text`` each, by the dialect (``exact``, ``prefix``, ``suffix``).
 
     Raises:
         SettingsError: A file cannot be read, a pair has no ``=``, or a member that stands once
             in a subscription was given twice.
     """
     reading = _Reading()
-    for given, text in _numbered("--filter", wish.filters):
+    for given, text in _numbered("--filter", texts):
         reading.text(given, text.encode("utf-8", "surrogateescape"))
-    for path in wish.files:
+    for path in files:
         reading.text(str(path), _content(path))
-    for given, text in _numbered("--sql", wish.sql):
+    for given, text in _numbered("--sql", sql):
         reading.expression(given, {"sql": text})
-    for dialect in DIALECTS_OF_PAIRS:
-        for given, text in _numbered(f"--{dialect}", getattr(wish, dialect)):
+    for dialect, said in pairs.items():
+        for given, text in _numbered(f"--{dialect}", said):
             reading.expression(given, {dialect: dict([_pair(given, text)])})
-    reading.subscription("--source", wish.source, ())
-    reading.subscription("--type", None, wish.types)
+    reading.subscription("--source", source, ())
+    reading.subscription("--type", None, types)
     return reading.selection, reading.misfits
 
 

@@ -53,7 +53,6 @@ class Timers(Protocol):
 
     def call_later(self, delay: float, callback: Callable[[], object]) -> object:
         """Call *callback* once after *delay* seconds."""
-        ...
 
 
 class Request(NamedTuple):

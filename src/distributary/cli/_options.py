@@ -79,8 +79,8 @@ def with_options(
         )
         for name, annotation, default in options
     ]
-    # typer reads a function's signature; mypy does not know that a function may carry one
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    # What typer reads of a function.
+    vars(command)["__signature__"] = inspect.Signature(parameters)
     command.__annotations__ = {each.name: each.annotation for each in parameters}
     command.__doc__ = text
     return command

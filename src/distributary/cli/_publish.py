@@ -39,7 +39,6 @@ class Sends(Protocol):
 
     async def request_raw(self, method: str, path: str, lines: bytes, body: bytes) -> Response:
         """One answer, or ``TransportError``."""
-        ...
 
 
 class Published(NamedTuple):

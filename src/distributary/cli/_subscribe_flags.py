@@ -24,10 +24,9 @@ from distributary.cli._options import (
     Url,
     seconds,
 )
+from distributary.core.errors import SettingsError
 from distributary.core.protocol import protocols
 from distributary.resource import one_of
-
-DIALECTS_OF_PAIRS = ("exact", "prefix", "suffix")
 
 _OWN_FLAGS = {
     "headers": "--header",
@@ -140,7 +139,8 @@ _TYPE = Literal["PLAIN", "ACCESSTOKEN", "REFRESHTOKEN"]
 def _of_protocols() -> list[Flag]:
     """The protocol, and the flags that those protocols have that there are."""
     text = f"The delivery protocol: {one_of(protocols())}."
-    names = Literal[tuple(protocols())]  # type: ignore[valid-type]
+    literal: Any = Literal  # its names are not known before
+    names = literal[tuple(protocols())]
     found: dict[tuple[str, Any], list[str]] = {}
     for name, protocol in protocols().items():
         for each in protocol.flags.items():
@@ -300,7 +300,8 @@ def body_from(file: str, said: Mapping[str, Any]) -> dict[str, Any]:
         said: As for ``body_of``.
 
     Raises:
-        ValueError: It cannot be read, is no JSON object, or another flag said something too.
+        SettingsError: It is no JSON object, or another flag said something too.
+        ValueError: It cannot be read.
     """
     alone = {"file", "url", "id_", "replace"}
     if any(
@@ -308,18 +309,16 @@ def body_from(file: str, said: Mapping[str, Any]) -> dict[str, Any]:
         for each in FLAGS
         if each.name not in alone
     ):
-        raise ValueError(
+        raise SettingsError(
             "--file holds the whole subscription: of the others give --id and --replace"
         )
     text = sys.stdin.read() if file == "-" else _content("--file", file)
     try:
         body = msgspec.json.decode(text)
     except msgspec.MsgspecError as error:  # not the text: it may hold secrets
-        raise ValueError(f"--file: {file} is not JSON: {error}") from error
+        raise SettingsError(f"--file: {file} is not JSON: {error}") from error
     if not isinstance(body, dict):
-        message = f"--file: {file} holds no JSON object"
-        raise ValueError(message)  # noqa: TRY004 - of a text, not of a type
+        raise SettingsError(f"--file: {file} holds no JSON object")
     if not isinstance(body.get("id", ""), str):
-        message = f"--file: the id in {file} is no text"
-        raise ValueError(message)  # noqa: TRY004 - as above
+        raise SettingsError(f"--file: the id in {file} is no text")
     return body

@@ -17,6 +17,7 @@
 """
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -27,117 +28,85 @@ SOCKET_PATH_BYTES_MAX: Final = 107 if sys.platform == "linux" else 103
 """Longest path of a Unix socket."""
 
 
+class _Below:
+    """A path below the data directory."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __get__(self, paths: "DataDir", _owner: object = None) -> Path:
+        return paths.root / self._path
+
+
+class _OfPartition:
+    """A path below the data directory for each partition, whose number stands in it."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __get__(self, paths: "DataDir", _owner: object = None) -> Callable[[int], Path]:
+        return lambda partition: paths.root / self._path.format(f"p{partition:04d}")
+
+
 @dataclass(frozen=True, slots=True)
 class DataDir:
-    """Paths below one data directory."""
+    """Paths below one data directory; those of a partition take its number."""
 
     root: Path
+
+    log = _Below("log")
+    """Folder of the log."""
+    state_db = _Below("state.db")
+    """The resource store."""
+    spark = _Below("spark")
+    """Spark's scratch: checkpoint, warehouse, temporary files."""
+    quota_db = _Below("outcome/quota.db")
+    """Counts of deliveries, shared by all partitions."""
+
+    outcome = _OfPartition("outcome/{}")
+    """Folder of what came of the matches of a partition."""
+    journal = _OfPartition("outcome/{}/journal")
+    """Cursor and outcomes."""
+    delivery_db = _OfPartition("outcome/{}/delivery.db")
+    """Retries, backfills, dead letters."""
+    routes = _OfPartition("outcome/{}/routes")
+    """Route table at a durable cursor."""
+    owner_lock = _OfPartition("outcome/{}/OWNER")
+    """Locked by the one process that delivers the partition."""
+
+    run = _Below("run")
+    """Sockets, status pages, snapshots of metrics."""
+    control_socket = _Below("run/control.sock")
+    """Where the API listens; the ingest process passes requests on to it."""
+    append_socket = _Below("run/append.sock")
+    """Where the ingest process takes route records from the control process."""
+    worker_sockets = _Below("run/workers")
+    """Folder of the sockets between the JVM and its Python workers."""
+    live = _Below("run/settings.json")
+    """Settings that may change while the server runs."""
+    seen = _Below("run/seen.json")
+    """Types and sources of events, as the ingest process saw them."""
+    status_page = _OfPartition("run/{}.board")
+    """Numbers shared between processes."""
+    failing = _OfPartition("run/failing-{}.json")
+    """Routes whose deliveries fail, as the owner of the partition sees them."""
+    sick = _OfPartition("run/sick-{}.txt")
+    """Why the partition could not be owned when that was last tried."""
+    ingest_page = _Below("run/ingest.board")
+    """Whether the ingest process lives and its log takes events."""
+    driver_page = _Below("run/driver.board")
+    """Whether the driver of the pipeline lives."""
+    sources_page = _Below("run/sources.board")
+    """Whether the process of the sources lives."""
 
     @classmethod
     def of(cls, data_dir: str) -> "DataDir":
         """The places below *data_dir*."""
         return cls(Path(data_dir))
 
-    @property
-    def log(self) -> Path:
-        """Folder of the log."""
-        return self.root / "log"
-
-    @property
-    def state_db(self) -> Path:
-        """The resource store."""
-        return self.root / "state.db"
-
     def key_file(self, chosen: str = "") -> Path:
         """The keys of credentials: where *chosen* says, else here."""
         return Path(chosen) if chosen else self.root / KEY_FILE_NAME
-
-    @property
-    def run(self) -> Path:
-        """Sockets, status pages, snapshots of metrics."""
-        return self.root / "run"
-
-    @property
-    def spark(self) -> Path:
-        """Spark's scratch: checkpoint, warehouse, temporary files."""
-        return self.root / "spark"
-
-    @property
-    def control_socket(self) -> Path:
-        """Where the API listens; the ingest process passes requests on to it."""
-        return self.run / "control.sock"
-
-    @property
-    def worker_sockets(self) -> Path:
-        """Folder of the sockets between the JVM and its Python workers."""
-        return self.run / "workers"
-
-    @property
-    def append_socket(self) -> Path:
-        """Where the ingest process takes route records from the control process."""
-        return self.run / "append.sock"
-
-    def outcome(self, partition: int) -> Path:
-        """Folder of what came of the matches of *partition*."""
-        return self.root / "outcome" / f"p{partition:04d}"
-
-    def journal(self, partition: int) -> Path:
-        """Cursor and outcomes."""
-        return self.outcome(partition) / "journal"
-
-    def delivery_db(self, partition: int) -> Path:
-        """Retries, backfills, dead letters."""
-        return self.outcome(partition) / "delivery.db"
-
-    @property
-    def quota_db(self) -> Path:
-        """Counts of deliveries, shared by all partitions."""
-        return self.root / "outcome" / "quota.db"
-
-    def routes(self, partition: int) -> Path:
-        """Route table at a durable cursor."""
-        return self.outcome(partition) / "routes"
-
-    def owner_lock(self, partition: int) -> Path:
-        """Locked by the one process that delivers *partition*."""
-        return self.outcome(partition) / "OWNER"
-
-    def status_page(self, partition: int) -> Path:
-        """Numbers shared between processes."""
-        return self.run / f"p{partition:04d}.board"
-
-    def failing(self, partition: int) -> Path:
-        """Routes whose deliveries fail, as the owner of *partition* sees them."""
-        return self.run / f"failing-p{partition:04d}.json"
-
-    def sick(self, partition: int) -> Path:
-        """Why *partition* could not be owned when that was last tried."""
-        return self.run / f"sick-p{partition:04d}.txt"
-
-    @property
-    def ingest_page(self) -> Path:
-        """Whether the ingest process lives and its log takes events."""
-        return self.run / "ingest.board"
-
-    @property
-    def live(self) -> Path:
-        """Settings that may change while the server runs."""
-        return self.run / "settings.json"
-
-    @property
-    def driver_page(self) -> Path:
-        """Whether the driver of the pipeline lives."""
-        return self.run / "driver.board"
-
-    @property
-    def sources_page(self) -> Path:
-        """Whether the process of the sources lives."""
-        return self.run / "sources.board"
-
-    @property
-    def seen(self) -> Path:
-        """Types and sources of events, as the ingest process saw them."""
-        return self.run / "seen.json"
 
     def meter(self, role: str) -> Path:
         """Snapshot of the counters of *role*."""

@@ -25,7 +25,6 @@ class Report(Protocol):
 
     def error(self, event: str, **fields: object) -> object:
         """One line."""
-        ...
 
 
 class Sickness:

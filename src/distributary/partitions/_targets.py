@@ -16,7 +16,7 @@ from distributary.core.sqlite import sqlite_url
 from distributary.resource import Reach
 from distributary.routes import RouteChanges, RouteEndpoint, RouteSettings
 from distributary.subscriptions.resource import ApiSubscriptionSpec, DeadLetterSpec
-from distributary.subscriptions.service import PROTOCOLS_ABSENT, delivery_policy, route_policy
+from distributary.subscriptions.service import PROTOCOLS_ABSENT, route_policy
 from distributary.subscriptions.store import Directory, Keys, Listed, ListedRoute, News, Sealer
 
 ALONE_COUNT_MAX = 64
@@ -234,7 +234,7 @@ def _target(
     credential: Credential | None,
     reach: Reach,
 ) -> RouteTarget:
-    dead = spec.delivery.dead_letter
+    dead = spec.dead_letter
     sink = _destination(spec, route, reach)
     return RouteTarget(
         listed.revision,
@@ -258,7 +258,7 @@ def _destination(
         uri=spec.sink,
         protocol=spec.protocol,
         format=spec.format,
-        policy=delivery_policy(spec.delivery),
+        policy=spec.policy,
         unusable=PROTOCOLS_ABSENT.get(spec.protocol),
         ca_certs=spec.ca_certs,
         paced_by=paced_by,

@@ -8,7 +8,7 @@ and no store: ``Rules`` brings in what is decided elsewhere.
 
 from distributary.resource import patterns
 from distributary.resource._json import JSON_DEPTH_MAX, RESOURCE_BYTES_MAX, decode_json
-from distributary.resource._own import NOWHERE, IsLocal, OwnAddresses, takes_events
+from distributary.resource._own import NOWHERE, IsLocal, OwnAddresses, is_loopback, takes_events
 from distributary.resource._ports import PORTS_DENIED
 from distributary.resource._reach import ErrorData, Reach, protocols_allowed
 from distributary.resource.certificates import certificates_in
@@ -59,6 +59,7 @@ __all__ = [
     "certificates_in",
     "closed",
     "decode_json",
+    "is_loopback",
     "member",
     "one_of",
     "patterns",

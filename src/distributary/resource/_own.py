@@ -47,7 +47,7 @@ class OwnAddresses:
             return True
         if name == "localhost" or name.endswith(".localhost"):  # RFC 6761, section 6.3
             name = "127.0.0.1"
-        return self.meets(name, port, _loopback)
+        return self.meets(name, port, is_loopback)
 
     def meets(self, address: str, port: int, is_local: IsLocal) -> bool:
         """Whether who dials *address* and *port* meets a listener of ours.
@@ -81,8 +81,12 @@ def _plain(address: str) -> _Address:
     return mapped or parsed
 
 
-def _loopback(address: str) -> bool:
-    return ipaddress.ip_address(address).is_loopback
+def is_loopback(address: str) -> bool:
+    """Whether *address* is reached from this machine alone; what is no address is not."""
+    try:
+        return _plain(address).is_loopback
+    except ValueError:
+        return False
 
 
 NOWHERE: Final = OwnAddresses()

@@ -17,7 +17,6 @@ class FilterCheck(Protocol):
 
     def __call__(self, filters: object, path: str = ..., /) -> list[Fault]:
         """Every fault of the array *filters*, which stands at the JSON path *path*."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,7 +212,9 @@ def _number(faults: Faults, path: str, schema: Schema, value: float) -> float | 
     return None
 
 
-def _flag(_faults: Faults, _path: str, _schema: Schema, value: bool) -> bool:
+def _flag(faults: Faults, path: str, schema: Schema, value: bool) -> bool:
+    if schema.get("const", value) != value:
+        faults.add(path, _code(schema, "const"), f"expected {str(schema['const']).lower()}")
     return value
 
 

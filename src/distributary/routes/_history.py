@@ -14,6 +14,8 @@ _g = _tables.generation
 class RouteChanges:
     """Reads the changes in the store at *url*. For one thread.
 
+    Methods raise ``StoreError`` where it cannot be read now.
+
     Raises:
         StoreError: There is no store yet.
     """
@@ -22,21 +24,13 @@ class RouteChanges:
         self._engine = sqlite.open_reader(url, _tables.STORE)
 
     def last_seq(self) -> int:
-        """Number of the newest change that stands in every partition; 0: none.
-
-        Raises:
-            StoreError: The store cannot be read.
-        """
+        """Number of the newest change that stands in every partition; 0: none."""
         query = sa.select(sa.func.max(_r.c.seq)).where(_r.c.appended.is_(True))
         with sqlite.reading(self._engine) as connection:
             return connection.execute(query).scalar() or 0
 
     def newest_seq(self) -> int:
-        """Number of the newest change, whether or not its record was appended yet; 0: none.
-
-        Raises:
-            StoreError: The store cannot be read.
-        """
+        """Number of the newest change, whether or not its record was appended yet; 0: none."""
         with sqlite.reading(self._engine) as connection:
             return connection.execute(sa.select(_g.c.seq)).scalar() or 0
 
@@ -44,7 +38,6 @@ class RouteChanges:
         """The changes with ``after_seq < seq < before_seq``, in order.
 
         Raises:
-            StoreError: The store cannot be read now.
             StoreTrimmedError: It does not keep changes that old any more.
         """
         if before_seq <= after_seq + 1:

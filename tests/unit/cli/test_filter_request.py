@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from distributary.cli import _filter_request
-from distributary.cli._filter_request import FilterRequest, Selection
+from distributary.cli._filter_request import Selection
 from distributary.core.errors import SettingsError
 from distributary.resource import RESOURCE_BYTES_MAX
 
@@ -15,15 +15,15 @@ TYPE_A = {"exact": {"type": "a"}}
 
 
 def _read(*texts: Any, **more: Any) -> Selection:
-    wish = FilterRequest(filters=tuple(json.dumps(text) for text in texts), **more)
-    selection, misfits = _filter_request.read(wish)
+    given = [json.dumps(text) for text in texts]
+    selection, misfits = _filter_request.read(texts=given, **more)
     assert misfits == []
     return selection
 
 
 def _paths(*texts: Any, **more: Any) -> list[str]:
     given = tuple(text if isinstance(text, str) else json.dumps(text) for text in texts)
-    _, misfits = _filter_request.read(FilterRequest(filters=given, **more))
+    _, misfits = _filter_request.read(texts=given, **more)
     return [f"{misfit.given} {misfit.fault.path}" for misfit in misfits]
 
 
@@ -115,10 +115,10 @@ def test_json_that_is_no_filter_is_a_fault(value: Any) -> None:
 def test_the_value_at_a_fault_is_found_again() -> None:
     """So that the place of a fault in an expression can be shown in it."""
     body = {"filters": [{"all": [TYPE_A, {"prefix": {"type": ""}}]}]}
-    _, (misfit,) = _filter_request.read(FilterRequest(filters=(json.dumps(body),)))
+    _, (misfit,) = _filter_request.read(texts=[json.dumps(body)])
     assert misfit.fault.path == "$.filters[0].all[1].prefix.type"
     assert misfit.value == ""
-    _, (odd,) = _filter_request.read(FilterRequest(filters=('{"exact": {"a b": "x"}}',)))
+    _, (odd,) = _filter_request.read(texts=['{"exact": {"a b": "x"}}'])
     assert odd.value is None
 
 
@@ -136,7 +136,7 @@ def test_flags_that_cannot_be_used_are_refused(more: dict[str, Any], said: str) 
     """The message names the flag."""
     subscription = json.dumps({"source": "/s", "types": ["a"]})
     with pytest.raises(SettingsError, match=said):
-        _filter_request.read(FilterRequest(filters=(subscription,), **more))
+        _filter_request.read(texts=[subscription], **more)
 
 
 def test_a_file_beyond_the_limit_of_a_resource_is_refused(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_file_beyond_the_limit_of_a_resource_is_refused(tmp_path: Path) -> Non
     path = tmp_path / "f.json"
     path.write_bytes(b" " * (RESOURCE_BYTES_MAX + 1))
     with pytest.raises(SettingsError, match="longer than"):
-        _filter_request.read(FilterRequest(files=(path,)))
+        _filter_request.read(files=[path])
 
 
 def test_source_types_and_filters_are_joined_by_and() -> None:

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from distributary.cli import _subscribe_flags
+from distributary.core.errors import SettingsError
 from distributary.subscriptions.http import Description
 from distributary.subscriptions.http._description import describe
 
@@ -177,7 +178,7 @@ def test_a_file_that_cannot_be_used_is_named_and_not_shown(tmp_path, text: str, 
     """It may hold secrets, and be long."""
     file = tmp_path / "x.json"
     file.write_text(text)
-    with pytest.raises(ValueError, match=told) as caught:
+    with pytest.raises(SettingsError, match=told) as caught:
         _subscribe_flags.body_from(str(file), said())
     assert str(file) in str(caught.value)
     assert "hunter2" not in str(caught.value)

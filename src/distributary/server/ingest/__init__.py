@@ -14,13 +14,12 @@ from distributary.server.ingest._answers import Answers, Persistence
 from distributary.server.ingest._context import Appends
 from distributary.server.ingest._counters import ACK_BOUNDS_S, Counters
 from distributary.server.ingest._guard import Guard
-from distributary.server.ingest._limits import BODY_BYTES_MAX_DEFAULT, IngestSettings
+from distributary.server.ingest._limits import IngestSettings
 from distributary.server.ingest._partition import choose_partition, partition_key
 from distributary.server.ingest._server import IngestServer, serve
 
 __all__ = [
     "ACK_BOUNDS_S",
-    "BODY_BYTES_MAX_DEFAULT",
     "EVENTS_PATH",
     "Answers",
     "Appends",

@@ -158,10 +158,7 @@ def _problem(code: str, detail: str, faults: Sequence[Fault]) -> bytes:
             "status": entry.status,
             "code": code,
             "detail": detail,
-            "faults": [
-                {"path": fault.path, "code": fault.code, "message": fault.message}
-                for fault in faults
-            ],
+            "faults": faults,
         }
     )
 

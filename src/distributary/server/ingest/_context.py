@@ -5,7 +5,6 @@ only thing this room knows of the log.
 """
 
 import asyncio
-import ipaddress
 from collections.abc import Callable
 from typing import Protocol
 
@@ -14,6 +13,7 @@ from distributary.core.errors import LogError, RequestError
 from distributary.core.flow import Received
 from distributary.datadir.seen import Seen
 from distributary.net.http1 import Request
+from distributary.resource import is_loopback
 from distributary.server.ingest._addresses import Addresses, is_address
 from distributary.server.ingest._answers import Answers
 from distributary.server.ingest._counters import Counters
@@ -28,12 +28,10 @@ class Appends(Protocol):
     @property
     def open(self) -> bool:
         """The log takes appends; False while it cannot (disk full, failed fsync, closing)."""
-        ...
 
     @property
     def full(self) -> bool:
         """The queue is at its bound; try again later."""
-        ...
 
     def submit(self, received: Received, done: Callable[[LogError | None], None]) -> None:
         """Appends *received* as one record.
@@ -42,7 +40,6 @@ class Appends(Protocol):
         returns): with None when the record is durable, with the error when it is not and
         nothing was promised.
         """
-        ...
 
 
 class Swept(Protocol):
@@ -50,24 +47,19 @@ class Swept(Protocol):
 
     def sweep(self, now_s: float) -> None:
         """Acts on deadlines that have passed."""
-        ...
 
     @property
     def idle_since_s(self) -> float | None:
         """Since when it is between two requests; None: something is under way."""
-        ...
 
     def give_way(self) -> None:
         """Leaves, and ends now, for a connection that needs its place."""
-        ...
 
     def drain(self) -> None:
         """Ends now if nothing is under way."""
-        ...
 
     def cut(self) -> None:
         """Ends now, whatever is under way."""
-        ...
 
 
 class Dial(Protocol):
@@ -75,7 +67,6 @@ class Dial(Protocol):
 
     def __call__(self, relay: asyncio.Protocol, failed: Callable[[], None]) -> None:
         """Connects *relay* (its ``connection_made`` is called), or calls *failed*."""
-        ...
 
 
 class IngestContext:
@@ -146,7 +137,11 @@ class IngestContext:
             return False
         if address is not None:
             count = self._by_address.get(address, 0)
-            if per_address_max is not None and count >= per_address_max and not loopback(address):
+            if (
+                per_address_max is not None
+                and count >= per_address_max
+                and not is_loopback(address)
+            ):
                 counters.connections_refused += 1
                 return False
         if len(self.connections) >= self.settings.connections_max and not self._make_room():
@@ -250,14 +245,3 @@ class IngestContext:
         now_s = self.now_s()
         for connection in tuple(self.connections):
             connection.sweep(now_s)
-
-
-def loopback(address: str) -> bool:
-    """Whether *address* is this machine's own; what cannot be read as an address is not."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
-        return parsed.ipv4_mapped.is_loopback
-    return parsed.is_loopback

@@ -18,7 +18,6 @@ class Flushes(Protocol):
 
     def flush(self) -> None:
         """Writes the answers that are ready, in order."""
-        ...
 
 
 class PendingResponse:

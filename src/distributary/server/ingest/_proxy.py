@@ -47,15 +47,12 @@ class RelayClient(Protocol):
 
     def relay_ended(self, *, persistent: bool) -> None:
         """The answer is complete; *persistent*: the connection can go on."""
-        ...
 
     def relay_failed(self, request: Request, persistence: Persistence) -> None:
         """No answer came, and nothing was written to the client."""
-        ...
 
     def cut(self) -> None:
         """The answer broke off half-way: the client must see that it is not whole."""
-        ...
 
 
 def upstream_head(request: Request, address: str | None) -> bytes:

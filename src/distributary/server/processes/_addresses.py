@@ -19,15 +19,12 @@ class Book(Protocol):
 
     def read(self) -> dict[str, str]:
         """Path -> address, all of them."""
-        ...
 
     def version(self) -> int:
         """Differs once ``read`` would give something else."""
-        ...
 
     def close(self) -> None:
         """Close the connections."""
-        ...
 
 
 class Addresses:

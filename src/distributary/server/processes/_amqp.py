@@ -5,6 +5,8 @@ from typing import Final
 
 from distributary.core.errors import SettingsError
 from distributary.protocols.amqp.engine import AVAILABLE
+from distributary.server.processes._ground import listen
+from distributary.server.processes._where import base
 from distributary.subscriptions.amqp import AmqpServer
 from distributary.subscriptions.service import Subscriptions
 
@@ -25,17 +27,7 @@ def listen_for_amqp(host: str, port: int | None) -> socket.socket | None:
             "--amqp-port needs Qpid Proton, which is not installed."
             " Install it (pip install 'distributary[amqp]'), or leave the setting out"
         )
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, _, _, _, address = found[0]
-        listener = socket.create_server(address, family=family, backlog=BACKLOG)
-    except OSError as error:
-        raise SettingsError(
-            f"cannot listen on {host}:{port} for AMQP: {error.strerror or error}."
-            " Stop the program that uses the port, or choose another: --amqp-port"
-        ) from error
-    listener.setblocking(False)
-    return listener
+    return listen(host, port, flag="--amqp-port", purpose=" for AMQP", backlog=BACKLOG)
 
 
 class AmqpApi:
@@ -55,7 +47,7 @@ class AmqpApi:
         self.url: str | None = None
         if listener is not None:
             host, port = listener.getsockname()[:2]
-            self.url = f"amqp://{'[' + host + ']' if ':' in host else host}:{port}"
+            self.url = base(host, port, "amqp")
             self._server = AmqpServer(subscriptions)
 
     async def start(self) -> None:

@@ -19,8 +19,17 @@ BACKLOG = 1024
 """Connections that the kernel keeps while ingest is restarted."""
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """The listening socket of the server.
+def listen(
+    host: str, port: int, *, flag: str = "--port", purpose: str = "", backlog: int = BACKLOG
+) -> socket.socket:
+    """A listening socket of the server.
+
+    Args:
+        host: Address or name to listen on.
+        port: 0: a free one.
+        flag: What chooses another port.
+        purpose: What it is for, for people, after a space.
+        backlog: Connections that the kernel keeps while nobody takes them.
 
     Raises:
         SettingsError: It cannot be had; the message says what to do.
@@ -32,13 +41,13 @@ def listen(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, number)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        listener.listen(BACKLOG)
+        listener.listen(backlog)
     except OSError as error:
         if listener is not None:
             listener.close()
         raise SettingsError(
-            f"cannot listen on {host}:{port}: {error.strerror or error}."
-            " Stop the program that uses the port, or choose another: --port"
+            f"cannot listen on {host}:{port}{purpose}: {error.strerror or error}."
+            f" Stop the program that uses the port, or choose another: {flag}"
         ) from error
     listener.setblocking(False)
     return listener

@@ -20,7 +20,6 @@ class Log(Protocol):
 
     def warning(self, event: str, **fields: object) -> None:
         """Write one line."""
-        ...
 
 
 def check_open(settings: Settings) -> None:

@@ -15,8 +15,8 @@ from collections.abc import Callable
 import structlog
 
 from distributary.core.clock import Clock
-from distributary.core.errors import SettingsError
 from distributary.server.ingest import Answers, Persistence
+from distributary.server.processes._ground import listen
 from distributary.server.processes._health import Health
 from distributary.server.processes._watchdog import Watchdog
 
@@ -42,18 +42,8 @@ def listen_for_health(host: str, port: int | None) -> socket.socket | None:
     """
     if port is None:
         return None
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, _, _, _, address = found[0]
-        listener = socket.create_server(address, family=family, backlog=BACKLOG)
-    except OSError as error:
-        raise SettingsError(
-            f"cannot listen on {host}:{port} for questions after health:"
-            f" {error.strerror or error}."
-            " Stop the program that uses the port, or choose another: --health-port"
-        ) from error
-    listener.setblocking(False)
-    return listener
+    purpose = " for questions after health"
+    return listen(host, port, flag="--health-port", purpose=purpose, backlog=BACKLOG)
 
 
 class Probe:

@@ -186,28 +186,6 @@ class RouteAppendClient:
         """
         await self._ask(_Addresses())
 
-    async def _ask(self, request: _Routes | _Addresses) -> None:
-        """Ask what may be asked twice."""
-        known = self._streams is not None
-        try:
-            async with asyncio.timeout(ANSWER_S_MAX):
-                try:
-                    answer = await self._exchange(request)
-                except (OSError, EOFError):
-                    if not known:
-                        raise
-                    # The process was replaced since the last change: its successor is asked once.
-                    # Bodies that the old one took are repeated, which their numbers allow.
-                    self._drop()
-                    answer = await self._exchange(request)
-        except (OSError, EOFError, TimeoutError, msgspec.MsgspecError) as raised:
-            raise self._unanswered(raised) from raised
-        except asyncio.CancelledError:
-            self._drop()  # the answer that is on its way belongs to nobody
-            raise
-        if answer.reason is not None:
-            raise LogUnavailableError(answer.reason)
-
     async def append_timer_events(self, timer_events: Sequence[tuple[int, bytes]]) -> int:
         """Append each body to its partition; returns how many are durable there.
 
@@ -216,21 +194,35 @@ class RouteAppendClient:
                 them again, since their numbers would stand twice.
         """
         if self._streams is not None and self._streams[0].at_eof():
-            self._drop()  # the process was replaced; its successor has not heard of these yet
+            self.close()  # the process was replaced; its successor has not heard of these yet
+        return (await self._answered(_Ticks(list(timer_events)))).appended_count
+
+    async def _ask(self, request: _Routes | _Addresses) -> None:
+        """Ask what may be asked twice."""
+        answer = await self._answered(request, twice=self._streams is not None)
+        if answer.reason is not None:
+            raise LogUnavailableError(answer.reason)
+
+    async def _answered(self, request: _Request, *, twice: bool = False) -> _Answer:
         try:
             async with asyncio.timeout(ANSWER_S_MAX):
-                answer = await self._exchange(_Ticks(list(timer_events)))
+                try:
+                    return await self._exchange(request)
+                except (OSError, EOFError):
+                    if not twice:
+                        raise
+                    # The process was replaced since the last change: its successor is asked once.
+                    # Bodies that the old one took are repeated, which their numbers allow.
+                    self.close()
+                    return await self._exchange(request)
         except (OSError, EOFError, TimeoutError, msgspec.MsgspecError) as raised:
-            raise self._unanswered(raised) from raised
+            self.close()
+            self._report(repr(raised))
+            message = "the log's process does not answer; it restarts"
+            raise LogUnavailableError(message) from raised
         except asyncio.CancelledError:
-            self._drop()  # the answer that is on its way belongs to nobody
+            self.close()  # the answer that is on its way belongs to nobody
             raise
-        return answer.appended_count
-
-    def _unanswered(self, raised: Exception) -> LogUnavailableError:
-        self._drop()
-        self._report(repr(raised))
-        return LogUnavailableError("the log's process does not answer; it restarts")
 
     async def _exchange(self, request: _Request) -> _Answer:
         if self._streams is None:
@@ -240,11 +232,8 @@ class RouteAppendClient:
         await writer.drain()
         return msgspec.msgpack.decode(await _read(reader), type=_Answer)
 
-    def _drop(self) -> None:
+    def close(self) -> None:
+        """Close the connection; the next call opens another."""
         if self._streams is not None:
             self._streams[1].close()
             self._streams = None
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._drop()

@@ -30,10 +30,11 @@ from distributary.core.sqlite import sqlite_url
 from distributary.datadir import DataDir, LiveFile, LiveSettings
 from distributary.datadir.seen import load_seen
 from distributary.partitions import SessionSettings
+from distributary.resource import is_loopback
+from distributary.server.ingest import IngestSettings
 from distributary.server.processes._amqp import AmqpApi, listen_for_amqp
 from distributary.server.processes._banner import print_banner
 from distributary.server.processes._children import Child, keep_memory_private
-from distributary.server.processes._deliveries import look_at
 from distributary.server.processes._due import Due
 from distributary.server.processes._early import say
 from distributary.server.processes._ends import ends_the_server
@@ -52,6 +53,7 @@ from distributary.server.processes._open import check_open, keep_warning
 from distributary.server.processes._probe import Probe, listen_for_health
 from distributary.server.processes._reload import OF_SINKS, OF_SOURCES, Reloads, change_of
 from distributary.server.processes._renewal import Renewal
+from distributary.server.processes._retention import RetentionLimits
 from distributary.server.processes._route_wire import RouteAppendClient
 from distributary.server.processes._running import Running, beat
 from distributary.server.processes._sources import check_sources, sources_child
@@ -59,7 +61,6 @@ from distributary.server.processes._watchdog import ProcFolder, Watchdog
 from distributary.server.processes._watched import watched_processes
 from distributary.server.processes._where import (
     base,
-    is_loopback,
     listeners_of,
     names_of,
     reach_of,
@@ -71,7 +72,7 @@ from distributary.server.settings import Settings
 from distributary.sources import secret_variables
 from distributary.spark import check_master, find_java, java_environment
 from distributary.subscriptions.http import Description, create_app
-from distributary.subscriptions.service import Subscriptions, rules
+from distributary.subscriptions.service import Deliveries, Subscriptions, rules
 from distributary.subscriptions.store import Keys, Sealer
 from distributary.subscriptions.store.store import Store
 
@@ -88,13 +89,7 @@ Kubernetes API are trees, and each look at all of them stops everything for a wh
 
 
 def serve(settings: Settings, read_settings: Callable[[], Settings] | None = None) -> int:
-    """Run the server until SIGTERM or Ctrl-C; the exit code of the program.
-
-    Args:
-        settings: Checked.
-        read_settings: Reads them again, at SIGHUP; raises ``SettingsError`` with all faults. None:
-            they never change.
-    """
+    """Run the server until SIGTERM or Ctrl-C; see ``processes.serve``."""
     os.umask(UMASK)
     try:
         server = Server(settings, read_settings or (lambda: settings))
@@ -211,7 +206,13 @@ class Server:
         self._health = health
         probe = self._probe(health, ingest, pipeline, lambda: running.sources)
         description = Description(lambda: load_seen(self._paths.seen))
-        deliveries = look_at(self._paths, self._partitions, self._store, self._clock)
+        numbers = range(self._partitions)
+        deliveries = Deliveries(
+            self._store,
+            self._clock,
+            [self._paths.delivery_db(number) for number in numbers],
+            [self._paths.failing(number) for number in numbers],
+        )
         application = create_app(subscriptions, health, description, deliveries, knative.mounted)
         api = _api(application, self._paths.control_socket)
         running = Running(
@@ -323,23 +324,18 @@ class Server:
     def _write_live(self) -> None:
         """Say the settings to the processes that look at them while they run."""
         self._settings_number += 1
-        ingest = msgspec.Raw(msgspec.json.encode(self._ingest_start()))
-        live = LiveSettings(
-            number=self._settings_number,
-            log_level=self._settings.log_level,
-            session=msgspec.Raw(msgspec.json.encode(self._session_settings())),
-            ingest=ingest,
+        self._live.write(
+            LiveSettings(
+                number=self._settings_number,
+                log_level=self._settings.log_level,
+                session=msgspec.Raw(msgspec.json.encode(self._session_settings())),
+                ingest=msgspec.Raw(msgspec.json.encode(self._ingest_start())),
+            )
         )
-        self._live.write(live)
 
     def _renewal(self, meter: Meter) -> Renewal:
-        return Renewal(
-            self._paths,
-            Sealer(self._keys()),
-            self._clock,
-            meter,
-            self._reach,
-        )
+        sealer = Sealer(self._keys())
+        return Renewal(self._paths, sealer, self._clock, meter, self._reach)
 
     # -- children -----------------------------------------------------------------------------
 
@@ -379,12 +375,15 @@ class Server:
             public_url=settings.public_url,
             allowed_hosts=settings.allowed_hosts,
             log_level=settings.log_level,
-            body_bytes_max=settings.event_bytes_max,
-            batch_events_max=settings.batch_events_max,
-            connections_max=settings.connections_max,
-            connections_per_address_max=settings.connections_per_address_max or None,
-            retention_bytes_max=settings.retention_bytes_max,
-            retention_age_max_s=settings.retention_age_max_s,
+            limits=IngestSettings(
+                body_bytes_max=settings.event_bytes_max,
+                batch_events_max=settings.batch_events_max,
+                connections_max=settings.connections_max,
+                connections_per_address_max=settings.connections_per_address_max or None,
+            ),
+            retention=RetentionLimits(
+                settings.retention_bytes_max // self._partitions, settings.retention_age_max_s
+            ),
             disk_free_bytes_min=settings.disk_free_bytes_min,
             drain_s=INGEST_DRAIN_S,
         )
@@ -411,11 +410,8 @@ class Server:
         ingest = self._ingest_start()
         pipeline = PipelineStart(
             session=self._session_settings(),
-            partitions=self._partitions,
             master=settings.spark_master,
             epoch_s=settings.epoch_s,
-            drain_s=settings.drain_s,
-            log_level=settings.log_level,
         )
         return (
             Child(

@@ -71,11 +71,9 @@ class Processes(Protocol):
 
     def look(self, pid: int) -> Look:
         """At one process."""
-        ...
 
     def family(self, pid: int) -> list[int]:
         """Every process of the session that *pid* leads, itself among them."""
-        ...
 
 
 class ProcFolder:

@@ -9,18 +9,13 @@ from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from distributary.knative.reconcile import Site
-from distributary.resource import OwnAddresses, Reach, protocols_allowed
+from distributary.resource import OwnAddresses, Reach, is_loopback, protocols_allowed
 from distributary.server.settings import Settings
 
 
-def base(host: str, port: int) -> str:
+def base(host: str, port: int, scheme: str = "http") -> str:
     """The URL of an address that is listened on."""
-    return f"http://{'[' + host + ']' if ':' in host else host}:{port}"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether the address *host* is reached from this machine alone."""
-    return ipaddress.ip_address(host).is_loopback
+    return f"{scheme}://{'[' + host + ']' if ':' in host else host}:{port}"
 
 
 def listeners_of(sockets: Iterable[socket.socket | None]) -> tuple[tuple[str, int], ...]:

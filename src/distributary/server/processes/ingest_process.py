@@ -64,6 +64,11 @@ class IngestStart(msgspec.Struct, frozen=True, kw_only=True):
         hosts: Names of this machine, and the one it was told to listen on.
         public_url: By which others reach it; None: not said.
         allowed_hosts: More names that requests may be for.
+        log_level: Least level that is logged.
+        limits: Of connections and requests.
+        retention: How much of each partition stays.
+        disk_free_bytes_min: With less free space nothing is taken.
+        drain_s: Longest wait for requests under way at a stop.
     """
 
     listen_fd: int
@@ -73,23 +78,10 @@ class IngestStart(msgspec.Struct, frozen=True, kw_only=True):
     public_url: str | None
     allowed_hosts: tuple[str, ...]
     log_level: str
-    body_bytes_max: int
-    batch_events_max: int
-    connections_max: int
-    connections_per_address_max: int | None
-    retention_bytes_max: int
-    retention_age_max_s: float
+    limits: IngestSettings
+    retention: RetentionLimits
     disk_free_bytes_min: int
     drain_s: float
-
-    def settings(self) -> IngestSettings:
-        """The part that concerns connections and requests."""
-        return IngestSettings(
-            body_bytes_max=self.body_bytes_max,
-            batch_events_max=self.batch_events_max,
-            connections_max=self.connections_max,
-            connections_per_address_max=self.connections_per_address_max,
-        )
 
 
 class LogAppends:
@@ -215,7 +207,7 @@ class IngestProcess:
         self._server = await serve(
             socket.socket(fileno=start.listen_fd),
             self._appends,
-            settings=start.settings(),
+            settings=start.limits,
             control_socket=self._paths.control_socket,
             clock=self._clock,
             seen=self._seen,
@@ -227,13 +219,10 @@ class IngestProcess:
         # Publishers to ``/events`` do not wait for what knows the Brokers to be loaded.
         following = loop.create_task(self._follow_addresses())
         giving_back = loop.create_task(give_back())
-        limits = RetentionLimits(
-            start.retention_bytes_max // start.partitions, start.retention_age_max_s
-        )
         retention = Retention(
             self._paths,
             start.partitions,
-            limits,
+            start.retention,
             clock=self._clock,
             meter=self._meter,
             log=self._log,
@@ -297,7 +286,7 @@ class IngestProcess:
         news = self._newest()
         if news is not None:
             self._start = news
-            self._server.change(news.settings())
+            self._server.change(news.limits)
             self.allow_hosts(news.allowed_hosts)
         free = shutil.disk_usage(self._start.data_dir).free
         space = [a.space_error for a in self._appenders if a.space_error is not None]

@@ -29,11 +29,8 @@ class PipelineStart(msgspec.Struct, frozen=True, kw_only=True):
     """What the driver process must know; an argument, as JSON. Holds no secret."""
 
     session: SessionSettings
-    partitions: int
     master: str
     epoch_s: float
-    drain_s: float
-    log_level: str
 
 
 def _follow_level(path: Path) -> None:
@@ -66,22 +63,21 @@ def main(arguments: list[str]) -> int:
     end_with_parent(int(os.environ["DISTRIBUTARY_PARENT"]))
     start = msgspec.json.decode(arguments[0], type=PipelineStart)
     spark_conf = msgspec.json.decode(os.environ.pop(_SPARK_CONF), type=dict[str, str])
-    configure(start.log_level, role="pipeline")
-    threading.Thread(
-        target=_follow_level, args=(DataDir.of(start.session.data_dir).live,), daemon=True
-    ).start()
+    configure(start.session.log_level, role="pipeline")
+    paths = DataDir.of(start.session.data_dir)
+    threading.Thread(target=_follow_level, args=(paths.live,), daemon=True).start()
     # Loaded here: this is the process that pays for Spark.
     from distributary.spark.driver import EXIT_JVM_GONE, DriverSettings, run  # noqa: PLC0415
 
     settings = DriverSettings(
         session=start.session,
-        partitions=start.partitions,
+        partitions=start.session.partitions,
         master=start.master,
         spark_conf=spark_conf,
         epoch_s=start.epoch_s,
-        drain_s=start.drain_s,
+        drain_s=start.session.drain_s,
     )
-    code = starting(lambda: run(settings, DataDir.of(start.session.data_dir).spark), EXIT_FAILED)
+    code = starting(lambda: run(settings, paths.spark), EXIT_FAILED)
     if code == EXIT_JVM_GONE:
         _end(code)
     return code

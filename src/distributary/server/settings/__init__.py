@@ -22,26 +22,8 @@ from typing import Any, Literal, NamedTuple
 
 from distributary.core.environment import CREDENTIAL_KEY_VARIABLE, ENV_PREFIX
 from distributary.core.errors import SettingsError
-from distributary.server.settings._shapes import GIB as _GIB
-from distributary.server.settings._shapes import KIB as _KIB
-from distributary.server.settings._shapes import MIB as _MIB
+from distributary.server.settings import _shapes as shapes
 from distributary.server.settings._shapes import SWITCH, is_host_name
-from distributary.server.settings._shapes import Shape as _Shape
-from distributary.server.settings._shapes import base_url as _base_url
-from distributary.server.settings._shapes import duration as _duration
-from distributary.server.settings._shapes import duration_text as _duration_text
-from distributary.server.settings._shapes import one_of as _one_of
-from distributary.server.settings._shapes import parse_host_names as _parse_host_names
-from distributary.server.settings._shapes import parse_nat64 as _parse_nat64
-from distributary.server.settings._shapes import parse_networks as _parse_networks
-from distributary.server.settings._shapes import parse_protocols as _parse_protocols
-from distributary.server.settings._shapes import parse_table as _parse_table
-from distributary.server.settings._shapes import path as _path
-from distributary.server.settings._shapes import size as _size
-from distributary.server.settings._shapes import size_text as _size_text
-from distributary.server.settings._shapes import switch as _switch
-from distributary.server.settings._shapes import text as _text
-from distributary.server.settings._shapes import whole as _whole
 
 __all__ = [
     "EVENT_BYTES_CAP",
@@ -60,12 +42,12 @@ CONFIG_NAME = "distributary.toml"
 _ENV_OF_OTHERS = frozenset({"DISTRIBUTARY_CONFIG", "DISTRIBUTARY_URL", CREDENTIAL_KEY_VARIABLE})
 """Ours, but no settings of ``serve``: the file's name, the client commands' server, the keys."""
 
-EVENT_BYTES_CAP = 15 * _MIB
+EVENT_BYTES_CAP = 15 * shapes.MIB
 """Most that ``event_bytes_max`` may be. A record of the log holds 16 MiB, and holds beside the data
 what stands in a request's headers."""
 
 
-def _setting(shape: _Shape, default: Any, about: str) -> Any:
+def _setting(shape: shapes.Shape, default: Any, about: str) -> Any:
     """A field of ``Settings``; *about* is one sentence for ``--help`` and the reference page."""
     metadata = {"shape": shape, "about": about}
     if isinstance(default, dict):
@@ -81,181 +63,185 @@ class Settings:
     """
 
     data_dir: Path = _setting(  # noqa: RUF009 - dataclasses.field under another name
-        _path("the path of a folder"),
+        shapes.path("the path of a folder"),
         Path("distributary-data"),
         "Folder of the log and the store; one server at a time uses it.",
     )
     host: str = _setting(
-        _text("an address or host name", r"[^\s/\0]+"),
+        shapes.text("an address or host name", r"[^\s/\0]+"),
         "127.0.0.1",
         "Address to listen on. While it is loopback, private sinks are allowed (private_sinks);"
         " another one is taken with no_auth alone.",
     )
     no_auth: bool = _setting(
-        _switch(),
+        shapes.switch(),
         False,
         "Take an address that is not loopback although nobody is asked who they are: whoever"
         " reaches it may publish, and read and change every subscription.",
     )
-    port: int = _setting(_whole(0, 65535), 8080, "TCP port; 0 takes a free one and prints it.")
+    port: int = _setting(
+        shapes.whole(0, 65535), 8080, "TCP port; 0 takes a free one and prints it."
+    )
     health_port: int | None = _setting(
-        _whole(0, 65535),
+        shapes.whole(0, 65535),
         None,
         "TCP port, at the same address, that answers /healthz and /readyz alone, at once whatever"
         " hangs; 0 takes a free one and prints it. Without it the main port alone answers them.",
     )
     amqp_port: int | None = _setting(
-        _whole(0, 65535),
+        shapes.whole(0, 65535),
         None,
         "TCP port of the Subscriptions API over AMQP 1.0; 0 takes a free one and prints it. Without"
         " it there is none. Needs the extra distributary[amqp].",
     )
     public_url: str | None = _setting(
-        _base_url("a URL such as https://events.example.com, without a path"),
+        shapes.base_url("a URL such as https://events.example.com, without a path"),
         None,
         "How others reach this server: what Brokers and Channels show as their address. Otherwise"
         " made of the address it listens on.",
     )
     allowed_hosts: tuple[str, ...] = _setting(
-        _Shape(
+        shapes.Shape(
             "host names such as events.shop.svc, without ports, separated by commas",
-            _parse_host_names,
+            shapes.parse_host_names,
         ),
         (),
         "Names by which clients reach this server, besides every address, localhost, this machine's"
         " name and that of the public URL; a request under another name is answered 421.",
     )
     partitions: int = _setting(
-        _whole(1, 64), 2, "Partitions of a new log; an existing log keeps the count it has."
+        shapes.whole(1, 64), 2, "Partitions of a new log; an existing log keeps the count it has."
     )
     event_bytes_max: int = _setting(
-        _size(_KIB, EVENT_BYTES_CAP),
-        _MIB,
+        shapes.size(shapes.KIB, EVENT_BYTES_CAP),
+        shapes.MIB,
         "Largest request body accepted; a larger one is answered 413.",
     )
     batch_events_max: int = _setting(
-        _whole(1, 1000), 1000, "Most events in one batch; a larger batch is answered 400."
+        shapes.whole(1, 1000), 1000, "Most events in one batch; a larger batch is answered 400."
     )
     connections_max: int = _setting(
-        _whole(1, 100_000),
+        shapes.whole(1, 100_000),
         2000,
         "Most connections of clients at one time; for one more the longest idle one is closed.",
     )
     connections_per_address_max: int = _setting(
-        _whole(0, 100_000),
+        shapes.whole(0, 100_000),
         200,
         "Most connections from one address that is not loopback; 0 sets no limit.",
     )
     retention_bytes_max: int = _setting(
-        _size(_MIB, 1024 * 1024 * _GIB),
-        10 * _GIB,
+        shapes.size(shapes.MIB, 1024 * 1024 * shapes.GIB),
+        10 * shapes.GIB,
         "Size of the log above which the oldest segments go, once every route is past them.",
     )
     retention_age_max_s: float = _setting(
-        _duration(60, 3650 * 86400),
+        shapes.duration(60, 3650 * 86400),
         7 * 86400.0,
         "Age above which segments go, once every route is past them.",
     )
     disk_free_bytes_min: int = _setting(
-        _size(0, 1024 * _GIB),
-        256 * _MIB,
+        shapes.size(0, 1024 * shapes.GIB),
+        256 * shapes.MIB,
         "Disk watermark: with less free space, publishing is answered 503 until there is more.",
     )
     lag_bytes_max: int = _setting(
-        _size(0, 1024 * 1024 * _GIB),
+        shapes.size(0, 1024 * 1024 * shapes.GIB),
         0,
         "Size of the log that subscriptions behind may keep from being deleted; beyond it their"
         " oldest matches are given up, with a warning and a count. 0 sets no limit.",
     )
     lag_age_max_s: float = _setting(
-        _duration(0, 3650 * 86400),
+        shapes.duration(0, 3650 * 86400),
         0.0,
         "Age of events beyond which subscriptions that are behind give them up, likewise. 0 sets no"
         " limit.",
     )
     dead_letter_bytes_max: int = _setting(
-        _size(_MIB, 1024 * _GIB),
-        2 * _GIB,
+        shapes.size(shapes.MIB, 1024 * shapes.GIB),
+        2 * shapes.GIB,
         "Dead letters that are kept because no sink took them, in all: beyond it the oldest are"
         " given up, with a warning and a count.",
     )
     dead_letter_route_bytes_max: int = _setting(
-        _size(_MIB, 1024 * _GIB),
-        256 * _MIB,
+        shapes.size(shapes.MIB, 1024 * shapes.GIB),
+        256 * shapes.MIB,
         "The same for one subscription. Each partition keeps its share of both.",
     )
     dead_letter_age_max_s: float = _setting(
-        _duration(60, 3650 * 86400),
+        shapes.duration(60, 3650 * 86400),
         30 * 86400.0,
         "Age at which kept dead letters are given up, with a warning and a count.",
     )
     epoch_s: float = _setting(
-        _duration(1, 86400),
+        shapes.duration(1, 86400),
         14400.0,
         "Length of a pipeline epoch; between two, deliveries pause for some tenths of a second.",
     )
     drain_s: float = _setting(
-        _duration(0, 600), 10.0, "Longest wait for deliveries under way when asked to stop."
+        shapes.duration(0, 600), 10.0, "Longest wait for deliveries under way when asked to stop."
     )
     allow_sinks: tuple[str, ...] = _setting(
-        _Shape("networks such as 10.0.0.0/8, separated by commas", _parse_networks),
+        shapes.Shape("networks such as 10.0.0.0/8, separated by commas", shapes.parse_networks),
         (),
         "Networks that events may be sent to although their addresses are private.",
     )
     private_sinks: str = _setting(
-        _one_of("auto", "allow", "deny"),
+        shapes.one_of("auto", "allow", "deny"),
         "auto",
         "Whether events may be sent to loopback and private addresses; auto: while the server"
         " listens on loopback only and has no public_url.",
     )
     nat64_prefixes: tuple[str, ...] = _setting(
-        _Shape("IPv6 prefixes such as 2001:db8:64::/96, separated by commas", _parse_nat64),
+        shapes.Shape(
+            "IPv6 prefixes such as 2001:db8:64::/96, separated by commas", shapes.parse_nat64
+        ),
         (),
         "Prefixes behind which this network's NAT64 reaches IPv4: what they hide is judged too.",
     )
     own_sinks: int = _setting(
-        _whole(0, 7),
+        shapes.whole(0, 7),
         0,
         "How often an event may come back by subscriptions that send it to this server's own"
         " addresses; 0 refuses such sinks.",
     )
     protocols: tuple[str, ...] = _setting(
-        _Shape("names such as HTTP,MQTT5", _parse_protocols),
+        shapes.Shape("names such as HTTP,MQTT5", shapes.parse_protocols),
         (),
         "Delivery protocols that subscriptions may use; otherwise all, but KAFKA where"
         " private_sinks is deny.",
     )
     error_data: Literal["none", "private-off", "all"] = _setting(
-        _one_of("none", "private-off", "all"),
+        shapes.one_of("none", "private-off", "all"),
         "private-off",
         "Which sinks' error answers a dead letter quotes: none, those on public addresses, or all.",
     )
     credential_key_file: Path | None = _setting(  # noqa: RUF009 - dataclasses.field, renamed
-        _path("the path of a file that its owner alone may read"),
+        shapes.path("the path of a file that its owner alone may read"),
         None,
         "Keys that seal sink credentials; otherwise credentials.key in the data folder, made at"
         " need. The environment variable DISTRIBUTARY_CREDENTIAL_KEY, where set, counts instead.",
     )
     log_level: str = _setting(
-        _one_of("debug", "info", "warning", "error"), "info", "Least level that is logged."
+        shapes.one_of("debug", "info", "warning", "error"), "info", "Least level that is logged."
     )
     log_format: str = _setting(
-        _one_of("auto", "console", "json"),
+        shapes.one_of("auto", "console", "json"),
         "auto",
         "Shape of log lines; auto is console on a terminal and json elsewhere.",
     )
     log_attempts: str = _setting(
-        _one_of("all", "failures", "none"),
+        shapes.one_of("all", "failures", "none"),
         "all",
         "Which delivery attempts get a line in logs/attempts-p*.jsonl of the data folder.",
     )
     java_home: Path | None = _setting(  # noqa: RUF009 - dataclasses.field under another name
-        _path("the path of a Java 17 (or newer) installation"),
+        shapes.path("the path of a Java 17 (or newer) installation"),
         None,
         "Java to run Spark on; otherwise JAVA_HOME, the PATH and the usual places are searched.",
     )
     spark_master: str = _setting(
-        _text(
+        shapes.text(
             "auto, or a Spark master URL such as local[4]",
             r"local(-cluster)?(\[.+\])?|[a-z][a-z0-9+-]*(://\S+)?",
         ),
@@ -264,7 +250,9 @@ class Settings:
         " has one for each, on this machine. Slots may exceed the cores.",
     )
     spark_conf: dict[str, str] = _setting(  # noqa: RUF009 - dataclasses.field under another name
-        _Shape("pairs such as spark.driver.memory=1g, separated by commas", _parse_table),
+        shapes.Shape(
+            "pairs such as spark.driver.memory=1g, separated by commas", shapes.parse_table
+        ),
         {},
         "Spark properties that replace ours, at your own risk.",
     )
@@ -294,7 +282,7 @@ class SettingsRow(NamedTuple):
 
 
 _ROWS = tuple(row for row in fields(Settings) if row.name != "sources")
-_SHAPES: dict[str, _Shape] = {row.name: row.metadata["shape"] for row in _ROWS}
+_SHAPES: dict[str, shapes.Shape] = {row.name: row.metadata["shape"] for row in _ROWS}
 
 
 def settings_table() -> tuple[SettingsRow, ...]:
@@ -326,9 +314,9 @@ def _default_text(name: str, default: Any) -> str:
     if isinstance(default, bool):
         return str(default).lower()
     if "bytes" in name:
-        return _size_text(default)
+        return shapes.size_text(default)
     if name.endswith("_s"):
-        return _duration_text(default)
+        return shapes.duration_text(default)
     return f"{default:.12g}" if isinstance(default, float) else str(default)
 
 

@@ -144,11 +144,16 @@ def path(expects: str) -> Shape:
     return Shape(expects, parse)
 
 
-def parse_networks(raw: Any) -> tuple[str, ...]:
+def _names(raw: Any) -> list[str]:
+    """The texts of an array, or of a text that separates them by commas."""
     names = [part.strip() for part in raw.split(",")] if isinstance(raw, str) else raw
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
         _refuse()
-    return tuple(str(ipaddress.ip_network(name)) for name in names if name)
+    return [name for name in names if name]
+
+
+def parse_networks(raw: Any) -> tuple[str, ...]:
+    return tuple(str(ipaddress.ip_network(name)) for name in _names(raw))
 
 
 _HOST_NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_])?")
@@ -160,10 +165,7 @@ def is_host_name(name: str) -> bool:
 
 
 def parse_host_names(raw: Any) -> tuple[str, ...]:
-    names = [part.strip() for part in raw.split(",")] if isinstance(raw, str) else raw
-    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
-        _refuse()
-    plain = tuple(name.lower().removesuffix(".") for name in names if name)
+    plain = tuple(name.lower().removesuffix(".") for name in _names(raw))
     return plain if all(map(is_host_name, plain)) else _refuse()
 
 

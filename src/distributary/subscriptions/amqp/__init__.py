@@ -13,10 +13,9 @@ from distributary.subscriptions.amqp._conversation import (
     REQUEST_CREDIT,
     REQUEST_LINKS_MAX,
 )
-from distributary.subscriptions.amqp._messages import ANSWER_BYTES_MAX, DISCOVER
+from distributary.subscriptions.amqp._messages import ANSWER_BYTES_MAX
 from distributary.subscriptions.amqp._server import (
     CONNECTIONS_MAX,
-    CONNECTIONS_PER_ADDRESS_MAX,
     GOODBYE_S_MAX,
     IDLE_S_MAX,
     OPEN_S_MAX,
@@ -28,8 +27,6 @@ __all__ = [
     "ANSWER_BYTES_MAX",
     "ANSWER_LINKS_MAX",
     "CONNECTIONS_MAX",
-    "CONNECTIONS_PER_ADDRESS_MAX",
-    "DISCOVER",
     "GOODBYE_S_MAX",
     "IDLE_S_MAX",
     "OPEN_S_MAX",

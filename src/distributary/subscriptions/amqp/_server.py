@@ -2,13 +2,13 @@
 
 import asyncio
 import contextlib
-import ipaddress
 import socket
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from distributary.resource import is_loopback
 from distributary.subscriptions.amqp._conversation import Conversation
 from distributary.subscriptions.http.operations import Operations
 from distributary.subscriptions.service import Subscriptions
@@ -57,7 +57,7 @@ class AmqpServer:
         Args:
             address: Of the client; None: unknown.
         """
-        counted = None if address is None or _loopback(address) else address
+        counted = None if address is None or is_loopback(address) else address
         if len(self._conversations) >= CONNECTIONS_MAX:
             return _Refusal()
         if counted and Counter(self._addresses.values())[counted] >= CONNECTIONS_PER_ADDRESS_MAX:
@@ -123,12 +123,6 @@ class _Greeter(asyncio.Protocol):
         protocol = self._meet(str(peer[0]) if isinstance(peer, tuple) else None)
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
-
-
-def _loopback(address: str) -> bool:
-    parsed = ipaddress.ip_address(address.partition("%")[0])
-    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
-    return (mapped or parsed).is_loopback
 
 
 class _Refusal(asyncio.Protocol):

@@ -1,6 +1,6 @@
 """The ASGI application: every path that is not for publishing."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
@@ -12,17 +12,17 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from distributary.subscriptions.http import _problems
-from distributary.subscriptions.http._dead_letters import DeadLetterPaths
-from distributary.subscriptions.http._deliveries import DeliveryPaths
+from distributary.subscriptions.http._dead_letters import dead_letter_resources
+from distributary.subscriptions.http._deliveries import delivery_resources, json_response
 from distributary.subscriptions.http._description import Description, describe
 from distributary.subscriptions.http._docs import CONTENT_SECURITY_POLICY, build_docs
 from distributary.subscriptions.http._openapi import build_openapi
-from distributary.subscriptions.http._resources import Handler, Resource
+from distributary.subscriptions.http._resources import Resource
 from distributary.subscriptions.http._subscriptions import SubscriptionPaths
 from distributary.subscriptions.http.operations import Operations
 from distributary.subscriptions.service import Deliveries, Subscriptions
 
-_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_METRICS_TYPE = {"content-type": "text/plain; version=0.0.4; charset=utf-8"}
 
 
 class Health(Protocol):
@@ -30,11 +30,9 @@ class Health(Protocol):
 
     def ready(self) -> tuple[bool, list[str]]:
         """Whether the pipeline runs and the log accepts; if not, why, for people."""
-        ...
 
     def metrics(self) -> bytes:
         """Every metric in the Prometheus text format 0.0.4."""
-        ...
 
 
 def create_app(
@@ -57,21 +55,15 @@ def create_app(
         mounted: Path -> who answers it, and all paths below it.
     """
     paths = SubscriptionPaths(Operations(subscriptions))
-    delivering = DeliveryPaths(deliveries)
-    dead_letters = DeadLetterPaths(deliveries)
     resources = {
-        "/": _reading(_describing(description)),
+        "/": _reading(lambda: json_response(describe(description))),
         "/subscriptions": paths.collection,
         "/subscriptions/{id}": paths.member,
-        "/subscriptions/{id}/status": delivering.status,
-        "/subscriptions/{id}/resume": delivering.resume,
-        "/dead-letters": dead_letters.dead_letters,
-        "/dead-letters/redrive": dead_letters.redrive,
-        "/dead-letters/purge": dead_letters.purge,
-        "/dead-letters/runs/{run}": dead_letters.run,
+        **delivery_resources(deliveries),
+        **dead_letter_resources(deliveries),
         "/healthz": _reading(_alive),
-        "/readyz": _reading(_readiness(health)),
-        "/metrics": _reading(_metrics(health)),
+        "/readyz": _reading(lambda: _readiness(health)),
+        "/metrics": _reading(lambda: Response(health.metrics(), headers=_METRICS_TYPE)),
         **_documents(),
     }
     routes = [Route(path, resource) for path, resource in resources.items()]
@@ -89,50 +81,33 @@ def create_app(
     return app
 
 
-def _reading(handler: Handler) -> Resource:
-    return Resource({"GET": handler})
+def _reading(answer: Callable[[], Response]) -> Resource:
+    """A path that is read, whoever asks: *answer* is made anew for each request."""
+
+    async def handle(_request: Request) -> Response:
+        return answer()
+
+    return Resource({"GET": handle})
 
 
-async def _alive(_request: Request) -> Response:
+def _alive() -> Response:
     """Alive means that this loop turns; what else is wrong stands at ``/readyz``."""
     return Response("ok\n", media_type="text/plain")
 
 
-def _readiness(health: Health) -> Handler:
-    async def answer(_request: Request) -> Response:
-        ready, reasons = health.ready()
-        if not ready:
-            return _problems.problem("unavailable", "; ".join(reasons) or "not ready")
-        return Response(b'{"ready":true}', media_type="application/json")
-
-    return answer
-
-
-def _metrics(health: Health) -> Handler:
-    async def answer(_request: Request) -> Response:
-        return Response(health.metrics(), headers={"content-type": _METRICS_TYPE})
-
-    return answer
-
-
-def _describing(description: Description) -> Handler:
-    async def answer(_request: Request) -> Response:
-        body = msgspec.json.encode(describe(description))
-        return Response(body, media_type="application/json")
-
-    return answer
+def _readiness(health: Health) -> Response:
+    ready, reasons = health.ready()
+    if not ready:
+        return _problems.problem("unavailable", "; ".join(reasons) or "not ready")
+    return json_response({"ready": True})
 
 
 def _documents() -> dict[str, Resource]:
     openapi = build_openapi()
     body = msgspec.json.encode(openapi)
     page = build_docs(openapi).encode()
-
-    async def answer_openapi(_request: Request) -> Response:
-        return Response(body, media_type="application/json")
-
-    async def answer_docs(_request: Request) -> Response:
-        headers = {"content-security-policy": CONTENT_SECURITY_POLICY}
-        return Response(page, headers=headers, media_type="text/html")
-
-    return {"/openapi.json": _reading(answer_openapi), "/docs": _reading(answer_docs)}
+    policy = {"content-security-policy": CONTENT_SECURITY_POLICY}
+    return {
+        "/openapi.json": _reading(lambda: Response(body, media_type="application/json")),
+        "/docs": _reading(lambda: Response(page, headers=policy, media_type="text/html")),
+    }

@@ -1,5 +1,6 @@
 """How the deliveries of a subscription stand, over HTTP; and what people may ask of them."""
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -13,25 +14,21 @@ from distributary.subscriptions.service import Deliveries, RouteState
 _JSON: Final = "application/json"
 
 
-class DeliveryPaths:
-    """``/subscriptions/{id}/status`` and ``/subscriptions/{id}/resume``.
+def delivery_resources(deliveries: Deliveries) -> dict[str, Resource]:
+    """What stands below a subscription."""
 
-    Args:
-        deliveries: Looks, and asks.
-    """
-
-    def __init__(self, deliveries: Deliveries) -> None:
-        self._deliveries = deliveries
-        self.status = Resource({"GET": self._status})
-        self.resume = Resource({"POST": self._resume})
-
-    async def _status(self, request: Request) -> Response:
-        state = await self._deliveries.state(str(request.path_params["id"]))
+    async def status(request: Request) -> Response:
+        state = await asyncio.to_thread(deliveries.state, str(request.path_params["id"]))
         return json_response(status_of(state))
 
-    async def _resume(self, request: Request) -> Response:
-        demand = await self._deliveries.resume(str(request.path_params["id"]))
+    async def resume(request: Request) -> Response:
+        demand = await asyncio.to_thread(deliveries.resume, str(request.path_params["id"]))
         return json_response({"run": demand.run}, 202)
+
+    return {
+        "/subscriptions/{id}/status": Resource({"GET": status}),
+        "/subscriptions/{id}/resume": Resource({"POST": resume}),
+    }
 
 
 def json_response(value: object, status: int = 200) -> Response:

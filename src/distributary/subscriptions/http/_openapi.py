@@ -3,9 +3,11 @@
 from typing import Any, Final
 
 from distributary import __version__
-from distributary.resource import ref
+from distributary.resource import published, ref
 from distributary.subscriptions.http._openapi_deliveries import DELIVERY_SCHEMAS, delivery_paths
 from distributary.subscriptions.http._openapi_parts import (
+    NEXT_PART,
+    PART_SIZE,
     Node,
     answer,
     header,
@@ -21,7 +23,6 @@ from distributary.subscriptions.http._openapi_system import (
     events_path,
 )
 from distributary.subscriptions.http._schemas import BEYOND_SCHEMAS, SCHEMAS
-from distributary.subscriptions.service import PAGE_MAX
 
 _TAG: Final = "subscriptions"
 
@@ -85,18 +86,16 @@ def _links(id_expression: str) -> Node:
 
 
 def _collection() -> Node:
-    next_part = header('rel="next": the next part; absent after the last.', required=False)
     found = {"type": "array", "items": ref("Subscription")}
-    limit = {"type": "integer", "minimum": 1, "maximum": PAGE_MAX}
     return {
         "get": operation(
             "querySubscriptions",
             _TAG,
             "List subscriptions by id: all of them, or with a limit part by part.",
-            {"200": answer("The subscriptions.", json_content(found), {"Link": next_part})}
+            {"200": answer("The subscriptions.", json_content(found), NEXT_PART)}
             | problems("invalid", "store-failed"),
             parameters=[
-                parameter("limit", "query", "At most so many.", limit),
+                parameter("limit", "query", "At most so many.", PART_SIZE),
                 parameter(
                     "cursor",
                     "query",
@@ -193,6 +192,6 @@ def build_openapi() -> dict[str, Any]:
             "description": _description(),
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "paths": {path: with_head_and_options(item) for path, item in paths.items()},
-        "components": {"schemas": SCHEMAS | DELIVERY_SCHEMAS | SYSTEM_SCHEMAS},
+        "paths": published({path: with_head_and_options(item) for path, item in paths.items()}),
+        "components": {"schemas": published(SCHEMAS | DELIVERY_SCHEMAS | SYSTEM_SCHEMAS)},
     }

@@ -4,6 +4,8 @@ from typing import Final
 
 from distributary.resource import Schema, closed, ref
 from distributary.subscriptions.http._openapi_parts import (
+    NEXT_PART,
+    PART_SIZE,
     Node,
     answer,
     header,
@@ -12,19 +14,26 @@ from distributary.subscriptions.http._openapi_parts import (
     parameter,
     problems,
 )
-from distributary.subscriptions.service import PAGE_MAX
 
 _TAG: Final = "deliveries"
 _COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
 _TEXT: Final[Schema] = {"type": "string"}
 _TIME: Final[Schema] = {"type": "string", "format": "date-time"}
-RUN: Final[Schema] = {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"}
-_NAME: Final[Schema] = {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,128}$"}
-ROUTE: Final[Schema] = {"type": "string", "pattern": "^[A-Za-z0-9-]{1,64}$"}
+_RUN: Final[Schema] = {
+    "type": "string",
+    "pattern": "^[A-Za-z0-9_-]{1,64}$",
+    "x-expected": "expected 1 to 64 of the characters A-Z a-z 0-9 _ -",
+}
+NAME: Final[Schema] = {
+    "type": "string",
+    "pattern": "^[A-Za-z0-9._-]{1,128}$",
+    "x-expected": "expected 1 to 128 of the characters A-Z a-z 0-9 . _ -",
+}
+_ROUTE: Final[Schema] = {"type": "string", "pattern": "^[A-Za-z0-9-]{1,64}$"}
 
 _STATUS: Final[dict[str, Schema]] = {
     "id": _TEXT,
-    "route": ROUTE,
+    "route": _ROUTE,
     "state": {
         "enum": ["ready", "lagging", "failing", "parked"],
         "description": "parked: nothing is sent until somebody resumes.",
@@ -43,14 +52,26 @@ _STATUS: Final[dict[str, Schema]] = {
     ),
 }
 
+SELECTION: Final[Schema] = closed(
+    {
+        "subscription": NAME,
+        "route": NAME,
+        "all": {"type": "boolean", "const": True},
+        "run": _RUN,
+    }
+) | {
+    "description": "Which kept letters, and an id by which the run is asked for once.",
+    "oneOf": [{"required": [name]} for name in ("subscription", "route", "all")],
+}
+
 DELIVERY_SCHEMAS: Final[dict[str, Schema]] = {
     "SubscriptionStatus": closed(
         _STATUS, required=["id", "route", "state", "waiting", "lagging", "kept"]
     ),
-    "Run": closed({"run": RUN}, required=["run"]),
+    "Run": closed({"run": _RUN}, required=["run"]),
     "RunState": closed(
         {
-            "run": RUN,
+            "run": _RUN,
             "kind": {"enum": ["redrive", "purge"]},
             "asked": _TIME,
             "state": {"enum": ["running", "done"]},
@@ -59,14 +80,7 @@ DELIVERY_SCHEMAS: Final[dict[str, Schema]] = {
         },
         required=["run", "kind", "asked", "state", "handled", "passed"],
     ),
-    "LetterSelection": {
-        "description": "Which kept letters, and an id by which the run is asked for once.",
-        "oneOf": [
-            closed({"subscription": _NAME, "run": RUN}, required=["subscription"]),
-            closed({"route": _NAME, "run": RUN}, required=["route"]),
-            closed({"all": {"const": True}, "run": RUN}, required=["all"]),
-        ],
-    },
+    "LetterSelection": SELECTION,
     "DeadLetter": closed(
         {
             "id": _TEXT,
@@ -99,65 +113,57 @@ def _asking(name: str, summary: str) -> Node:
     }
 
 
-def _letters() -> Node:
-    next_part = header('rel="next": the next part; absent after the last.', required=False)
-    found: Schema = {"type": "array", "items": ref("DeadLetter")}
-    limit = {"type": "integer", "minimum": 1, "maximum": PAGE_MAX}
-    cursor = {"type": "string", "pattern": "^[0-9]{1,3}-[0-9]{1,18}$"}
-    return {
-        "get": operation(
-            "listDeadLetters",
-            _TAG,
-            "List dead letters that no sink took, in parts; of each partition the oldest first.",
-            {"200": answer("A part.", json_content(found), {"Link": next_part})}
-            | problems("invalid", "notfound", "store-failed"),
-            parameters=[
-                parameter("limit", "query", "At most so many; 100 where it is not said.", limit),
-                parameter("cursor", "query", "From the Link of the part before.", cursor),
-                parameter("subscription", "query", "Id of a subscription.", _NAME),
-                parameter("route", "query", "Uid of a route: not beside subscription.", _NAME),
-            ],
-        )
-    }
+def _one(parameter: Node, method: str, name: str, summary: str, answers: Node) -> Node:
+    """A path below what *parameter* names, with one operation."""
+    done = operation(name, _TAG, summary, answers | problems("notfound", "store-failed"))
+    return {"parameters": [parameter], method: done}
 
 
 def delivery_paths(id_parameter: Node) -> dict[str, Node]:
     """The paths; *id_parameter* is the id of a subscription."""
+    run = {"name": "run", "in": "path", "required": True, "schema": _RUN}
+    found: Schema = {"type": "array", "items": ref("DeadLetter")}
+    cursor = {"type": "string", "pattern": "^[0-9]{1,3}-[0-9]{1,18}$"}
     return {
-        "/dead-letters": _letters(),
+        "/dead-letters": {
+            "get": operation(
+                "listDeadLetters",
+                _TAG,
+                "List dead letters that no sink took, in parts; the oldest of a partition first.",
+                {"200": answer("A part.", json_content(found), NEXT_PART)}
+                | problems("invalid", "notfound", "store-failed"),
+                parameters=[
+                    parameter("limit", "query", "At most so many; else 100.", PART_SIZE),
+                    parameter("cursor", "query", "From the Link of the part before.", cursor),
+                    parameter("subscription", "query", "Id of a subscription.", NAME),
+                    parameter("route", "query", "Uid of a route: not beside subscription.", NAME),
+                ],
+            )
+        },
         "/dead-letters/redrive": _asking(
             "redriveDeadLetters",
             "Send kept letters again, by the newest filters and sinks; what fails is kept again.",
         ),
         "/dead-letters/purge": _asking("purgeDeadLetters", "Delete kept letters."),
-        "/dead-letters/runs/{run}": {
-            "parameters": [{"name": "run", "in": "path", "required": True, "schema": RUN}],
-            "get": operation(
-                "deadLetterRun",
-                _TAG,
-                "How far a redrive or a purge is.",
-                {"200": answer("As asked.", json_content("RunState"))}
-                | problems("notfound", "store-failed"),
-            ),
-        },
-        "/subscriptions/{id}/status": {
-            "parameters": [id_parameter],
-            "get": operation(
-                "subscriptionStatus",
-                _TAG,
-                "How the deliveries of a subscription stand.",
-                {"200": answer("As asked.", json_content("SubscriptionStatus"))}
-                | problems("notfound", "store-failed"),
-            ),
-        },
-        "/subscriptions/{id}/resume": {
-            "parameters": [id_parameter],
-            "post": operation(
-                "resumeSubscription",
-                _TAG,
-                "Send to a parked subscription again. Nothing changes where it is not parked.",
-                {"202": answer("It goes on in a moment.", json_content("Run"))}
-                | problems("notfound", "store-failed"),
-            ),
-        },
+        "/dead-letters/runs/{run}": _one(
+            run,
+            "get",
+            "deadLetterRun",
+            "How far a redrive or a purge is.",
+            {"200": answer("As asked.", json_content("RunState"))},
+        ),
+        "/subscriptions/{id}/status": _one(
+            id_parameter,
+            "get",
+            "subscriptionStatus",
+            "How the deliveries of a subscription stand.",
+            {"200": answer("As asked.", json_content("SubscriptionStatus"))},
+        ),
+        "/subscriptions/{id}/resume": _one(
+            id_parameter,
+            "post",
+            "resumeSubscription",
+            "Send to a parked subscription again. Nothing changes where it is not parked.",
+            {"202": answer("It goes on in a moment.", json_content("Run"))},
+        ),
     }

@@ -5,6 +5,7 @@ from typing import Any, Final
 from distributary.core.errors import CATALOGUE
 from distributary.resource import Schema, ref
 from distributary.subscriptions.http.problem_details import PROBLEM_TYPE
+from distributary.subscriptions.service import PAGE_MAX
 
 Node = dict[str, Any]
 
@@ -77,6 +78,13 @@ def operation(name: str, tag: str, summary: str, responses: Node, **more: Any) -
     """One operation; *more* are its parameters, request body and so on."""
     return {"operationId": name, "tags": [tag], "summary": summary, **more, "responses": responses}
 
+
+NEXT_PART: Final[Node] = {
+    "Link": header('rel="next": the next part; absent after the last.', required=False)
+}
+"""With each part of a list."""
+
+PART_SIZE: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": PAGE_MAX}
 
 _PATH_PART: Final[Node] = {
     "type": "string",

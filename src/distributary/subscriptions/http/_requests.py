@@ -1,11 +1,12 @@
 """Reading HTTP requests: bodies within limits, conditions, and the parameters of a list."""
 
-from typing import Final
+from collections.abc import Mapping
 
 from starlette.requests import Request
 
-from distributary.core.errors import Fault, RequestError, ResourceError
-from distributary.resource import RESOURCE_BYTES_MAX, decode_json
+from distributary.core.errors import RequestError
+from distributary.resource import RESOURCE_BYTES_MAX, Faults, Schema, decode_json
+from distributary.resource.schema import checked
 from distributary.subscriptions.http.parameters import (
     LIMIT_EXPECTED,
     is_json,
@@ -14,8 +15,6 @@ from distributary.subscriptions.http.parameters import (
     precondition,
 )
 from distributary.subscriptions.store.stored import Precondition
-
-_LIST_PARAMETERS: Final = ("limit", "cursor")
 
 
 async def read_json(request: Request) -> object:
@@ -69,24 +68,26 @@ def _tags(request: Request, name: str) -> frozenset[str] | None:
     return tags
 
 
-def read_list_parameters(request: Request) -> tuple[int | None, str | None]:
-    """``limit`` (None: everything) and ``cursor`` of a list request.
+def read_list_parameters(
+    request: Request, others: Mapping[str, Schema]
+) -> tuple[int | None, dict[str, str]]:
+    """``limit`` of a list request (None: not said), and what it says of *others*.
 
     Raises:
-        ResourceError: An unknown or repeated parameter, or a limit that is none. A misspelt
-            parameter must not look as if it had been followed.
+        ResourceError: An unknown or repeated parameter, or one that is not as its schema wants it.
+            A misspelt parameter must not look as if it had been followed.
     """
-    faults: list[Fault] = []
-    for name in dict.fromkeys(request.query_params.keys()):
-        if name not in _LIST_PARAMETERS:
-            known = ", ".join(_LIST_PARAMETERS)
-            faults.append(Fault("query", "unknown", f"unknown parameter; known: {known}"))
-        elif len(request.query_params.getlist(name)) > 1:
-            faults.append(Fault(name, "duplicate", "stands twice"))
-    text = request.query_params.get("limit")
-    limit = None if text is None else parse_limit(text)
-    if text is not None and limit is None:
-        faults.append(Fault("limit", "value", LIMIT_EXPECTED))
-    if faults:
-        raise ResourceError(faults)
-    return limit, request.query_params.get("cursor")
+    faults, given = Faults(), request.query_params
+    limit = parse_limit(given["limit"]) if "limit" in given else None
+    for name in dict.fromkeys(given.keys()):
+        if name != "limit" and name not in others:
+            known = ", ".join(("limit", *others))
+            faults.add("query", "unknown", f"unknown parameter; known: {known}")
+        elif len(given.getlist(name)) > 1:
+            faults.add(name, "duplicate", "stands twice")
+        elif name != "limit":
+            checked(faults, name, others[name], given[name])
+        elif limit is None:
+            faults.add(name, "value", LIMIT_EXPECTED)
+    faults.refuse()
+    return limit, {name: given[name] for name in others if name in given}

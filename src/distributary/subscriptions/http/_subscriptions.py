@@ -62,7 +62,8 @@ class _HttpCall:
         return read_precondition(self._request)
 
     def read_range(self) -> Range:
-        return Range(*read_list_parameters(self._request))
+        limit, others = read_list_parameters(self._request, {"cursor": {}})
+        return Range(limit, others.get("cursor"))
 
 
 def _render(result: Result, call: _HttpCall) -> Response:

@@ -52,7 +52,6 @@ class Call(Protocol):
     @property
     def id(self) -> str:
         """Id of the subscription that is meant."""
-        ...
 
     async def read_body(self) -> object:
         """The JSON value that the call carries.
@@ -60,7 +59,6 @@ class Call(Protocol):
         Raises:
             RequestError, ResourceError: It carries none.
         """
-        ...
 
     def read_precondition(self) -> Precondition:
         """What must hold.
@@ -69,7 +67,6 @@ class Call(Protocol):
             RequestError, ResourceError: It cannot be read. Ignoring it would make a change that
                 was meant to be conditional.
         """
-        ...
 
     def read_range(self) -> Range:
         """Which part of the list is wanted.
@@ -77,7 +74,6 @@ class Call(Protocol):
         Raises:
             ResourceError: It cannot be read.
         """
-        ...
 
 
 class Status(enum.Enum):

@@ -62,7 +62,7 @@ class Problem:
             "status": entry.status,
             "code": self.code,
             "detail": self.detail,
-            "faults": [_encode_fault(fault) for fault in self.faults],
+            "faults": self.faults,
         }
         return msgspec.json.encode(body)
 
@@ -85,7 +85,3 @@ def _first_of(faults: Iterable[Fault]) -> str:
     first, *others = faults
     more = f" (and {len(others)} more)" if others else ""
     return f"{first.path}: {first.message}{more}"
-
-
-def _encode_fault(fault: Fault) -> dict[str, str]:
-    return {"path": fault.path, "code": fault.code, "message": fault.message}

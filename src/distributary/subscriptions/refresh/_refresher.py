@@ -79,7 +79,6 @@ class TokenEndpoint(Protocol):
         Raises:
             TransportError: No whole answer came in time, or the address is not allowed.
         """
-        ...
 
 
 @dataclass(slots=True)
@@ -166,8 +165,7 @@ class Refresher:
     async def look(self) -> None:
         """Take note of what has changed, and start the refreshes that are due."""
         try:
-            async with self._blocking:
-                newest, changed = await asyncio.to_thread(self._changed)
+            newest, changed = await self._run_blocking(self._changed)
         except StoreError as error:
             _log.warning("credentials-not-read", reason=str(error))
             return
@@ -198,8 +196,7 @@ class Refresher:
         total = 0
         try:
             while after is not None:
-                async with self._blocking:
-                    count, after = await asyncio.to_thread(self._rows.reseal, after)
+                count, after = await self._run_blocking(self._rows.reseal, after)
                 total += count
         except StoreError as error:  # the old key is as good as before; the next start tries again
             _log.warning("credentials-not-resealed", reason=str(error))

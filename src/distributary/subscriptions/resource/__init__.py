@@ -32,7 +32,6 @@ from distributary.subscriptions.resource._schemas import (
 from distributary.subscriptions.resource._secret_settings import (
     MASK,
     SecretSettings,
-    SecretValues,
     has_masks,
     kept,
     put_back,
@@ -44,7 +43,6 @@ from distributary.subscriptions.resource._shape import (
     ApiSubscriptionSpec,
     ConfigSpec,
     DeadLetterSpec,
-    DeliverySpec,
 )
 
 __all__ = [
@@ -62,9 +60,7 @@ __all__ = [
     "ApiSubscriptionSpec",
     "ConfigSpec",
     "DeadLetterSpec",
-    "DeliverySpec",
     "SecretSettings",
-    "SecretValues",
     "credential_faults",
     "has_masks",
     "is_token",

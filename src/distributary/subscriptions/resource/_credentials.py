@@ -4,7 +4,6 @@ Called by ``_parse``. Hides both spellings of the members. No fault repeats a va
 client misplaced a secret nobody can tell which of them it is.
 """
 
-import ipaddress
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -16,7 +15,7 @@ from distributary.core.deliver.credential import (
     CredentialType,
 )
 from distributary.core.protocol import protocols
-from distributary.resource import patterns
+from distributary.resource import is_loopback, patterns
 from distributary.resource.faults import Faults, one_of
 from distributary.resource.rules import Rules
 from distributary.resource.schema import Schema, checked, fits
@@ -313,9 +312,5 @@ def _missing(faults: Faults, path: str, type_: CredentialType) -> None:
 
 def _on_loopback(uri: str) -> bool:
     host = (urlsplit(uri).hostname or "").rstrip(".")
-    if host == "localhost" or host.endswith(".localhost"):  # RFC 6761, section 6.3
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    # RFC 6761, section 6.3
+    return host == "localhost" or host.endswith(".localhost") or is_loopback(host)

@@ -8,6 +8,7 @@ import msgspec
 
 from distributary.core.deliver.broker_settings import BrokerSettings, HttpSettings
 from distributary.core.deliver.origins import origin_of
+from distributary.core.policy import BackoffPolicy, DeliveryPolicy
 from distributary.core.protocol import protocols
 from distributary.resource.durations import parse_duration_s
 from distributary.resource.times import parse_time_ms
@@ -18,7 +19,6 @@ from distributary.subscriptions.resource._shape import (
     ApiSubscriptionSpec,
     ConfigSpec,
     DeadLetterSpec,
-    DeliverySpec,
 )
 
 
@@ -33,6 +33,7 @@ def restore(realized: bytes) -> ApiSubscriptionSpec:
         settings = value["protocolsettings"]
         protocol = value["protocol"]
         sent = protocols()[protocol].restore(settings)
+        policy = _policy(settings["delivery"])
         return ApiSubscriptionSpec(
             source=value.get("source"),
             types=tuple(value.get("types", ())),
@@ -42,11 +43,12 @@ def restore(realized: bytes) -> ApiSubscriptionSpec:
             settings=sent,
             format=settings["format"],
             ca_certs=settings.get("cacerts"),
-            delivery=_delivery(value, sent),
+            policy=policy,
+            dead_letter=_dead_letter(value, sent, policy),
             realized=realized,
             config=_config(value.get("config", {})),
         )
-    except (msgspec.MsgspecError, LookupError, TypeError, AttributeError) as error:
+    except (msgspec.MsgspecError, LookupError, TypeError, AttributeError, AssertionError) as error:
         raise ValueError(f"not a realized subscription: {error}") from error
 
 
@@ -70,32 +72,27 @@ def _begin_ms(start: str) -> int | None:
     return 0 if start == EARLIEST else max(0, parse_time_ms(start))
 
 
-def _delivery(
-    subscription: Mapping[str, Any],
-    sent: HttpSettings | BrokerSettings,
-) -> DeliverySpec:
+def _dead_letter(
+    subscription: Mapping[str, Any], sent: HttpSettings | BrokerSettings, policy: DeliveryPolicy
+) -> DeadLetterSpec | None:
     settings, protocol = subscription["protocolsettings"], subscription["protocol"]
-    value = settings["delivery"]
-    plain = _delivery_alone(value)
-    target = value.get("deadLetterSink")
+    target = settings["delivery"].get("deadLetterSink")
     if target is None:
-        return plain
+        return None
     if isinstance(target, str):  # the same protocol and settings, but no dead letters of its own
         own_party = origin_of(subscription["sink"]).covers(origin_of(target))
         moved = _moved(sent, protocol, place_in(protocol, target), own_party=own_party)
         certificates = settings.get("cacerts")
-        letters = DeadLetterSpec(target, protocol, moved, settings["format"], certificates, plain)
-        return dataclasses.replace(plain, dead_letter=letters)
+        return DeadLetterSpec(target, protocol, moved, settings["format"], certificates, policy)
     own = target["protocolsettings"]
-    letters = DeadLetterSpec(
+    return DeadLetterSpec(
         target["sink"],
         target["protocol"],
         protocols()[target["protocol"]].restore(own),
         own["format"],
         own.get("cacerts"),
-        _delivery_alone(own["delivery"]),
+        _policy(own["delivery"]),
     )
-    return dataclasses.replace(plain, dead_letter=letters)
 
 
 def _moved(
@@ -116,13 +113,12 @@ def _moved(
     return dataclasses.replace(settings, **changes)
 
 
-def _delivery_alone(value: Mapping[str, Any]) -> DeliverySpec:
-    return DeliverySpec(
+def _policy(value: Mapping[str, Any]) -> DeliveryPolicy:
+    return DeliveryPolicy(
         retry=value["retry"],
-        backoff_policy=value["backoffPolicy"],
+        backoff_policy=BackoffPolicy(value["backoffPolicy"]),
         backoff_delay_s=parse_duration_s(value["backoffDelay"]),
         backoff_max_s=parse_duration_s(value["backoffMax"]),
         timeout_s=parse_duration_s(value["timeout"]),
         rate_limit_per_s=value.get("rateLimit"),
-        dead_letter=None,
     )

@@ -7,6 +7,7 @@ import msgspec
 
 from distributary.core.deliver.broker_settings import BrokerSettings, HttpSettings
 from distributary.core.deliver.credential import Credential
+from distributary.core.policy import DeliveryPolicy
 from distributary.core.protocol import EventFormat
 from distributary.subscriptions.resource._secret_settings import SecretSettings
 
@@ -16,31 +17,8 @@ EARLIEST: Final = "earliest"
 
 
 @dataclass(frozen=True, slots=True)
-class DeliverySpec:
-    """How often an event is sent and how long is waited between (decisions 12 and 21).
-
-    Attributes:
-        retry: Retries after the first attempt, from 0.
-        backoff_policy: ``linear`` or ``exponential``.
-        backoff_delay_s: The first wait, seconds.
-        backoff_max_s: Ceiling of a wait, seconds.
-        timeout_s: Deadline of one attempt, seconds.
-        rate_limit_per_s: Most attempts a second; None: no limit.
-        dead_letter: Where an event goes that could not be delivered; None: it is kept here.
-    """
-
-    retry: int
-    backoff_policy: str
-    backoff_delay_s: float
-    backoff_max_s: float
-    timeout_s: float
-    rate_limit_per_s: float | None
-    dead_letter: "DeadLetterSpec | None"
-
-
-@dataclass(frozen=True, slots=True)
 class DeadLetterSpec:
-    """A dead letter sink; its own ``delivery`` has no further one.
+    """A dead letter sink; it has no further one.
 
     Attributes:
         sink: Absolute URI.
@@ -48,7 +26,7 @@ class DeadLetterSpec:
         settings: How to send: those of the protocol.
         format: Content mode: ``binary`` or ``structured`` (JSON).
         ca_certs: PEM of certificates that it is trusted by, besides the system's; None: none.
-        delivery: How often and how long.
+        policy: How often an event is sent, and how long is waited between (decisions 12 and 21).
     """
 
     sink: str
@@ -56,7 +34,7 @@ class DeadLetterSpec:
     settings: HttpSettings | BrokerSettings
     format: EventFormat
     ca_certs: str | None = field(repr=False)
-    delivery: DeliverySpec
+    policy: DeliveryPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +74,8 @@ class ApiSubscriptionSpec:
         settings: How events are sent: those of the protocol.
         format: Content mode: ``binary`` or ``structured`` (JSON).
         ca_certs: PEM of certificates that the sink is trusted by, besides the system's; None: none.
-        delivery: How often and how long.
+        policy: How often an event is sent, and how long is waited between (decisions 12 and 21).
+        dead_letter: Where an event goes that could not be delivered; None: it is kept here.
         config: Timer, beginning and end.
         credential: What ``parse`` read; what the store knows is kept elsewhere, sealed, and is
             None after ``restore``. Only the subscription's own sink ever sees it (decision 10).
@@ -113,7 +92,8 @@ class ApiSubscriptionSpec:
     settings: HttpSettings | BrokerSettings
     format: EventFormat
     ca_certs: str | None = field(repr=False)
-    delivery: DeliverySpec
+    policy: DeliveryPolicy
+    dead_letter: DeadLetterSpec | None
     realized: bytes = field(repr=False)
     config: ConfigSpec = ConfigSpec()
     credential: Credential | None = None

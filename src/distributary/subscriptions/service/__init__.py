@@ -9,7 +9,6 @@ from distributary.subscriptions.service._deliveries import (
 from distributary.subscriptions.service._subscriptions import PAGE_MAX, Subscriptions
 from distributary.subscriptions.service._wiring import (
     PROTOCOLS_ABSENT,
-    delivery_policy,
     route_policy,
     rules,
 )
@@ -22,7 +21,6 @@ __all__ = [
     "RouteState",
     "Selection",
     "Subscriptions",
-    "delivery_policy",
     "route_policy",
     "rules",
 ]

@@ -4,7 +4,6 @@ Control reads what owners write (their delivery stores, and whose deliveries fai
 it asks of them into its own store: a *demand*, which each owner meets in its own time.
 """
 
-import asyncio
 import dataclasses
 import re
 import uuid
@@ -112,7 +111,9 @@ class RunState(NamedTuple):
 
 
 class Deliveries:
-    """Looks at the partitions, and asks their owners.
+    """Looks at the partitions, and asks their owners. Blocking; each call may have its thread.
+
+    Methods raise ``StoreError`` where that cannot be read now; nothing was asked then.
 
     Args:
         store: The resources, and the demands.
@@ -137,16 +138,12 @@ class Deliveries:
         self._failing = failing
         self._new_uuid = new_uuid
 
-    async def state(self, id_: str) -> RouteState:
+    def state(self, id_: str) -> RouteState:
         """How the deliveries of the subscription with this id stand.
 
         Raises:
             NotFoundError: There is none.
-            StoreError: That cannot be read now.
         """
-        return await asyncio.to_thread(self._state, id_)
-
-    def _state(self, id_: str) -> RouteState:
         found = self._store.find(id_)
         return RouteState(
             found,
@@ -154,24 +151,18 @@ class Deliveries:
             [row for path in self._failing for row in read_failing(path) if row.route == found.uid],
         )
 
-    async def resume(self, id_: str) -> Demand:
+    def resume(self, id_: str) -> Demand:
         """Ask for the subscription to be sent to again; nothing changes where it is not parked.
 
         Raises:
             NotFoundError: There is none of this id.
             RequestError: Too much was asked lately.
-            StoreError: Nothing was asked.
         """
-        return await asyncio.to_thread(self._resume, id_)
-
-    def _resume(self, id_: str) -> Demand:
         uid = self._store.find(id_).uid
         run = self._new_uuid().hex
         return self._store.demand("resume", uid, run, self._clock.wall_ms())
 
-    async def dead_letters(
-        self, selection: Selection, limit: int, cursor: str | None
-    ) -> DeadLetterPage:
+    def dead_letters(self, selection: Selection, limit: int, cursor: str | None) -> DeadLetterPage:
         """A part of the kept dead letters.
 
         Args:
@@ -182,11 +173,7 @@ class Deliveries:
         Raises:
             NotFoundError: There is no such subscription.
             ResourceError: *cursor* is no such value.
-            StoreError: They cannot be read now.
         """
-        return await asyncio.to_thread(self._dead_letters, selection, limit, cursor)
-
-    def _dead_letters(self, selection: Selection, limit: int, cursor: str | None) -> DeadLetterPage:
         route = self._route(selection) or None
         partition, after = _read_cursor(cursor)
         found: list[tuple[int, int, ListedDeadLetter]] = []
@@ -223,31 +210,23 @@ class Deliveries:
             return self._store.find(selection.subscription).uid
         return selection.route or ""
 
-    async def ask(self, kind: DemandKind, selection: Selection, run: str | None) -> Demand:
+    def ask(self, kind: DemandKind, selection: Selection, run: str | None) -> Demand:
         """Ask for dead letters to be sent again, or deleted; a run is asked for once.
 
         Raises:
             NotFoundError: There is no such subscription.
             ConflictError: The run asked for something else.
             RequestError: Too much was asked lately.
-            StoreError: Nothing was asked.
         """
-        return await asyncio.to_thread(self._ask, kind, selection, run)
-
-    def _ask(self, kind: DemandKind, selection: Selection, run: str | None) -> Demand:
         name = run or self._new_uuid().hex
         return self._store.demand(kind, self._route(selection), name, self._clock.wall_ms())
 
-    async def run(self, run: str) -> RunState:
+    def run(self, run: str) -> RunState:
         """How far a run is.
 
         Raises:
             NotFoundError: It is not remembered.
-            StoreError: That cannot be read now.
         """
-        return await asyncio.to_thread(self._run, run)
-
-    def _run(self, run: str) -> RunState:
         demand = self._store.find_demand(run)
         if demand is None or demand.kind == "resume":
             raise NotFoundError("there is no run of this id, or it is more than a week old")

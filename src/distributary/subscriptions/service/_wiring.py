@@ -8,7 +8,6 @@ from distributary.core.policy import BackoffPolicy, DeliveryPolicy
 from distributary.core.protocol import protocols
 from distributary.resource import Rules, SinkRule
 from distributary.routes.settings import RouteSettings
-from distributary.subscriptions.resource import DeliverySpec
 
 PROTOCOLS_ABSENT: Final[Mapping[str, str]] = {
     name: f"delivery by {name} {each.absent}"
@@ -23,18 +22,6 @@ def rules(sinks: SinkRule) -> Rules:
     refused = {name: sinks.protocol_refusal(name) for name in protocols()}
     absent = {name: reason for name, reason in refused.items() if reason is not None}
     return Rules(sinks, filter_room.check, protocols_absent={**absent, **PROTOCOLS_ABSENT})
-
-
-def delivery_policy(spec: DeliverySpec) -> DeliveryPolicy:
-    """*spec* as ``policy`` and ``deliver`` read it."""
-    return DeliveryPolicy(
-        retry=spec.retry,
-        backoff_policy=BackoffPolicy(spec.backoff_policy),
-        backoff_delay_s=spec.backoff_delay_s,
-        backoff_max_s=spec.backoff_max_s,
-        timeout_s=spec.timeout_s,
-        rate_limit_per_s=spec.rate_limit_per_s,
-    )
 
 
 def route_policy(settings: RouteSettings) -> DeliveryPolicy:

@@ -1,6 +1,5 @@
 """What a batch of changes comes to: pure, between one read of the store and one write."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -25,34 +24,11 @@ class Row(NamedTuple):
     state: str
     seq: int
 
-    @classmethod
-    def of(cls, row: Mapping[Any, Any]) -> "Row":
-        """The row that the database returned."""
-        subscription = StoredSubscription(
-            row["id"],
-            row["uid"],
-            row["revision"],
-            row["etag"],
-            row["created_ms"],
-            row["updated_ms"],
-            row["spec_json"].encode(),
-        )
-        return cls(subscription, row["state"], row["seq"])
-
     def columns(self) -> dict[str, Any]:
         """The values that the database takes."""
-        found = self.subscription
-        return {
-            "uid": found.uid,
-            "id": found.id,
-            "revision": found.revision,
-            "spec_json": found.realized.decode(),
-            "created_ms": found.created_ms,
-            "updated_ms": found.updated_ms,
-            "etag": found.etag,
-            "state": self.state,
-            "seq": self.seq,
-        }
+        values = self.subscription._asdict()
+        values["spec_json"] = values.pop("realized").decode()
+        return values | {"state": self.state, "seq": self.seq}
 
 
 @dataclass(slots=True)

@@ -70,7 +70,8 @@ def write_credentials(connection: Connection, changes: CredentialChanges) -> Non
 class CredentialRows:
     """The credentials of the store at *url*, as the refresher sees them.
 
-    Blocking; for one thread at a time.
+    Blocking; for one thread at a time. Methods raise ``StoreError`` where the store cannot be read
+    or written now; nothing was changed then.
 
     Args:
         url: Of a store that was made.
@@ -88,11 +89,7 @@ class CredentialRows:
         self._writer.dispose()
 
     def changed(self, after_seq: int) -> tuple[int, list[Held]]:
-        """The number of the newest change, and what was written after *after_seq*.
-
-        Raises:
-            StoreError: The store cannot be read now.
-        """
+        """The number of the newest change, and what was written after *after_seq*."""
         with sqlite.reading(self._reader) as connection:
             newest = int(connection.execute(sa.select(_g.c.credential_seq)).scalar_one())
             if newest == after_seq:
@@ -101,11 +98,7 @@ class CredentialRows:
         return newest, [Held(*row) for row in rows]
 
     def find(self, uid: str) -> Held | None:
-        """The credential of the subscription *uid*; None: it has none, or is deleted.
-
-        Raises:
-            StoreError: The store cannot be read now.
-        """
+        """The credential of the subscription *uid*; None: it has none, or is deleted."""
         with sqlite.reading(self._reader) as connection:
             row = connection.execute(_HELD.where(_c.c.uid == uid)).one_or_none()
         return None if row is None else Held(*row)
@@ -129,9 +122,6 @@ class CredentialRows:
         Returns:
             False where another refresh token, another endpoint or none stands there by now:
             the subscription was replaced or deleted, and what was renewed is not its own.
-
-        Raises:
-            StoreError: Nothing was changed.
         """
         with sqlite.writing(self._writer) as connection:
             newest = connection.execute(
@@ -165,9 +155,6 @@ class CredentialRows:
         Returns:
             How many were sealed anew, and where to go on; None: all have been looked at. What
             cannot be opened is left as it is: its key may come back.
-
-        Raises:
-            StoreError: Nothing was changed.
         """
         query = sa.select(_c.c.uid, _c.c.sealed, _c.c.settings)
         query = query.where(_c.c.uid > after_uid).order_by(_c.c.uid)

@@ -54,7 +54,6 @@ class RouteAppender(Protocol):
             LogUnavailableError: Some partition did not take some of them. Others may have; the
                 caller appends all of them again later, in the same order.
         """
-        ...
 
 
 _Waiting: TypeAlias = Waiting[Change, Applied | AppliedRoute]

@@ -119,6 +119,9 @@ class Ending(NamedTuple):
 class Schedule:
     """The schedule in the store at *url*, which a ``Store`` has made. Blocking.
 
+    Methods raise ``StoreError`` where the store cannot be read or written now; nothing was changed
+    then.
+
     Raises:
         StoreError: There is no store.
     """
@@ -136,9 +139,6 @@ class Schedule:
         """What changed after change *after_seq*, as far as it stands in the whole log.
 
         So nobody makes a tick of a route that the log does not know.
-
-        Raises:
-            StoreError: The store cannot be read now.
         """
         with sqlite.reading(self._reader) as connection:
             through = newest = _appended_through(connection)
@@ -151,11 +151,7 @@ class Schedule:
             )
 
     def due(self, uids: Sequence[str]) -> dict[str, DueTimer]:
-        """What the ticks of *uids* are made of; those that stand no more are missing.
-
-        Raises:
-            StoreError: The store cannot be read now.
-        """
+        """What the ticks of *uids* are made of; those that stand no more are missing."""
         with sqlite.reading(self._reader) as connection:
             rows = connection.execute(_DUE, {"uids": uids}).all()
         return {
@@ -173,9 +169,6 @@ class Schedule:
 
         Returns:
             The first of its numbers for each uid that still stands so.
-
-        Raises:
-            StoreError: No numbers were given.
         """
         with sqlite.writing(self._writer) as connection:
             connection.execute(_RESERVE, {"uids": list(uids), "count": count})
@@ -183,39 +176,23 @@ class Schedule:
         return {uid: numbered - count + 1 for uid, seq, numbered in rows if seq == uids[uid]}
 
     def expired(self, now_ms: int) -> list[Ending]:
-        """The subscriptions whose end has come by *now_ms*, at most ``ENDINGS_MAX``.
-
-        Raises:
-            StoreError: The store cannot be read now.
-        """
+        """The subscriptions whose end has come by *now_ms*, at most ``ENDINGS_MAX``."""
         with sqlite.reading(self._reader) as connection:
             return [Ending(*row) for row in connection.execute(_EXPIRED, {"now_ms": now_ms})]
 
     def next_expiry_ms(self) -> int | None:
-        """When the next subscription ends by itself, wall clock, milliseconds; None: none does.
-
-        Raises:
-            StoreError: The store cannot be read now.
-        """
+        """When the next subscription ends by itself, wall clock, milliseconds; None: none does."""
         with sqlite.reading(self._reader) as connection:
             found: int | None = connection.execute(_NEXT_EXPIRY).scalar()
         return found
 
     def any_counted(self) -> bool:
-        """True where a subscription has a ``maxevents``.
-
-        Raises:
-            StoreError: The store cannot be read now.
-        """
+        """True where a subscription has a ``maxevents``."""
         with sqlite.reading(self._reader) as connection:
             return connection.execute(_ANY_COUNTED).first() is not None
 
     def counted(self, uids: Sequence[str]) -> list[Ending]:
-        """Those of *uids* that stand and have a ``maxevents``.
-
-        Raises:
-            StoreError: The store cannot be read now.
-        """
+        """Those of *uids* that stand and have a ``maxevents``."""
         found: list[Ending] = []
         with sqlite.reading(self._reader) as connection:
             for first in range(0, len(uids), ROWS_MAX):

@@ -121,10 +121,10 @@ class Store:
             counter = connection.execute(sa.select(_g).with_for_update()).one()
             ids = {change.id for change in changes if isinstance(change, (Put, Delete))}
             found = connection.execute(
-                sa.select(_t).where(_t.c.id.in_(ids), _t.c.state == _tables.LIVE)
+                _SHOWN.add_columns(_t.c.seq).where(_t.c.id.in_(ids), _t.c.state == _tables.LIVE)
             )
             batch = Batch(
-                live={row["id"]: Row.of(row) for row in found.mappings()},
+                live={row.id: Row(_shown(row[:-1]), _tables.LIVE, row.seq) for row in found},
                 seq=counter.seq,
                 room=self._subscriptions_max - counter.live_count,
                 now_ms=now_ms,

@@ -47,7 +47,6 @@ class Counts(Protocol):
         Raises:
             StoreError: The counts cannot be read now.
         """
-        ...
 
     def delivered(self, uid: str) -> int:
         """How many deliveries of the subscription were counted, from 0.
@@ -55,7 +54,6 @@ class Counts(Protocol):
         Raises:
             StoreError: The counts cannot be read now.
         """
-        ...
 
 
 class Ends(Protocol):
@@ -63,7 +61,6 @@ class Ends(Protocol):
 
     async def end(self, ending: Ending, reason: DeleteReason) -> None:
         """Delete what has come to its end, as it stood when that was seen."""
-        ...
 
 
 class Endings:

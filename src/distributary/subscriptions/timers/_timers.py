@@ -53,7 +53,6 @@ class TimerEventAppender(Protocol):
             LogUnavailableError: Nobody answers. Some may have been appended: none of them may
                 be appended again.
         """
-        ...
 
 
 class Timers:

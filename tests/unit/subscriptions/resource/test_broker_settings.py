@@ -1,7 +1,5 @@
 """Settings of the protocols beside HTTP: every fault where it is, and typed values of good ones."""
 
-import dataclasses
-
 import pytest
 
 from distributary.core.deliver.broker_settings import HttpSettings
@@ -143,10 +141,10 @@ def test_a_dead_letter_uri_names_its_own_place(parse, protocol, dead, settings):
     sink, good = GOOD[protocol]
     own = good | more.get(protocol, {"jetstream": True}) | {"delivery": {"deadLetterSink": dead}}
     spec = parse(protocol=protocol, sink=sink, protocolsettings=own)
-    letters = spec.delivery.dead_letter
+    letters = spec.dead_letter
     assert letters is not None
     assert (letters.sink, letters.protocol, letters.settings) == (dead, protocol, settings)
-    assert letters.delivery == dataclasses.replace(spec.delivery, dead_letter=None)
+    assert letters.policy == spec.policy
     assert api_subscription.restore(spec.realized) == spec
 
 
@@ -156,7 +154,7 @@ def test_a_dead_letter_object_may_have_any_protocol(parse, faults_of, protocol):
     sink, good = GOOD[protocol]
     target = {"sink": sink, "protocol": protocol, "protocolsettings": good}
     spec = parse(protocolsettings={"delivery": {"deadLetterSink": target}})
-    letters = spec.delivery.dead_letter
+    letters = spec.dead_letter
     assert letters is not None
     assert (letters.protocol, letters.sink) == (protocol, sink)
     assert spec.settings == HttpSettings("POST", ())
@@ -190,7 +188,7 @@ def test_what_the_last_release_stored_is_restored(rules):
     spec = api_subscription.restore(stored)
     assert spec.settings == HttpSettings("PUT", (("X-A", "b"),))
     assert (spec.format, spec.ca_certs) == ("structured", None)
-    letters = spec.delivery.dead_letter
+    letters = spec.dead_letter
     assert letters is not None
     assert (letters.sink, letters.settings) == ("http://e.com/dead", spec.settings)
     assert api_subscription.parse(spec.to_json(), rules) == spec
@@ -212,8 +210,8 @@ def test_certificates_are_taken_for_every_protocol(parse, rules, authority, prot
     assert spec.ca_certs is not None
     assert spec.ca_certs.count("BEGIN CERTIFICATE") == 2
     assert "somebody" not in spec.ca_certs
-    assert spec.delivery.dead_letter is not None
-    assert spec.delivery.dead_letter.ca_certs == spec.ca_certs
+    assert spec.dead_letter is not None
+    assert spec.dead_letter.ca_certs == spec.ca_certs
     assert api_subscription.parse(spec.to_json(), rules) == spec
 
 

@@ -1,10 +1,9 @@
 """A good proposal becomes a complete object."""
 
-import dataclasses
-
 import pytest
 
 from distributary.core.deliver.broker_settings import HttpSettings
+from distributary.core.policy import BackoffPolicy, DeliveryPolicy
 from distributary.resource import Rules, SinkRule
 from distributary.subscriptions import resource as api_subscription
 from distributary.subscriptions.resource import ApiSubscriptionSpec
@@ -57,15 +56,15 @@ def test_typed_values_follow_the_realized_object(parse):
     assert spec.filters == ({"exact": {"subject": "x"}},)
     assert spec.settings == HttpSettings("PUT", (("X-One", "1"),))
     assert (spec.format, spec.ca_certs) == ("structured", None)
-    assert spec.delivery == api_subscription.DeliverySpec(
+    assert spec.policy == DeliveryPolicy(
         retry=0,
-        backoff_policy="linear",
+        backoff_policy=BackoffPolicy.LINEAR,
         backoff_delay_s=1.0,
         backoff_max_s=60.0,
         timeout_s=2.5,
         rate_limit_per_s=12.5,
-        dead_letter=None,
     )
+    assert spec.dead_letter is None
 
 
 def test_a_dead_letter_uri_shares_protocol_method_and_format(parse):
@@ -78,12 +77,12 @@ def test_a_dead_letter_uri_shares_protocol_method_and_format(parse):
             "delivery": {"retry": 3, "deadLetterSink": "https://example.org/dead"},
         }
     )
-    dead_letter = spec.delivery.dead_letter
+    dead_letter = spec.dead_letter
     assert dead_letter is not None
     assert dead_letter.sink == "https://example.org/dead"
     assert dead_letter.settings == HttpSettings("PUT", ())
     assert dead_letter.format == "structured"
-    assert dead_letter.delivery == dataclasses.replace(spec.delivery, dead_letter=None)
+    assert dead_letter.policy == spec.policy
     shown = spec.to_json()["protocolsettings"]["delivery"]["deadLetterSink"]
     assert shown == "https://example.org/dead"
 
@@ -113,8 +112,8 @@ def test_a_dead_letter_uri_has_custom_headers_at_the_same_party_alone(
     for target, own in ((sink, True), (sink.replace(".1/", ".1:1/"), False)):
         wanted = settings | {"delivery": {"deadLetterSink": target}}
         spec = parse(protocol=protocol, sink=sink, protocolsettings=wanted)
-        assert spec.delivery.dead_letter is not None
-        there = getattr(spec.delivery.dead_letter.settings, member)
+        assert spec.dead_letter is not None
+        there = getattr(spec.dead_letter.settings, member)
         assert there == (getattr(spec.settings, member) if own else ())
 
 
@@ -132,10 +131,10 @@ def test_a_dead_letter_object_has_settings_of_its_own(parse):
             }
         }
     )
-    dead_letter = spec.delivery.dead_letter
+    dead_letter = spec.dead_letter
     assert dead_letter is not None
     assert dead_letter.settings == HttpSettings("PATCH", ())
-    assert dead_letter.delivery.retry == 10
+    assert dead_letter.policy.retry == 10
     shown = spec.to_json()["protocolsettings"]["delivery"]["deadLetterSink"]
     assert shown["protocolsettings"]["delivery"] == DEFAULTS
 
@@ -155,7 +154,7 @@ def test_format_is_read_where_either_world_writes_it(parse, where, said, meant):
 def test_a_long_delay_lifts_the_default_ceiling(parse):
     """A ceiling that nobody asked for does not turn a delay that was asked for into a fault."""
     spec = parse(protocolsettings={"delivery": {"backoffDelay": "PT10M"}})
-    assert spec.delivery.backoff_max_s == 600.0
+    assert spec.policy.backoff_max_s == 600.0
 
 
 def test_what_was_realized_parses_to_itself(parse, rules):

@@ -16,7 +16,6 @@ from distributary.core.errors import (
 )
 from distributary.core.flow import decode_route
 from distributary.core.policy import DeliveryPolicy
-from distributary.subscriptions.service import delivery_policy
 from distributary.subscriptions.store.leader import BATCH_MAX, WAITING_MAX
 from distributary.subscriptions.store.stored import ChangePendingError, Precondition, Put
 from kit.memory_routes import MemoryRouteAppender
@@ -401,4 +400,4 @@ def test_changes_are_logged_without_secrets(runner, service, proposal, capsys):
 
 def test_the_delivery_of_a_spec_is_a_policy(spec):
     """Defaults of both rooms are the same (decision 21)."""
-    assert delivery_policy(spec().delivery) == DeliveryPolicy()
+    assert spec().policy == DeliveryPolicy()

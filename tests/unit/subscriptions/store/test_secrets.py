@@ -312,7 +312,7 @@ def test_settings_that_an_older_version_wrote_in_the_clear_are_sealed(store, spe
     assert files_with(url, b"canary-plain") == []
     directory = Directory(url)
     assert sent(directory) == {"X-Key": "canary-plain", "X-Plain": "b"}
-    dead = directory.spec("u1").delivery.dead_letter
+    dead = directory.spec("u1").dead_letter
     assert dead is not None
     assert dict(dead.settings.headers) == {"token": "canary-plain"}
     assert seen(directory) == Credential("PLAIN", identifier="me", secret="canary")
