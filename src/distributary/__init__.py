@@ -1,7 +1,8 @@
 """distributary: a CloudEvents subscription manager and event router on Apache Spark.
 
-The rooms follow the flow: ``ingest`` -> ``log`` -> ``route`` -> ``deliver`` -> ``outcome``.
-Read ``flow.py`` first: the records that pass between them are all of the system.
+The parts follow the flow: ``server.ingest`` -> ``core.log`` -> ``core.route`` -> ``core.deliver``
+-> ``core.outcome``. Read ``core/flow.py`` first: the records that pass between them are all of the
+system.
 """
 
 __all__ = ["__version__"]

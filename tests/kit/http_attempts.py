@@ -22,7 +22,7 @@ EVENT: Final = Event(
 
 
 class TableResolver:
-    """A resolver that knows a table of names; satisfies ``deliver.Resolver``.
+    """A resolver that knows a table of names; satisfies ``net.Resolver``.
 
     Args:
         table: Host name -> addresses; None: the name server is silent.
@@ -36,7 +36,7 @@ class TableResolver:
         self.asked: list[str] = []
 
     async def resolve(self, host: str) -> list[str]:
-        """The addresses of *host* in the table; see ``deliver.Resolver``."""
+        """The addresses of *host* in the table; see ``net.Resolver``."""
         self.asked.append(host)
         if host not in self._table:
             raise TransportError("dns", f"no such name: {host}")

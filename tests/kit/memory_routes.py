@@ -1,4 +1,4 @@
-"""A ``control.RouteAppender`` and ``TimerEventAppender`` that remember, and fail when told to."""
+"""A ``RouteAppender`` and a ``TimerEventAppender`` that remember, and fail when told to."""
 
 from collections.abc import Sequence
 

@@ -1,6 +1,6 @@
 """A broker of a few lines, for what is above the protocols: sessions that do what a test says.
 
-Called by tests of ``deliver.BrokerTransport``.
+Called by tests of ``net.link.BrokerTransport``.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """``distributary import``: objects of a real cluster, put into this server one by one.
 
 Callers: ``_commands``. Hides: reading YAML, server-side apply, and the lines that say what
-became of each object. ``resource.knative.converted`` decides what is taken, changed or left; the
+became of each object. ``knative.kinds.converted`` decides what is taken, changed or left; the
 server decides what is right.
 """
 

@@ -1,8 +1,8 @@
 """``distributary serve``: settings in, exit code out.
 
 Its options are drawn from the settings themselves, so a new setting has its flag, its help and
-its row in the documentation from one place. Options come as text: ``settings.load`` finds the
-faults of all of them at once.
+its row in the documentation from one place. Options come as text: ``server.settings.load`` finds
+the faults of all of them at once.
 
 Callers: ``_commands``. Hides: how typer learns of those options.
 """

@@ -1,4 +1,4 @@
-"""The records that pass between the rooms. Read this file and you know the system.
+"""The records that pass between the parts. Read this file and you know the system.
 
 ::
 
@@ -8,10 +8,10 @@
 ==========  =========================  ======================================
 record      made by                    read by
 ==========  =========================  ======================================
-Received    ``ingest``                 ``log`` (appended as one record)
-Logged      ``log``                    ``pipeline`` (decoded, matched by ``route``)
-Task        ``pipeline``, one a match  ``deliver`` (sent until an answer)
-Attempt     ``deliver``                ``pipeline`` (classified by ``policy``)
+Received    ``server.ingest``          ``log`` (appended as one record)
+Logged      ``log``                    ``engine`` (decoded, matched by ``route``)
+Task        ``engine``, one a match    ``deliver`` (sent until an answer)
+Attempt     ``deliver``                ``engine`` (classified by ``policy``)
 ==========  =========================  ======================================
 
 What an attempt means is written down in ``outcome``'s own words: a ``DoneKey`` in the journal,

@@ -6,7 +6,7 @@ is held by a lock), and a new process of the role begins with the numbers of the
 counters go on rising when a process is killed. ``render`` reads the files of all roles and
 gives the Prometheus text.
 
-Callers: ``pipeline`` and ``app`` count; ``app`` renders for ``GET /metrics``.
+Callers: ``engine``, ``partitions`` and ``server`` count; ``server`` renders for ``GET /metrics``.
 """
 
 from bisect import bisect_left

@@ -1,6 +1,6 @@
 """Settings that change while the server runs: a file that ``serve`` writes and processes look at.
 
-Called by ``app`` (writes it, and reads it in its children) and by ``spark`` (the driver ends an
+Called by ``server`` (writes it, and reads it in its children) and by ``spark`` (the driver ends an
 epoch when there is news, and owners begin with what stands there). A file outlives the processes,
 so that one that is started again finds the newest settings.
 """

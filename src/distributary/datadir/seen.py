@@ -1,7 +1,7 @@
 """Which event types and sources were accepted so far: for the service description.
 
 Callers: ``_protocol`` asks for names that are new, ``_exchange`` adds them when their events are
-durable; ``app`` saves and loads them, and reads the file for the API. A help, not a record:
+durable; ``server`` saves and loads them, and reads the file for the API. A help, not a record:
 nothing depends on it, it is never synced, and the newest names may be lost with the process.
 """
 

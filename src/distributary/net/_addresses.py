@@ -1,7 +1,7 @@
 """Which addresses a delivery may reach: the rule against server-side request forgery.
 
 Called by ``_connector`` for every address before it dials and for every peer after, and by
-``control`` for the allow list of the operator. Pure.
+``server`` for the allow list of the operator. Pure.
 """
 
 import ipaddress

@@ -1,6 +1,6 @@
 """Routes whose deliveries fail now: noted as attempts are settled, told in a file.
 
-``control`` reads the file and shows it in the conditions of Triggers and Subscriptions. A delivery
+``knative`` reads the file and shows it in the conditions of Triggers and Subscriptions. A delivery
 that succeeds while nothing fails costs a truth test.
 """
 

@@ -1,7 +1,7 @@
 """Resources that people write: their shape, their defaults and their validation. Pure.
 
-Called by ``control`` (which stores them and makes routes of them), ``pipeline`` (which reads
-where and how to deliver) and ``api`` (which renders them). Hides what the revisions of a
+Called by ``subscriptions`` and ``knative``, which store them, make routes of them and render them,
+and by ``partitions``, which reads where and how to deliver. Hides what the revisions of a
 specification look like and how a fault is found and named. Knows no filter dialect, no clock
 and no store: ``Rules`` brings in what is decided elsewhere.
 """

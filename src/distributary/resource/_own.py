@@ -1,7 +1,7 @@
 """This server's own addresses: where it takes events, and what is never a sink.
 
-Called by the validation of resources, by ``control`` (which resolves references), by ``pipeline``
-(which makes destinations) and by ``deliver`` (which dials). Pure.
+Called by the validation of resources, by ``knative`` (which resolves references), by
+``partitions`` (which makes destinations) and by ``net`` (which dials). Pure.
 """
 
 import ipaddress

@@ -1,6 +1,6 @@
 """Ports of public hosts to which nothing is sent: other services listen there.
 
-Called by the validation of resources and by ``deliver``, which holds every connection to the list.
+Called by the validation of resources and by ``net``, which holds every connection to the list.
 """
 
 from typing import Final

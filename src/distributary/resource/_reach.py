@@ -1,6 +1,6 @@
 """What the operator's settings say of where events may go, in one value for all processes.
 
-Made by ``app``; read by whatever checks, resolves or dials sinks. Plain: it travels as JSON.
+Made by ``server``; read by whatever checks, resolves or dials sinks. Plain: it travels as JSON.
 """
 
 import ipaddress

@@ -4,7 +4,7 @@ People write ``30s``, ``500ms``, ``14d``, ``PT30S`` or ``30``, wherever a durati
 settings, the Subscriptions API. Where a specification says ISO 8601 (the DeliverySpec of Knative's
 kinds), that alone is taken. What is shown is ISO 8601.
 
-Called by ``settings``, ``policy``, ``resource`` and ``cli``. Imports nothing of ours.
+Called by ``server.settings``, ``resource``, ``subscriptions`` and ``cli``. Imports nothing of ours.
 """
 
 import math

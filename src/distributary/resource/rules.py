@@ -1,6 +1,6 @@
 """What the validation of a resource is told from outside.
 
-This room knows no filter dialects and no operator's settings; ``control`` wires it.
+This room knows no filter dialects and no operator's settings; ``server`` wires it.
 """
 
 from collections.abc import Callable, Mapping

@@ -72,7 +72,7 @@ DENIED_NETWORKS: Final = LOCAL_NETWORKS + _networks(
     "fec0::/10",  # site-local
     "ff00::/8",  # multicast
 )
-"""Addresses that are not hosts of the public internet. ``deliver`` holds every address that it
+"""Addresses that are not hosts of the public internet. ``net`` holds every address that it
 dials to the same list: there is one, so that what is refused later is refused at once."""
 
 

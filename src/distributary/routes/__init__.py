@@ -1,9 +1,9 @@
 """Desired state: the resources, their store, and the route changes that follow from them.
 
-Called by ``api`` (operations, by way of ``Subscriptions``), ``pipeline`` and ``app`` (the
-``Directory`` of targets). Hides the database, the order in which store and log are written, how
-concurrent changes share a transaction and an append, and how a half-made change is rolled
-forward. It needs one thing from its surroundings: a ``RouteAppender``.
+Called by ``subscriptions`` and ``knative`` (operations) and ``partitions`` (targets). Hides the
+database, the order in which store and log are written, how concurrent changes share a transaction
+and an append, and how a half-made change is rolled forward. It needs one thing from its
+surroundings: a ``RouteAppender``.
 """
 
 from distributary.routes._history import RouteChanges

@@ -1,6 +1,6 @@
 """Where the route of a Trigger or a messaging Subscription delivers: what the store keeps of it.
 
-``control.reconcile`` writes it, in the transaction of the route's change; the pipeline reads it at
+``knative.reconcile`` writes it, in the transaction of the route's change; the pipeline reads it at
 each attempt (DESIGN rules 4 and 5). Everything is resolved: URIs, not references.
 """
 
@@ -36,7 +36,7 @@ class RouteSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
         refused: Why the operator's settings let nothing be sent there now; the route's events wait.
         wants_reply: Say ``Prefer: reply`` to *sink*.
         reply: Where the sink's replies go; None: they are dropped.
-        reply_kept: See ``pipeline.RouteTarget``: a Trigger's reply goes back to its Broker.
+        reply_kept: See ``core.engine.RouteTarget``: a Trigger's reply goes back to its Broker.
         dead_letter: Where an event goes that could not be delivered; None: it is kept.
         retry: Retries after the first attempt.
         backoff_policy: ``linear`` or ``exponential``.

@@ -1,8 +1,8 @@
 """Sources: events that others publish at a broker, brought into the log.
 
-Called by ``app`` (one process runs all of them) and ``cli`` (checks their tables). Hides who reads
-what, the hand-over to the receiver, and when a broker is told that a message is done with: after
-the log has it.
+Called by ``server`` (one process runs all of them) and ``cli`` (checks their tables). Hides who
+reads what, the hand-over to the receiver, and when a broker is told that a message is done with:
+after the log has it.
 """
 
 from distributary.sources._source import UNSETTLED_TOTAL_MAX, Source, State

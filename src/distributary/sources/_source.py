@@ -1,6 +1,7 @@
 """One source: its consumer, run again whenever it ends, and what people are told of it.
 
-Called by ``app.source_process``. Hides states, pauses between connections, counters and log lines.
+Called by ``server.processes.source_process``. Hides states, pauses between connections, counters
+and log lines.
 
 ::
 

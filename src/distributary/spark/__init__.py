@@ -1,6 +1,6 @@
 """Everything that knows Spark: the only room that imports pyspark.
 
-Callers: ``app`` (starts the pipeline), and users of the public format ``distributary``.
+Callers: ``server`` (starts the pipeline), and users of the public format ``distributary``.
 Hides: Spark's data source classes, its session, its Java.
 
 ``register`` imports pyspark when it is called, not before: finding Java must work, and be

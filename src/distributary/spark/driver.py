@@ -1,6 +1,6 @@
 """The driver of the pipeline: starts the query, watches it, hands epochs over, stops it.
 
-Runs in a process of its own (``app`` starts and restarts it), since the JVM that belongs to it
+Runs in a process of its own (``server`` starts and restarts it), since the JVM that belongs to it
 can die. Talks to readers and owners through the status pages of the partitions alone.
 """
 

@@ -1,6 +1,6 @@
 """Where Spark runs: what a master URL comes to, and whether it can run the pipeline at all.
 
-Callers: ``app`` before anything is started, ``driver`` for what Spark gets. Imports no pyspark.
+Callers: ``server`` before anything is started, ``driver`` for what Spark gets. Imports no pyspark.
 
 A partition is one task (its reader and its writer are one stage), and the task runs as long as the
 pipeline does. So with fewer task slots than partitions some are never read, and nothing says so:

@@ -91,7 +91,7 @@ class SimulatedTargets:
 
 
 class TargetsView:
-    """``pipeline.Targets`` of one owner: sees a change when it looks for changes."""
+    """``core.engine.Targets`` of one owner: sees a change when it looks for changes."""
 
     def __init__(self, targets: SimulatedTargets) -> None:
         self._targets = targets
@@ -341,7 +341,7 @@ class LifeTimers:
 
 
 class LateWork:
-    """``pipeline.Blocking`` in virtual time: one job after the other, each of which takes a while.
+    """``core.engine.Blocking`` in virtual time: one job after the other; each takes a while.
 
     Args:
         timers: Of the owner.

@@ -1,8 +1,8 @@
 """One partition from log to sinks in virtual time: real rooms, scripted sinks, owners that die.
 
-``Partition`` runs a real ``pipeline.Owner`` with a real dispatcher, journal and delivery store
-over a log in memory. Owners come and go by ``crash`` (whatever was not on the medium is gone) and
-``hand_over`` (drained in good order); a ``OutcomeChecker`` checks every promise on the way.
+``Partition`` runs a real ``partitions.owner.Owner`` with a real dispatcher, journal and delivery
+store over a log in memory. Owners come and go by ``crash`` (whatever was not on the medium is gone)
+and ``hand_over`` (drained in good order); a ``OutcomeChecker`` checks every promise on the way.
 ``simulated_runs.play`` makes a whole run out of a seed.
 
 Called by tests. The same seed gives the same run.

@@ -77,7 +77,7 @@ class ScriptedConsumer:
         self._end: asyncio.Future[None] | None = None
 
     async def run(self, take: Callable[[Message], None], unsettled_max: int) -> None:
-        """See ``source.Consumer``."""
+        """See ``core.source.Consumer``."""
         self.runs += 1
         self.take = take
         self.unsettled_max = unsettled_max

@@ -1,8 +1,7 @@
 """Deliver: one attempt at a time, to one sink at a time, without one sink delaying another.
 
-Called by ``pipeline``, which offers tasks and classifies what comes of them, and by ``app``,
-which builds the transports. Hides queues, breakers, connections to brokers, and
-the rule about which addresses may be dialled. Protocols bring the rest (``protocols``).
+Called by ``partitions``, which brings the tasks that the engine sends and the answers to it. Hides
+queues and breakers. Connections are the transports' (``protocols``, ``net``).
 
 Everything runs on one event loop and by callbacks: a task or future for each delivery would
 cost as much as the delivery.

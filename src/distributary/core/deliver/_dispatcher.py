@@ -1,6 +1,6 @@
 """The dispatcher: takes tasks, sends each once by the queue of its sink, reports what came of it.
 
-Called by ``pipeline``. Hides the queues, their coming and going, and the stop. It does not retry:
+Called by ``partitions``. Hides the queues, their coming and going, and the stop. It does not retry:
 what an answer means is for ``policy.classify``, and a retry is offered like a new task.
 
 Everything here runs on one thread, that of the event loop of the transports. Another thread

@@ -1,7 +1,7 @@
 """Whom a secret is for: the origin of the URI that it was given with (decision 10).
 
-Called by ``api_subscription`` (which binds secrets) and by ``control`` (which seals the origin with
-them, and asks before one is kept or used).
+Called by ``subscriptions``, which binds secrets, seals the origin with them, and asks before one
+is kept or used.
 """
 
 import ipaddress

@@ -1,7 +1,7 @@
 """Where the rooms meet for one partition: records in, matches out, outcomes written down.
 
 Called by ``spark`` (the writer opens a ``Session`` for its partition and feeds it) and by
-``app`` (retention). Hides: backfilled routes, the retry queue, the cursor, the flush order,
+``server`` (retention). Hides: backfilled routes, the retry queue, the cursor, the flush order,
 and what is done when something is killed. DESIGN's "Rules that keep it correct" live here.
 """
 

@@ -1,4 +1,4 @@
-"""What the owner of a partition needs from its surroundings; ``app`` and tests provide it."""
+"""What the owner of a partition needs from its surroundings; ``server`` and tests provide it."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """The event: its value, its rules, and its forms on the wire and in the log.
 
-Called by ``ingest`` (decoding), ``deliver`` (encoding), ``pipeline`` (log records), ``filter`` and
-``route`` (attributes). Hides the formats: nobody else knows how an event looks as JSON, as header
-fields or as a record. Pure: no I/O, no clock.
+Called by ``server.ingest`` (decoding), ``protocols`` (encoding), ``engine`` (log records),
+``filter`` and ``route`` (attributes). Hides the formats: nobody else knows how an event looks as
+JSON, as header fields or as a record. Pure: no I/O, no clock.
 
 The promise of every decoder here: any bytes give events or an ``EventError`` (or its subclass
 ``UnsupportedFormatError``), nothing else.

@@ -1,9 +1,9 @@
 r"""Header fields that go with an event, beside it, from a Broker or Channel to where it is sent.
 
-Called by ``ingest`` (requests) and ``deliver`` (replies). They are no part of the event: filters do
-not see them. They are kept as the lines that a request holds, each ending with ``\r\n``, and are
-sent on as these bytes. Any other field stays where it came: credentials (``Authorization``,
-``Cookie``, ``Proxy-*``) and whatever else a sender put there are nobody else's.
+Called by ``server.ingest`` (requests) and ``protocols.http`` (replies). They are no part of the
+event: filters do not see them. They are kept as the lines that a request holds, each ending with
+``\r\n``, and are sent on as these bytes. Any other field stays where it came: credentials
+(``Authorization``, ``Cookie``, ``Proxy-*``) and whatever else a sender put there are nobody else's.
 
 Source:
     Knative Eventing 1.22 ``pkg/utils/headers.go`` (which), W3C Trace Context, B3 propagation.

@@ -1,7 +1,7 @@
 """The body of a log record of kind ``EVENTS``: one event, or one batch, in MessagePack.
 
-Called by ``ingest`` (writing) and by whoever reads the log. Hides the layout: a format byte, then
-``[[{name: value, ...}, data or nil], ...]``. The format byte changes when the layout does; a
+Called by ``server.ingest`` (writing) and by whoever reads the log. Hides the layout: a format byte,
+then ``[[{name: value, ...}, data or nil], ...]``. The format byte changes when the layout does; a
 reader keeps knowing the old ones.
 """
 

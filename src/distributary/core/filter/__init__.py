@@ -1,6 +1,6 @@
 """Filter expressions of subscriptions and triggers: checked, compiled, evaluated. Pure.
 
-Called by ``control`` (checks what clients send), ``route`` (compiles, and matches every event)
+Called by ``server`` (checks what clients send), ``route`` (compiles, and matches every event)
 and the command line (tries a filter on an event). Hides the dialects: each is one file with four
 functions and one row in the registry, and nothing outside this room knows one by name.
 """

@@ -1,6 +1,6 @@
 """The embedded durable log: append-only, partitioned, one file per segment.
 
-Callers: ``app`` opens folder, appenders and committers; the pipeline and the Spark sources read;
+Callers: ``server`` opens folder, appenders and committers; the pipeline and the Spark sources read;
 control appends route records. Hides: files, recovery, damage and the sharing of a sync.
 
 What is promised: a record whose offset was returned (or told to a ``Done``) is on the medium. A

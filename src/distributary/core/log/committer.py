@@ -1,7 +1,7 @@
 """Group commit: everything that arrives during one sync shares the next one.
 
-Callers: ``app`` hands ``submit`` to ingest and control. Hides: who waits for the disk. There is no
-future and no task for a request: a callback each, and one wake-up of the event loop for a whole
+Callers: ``server`` hands ``submit`` to ingest and control. Hides: who waits for the disk. There is
+no future and no task for a request: a callback each, and one wake-up of the event loop for a whole
 group. An idle committer adds no delay: a lone record is written at once.
 
 While the disk is quick (a sync takes 0.1 to 0.3 ms) the loop itself commits, once a turn: handing

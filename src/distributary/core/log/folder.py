@@ -10,7 +10,7 @@
     {data}/log/p0000/lock                        held by the appending process
     {data}/log/p0000/spare.tmp                   the next segment, allocated ahead
 
-Callers: ``app`` at start, Spark sources (to count partitions). Hides: the FORMAT file.
+Callers: ``server`` at start, Spark sources (to count partitions). Hides: the FORMAT file.
 """
 
 import contextlib

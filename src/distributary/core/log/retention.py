@@ -1,7 +1,7 @@
 """Giving disk space back: whole old segments go, never a record that somebody still needs.
 
-Callers: ``app``, now and then, in a thread of the appending process. Hides: the order of the steps,
-which leaves a usable log wherever a crash interrupts them.
+Callers: ``server``, now and then, in a thread of the appending process. Hides: the order of the
+steps, which leaves a usable log wherever a crash interrupts them.
 
 The route records in what is deleted still decide about the events that stay. So the routes that
 stand at the cut are written beside the log first. They are a file of their own and not a record:

@@ -4,7 +4,7 @@
 backfills and what could not be delivered. With files, a flush writes the ``DeliveryStore`` before
 the journal, because the cursor must never pass a match whose row is not yet durable.
 ``Quota`` counts the deliveries of subscriptions with a ``maxevents``, over all partitions.
-``FailingRoute`` tells ``control`` whose deliveries fail.
+``FailingRoute`` tells ``knative`` whose deliveries fail.
 
 Hides: file formats, SQL, fsync.
 """

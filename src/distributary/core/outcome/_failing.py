@@ -1,4 +1,4 @@
-"""Routes whose deliveries fail now: a small file that the pipeline writes and ``control`` reads.
+"""Routes whose deliveries fail now: a small file that the pipeline writes and ``knative`` reads.
 
 It holds no events and no secrets. It is not durable: what fails goes on failing, and is written
 again.

@@ -1,7 +1,7 @@
 """Delivery policy: how often to try, how long to wait, and what an answer means. Pure.
 
 Called by ``flow`` (its records hold replies and verdicts), ``deliver`` (makes replies, reads the
-policy of a destination) and ``pipeline`` (classifies attempts). Hides the response table, the
+policy of a destination) and ``engine`` (classifies attempts). Hides the response table, the
 arithmetic of the waits, and the text of ``Retry-After``. Knows no clock and draws no chance:
 callers pass both in.
 """

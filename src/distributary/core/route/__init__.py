@@ -1,7 +1,7 @@
 """Routing: which routes an event matches. Pure.
 
-Called by ``pipeline`` (applies the route records of a partition in log order, matches every event)
-and by retention (takes the snapshot at a cut). Hides how routes are indexed and what a snapshot
+Called by ``partitions`` (applies the route records in log order), ``core.engine`` (matches every
+event) and retention (takes the snapshot at a cut). Hides how routes are indexed and what a snapshot
 looks like. Knows nothing of sinks and policies: they are not in the log (DESIGN rule 4).
 """
 

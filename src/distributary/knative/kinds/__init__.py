@@ -1,7 +1,7 @@
 """Knative Eventing's kinds, and the core kinds they refer to: shape, defaults, validation.
 
-Called by ``control.objects`` (admission), ``control.reconcile`` (typed specs, conditions) and
-``api.kubernetes`` (kinds). Pure.
+Called by ``apiserver.objects`` (admission), ``reconcile`` (typed specs, conditions) and
+``apiserver.http`` (kinds). Pure.
 """
 
 from distributary.knative.kinds import conditions

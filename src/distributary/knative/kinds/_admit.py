@@ -64,7 +64,7 @@ def admit(kind: Kind, new: Object, old: Object | None, check: FilterCheck) -> No
     is applied there and at each connection.
 
     Raises:
-        StatusError: ``Invalid``, with every cause; ``resource.kubernetes.CAUSES_MAX`` are named.
+        StatusError: ``Invalid``, with every cause; ``apiserver.machinery.CAUSES_MAX`` are named.
 
     Source:
         Knative Eventing, "Resource Lifecycle" (what cannot be changed) and "Detailed Resources".

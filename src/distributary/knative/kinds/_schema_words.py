@@ -9,7 +9,7 @@ Schema = dict[str, Any]
 """A schema object of OpenAPI v2; ``$ref`` may stand beside a description."""
 
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
-"""Definitions of object metadata; ``resource.kubernetes`` has them."""
+"""Definitions of object metadata; ``apiserver.machinery`` has them."""
 
 _API_VERSION: Final = "Version of the schema: `{}`."
 _KIND: Final = "Name of the kind: `{}`."

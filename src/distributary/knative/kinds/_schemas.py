@@ -11,7 +11,7 @@ from distributary.knative.kinds._schemas_kinds import KNATIVE
 SCHEMAS: Final[dict[str, Schema]] = KNATIVE | DUCK | CORE
 """Definitions of OpenAPI v2 by name, as the Kubernetes API server names and writes them.
 
-A ``$ref`` to a definition that is not here is to one of ``resource.kubernetes`` (metadata). An
+A ``$ref`` to a definition that is not here is to one of ``apiserver.machinery`` (metadata). An
 object without ``properties`` and with ``x-kubernetes-preserve-unknown-fields`` holds anything.
 """
 

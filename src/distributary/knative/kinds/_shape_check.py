@@ -1,6 +1,6 @@
 """Objects held to their schema: what it does not know, and what is of the wrong type.
 
-Filter expressions are left to ``filter.check``, metadata to ``resource.kubernetes``.
+Filter expressions are left to ``filter.check``, metadata to ``apiserver.machinery``.
 """
 
 import base64
@@ -56,7 +56,7 @@ def known_part(kind: Kind, obj: Object, unknown: list[str] | None = None) -> Obj
 def unknown_fields(kind: Kind, obj: Object) -> list[str]:
     """Paths of the members of *obj* that its schema does not know, such as ``spec.filtr``.
 
-    Those of ``metadata`` are for ``resource.kubernetes``; those of a Trigger's filters are faults.
+    Those of ``metadata`` are for ``apiserver.machinery``; those of a Trigger's filters are faults.
     """
     unknown: list[str] = []
     known_part(kind, obj, unknown)

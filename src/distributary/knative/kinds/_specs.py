@@ -1,7 +1,7 @@
 """The typed specs of objects that were admitted.
 
 A ``ValueError``, ``KeyError`` or the like from here is a bug or a damaged store: what stands there
-was checked before. *early* is that of ``delivery_of``: ``control.objects.Stored`` knows it.
+was checked before. *early* is that of ``delivery_of``: ``apiserver.objects.Stored`` knows it.
 """
 
 from distributary.knative.apiserver.machinery import Object

@@ -1,6 +1,6 @@
 """Desired state of Knative's kinds -> routes -> status.
 
-Called by ``app`` (starts it) and ``api.kubernetes`` (waits until a change is settled). Hides how
+Called by ``server`` (starts it) and ``apiserver.http`` (waits until a change is settled). Hides how
 destinations are resolved, which objects depend on which, and in which order routes and statuses are
 written. It needs the objects, the leader that makes routes stand, and the receiver of events.
 """

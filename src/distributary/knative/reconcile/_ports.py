@@ -10,7 +10,7 @@ from distributary.routes.changes import AppliedRoute, RouteChange
 
 
 class Objects(Protocol):
-    """The objects: ``control.objects.Objects``."""
+    """The objects: ``apiserver.objects.Objects``."""
 
     def get(self, key: Key) -> Stored | None:
         """The object of this name; None: there is none."""
@@ -42,7 +42,7 @@ class Objects(Protocol):
 
 
 class Routes(Protocol):
-    """Makes routes stand: ``control.Leader``."""
+    """Makes routes stand: ``subscriptions.store.Leader``."""
 
     async def routes(self) -> dict[str, ActiveRoute]:
         """The routes in the store, all of which stand in the whole log, by uid.

@@ -11,7 +11,7 @@ when its connection ended is answered with an error, and the pipeline offers it 
     send -> waiting (until the session is open, and its window has room) -> publish -> answer
                  \__________ deadline: ``timeout`` _________________________/
 
-Runs on one event loop and by callbacks, as everything in ``deliver``.
+Runs on one event loop and by callbacks, as everything in ``core.deliver``.
 """
 
 import asyncio

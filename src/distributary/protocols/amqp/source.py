@@ -1,6 +1,6 @@
 """Reads events from an AMQP 1.0 address, one receiving link with as much credit as there is room.
 
-Called by ``source``. Hides links, credit and outcomes; the connection is the AMQP transport's.
+Called by ``sources``. Hides links, credit and outcomes; the connection is the AMQP transport's.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ def make(spec: SourceSpec, connector: Connector, clock: Clock) -> Consumer:
 
 
 class _AmqpConsumer:
-    """See ``source.Consumer``."""
+    """See ``core.source.Consumer``."""
 
     def __init__(self, spec: SourceSpec, connector: Connector) -> None:
         self._spec = spec

@@ -1,7 +1,7 @@
 """The HTTP protocol binding: events from and to header fields and a body, in all three modes.
 
-Called by ``ingest`` for requests, by ``deliver`` for deliveries and for replies. Hides the modes
-and the escaping of header values. No I/O: a message is a list of fields and the body's bytes.
+Called by ``server.ingest`` for requests, by the sink for deliveries and for replies. Hides the
+modes and the escaping of header values. No I/O: a message is a list of fields and the body's bytes.
 
 Both directions are on the hot path. The usual message, whose values need no escaping, is decoded
 and encoded by a few operations on all its values at once; any other takes the exact way, value by

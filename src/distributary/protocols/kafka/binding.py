@@ -1,6 +1,6 @@
 """The Kafka protocol binding: events from and to the headers, key and value of a record.
 
-Called by ``deliver`` for deliveries and by ``source`` for records that are read. No client library
+Called by the sink for deliveries and by the source for records that are read. No client library
 and no I/O: a record is a list of headers, a key and a value. The headers of a record carry their
 length, so no value can add a header or end one.
 

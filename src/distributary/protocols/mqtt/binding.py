@@ -1,6 +1,6 @@
 """The MQTT protocol binding: events from and to the properties and payload of a message.
 
-Called by ``deliver`` for deliveries and by ``source`` for what a broker brings. Hides the modes.
+Called by the sink for deliveries and by the source for what a broker brings. Hides the modes.
 No I/O and no client: properties go out as they stand in a packet of MQTT 5, and come in taken
 apart. Every string has its length before it, so no value can end a property early.
 

@@ -61,14 +61,14 @@ def make(spec: SourceSpec, connector: Connector, clock: Clock) -> Consumer:
 
 
 class MqttConsumer:
-    """See ``source.Consumer``."""
+    """See ``core.source.Consumer``."""
 
     def __init__(self, spec: SourceSpec, connector: Connector) -> None:
         self._spec = spec
         self._connector = connector
 
     async def run(self, take: Callable[[Message], None], unsettled_max: int) -> None:
-        """Connect and read; see ``source.Consumer``."""
+        """Connect and read; see ``core.source.Consumer``."""
         unsettled_max = min(unsettled_max, UNSETTLED_MAX)
         reading = _Reading(self._login(unsettled_max), take, unsettled_max)
         try:

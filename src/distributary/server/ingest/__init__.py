@@ -1,11 +1,11 @@
 """The HTTP receiver: owns the public port, never waits for Spark.
 
-Called by ``app`` in a process of its own. A POST to ``/events`` or to the path of a Broker or
+Called by ``server`` in a process of its own. A POST to ``/events`` or to the path of a Broker or
 Channel is answered 202 once the events are durable; every other path is passed to the control
 process.
 Hides HTTP: framing, limits, deadlines, pipelining, backpressure, problem details.
 
-The log is a port (``Appends``); ``app`` wires it to the log's group commit and uses
+The log is a port (``Appends``); ``server`` wires it to the log's group commit and uses
 ``choose_partition`` there.
 """
 

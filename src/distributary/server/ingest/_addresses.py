@@ -1,7 +1,7 @@
 """Which paths take events, and of which Broker or Channel each is.
 
-Callers: ``_context`` and ``_protocol`` ask, ``http1`` goes by the usual lines, ``app`` tells what
-the store says. Touched from the event loop's thread alone.
+Callers: ``_context`` and ``_protocol`` ask, ``http1`` goes by the usual lines, ``server`` tells
+what the store says. Touched from the event loop's thread alone.
 """
 
 from collections.abc import Mapping

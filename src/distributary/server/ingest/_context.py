@@ -23,7 +23,7 @@ from distributary.server.ingest._relayed import is_watch
 
 
 class Appends(Protocol):
-    """Where accepted requests go: the log's group commit, wired by ``app``."""
+    """Where accepted requests go: the log's group commit, wired by ``server``."""
 
     @property
     def open(self) -> bool:

@@ -1,6 +1,6 @@
 """What the receiver has done so far, as plain numbers.
 
-Callers: the modules of this room count; ``app`` reads and exports them to Prometheus. Counters
+Callers: the modules of this room count; ``server`` reads and exports them to Prometheus. Counters
 only rise, gauges say what is now. Reading needs no lock: one thread writes.
 """
 

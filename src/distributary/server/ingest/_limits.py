@@ -1,6 +1,6 @@
 """Limits of the public port, each with its reason, and the settings an operator may turn.
 
-Callers: the other modules of this room; ``app`` builds ``IngestSettings``. Hides nothing: the
+Callers: the other modules of this room; ``server`` builds ``IngestSettings``. Hides nothing: the
 numbers are the interface. What a request may cost to read is bounded in ``http1.limits``. Names of
 sizes end in ``_bytes_max``, of waits in ``_s``.
 """
@@ -49,7 +49,7 @@ is left is for those who publish, and for requests that end."""
 
 OBJECT_BODY_BYTES_MAX = 2 * 1024 * 1024
 """Body of a request of the Kubernetes API: an object of 1 MiB with the white space of its file, as
-``resource.kubernetes`` takes it. A larger limit for events counts here too."""
+``knative.apiserver.machinery`` takes it. A larger limit for events counts here too."""
 
 RELAY_HEAD_DEADLINE_S = 30.0
 """Wait for the header of the control process's answer; then 503."""

@@ -1,4 +1,4 @@
-"""Which partition an append goes to. Pure; ``app`` calls it where it wires the log's committers.
+"""Which partition an append goes to. Pure; ``server`` calls it where it wires the log's committers.
 
 A batch is one log record, so it lies in one partition whatever keys its events carry.
 """

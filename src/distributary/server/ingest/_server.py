@@ -1,6 +1,6 @@
 """The public port: accepts connections and looks after their deadlines.
 
-Caller: ``app``, in the receiver's own process. Hides the event loop's server and the sweep.
+Caller: ``server``, in the receiver's own process. Hides the event loop's server and the sweep.
 """
 
 import asyncio

@@ -15,7 +15,7 @@ Learn = Callable[[Mapping[str, str]], None]
 
 
 class Book(Protocol):
-    """``control.objects.AddressBook``; used from one thread."""
+    """``knative.apiserver.objects.AddressBook``; used from one thread."""
 
     def read(self) -> dict[str, str]:
         """Path -> address, all of them."""

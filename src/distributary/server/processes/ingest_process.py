@@ -85,7 +85,7 @@ class IngestStart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogAppends:
-    """``ingest.Appends`` over one group committer a partition.
+    """``server.ingest.Appends`` over one group committer a partition.
 
     Args:
         committers: In the order of the partitions.

@@ -8,7 +8,7 @@ The TOML file is the one named by ``--config`` or ``DISTRIBUTARY_CONFIG``, else
 ``./distributary.toml`` when it is there. It alone may hold ``[[sources]]``, the brokers that are
 read from: tables, which no flag and no variable can say.
 
-Callers: ``cli`` (reads the sources), ``app`` (reads ``Settings``), the reference page of the
+Callers: ``cli`` (reads the sources), ``server`` (reads ``Settings``), the reference page of the
 documentation (``settings_table``). Hides: parsing of sizes, durations and addresses. Every
 fault of every source is found before anything is refused, so that one start shows them all.
 """
@@ -258,7 +258,7 @@ class Settings:
     )
     sources: tuple[Mapping[str, Any], ...] = ()
     """Tables ``[[sources]]`` of the TOML file as they stand there: what they mean, and whether
-    they can be used, the ``source`` room knows. They hold no secrets, only where those are."""
+    they can be used, ``sources`` knows. They hold no secrets, only where those are."""
 
 
 class SettingsRow(NamedTuple):

@@ -1,7 +1,7 @@
 """The AMQP 1.0 binding of the Subscriptions API (3.4): messages that ask, messages that answer.
 
-Called by ``app``, where the setting ``amqp_port`` asks for it. Hides links, credit and messages.
-Decides nothing: ``api._operations`` stands behind this and behind HTTP alike.
+Called by ``server``, where the setting ``amqp_port`` asks for it. Hides links, credit and messages.
+Decides nothing: ``service`` stands behind this and behind HTTP alike.
 
 Importing this needs no proton; an ``AmqpServer`` does (``amqp.AVAILABLE``).
 """

@@ -1,6 +1,6 @@
 """Renews access tokens before they expire: one loop, in the process that leads.
 
-Made by ``app``. What it stores durably, the owners see in the store: no route record is needed.
+Made by ``server``. What it stores durably, the owners see in the store: no route record is needed.
 One refresh of a credential is under way at a time; the last good token stays in use until it
 expires, whatever the endpoint does meanwhile.
 

@@ -1,6 +1,6 @@
 """Keys that seal credentials: from the environment, or from a file for its owner alone.
 
-Called by ``_credentials_sealed``; ``app`` and ``pipeline`` say where keys are. Keys never travel
+Called by ``_credentials_sealed``; ``server`` and ``spark`` say where keys are. Keys never travel
 in settings, arguments or Spark's configuration: each process finds them by itself.
 
 A source may hold several keys. The first one seals, all of them open: so a key is replaced by

@@ -1,6 +1,6 @@
 """Delivery protocols, one client library each, all behind ``deliver.Transport``.
 
-Called by ``app``, which gives them to the dispatcher. They do not know each other.
+Called by ``server``, which gives them to the dispatcher. They do not know each other.
 """
 
 __all__: list[str] = []

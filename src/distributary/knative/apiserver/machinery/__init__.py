@@ -1,6 +1,6 @@
 """The conventions of the Kubernetes API, as pure functions over JSON objects.
 
-Called by ``control.objects`` (metadata), ``api.kubernetes`` (everything else). Knows no kind of
+Called by ``apiserver.objects`` (metadata), ``apiserver.http`` (everything else). Knows no kind of
 ours: what is particular to one stands in its ``Kind`` or in ``resource.knative``.
 """
 

@@ -1,6 +1,6 @@
 """The objects of the Kubernetes API: their store, the one who writes them, and who watches.
 
-Called by ``api.kubernetes`` and ``control.reconcile``; ``app`` reads the ``AddressBook`` for the
+Called by ``apiserver.http`` and ``reconcile``; ``server`` reads the ``AddressBook`` for the
 ingest process. Hides the tables, how writes share a transaction, resource versions, and the window
 of changes that watches are served from.
 """

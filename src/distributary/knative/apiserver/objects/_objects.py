@@ -1,4 +1,4 @@
-"""The objects of the Kubernetes API, as ``api.kubernetes`` and the reconciler use them."""
+"""The objects of the Kubernetes API, as ``apiserver.http`` and the reconciler use them."""
 
 import asyncio
 from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
 """AMQP 1.0: events to the addresses of a broker, each with its outcome.
 
-Called by ``pipeline`` (``make``) and by the AMQP consumer (``connect``). Hides links, credit,
+Called by ``partitions`` (``make``) and by the AMQP consumer (``connect``). Hides links, credit,
 logins, and what of an answer is about one event. The protocol itself is ``engine``'s, which imports
 proton when the first connection is opened.
 """

@@ -1,6 +1,6 @@
 """Opens sessions: which destinations share one, and how carefully it begins.
 
-Called by ``deliver._broker``, through ``BrokerTransport``.
+Called by ``net.link._broker``, through ``BrokerTransport``.
 """
 
 import functools
@@ -17,7 +17,7 @@ from distributary.protocols.amqp.sink._session import AmqpSession
 
 
 class Opener:
-    """Makes sessions; see ``deliver.Opener``.
+    """Makes sessions; see ``net.link.Opener``.
 
     Args:
         connector: Dials.

@@ -1,6 +1,6 @@
 """One AMQP connection as a session of the broker transport, with a link for each place.
 
-Called by ``deliver._broker``. Hides links and their credit: what may not be sent yet waits here in
+Called by ``net.link._broker``. Hides links and their credit: what may not be sent yet waits here in
 its order, and one address without credit delays no other.
 """
 
@@ -43,7 +43,7 @@ ATTACH_S_MAX: Final = 10.0
 
 
 class AmqpSession(Connection):
-    """One open connection; see ``deliver.Session``.
+    """One open connection; see ``net.link.Session``.
 
     Args:
         clock: Says when a flight was sent.
@@ -66,7 +66,7 @@ class AmqpSession(Connection):
         self._outlets: dict[AmqpSettings, Outlet] = {}
         self._sweep: asyncio.TimerHandle | None = None
 
-    # -- deliver.Session ----------------------------------------------------------------------
+    # -- net.link.Session ---------------------------------------------------------------------
 
     def publish(self, flight: Flight) -> None:
         """Send it, or have it wait for its link, its turn or credit."""

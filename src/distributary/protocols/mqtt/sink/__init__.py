@@ -1,7 +1,7 @@
 """MQTT 3.1.1 and MQTT 5: events to the topics of a broker.
 
-Called by ``pipeline``; the MQTT source opens its connections here as well. Hides logins, limits of
-the broker, and what of an answer is about one event.
+Called by ``partitions``; the MQTT source opens its connections here as well. Hides logins, limits
+of the broker, and what of an answer is about one event.
 """
 
 from distributary.protocols.mqtt.sink._login import (

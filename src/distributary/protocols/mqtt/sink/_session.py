@@ -35,7 +35,7 @@ _JUDGES_A_MESSAGE: Final = frozenset(
 
 
 class MqttSession:
-    """Publishes events on one connection; see ``deliver.Session``.
+    """Publishes events on one connection; see ``net.link.Session``.
 
     Args:
         protocol: ``MQTT3`` or ``MQTT5``, for answers.
@@ -46,7 +46,7 @@ class MqttSession:
     Attributes:
         version: What is spoken.
         connection: The connection; opened by whoever made the session.
-        window: See ``deliver.Session``.
+        window: See ``net.link.Session``.
         qos_max: Highest QoS that the broker takes.
         retains: Whether it retains.
     """
@@ -94,7 +94,7 @@ class MqttSession:
         self._note(False)
 
     def publish(self, flight: Flight) -> None:
-        """Send one event; see ``deliver.Session``."""
+        """Send one event; see ``net.link.Session``."""
         destination = flight.destination
         plan = self._plans.get(destination) or self._plan(destination)
         if plan.refusal is not None:
@@ -163,7 +163,7 @@ class MqttSession:
         self._lost(answer)
 
     async def close(self) -> None:
-        """Say goodbye; see ``deliver.Session``."""
+        """Say goodbye; see ``net.link.Session``."""
         if self._widening is not None:
             self._widening.cancel()
         await self.connection.close()

@@ -1,7 +1,7 @@
 """NATS: events to subjects, acknowledged by JetStream where a stream holds them.
 
-Called by ``pipeline`` (``make``) and by the NATS consumer (``connect``). Hides the client, which is
-our own (decision 41, NATS).
+Called by ``partitions`` (``make``) and by the NATS consumer (``connect``). Hides the client, which
+is our own (decision 41, NATS).
 """
 
 import asyncio
