@@ -146,7 +146,7 @@ class RouteAppendServer:
 
 
 class RouteAppendClient:
-    """The control process's side: a ``RouteAppender`` and a ``TimerEventAppender`` of subscriptions.
+    """The control process's side: a ``RouteAppender`` and a ``TimerEventAppender``.
 
     One call at a time: the leader, the timers and the reconciler have one each.
 
