@@ -46,7 +46,9 @@ def kills(scale):
     """From kill -9 to the next delivery (ingest: the next 202) at 100 events/s, 10 of each."""
     count = max(1, int(KILLS * scale))
     figures = {}
-    with tempfile.TemporaryDirectory(prefix="distributary-bench-") as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="distributary-bench-", ignore_cleanup_errors=True
+    ) as folder:
         server = RunningServer(Path(folder) / "data")
         with Traffic(Path(folder), {"sink": Behaviour()}) as traffic, server:
             server.subscribe(traffic.sinks["sink"].url)
@@ -139,7 +141,9 @@ def hand_over(scale):
     """Pauses of deliveries at hand-overs among 100,000 routes, each of another type."""
     count = int(ROUTES * scale)
     flags = ("--epoch-s", f"{EPOCH_S:g}s")
-    with tempfile.TemporaryDirectory(prefix="distributary-bench-") as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="distributary-bench-", ignore_cleanup_errors=True
+    ) as folder:
         server = RunningServer(Path(folder) / "data", flags=flags)
         fill(server.paths, count, PARTITIONS, _asks)
         with Traffic(Path(folder), {"sink": Behaviour()}) as traffic:
@@ -193,7 +197,9 @@ def _one_hand_over(server, traffic):
 
 def leak(scale):
     """Memory of a worker after 20 hand-overs, 50,000 routes; growth since the third."""
-    with tempfile.TemporaryDirectory(prefix="distributary-bench-") as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="distributary-bench-", ignore_cleanup_errors=True
+    ) as folder:
         paths = DataDir(Path(folder) / "data")
         fill(paths, int(LEAK_ROUTES * scale), 1, _asks)
         words = [sys.executable, str(Path(__file__).with_name("_owners.py")), str(paths.root)]
