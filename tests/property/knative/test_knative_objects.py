@@ -5,16 +5,16 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from distributary.core import filter as filters
-from distributary.knative.apiserver.machinery import CAUSES_MAX, StatusError
+from distributary.knative.apiserver.machinery import StatusError
+from distributary.knative.apiserver.machinery.metadata_faults import CAUSES_MAX
 from distributary.knative.kinds import (
     BROKER,
     CHANNEL,
     KINDS,
     SUBSCRIPTION,
     TRIGGER,
+    addressed_spec,
     admit,
-    broker_spec,
-    channel_spec,
     defaulted,
     subscription_spec,
     trigger_spec,
@@ -23,9 +23,9 @@ from distributary.knative.kinds import (
 
 RULES = filters.check
 READ = {
-    BROKER.resource: broker_spec,
+    BROKER.resource: addressed_spec,
     TRIGGER.resource: trigger_spec,
-    CHANNEL.resource: channel_spec,
+    CHANNEL.resource: addressed_spec,
     SUBSCRIPTION.resource: subscription_spec,
 }
 

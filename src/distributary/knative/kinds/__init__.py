@@ -5,11 +5,9 @@ Called by ``apiserver.objects`` (admission), ``reconcile`` (typed specs, conditi
 """
 
 from distributary.knative.kinds import conditions
-from distributary.knative.kinds._admit import BROKER_CLASS, OWN_CLASS, admit
+from distributary.knative.kinds._admit import BROKER_CLASS, admit
 from distributary.knative.kinds._annotations import dependency_of
-from distributary.knative.kinds._conditions import Conditions, ConditionStatus, Severity
 from distributary.knative.kinds._defaulted import (
-    BROKER_LABEL,
     NAMESPACE_LABEL,
     defaulted,
 )
@@ -27,21 +25,16 @@ from distributary.knative.kinds._kinds import (
     SUBSCRIPTION,
     TRIGGER,
 )
-from distributary.knative.kinds._schemas import SCHEMA_OF, SCHEMAS
+from distributary.knative.kinds._schemas import SCHEMAS, shape_of
 from distributary.knative.kinds._schemas_core import SERVICE_ADDRESS
 from distributary.knative.kinds._shape_check import unknown_fields
 from distributary.knative.kinds._shapes import (
-    BrokerSpec,
-    ChannelSpec,
-    ChannelSubscriptionSpec,
     Delivery,
     Destination,
     KReference,
-    TriggerSpec,
 )
 from distributary.knative.kinds._specs import (
-    broker_spec,
-    channel_spec,
+    addressed_spec,
     subscription_spec,
     trigger_spec,
 )
@@ -49,7 +42,6 @@ from distributary.knative.kinds._specs import (
 __all__ = [
     "BROKER",
     "BROKER_CLASS",
-    "BROKER_LABEL",
     "CHANNEL",
     "CHANNEL_KINDS",
     "CONFIG_MAP",
@@ -58,32 +50,23 @@ __all__ = [
     "KINDS",
     "NAMESPACE",
     "NAMESPACE_LABEL",
-    "OWN_CLASS",
     "SCHEMAS",
-    "SCHEMA_OF",
     "SERVICE",
     "SERVICE_ADDRESS",
     "SUBSCRIPTION",
     "TRIGGER",
-    "BrokerSpec",
-    "ChannelSpec",
-    "ChannelSubscriptionSpec",
-    "ConditionStatus",
-    "Conditions",
     "Converted",
     "Delivery",
     "Destination",
     "KReference",
-    "Severity",
-    "TriggerSpec",
+    "addressed_spec",
     "admit",
-    "broker_spec",
-    "channel_spec",
     "conditions",
     "converted",
     "defaulted",
     "definitions",
     "dependency_of",
+    "shape_of",
     "subscription_spec",
     "trigger_spec",
     "unknown_fields",

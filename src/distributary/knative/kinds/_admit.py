@@ -3,11 +3,17 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from distributary.knative.apiserver.machinery import CAUSES_MAX, Cause, Kind, Object, invalid
+from distributary.knative.apiserver.machinery import Cause, Kind, Object, invalid
 from distributary.knative.apiserver.machinery.fields import same
-from distributary.knative.apiserver.machinery.names import bad_value, forbidden, required
-from distributary.knative.kinds._annotations import check_annotations
-from distributary.knative.kinds._causes import unsupported
+from distributary.knative.apiserver.machinery.metadata_faults import CAUSES_MAX
+from distributary.knative.apiserver.machinery.names import (
+    bad_value,
+    forbidden,
+    required,
+    unsupported,
+)
+from distributary.knative.apiserver.machinery.selector import value_at
+from distributary.knative.kinds._annotations import annotations_of, check_annotations
 from distributary.knative.kinds._core_checks import check_config_map, check_service
 from distributary.knative.kinds._delivery import check_delivery
 from distributary.knative.kinds._destinations import (
@@ -37,12 +43,11 @@ OWN_CLASS: Final = "Distributary"
 _IMMUTABLE_WORDS: Final = "field is immutable: Immutable fields changed (-old +new)"
 """In the words of the API server, and in those of Knative's webhook."""
 
-_CLASS: Final = ("metadata", "annotations", BROKER_CLASS)
-_IMMUTABLE: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
-    BROKER.resource: (("spec", "config"),),
-    TRIGGER.resource: (("spec", "broker"),),
-    CHANNEL.resource: (("spec", "channelTemplate"),),
-    SUBSCRIPTION.resource: (("spec", "channel"),),
+_IMMUTABLE: Final = {
+    BROKER.resource: "spec.config",
+    TRIGGER.resource: "spec.broker",
+    CHANNEL.resource: "spec.channelTemplate",
+    SUBSCRIPTION.resource: "spec.channel",
 }
 
 
@@ -91,25 +96,27 @@ def _named(causes: list[Cause]) -> list[Cause]:
 
 def _causes(kind: Kind, obj: Object, filter_check: FilterCheck) -> list[Cause]:
     causes: list[Cause] = []
-    known = known_part(kind, obj)
-    sound = sound_part(kind, known, causes)
+    sound = sound_part(kind, known_part(kind, obj), causes)
     check = _CHECKS.get(kind.resource)
     if check is not None:
         check(causes, sound)
-    if kind is TRIGGER:
-        _check_filters(causes, _spec(sound), filter_check)
+    spec = _spec(sound)
+    if spec.get("delivery") is not None:
+        check_delivery(causes, spec["delivery"])
+    if kind is TRIGGER and spec.get("filter") is not None:
+        check_filter(causes, spec["filter"], filter_check)
+    if kind is TRIGGER and spec.get("filters") is not None:
+        check_filters(causes, spec["filters"], filter_check)
     return causes
 
 
 def _changed(kind: Kind, new: Object, old: Object) -> list[Cause]:
     """The fields that cannot be changed and were."""
-    pairs = {
-        ".".join(path): (_value(new, path), _value(old, path))
-        for path in _IMMUTABLE.get(kind.resource, ())
-    }
+    path = _IMMUTABLE.get(kind.resource)
+    pairs = {} if path is None else {path: (value_at(new, path), value_at(old, path))}
     if kind is BROKER:
-        classes = (_value(new, _CLASS) or OWN_CLASS, _value(old, _CLASS) or OWN_CLASS)
-        pairs[f"metadata.annotations[{BROKER_CLASS}]"] = classes
+        now, before = (annotations_of(obj).get(BROKER_CLASS) or OWN_CLASS for obj in (new, old))
+        pairs[f"metadata.annotations[{BROKER_CLASS}]"] = now, before
     causes = [
         bad_value(field, now, _IMMUTABLE_WORDS)
         for field, (now, before) in pairs.items()
@@ -128,13 +135,7 @@ def _of_the_server(kind: Kind, field: str, old: Object) -> bool:
     if kind is BROKER:
         named = (metadata.get("namespace"), metadata.get("name"))
         return named == ("default", "default") and "managedFields" not in metadata
-    return field == "spec.channelTemplate" and _value(old, ("spec", "channelTemplate")) is None
-
-
-def _value(obj: Any, path: tuple[str, ...]) -> Any:
-    for name in path:
-        obj = obj.get(name) if isinstance(obj, dict) else None
-    return obj
+    return field == "spec.channelTemplate" and value_at(old, field) is None
 
 
 def _sealed(new: Object, old: Object) -> list[Cause]:
@@ -157,7 +158,6 @@ def _broker(causes: list[Cause], obj: Object) -> None:
     spec = _spec(obj)
     if spec.get("config") is not None:
         check_kreference(causes, "spec.config", spec["config"])
-    _delivery(causes, spec)
 
 
 def _trigger(causes: list[Cause], obj: Object) -> None:
@@ -169,14 +169,6 @@ def _trigger(causes: list[Cause], obj: Object) -> None:
         _check_broker(causes, spec, obj.get("metadata"))
     if spec.get("subscriber") is not None:
         check_destination(causes, "spec.subscriber", spec["subscriber"])
-    _delivery(causes, spec)
-
-
-def _check_filters(causes: list[Cause], spec: Object, check: FilterCheck) -> None:
-    if spec.get("filter") is not None:
-        check_filter(causes, spec["filter"], check)
-    if spec.get("filters") is not None:
-        check_filters(causes, spec["filters"], check)
 
 
 def _check_broker(causes: list[Cause], spec: Object, metadata: Any) -> None:
@@ -190,10 +182,6 @@ def _check_broker(causes: list[Cause], spec: Object, metadata: Any) -> None:
             causes.append(bad_value(f"spec.brokerRef.{member}", ref[member], why))
 
 
-def _channel(causes: list[Cause], obj: Object) -> None:
-    _delivery(causes, _spec(obj))
-
-
 def _subscription(causes: list[Cause], obj: Object) -> None:
     spec = obj["spec"]  # there, as it has members that are required
     if spec is None:
@@ -205,7 +193,6 @@ def _subscription(causes: list[Cause], obj: Object) -> None:
     for name in ("subscriber", "reply"):
         if spec.get(name) is not None:
             check_destination(causes, f"spec.{name}", spec[name])
-    _delivery(causes, spec)
 
 
 def _check_channel(causes: list[Cause], channel: Object) -> None:
@@ -219,15 +206,9 @@ def _check_channel(causes: list[Cause], channel: Object) -> None:
         causes.append(forbidden("spec.channel.namespace", why))
 
 
-def _delivery(causes: list[Cause], spec: Object) -> None:
-    if spec.get("delivery") is not None:
-        check_delivery(causes, spec["delivery"])
-
-
 _CHECKS: Final[dict[str, Callable[[list[Cause], Object], None]]] = {
     BROKER.resource: _broker,
     TRIGGER.resource: _trigger,
-    CHANNEL.resource: _channel,
     SUBSCRIPTION.resource: _subscription,
     SERVICE.resource: check_service,
     CONFIG_MAP.resource: check_config_map,

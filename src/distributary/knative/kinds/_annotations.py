@@ -30,7 +30,7 @@ class _Reference(msgspec.Struct):
 
 def check_annotations(causes: list[Cause], trigger: Object) -> None:
     """Note what is wrong with the annotations of *trigger*."""
-    annotations = _annotations(trigger)
+    annotations = annotations_of(trigger)
     text = annotations.get(DEPENDENCY)
     if isinstance(text, str):
         _check_dependency(causes, text, _object(trigger.get("metadata")).get("namespace"))
@@ -41,18 +41,25 @@ def check_annotations(causes: list[Cause], trigger: Object) -> None:
 
 def dependency_of(trigger: Object) -> KReference | None:
     """The object that the admitted *trigger* waits for; None: none."""
-    text = _annotations(trigger).get(DEPENDENCY)
+    text = annotations_of(trigger).get(DEPENDENCY)
     if not isinstance(text, str):
         return None
-    try:
-        found = msgspec.json.decode(text, type=_Reference)
-    except msgspec.MsgspecError:  # an older version let everything pass
+    found = _reference(text)
+    if found is None:  # an older version let everything pass
         return KReference("", "", text, trigger["metadata"]["namespace"])
     namespace = found.namespace or trigger["metadata"]["namespace"]
     return KReference(found.apiVersion, found.kind, found.name, namespace)
 
 
-def _annotations(obj: Object) -> Object:
+def _reference(text: str) -> _Reference | None:
+    try:
+        return msgspec.json.decode(text, type=_Reference)
+    except msgspec.MsgspecError:
+        return None
+
+
+def annotations_of(obj: Object) -> Object:
+    """The annotations of *obj*, if they are an object."""
     return _object(_object(obj.get("metadata")).get("annotations"))
 
 
@@ -63,9 +70,8 @@ def _object(value: object) -> Object:
 
 def _check_dependency(causes: list[Cause], text: str, namespace: object) -> None:
     path = f"metadata.annotations[{DEPENDENCY}]"
-    try:
-        found = msgspec.json.decode(text, type=_Reference)
-    except msgspec.MsgspecError:
+    found = _reference(text)
+    if found is None:
         why = "The provided annotation was not a corev1.ObjectReference"
         causes.append(bad_value(path, text, why))
         return

@@ -1,11 +1,9 @@
 """Faults in the words of the Kubernetes API."""
 
-from collections.abc import Iterable
 from typing import Final
 
 from distributary.core.errors import Fault
 from distributary.knative.apiserver.machinery import Cause
-from distributary.knative.apiserver.machinery.names import shown
 
 _INVALID: Final = ("FieldValueInvalid", "Invalid value")
 
@@ -24,10 +22,3 @@ def of_fault(fault: Fault) -> Cause:
     """*fault* as a cause; the value is not repeated: a URI may hold what should be secret."""
     reason, words = _WORDS.get(fault.code, _INVALID)
     return Cause(fault.path, reason, f"{words}: {fault.message}")
-
-
-def unsupported(field: str, value: object, supported: Iterable[str]) -> Cause:
-    """*field* holds a *value* that is none of *supported*."""
-    names = ", ".join(f'"{name}"' for name in supported)
-    message = f"Unsupported value: {shown(value)}: supported values: {names}"
-    return Cause(field, "FieldValueNotSupported", message)

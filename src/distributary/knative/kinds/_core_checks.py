@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from distributary.knative.apiserver.machinery import Cause, Object
 from distributary.knative.apiserver.machinery.names import bad_value, required
+from distributary.knative.kinds._annotations import annotations_of
 from distributary.knative.kinds._causes import of_fault
 from distributary.knative.kinds._destinations import ANYWHERE, check_name
 from distributary.knative.kinds._schemas_core import SERVICE_ADDRESS
@@ -27,10 +28,9 @@ def check_service(causes: list[Cause], obj: Object) -> None:
     if name:
         check_name(causes, "spec.externalName", name.removesuffix("."), subdomain=True)
     causes.extend(_port_causes(spec.get("ports") or []))
-    metadata = obj.get("metadata")
-    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-    if isinstance(annotations, dict) and isinstance(annotations.get(SERVICE_ADDRESS), str):
-        _check_address(causes, annotations[SERVICE_ADDRESS])
+    address = annotations_of(obj).get(SERVICE_ADDRESS)
+    if isinstance(address, str):
+        _check_address(causes, address)
 
 
 def check_config_map(causes: list[Cause], obj: Object) -> None:

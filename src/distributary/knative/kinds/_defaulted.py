@@ -53,46 +53,43 @@ def _broker(obj: Object, _old: Object | None) -> Object:
 
 
 def _trigger(obj: Object, old: Object | None) -> Object:
-    obj = _with_wide_filter(_with_subscriber_placed(_with_broker_named(obj), old))
-    broker = (_member(obj, "spec") or {}).get("broker")
-    labels = _member(_member(obj, "metadata"), "labels")
+    metadata, spec = _member(obj, "metadata"), _member(obj, "spec") or {}
+    if spec:
+        namespace = (metadata or {}).get("namespace")
+        spec = _with_subscriber_placed(_with_broker_named(spec), namespace, old)
+        # Without a filter it has one that lets everything pass, as Knative fills in.
+        obj = {**obj, "spec": spec if "filter" in spec else {**spec, "filter": {}}}
+    broker = spec.get("broker")
+    labels = _member(metadata, "labels")
     if not broker or not isinstance(broker, str) or labels is None:
         return obj
     return _with_metadata(obj, "labels", {**labels, BROKER_LABEL: broker})
 
 
-def _with_broker_named(obj: Object) -> Object:
+def _with_broker_named(spec: Object) -> Object:
     """A Trigger that refers to its Broker names it as well."""
-    spec = _member(obj, "spec") or {}
     name = (_member(spec, "brokerRef") or {}).get("name")
-    return obj if not name or spec.get("broker") else {**obj, "spec": {**spec, "broker": name}}
+    return spec if not name or spec.get("broker") else {**spec, "broker": name}
 
 
-def _with_wide_filter(obj: Object) -> Object:
-    """A Trigger without a filter has one that lets everything pass, as Knative fills in."""
-    spec = _member(obj, "spec")
-    return obj if not spec or "filter" in spec else {**obj, "spec": {**spec, "filter": {}}}
-
-
-def _with_subscriber_placed(obj: Object, old: Object | None) -> Object:
+def _with_subscriber_placed(spec: Object, namespace: Any, old: Object | None) -> Object:
     """A reference to the subscriber names the Trigger's namespace where it names none.
 
     A server-side apply that takes the reference away leaves what it does not own, the namespace
     that was filled in here: that goes too.
     """
-    spec = _member(obj, "spec") or {}
     subscriber = _member(spec, "subscriber") or {}
     ref = _member(subscriber, "ref")
-    namespace = (_member(obj, "metadata") or {}).get("namespace")
     filled_in = {"namespace": namespace}
     stood = _member(_member(_member(old, "spec"), "subscriber"), "ref") or {}
     if ref == filled_in and stood != ref and filled_in.items() <= stood.items():
-        placed = {name: value for name, value in subscriber.items() if name != "ref"}
-        return {**obj, "spec": {**spec, "subscriber": placed}}
+        return {
+            **spec,
+            "subscriber": {name: subscriber[name] for name in subscriber if name != "ref"},
+        }
     if not ref or ref.get("namespace") or not isinstance(namespace, str):
-        return obj
-    placed = {**subscriber, "ref": {**ref, "namespace": namespace}}
-    return {**obj, "spec": {**spec, "subscriber": placed}}
+        return spec
+    return {**spec, "subscriber": {**subscriber, "ref": {**ref, "namespace": namespace}}}
 
 
 def _channel(obj: Object, old: Object | None) -> Object:

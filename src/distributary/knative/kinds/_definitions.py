@@ -17,12 +17,10 @@ DEFINITION: Final = Kind(
     "v1",
     "CustomResourceDefinition",
     "customresourcedefinitions",
-    "customresourcedefinition",
     short_names=("crd", "crds"),
     categories=("api-extensions",),
     columns=(Column("Created At", "metadata.creationTimestamp"),),
     namespaced=False,
-    has_status=False,
     label_names=False,
     read_only=True,
 )

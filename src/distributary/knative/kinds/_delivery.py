@@ -1,6 +1,6 @@
 """``DeliverySpec``: checked, and made whole (decision 21)."""
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from distributary.knative.apiserver.machinery import Cause, Object
 from distributary.knative.kinds._causes import of_fault
@@ -14,7 +14,10 @@ from distributary.resource.schema import checked
 _OPTIONS: Final = ("retry", "backoffPolicy", "backoffDelay", "backoffMax", "timeout")
 """What means the same in the Subscriptions API, and is checked and completed by its rules."""
 
-_FORMATS: Final = {"binary": "binary", "json": "structured"}
+_FORMATS: Final[dict[str, Literal["binary", "structured"]]] = {
+    "binary": "binary",
+    "json": "structured",
+}
 
 
 def check_delivery(causes: list[Cause], value: Object) -> None:

@@ -25,8 +25,6 @@ from distributary.knative.kinds._kinds import (
 )
 from distributary.knative.kinds._schemas_core import SERVICE_ADDRESS
 
-__all__ = ["Converted", "converted"]
-
 _ORDER: Final = (CONFIG_MAP, SERVICE, BROKER, CHANNEL, TRIGGER, SUBSCRIPTION)
 """What an import takes, in the order in which references point back."""
 
@@ -62,6 +60,8 @@ _SERVICE_FIELDS: Final = (
 _CLUSTER_OWN: Final = (("ConfigMap", "kube-root-ca.crt"), ("Service", "kubernetes"))
 
 _CHANNEL_KINDS: Final = re.compile(r"^(InMemory|Kafka|NatsJetStream|Natss|Distributed)Channel$")
+
+_CHANNEL: Final = {"apiVersion": CHANNEL.api_version, "kind": CHANNEL.kind}
 
 _INSTEAD: Final = {
     "Sequence": "a chain of Subscriptions with a reply does the same",
@@ -208,12 +208,16 @@ def _convert_channel(spec: Object) -> list[str]:
 
 
 def _convert_reference(spec: Object) -> list[str]:
-    channel = spec.get("channel")
-    if not isinstance(channel, dict) or not _CHANNEL_KINDS.match(str(channel.get("kind"))):
+    channel = _mapping(spec.get("channel"))
+    if not _leads_to_channel(channel):
         return []
-    before = channel["kind"]
-    channel["apiVersion"], channel["kind"] = CHANNEL.api_version, CHANNEL.kind
-    return [f"spec.channel: {before} becomes Channel"]
+    spec["channel"] = {**channel, **_CHANNEL}
+    return [f"spec.channel: {channel['kind']} becomes Channel"]
+
+
+def _leads_to_channel(ref: Mapping[str, Any]) -> bool:
+    """Whether *ref* names a Channel by the kind of its implementation."""
+    return bool(_CHANNEL_KINDS.match(str(ref.get("kind"))))
 
 
 def _resolve(spec: Object, status: Mapping[str, Any], changes: list[str]) -> str:
@@ -232,8 +236,8 @@ def _resolve(spec: Object, status: Mapping[str, Any], changes: list[str]) -> str
         group = str(ref.get("apiVersion", "")).rpartition("/")[0]
         if (group, str(ref.get("kind"))) in _BY_NAME:
             continue
-        if group == MESSAGING and _CHANNEL_KINDS.match(str(ref.get("kind"))):
-            ref["apiVersion"], ref["kind"] = CHANNEL.api_version, CHANNEL.kind
+        if group == MESSAGING and _leads_to_channel(ref):
+            ref |= _CHANNEL
             changes.append(f"{member}.ref: the Channel of that name")
             continue
         uri = known.get(resolved)

@@ -27,77 +27,54 @@ _INVOLVED: Final = (
     "uid",
 )
 
-BROKER: Final = Kind(
+
+def _knative(group: str, kind: str, plural: str, *columns: Column, short_name: str = "") -> Kind:
+    part = group.partition(".")[0]
+    return Kind(
+        group,
+        "v1",
+        kind,
+        plural,
+        short_names=(short_name,) if short_name else (),
+        categories=("all", "knative", part, *(("channel",) if kind == "Channel" else ())),
+        columns=columns,
+        has_status=True,
+        generations=True,
+        label_names=False,
+        name_chars_max=NAME_CHARS_MAX,
+    )
+
+
+_URL: Final = Column("URL", "status.address.url")
+
+BROKER: Final = _knative(
     EVENTING,
-    "v1",
     "Broker",
     "brokers",
-    "broker",
-    categories=("all", "knative", "eventing"),
-    columns=(
-        Column("URL", "status.address.url"),
-        *_READY,
-        Column("Class", "annotation:eventing.knative.dev/broker.class", priority=1),
-    ),
-    has_status=True,
-    generations=True,
-    label_names=False,
-    name_chars_max=NAME_CHARS_MAX,
+    _URL,
+    *_READY,
+    Column("Class", "annotation:eventing.knative.dev/broker.class", priority=1),
 )
-TRIGGER: Final = Kind(
+TRIGGER: Final = _knative(
     EVENTING,
-    "v1",
     "Trigger",
     "triggers",
-    "trigger",
-    categories=("all", "knative", "eventing"),
-    columns=(
-        Column("Broker", "spec.broker"),
-        Column("Subscriber_URI", "status.subscriberUri"),
-        *_READY,
-    ),
-    has_status=True,
-    generations=True,
-    label_names=False,
-    name_chars_max=NAME_CHARS_MAX,
+    Column("Broker", "spec.broker"),
+    Column("Subscriber_URI", "status.subscriberUri"),
+    *_READY,
 )
-CHANNEL: Final = Kind(
-    MESSAGING,
-    "v1",
-    "Channel",
-    "channels",
-    "channel",
-    short_names=("ch",),
-    categories=("all", "knative", "messaging", "channel"),
-    columns=(Column("URL", "status.address.url"), *_READY),
-    has_status=True,
-    generations=True,
-    label_names=False,
-    name_chars_max=NAME_CHARS_MAX,
-)
+CHANNEL: Final = _knative(MESSAGING, "Channel", "channels", _URL, *_READY, short_name="ch")
 CHANNEL_KINDS: Final = ("Channel", "InMemoryChannel")
 """What a reference may call a Channel: Knative's in-memory one is another name for it here."""
 
-SUBSCRIPTION: Final = Kind(
-    MESSAGING,
-    "v1",
-    "Subscription",
-    "subscriptions",
-    "subscription",
-    short_names=("sub",),
-    categories=("all", "knative", "messaging"),
-    columns=_READY,
-    has_status=True,
-    generations=True,
-    label_names=False,
-    name_chars_max=NAME_CHARS_MAX,
+SUBSCRIPTION: Final = _knative(
+    MESSAGING, "Subscription", "subscriptions", *_READY, short_name="sub"
 )
 SERVICE: Final = Kind(
     "",
     "v1",
     "Service",
     "services",
-    "service",
     short_names=("svc",),
     categories=("all",),
     columns=(
@@ -113,7 +90,6 @@ CONFIG_MAP: Final = Kind(
     "v1",
     "ConfigMap",
     "configmaps",
-    "configmap",
     short_names=("cm",),
     columns=(Column("Age", "age", "date"),),
     label_names=False,
@@ -123,7 +99,6 @@ NAMESPACE: Final = Kind(
     "v1",
     "Namespace",
     "namespaces",
-    "namespace",
     short_names=("ns",),
     columns=(Column("Status", "status.phase"), Column("Age", "age", "date")),
     namespaced=False,
@@ -134,7 +109,6 @@ EVENT: Final = Kind(
     "v1",
     "Event",
     "events",
-    "event",
     short_names=("ev",),
     columns=(
         Column("Last Seen", "lastTimestamp", "date"),

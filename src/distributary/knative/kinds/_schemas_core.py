@@ -6,8 +6,7 @@ without a warning; the ones that mean something here say so.
 
 from typing import Final
 
-from distributary.knative.kinds._kinds import CONFIG_MAP, EVENT, NAMESPACE, SERVICE
-from distributary.knative.kinds._schema_words import (
+from distributary.knative.apiserver.machinery.schema_words import (
     Schema,
     array,
     flag,
@@ -21,6 +20,7 @@ from distributary.knative.kinds._schema_words import (
     top,
     whole,
 )
+from distributary.knative.kinds._kinds import CONFIG_MAP, EVENT, NAMESPACE, SERVICE
 
 _CORE: Final = "io.k8s.api.core.v1."
 
@@ -30,16 +30,7 @@ SERVICE_ADDRESS: Final = "distributary.dev/address"
 
 _PORT_MAX: Final = 65_535
 _NOT_USED: Final = " It is kept and not used."
-_ATOMIC: Final = {"x-kubernetes-list-type": "atomic"}
-
-
-def _words(description: str) -> Schema:
-    return array(description, {"type": "string"}, **_ATOMIC)
-
-
-def _port(description: str) -> Schema:
-    return whole(description, bits=32, minimum=1, maximum=_PORT_MAX)
-
+_OF_A_CLUSTER: Final = "Of a cluster." + _NOT_USED
 
 _SERVICE: Final[dict[str, Schema]] = {
     _CORE + "Service": top(
@@ -54,32 +45,32 @@ _SERVICE: Final[dict[str, Schema]] = {
     ),
     _CORE + "ServiceSpec": struct(
         "Spec of a Service.",
-        allocateLoadBalancerNodePorts=flag("Of a cluster." + _NOT_USED),
+        allocateLoadBalancerNodePorts=flag(_OF_A_CLUSTER),
         clusterIP=text("Address in a cluster." + _NOT_USED),
-        clusterIPs=_words("Addresses in a cluster." + _NOT_USED),
-        externalIPs=_words("Further addresses." + _NOT_USED),
+        clusterIPs=array("Addresses in a cluster." + _NOT_USED),
+        externalIPs=array("Further addresses." + _NOT_USED),
         externalName=text("Host name that is dialled; needed where `type` is ExternalName."),
-        externalTrafficPolicy=text("Of a cluster." + _NOT_USED),
-        healthCheckNodePort=whole("Of a cluster." + _NOT_USED, bits=32),
-        internalTrafficPolicy=text("Of a cluster." + _NOT_USED),
-        ipFamilies=_words("Of a cluster." + _NOT_USED),
-        ipFamilyPolicy=text("Of a cluster." + _NOT_USED),
-        loadBalancerClass=text("Of a cluster." + _NOT_USED),
-        loadBalancerIP=text("Of a cluster." + _NOT_USED),
-        loadBalancerSourceRanges=_words("Of a cluster." + _NOT_USED),
+        externalTrafficPolicy=text(_OF_A_CLUSTER),
+        healthCheckNodePort=whole(_OF_A_CLUSTER, bits=32),
+        internalTrafficPolicy=text(_OF_A_CLUSTER),
+        ipFamilies=array(_OF_A_CLUSTER),
+        ipFamilyPolicy=text(_OF_A_CLUSTER),
+        loadBalancerClass=text(_OF_A_CLUSTER),
+        loadBalancerIP=text(_OF_A_CLUSTER),
+        loadBalancerSourceRanges=array(_OF_A_CLUSTER),
         ports=keyed(
             _CORE + "ServicePort",
             "Ports of the Service; the first one is dialled at `externalName`.",
             "port",
             "protocol",
         ),
-        publishNotReadyAddresses=flag("Of a cluster." + _NOT_USED),
+        publishNotReadyAddresses=flag(_OF_A_CLUSTER),
         selector={**texts("Labels of pods." + _NOT_USED), "x-kubernetes-map-type": "atomic"},
-        sessionAffinity=text("Of a cluster." + _NOT_USED),
+        sessionAffinity=text(_OF_A_CLUSTER),
         sessionAffinityConfig=ref(
             _CORE + "SessionAffinityConfig", "Of `sessionAffinity`." + _NOT_USED
         ),
-        trafficDistribution=text("Of a cluster." + _NOT_USED),
+        trafficDistribution=text(_OF_A_CLUSTER),
         type=one_of(
             "What kind of Service it is. Default: ClusterIP.",
             "ClusterIP",
@@ -93,8 +84,8 @@ _SERVICE: Final[dict[str, Schema]] = {
         ("port",),
         appProtocol=text("Protocol of the application." + _NOT_USED),
         name=text("Name of the port; unique in the Service, and needed where there are several."),
-        nodePort=whole("Of a cluster." + _NOT_USED, bits=32, minimum=0, maximum=_PORT_MAX),
-        port=_port("Number of the port."),
+        nodePort=whole(_OF_A_CLUSTER, bits=32, minimum=0, maximum=_PORT_MAX),
+        port=whole("Number of the port.", bits=32, minimum=1, maximum=_PORT_MAX),
         protocol=one_of("Protocol below HTTP. Default: TCP.", "SCTP", "TCP", "UDP", default="TCP"),
         targetPort=ref(INT_OR_STRING, "Port of the pods. Default: `port`." + _NOT_USED),
     ),
@@ -113,7 +104,7 @@ _SERVICE: Final[dict[str, Schema]] = {
     ),
     _CORE + "LoadBalancerStatus": struct(
         "Of a cluster.",
-        ingress=array("Ways in.", ref(_CORE + "LoadBalancerIngress", "A way in."), **_ATOMIC),
+        ingress=array("Ways in.", ref(_CORE + "LoadBalancerIngress", "A way in.")),
     ),
     _CORE + "LoadBalancerIngress": struct(
         "A way in.",
@@ -148,7 +139,7 @@ _PLAIN: Final[dict[str, Schema]] = {
         },
     ),
     _CORE + "NamespaceSpec": struct(
-        "Spec of a Namespace.", finalizers=_words("Who has to agree to its end." + _NOT_USED)
+        "Spec of a Namespace.", finalizers=array("Who has to agree to its end." + _NOT_USED)
     ),
     _CORE + "NamespaceStatus": struct(
         "Status of a Namespace.",

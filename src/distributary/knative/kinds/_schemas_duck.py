@@ -7,9 +7,10 @@ Source:
 
 from typing import Final
 
-from distributary.knative.kinds._schema_words import (
+from distributary.knative.apiserver.machinery.schema_words import (
     Schema,
     array,
+    keyed,
     one_of,
     ref,
     struct,
@@ -49,20 +50,14 @@ def resolved(what: str, prefix: str) -> dict[str, Schema]:
 
 def status(description: str, /, **members: Schema) -> Schema:
     """A status: what all of Knative's kinds have in it, and *members*."""
-    conditions = array(
-        "Observed state, one entry for each aspect; `Ready` sums up what counts for it.",
-        {"$ref": f"#/definitions/{CONDITION}"},
-        **{
-            "x-kubernetes-list-map-keys": ["type"],
-            "x-kubernetes-list-type": "map",
-            "x-kubernetes-patch-merge-key": "type",
-            "x-kubernetes-patch-strategy": "merge",
-        },
-    )
     return struct(
         description,
         annotations=texts("Further facts, for programs."),
-        conditions=conditions,
+        conditions=keyed(
+            CONDITION,
+            "Observed state, one entry for each aspect; `Ready` sums up what counts for it.",
+            "type",
+        ),
         observedGeneration=whole(
             "The `metadata.generation` that this status was made for; written together with the"
             " conditions.",
@@ -80,37 +75,17 @@ def addresses(what: str) -> dict[str, Schema]:
     policies = struct("An EventPolicy.", apiVersion=text("Its version."), name=text("Its name."))
     return {
         "address": ref(ADDRESSABLE, f"Where the {what} takes events."),
-        "addresses": array(
-            "Further addresses. Not written.",
-            {"$ref": f"#/definitions/{ADDRESSABLE}"},
-            **{"x-kubernetes-list-type": "atomic"},
-        ),
-        "policies": array(
-            "EventPolicies of other servers. Not written.",
-            policies,
-            **{"x-kubernetes-list-type": "atomic"},
-        ),
+        "addresses": array("Further addresses. Not written.", ADDRESSABLE),
+        "policies": array("EventPolicies of other servers. Not written.", policies),
     }
 
 
-def auth() -> dict[str, Schema]:
-    """The member of a status that names an identity; Knative's alone, as ``policies`` above."""
-    return {
-        "auth": struct(
-            "Identity that deliveries are made by. Not written.",
-            serviceAccountName=text("Name of a ServiceAccount."),
-            serviceAccountNames=array(
-                "Names of ServiceAccounts.",
-                {"type": "string"},
-                **{"x-kubernetes-list-type": "atomic"},
-            ),
-        )
-    }
-
-
-def delivery(whose: str) -> Schema:
-    """``spec.delivery`` of the kind that *whose* tells about."""
-    return ref(DELIVERY_SPEC, whose)
+AUTH: Final = struct(
+    "Identity that deliveries are made by. Not written.",
+    serviceAccountName=text("Name of a ServiceAccount."),
+    serviceAccountNames=array("Names of ServiceAccounts."),
+)
+"""Member of a status that names an identity; Knative's alone, as ``policies`` above."""
 
 
 DUCK: Final[dict[str, Schema]] = {

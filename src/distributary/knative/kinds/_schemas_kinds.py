@@ -6,16 +6,25 @@ Source:
 
 from typing import Final
 
+from distributary.knative.apiserver.machinery import Kind
+from distributary.knative.apiserver.machinery.schema_words import (
+    Schema,
+    array,
+    ref,
+    struct,
+    text,
+    texts,
+    top,
+)
 from distributary.knative.kinds._kinds import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER
-from distributary.knative.kinds._schema_words import Schema, array, ref, struct, text, texts, top
 from distributary.knative.kinds._schemas_duck import (
+    AUTH,
+    DELIVERY_SPEC,
     DESTINATION,
     KREFERENCE,
     SUBSCRIBER_SPEC,
     SUBSCRIBER_STATUS,
     addresses,
-    auth,
-    delivery,
     resolved,
     status,
 )
@@ -32,25 +41,16 @@ _STATUS: Final = "Observed state. The server writes it."
 _DEAD_LETTERS: Final = resolved("`spec.delivery.deadLetterSink`", "deadLetterSink")
 
 
-def _same(description: str) -> Schema:
-    return ref(FILTER, description)
-
-
-def _many(description: str) -> Schema:
-    return array(
-        description, {"$ref": f"#/definitions/{FILTER}"}, **{"x-kubernetes-list-type": "atomic"}
-    )
-
-
-def _kind(name: str) -> dict[str, Schema]:
-    return {"spec": ref(f"{name}Spec", _SPEC), "status": ref(f"{name}Status", _STATUS)}
+def _top(kind: Kind, name: str, description: str) -> dict[str, Schema]:
+    members = {"spec": ref(f"{name}Spec", _SPEC), "status": ref(f"{name}Status", _STATUS)}
+    return {name: top(kind, description, members)}
 
 
 KNATIVE: Final[dict[str, Schema]] = {
-    _EVENTING + "Broker": top(
+    **_top(
         BROKER,
+        _EVENTING + "Broker",
         "A place to send events to, from where its Triggers take those that they select.",
-        _kind(_EVENTING + "Broker"),
     ),
     _EVENTING + "BrokerSpec": struct(
         "Spec of a Broker.",
@@ -59,18 +59,18 @@ KNATIVE: Final[dict[str, Schema]] = {
             "An object with settings of the Broker, such as a ConfigMap. No setting is read from"
             " it." + _IMMUTABLE,
         ),
-        delivery=delivery("Delivery options of Triggers that have none of their own."),
+        delivery=ref(DELIVERY_SPEC, "Delivery options of Triggers that have none of their own."),
     ),
     _EVENTING + "BrokerStatus": status(
         "Status of a Broker.",
         **addresses("Broker"),
         **_DEAD_LETTERS,
     ),
-    _EVENTING + "Trigger": top(
+    **_top(
         TRIGGER,
+        _EVENTING + "Trigger",
         "Selects events of a Broker and delivers them to a subscriber. A reply goes back to the"
         " Broker.",
-        _kind(_EVENTING + "Trigger"),
     ),
     _EVENTING + "TriggerSpec": struct(
         "Spec of a Trigger.",
@@ -85,10 +85,13 @@ KNATIVE: Final[dict[str, Schema]] = {
             "Which events are delivered; unset: every one. Where `filters` holds anything, it"
             " alone counts.",
         ),
-        filters=_many("Which events are delivered: those for which every expression holds."),
+        filters=array(
+            "Which events are delivered: those for which every expression holds.", FILTER
+        ),
         subscriber=ref(DESTINATION, "Where the events go."),
-        delivery=delivery(
-            "Delivery options. Where they stand, those of the Broker do not count at all."
+        delivery=ref(
+            DELIVERY_SPEC,
+            "Delivery options. Where they stand, those of the Broker do not count at all.",
         ),
     ),
     TRIGGER_FILTER: struct(
@@ -103,22 +106,22 @@ KNATIVE: Final[dict[str, Schema]] = {
         exact=texts("Each attribute has exactly this value."),
         prefix=texts("Each attribute begins with this text."),
         suffix=texts("Each attribute ends with this text."),
-        all=_many("Every one of these expressions holds."),
-        any=_many("At least one of these expressions holds."),
-        **{"not": _same("This expression does not hold.")},
+        all=array("Every one of these expressions holds.", FILTER),
+        any=array("At least one of these expressions holds.", FILTER),
+        **{"not": ref(FILTER, "This expression does not hold.")},
         cesql=text("This CloudEvents SQL expression is true."),
         sql=text("The same as `cesql`, by the name of the Subscriptions API."),
     ),
     _EVENTING + "TriggerStatus": status(
         "Status of a Trigger.",
-        **auth(),
+        auth=AUTH,
         **resolved("`spec.subscriber`", "subscriber"),
         **_DEAD_LETTERS,
     ),
-    _MESSAGING + "Channel": top(
+    **_top(
         CHANNEL,
+        _MESSAGING + "Channel",
         "A place to send events to, from where each of its Subscriptions takes all of them.",
-        _kind(_MESSAGING + "Channel"),
     ),
     _MESSAGING + "ChannelSpec": struct(
         "Spec of a Channel.",
@@ -131,10 +134,11 @@ KNATIVE: Final[dict[str, Schema]] = {
         },
         subscribers=array(
             "The Channel's Subscriptions. The server writes it; what a client sends is dropped.",
-            {"$ref": f"#/definitions/{SUBSCRIBER_SPEC}"},
-            **{"x-kubernetes-list-type": "atomic"},
+            SUBSCRIBER_SPEC,
         ),
-        delivery=delivery("Delivery options of Subscriptions that have none of their own."),
+        delivery=ref(
+            DELIVERY_SPEC, "Delivery options of Subscriptions that have none of their own."
+        ),
     ),
     _MESSAGING + "ChannelStatus": status(
         "Status of a Channel.",
@@ -142,15 +146,14 @@ KNATIVE: Final[dict[str, Schema]] = {
         channel=ref(KREFERENCE, "The implementation of the Channel. Not written."),
         subscribers=array(
             "Whether each of `spec.subscribers` is delivered to.",
-            {"$ref": f"#/definitions/{SUBSCRIBER_STATUS}"},
-            **{"x-kubernetes-list-type": "atomic"},
+            SUBSCRIBER_STATUS,
         ),
         **_DEAD_LETTERS,
     ),
-    _MESSAGING + "Subscription": top(
+    **_top(
         SUBSCRIPTION,
+        _MESSAGING + "Subscription",
         "Delivers every event of a Channel to a subscriber, and the subscriber's replies onward.",
-        _kind(_MESSAGING + "Subscription"),
     ),
     _MESSAGING + "SubscriptionSpec": struct(
         "Spec of a Subscription.",
@@ -163,13 +166,14 @@ KNATIVE: Final[dict[str, Schema]] = {
             DESTINATION, "Where the events go. Unset: to `reply`. One of the two is set."
         ),
         reply=ref(DESTINATION, "Where the events go that the subscriber replies with."),
-        delivery=delivery(
-            "Delivery options. Where they stand, those of the Channel do not count at all."
+        delivery=ref(
+            DELIVERY_SPEC,
+            "Delivery options. Where they stand, those of the Channel do not count at all.",
         ),
     ),
     _MESSAGING + "SubscriptionStatus": status(
         "Status of a Subscription.",
-        **auth(),
+        auth=AUTH,
         physicalSubscription=ref(
             _MESSAGING + "PhysicalSubscriptionStatus", "Where the references of the spec lead."
         ),

@@ -15,11 +15,11 @@ from distributary.knative.apiserver.machinery.names import (
     bad_value,
     forbidden,
     required,
+    unsupported,
     wrong_type,
 )
-from distributary.knative.kinds._causes import unsupported
-from distributary.knative.kinds._schema_words import Schema
-from distributary.knative.kinds._schemas import SCHEMA_OF, SCHEMAS
+from distributary.knative.apiserver.machinery.schema_words import REF, Schema
+from distributary.knative.kinds._schemas import SCHEMAS
 from distributary.knative.kinds._schemas_kinds import FILTER, TRIGGER_FILTER
 from distributary.resource.times import parse_time_ms
 
@@ -28,7 +28,6 @@ UNKNOWN_MAX: Final = 100
 
 _NAME_CHARS_MAX: Final = 64
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_./-]+")
-_REF: Final = "#/definitions/"
 
 _KEPT_WHOLE: Final = frozenset({FILTER, TRIGGER_FILTER})
 """What a client wrote here and is not known is no warning but a fault."""
@@ -49,7 +48,7 @@ def known_part(kind: Kind, obj: Object, unknown: list[str] | None = None) -> Obj
     Returns:
         A new object, which shares with *obj* what has no schema here (metadata).
     """
-    part: Object = _known(SCHEMAS[SCHEMA_OF[kind.resource]], obj, "", unknown)
+    part: Object = _known(SCHEMAS[kind.definition], obj, "", unknown)
     return part
 
 
@@ -71,7 +70,7 @@ def sound_part(kind: Kind, obj: Object, causes: list[Cause]) -> Object:
         obj: What ``known_part`` returned.
         causes: Takes what is wrong: types, values out of the schema's bounds, missing members.
     """
-    schema = SCHEMAS[SCHEMA_OF[kind.resource]]
+    schema = SCHEMAS[kind.definition]
     spec = _target(schema["properties"].get("spec", {})) or {}
     if spec.get("required"):  # so that what is missing in it is named
         obj = {"spec": {}, **obj}
@@ -95,13 +94,13 @@ def key(path: str, name: str) -> str:
 
 def _target(schema: Schema) -> Schema | None:
     """*schema*, or what it refers to; None where that is somebody else's."""
-    name = schema.get("$ref", "").removeprefix(_REF)
+    name = schema.get("$ref", "").removeprefix(REF)
     return SCHEMAS.get(name) if name else schema
 
 
 def _known(schema: Schema, value: Any, path: str, unknown: list[str] | None) -> Any:
     found = _target(schema)
-    if found is None or schema.get("$ref", "").removeprefix(_REF) in _KEPT_WHOLE:
+    if found is None or schema.get("$ref", "").removeprefix(REF) in _KEPT_WHOLE:
         return value
     if isinstance(value, list) and "items" in found:
         items = found["items"]
@@ -130,15 +129,18 @@ def _known_members(
 
 def _sound(schema: Schema, value: Any, path: str, causes: list[Cause]) -> Any:
     found = _target(schema)
-    if found is None or schema.get("$ref") == _REF + FILTER:
+    if found is None or schema.get("$ref") == REF + FILTER:
         return value
-    return _TYPES[found["type"]](found, value, path, causes)
-
-
-def _object(schema: Schema, value: Any, path: str, causes: list[Cause]) -> Object | None:
-    if not isinstance(value, dict):
-        causes.append(wrong_type(path, value, "object"))
+    if found.get("format") == "int-or-string" and type(value) is int:
+        return value
+    type_, check = _TYPES[found["type"]]
+    if not isinstance(value, type_) or (type_ is int and isinstance(value, bool)):
+        causes.append(wrong_type(path, value, found["type"]))
         return None
+    return check(found, value, path, causes)
+
+
+def _object(schema: Schema, value: Object, path: str, causes: list[Cause]) -> Object:
     if "additionalProperties" in schema:
         inner = schema["additionalProperties"]
         return {name: _sound(inner, each, key(path, name), causes) for name, each in value.items()}
@@ -164,20 +166,13 @@ def _sound_members(
     return part
 
 
-def _array(schema: Schema, value: Any, path: str, causes: list[Cause]) -> list[Any] | None:
-    if not isinstance(value, list):
-        causes.append(wrong_type(path, value, "array"))
-        return None
+def _array(schema: Schema, value: list[Any], path: str, causes: list[Cause]) -> list[Any]:
     return [_sound(schema["items"], each, f"{path}[{n}]", causes) for n, each in enumerate(value)]
 
 
-def _text(schema: Schema, value: Any, path: str, causes: list[Cause]) -> str | int | None:
+def _text(schema: Schema, value: str, path: str, causes: list[Cause]) -> str | None:
     form = schema.get("format")
-    if form == "int-or-string" and isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if not isinstance(value, str):
-        causes.append(wrong_type(path, value, "string"))
-    elif "enum" in schema and value not in schema["enum"]:
+    if "enum" in schema and value not in schema["enum"]:
         causes.append(unsupported(path, value, schema["enum"]))
     elif form in _FORMATS and (why := _FORMATS[form](value)):
         causes.append(bad_value(path, value, why))
@@ -186,23 +181,13 @@ def _text(schema: Schema, value: Any, path: str, causes: list[Cause]) -> str | i
     return None
 
 
-def _whole(schema: Schema, value: Any, path: str, causes: list[Cause]) -> int | None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        causes.append(wrong_type(path, value, "integer"))
-        return None
+def _whole(schema: Schema, value: int, path: str, causes: list[Cause]) -> int | None:
     bound = 2 ** (31 if schema["format"] == "int32" else 63)
     least, most = schema.get("minimum", -bound), schema.get("maximum", bound - 1)
     if not least <= value <= most:
         causes.append(bad_value(path, value, f"must be between {least} and {most}, inclusive"))
         return None
     return value
-
-
-def _flag(_schema: Schema, value: Any, path: str, causes: list[Cause]) -> bool | None:
-    if isinstance(value, bool):
-        return value
-    causes.append(wrong_type(path, value, "boolean"))
-    return None
 
 
 def _time_fault(text: str) -> str:
@@ -223,10 +208,11 @@ def _bytes_fault(text: str) -> str:
 
 _FORMATS: Final[dict[str, Callable[[str], str]]] = {"date-time": _time_fault, "byte": _bytes_fault}
 
-_TYPES: Final[dict[str, Callable[[Schema, Any, str, list[Cause]], Any]]] = {
-    "array": _array,
-    "boolean": _flag,
-    "integer": _whole,
-    "object": _object,
-    "string": _text,
+_TYPES: Final[dict[str, tuple[type, Callable[[Schema, Any, str, list[Cause]], Any]]]] = {
+    "array": (list, _array),
+    "boolean": (bool, lambda _schema, value, _path, _causes: value),
+    "integer": (int, _whole),
+    "object": (dict, _object),
+    "string": (str, _text),
 }
+"""Type in a schema -> type of the value, and how the rest is checked."""

@@ -1,7 +1,7 @@
 """What the reconciler reads of Knative's kinds: specs, checked and typed."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +55,21 @@ class Delivery:
 
     dead_letter_sink: Destination | None
     retry: int
-    backoff_policy: str
+    backoff_policy: Literal["linear", "exponential"]
     backoff_delay_s: float
     backoff_max_s: float
     timeout_s: float
-    format: str
+    format: Literal["binary", "structured"]
     retry_after_max_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerSpec:
-    """Spec of a Broker.
+class AddressedSpec:
+    """Spec of a Broker or a Channel.
 
     Attributes:
-        config: What ``spec.config`` names.
-        delivery: Of Triggers that have none of their own; None: unset.
+        config: What a Broker's ``spec.config`` names.
+        delivery: Of Triggers or Subscriptions that have none of their own; None: unset.
     """
 
     config: KReference | None
@@ -93,17 +93,6 @@ class TriggerSpec:
     filters: tuple[dict[str, Any], ...]
     present: tuple[str, ...]
     subscriber: Destination
-    delivery: Delivery | None
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelSpec:
-    """Spec of a Channel; ``subscribers`` is the server's.
-
-    Attributes:
-        delivery: Of Subscriptions that have none of their own; None: unset.
-    """
-
     delivery: Delivery | None
 
 

@@ -7,8 +7,7 @@ was checked before. *early* is that of ``delivery_of``: ``apiserver.objects.Stor
 from distributary.knative.apiserver.machinery import Object
 from distributary.knative.kinds._delivery import delivery_of
 from distributary.knative.kinds._shapes import (
-    BrokerSpec,
-    ChannelSpec,
+    AddressedSpec,
     ChannelSubscriptionSpec,
     Delivery,
     Destination,
@@ -18,11 +17,11 @@ from distributary.knative.kinds._shapes import (
 from distributary.knative.kinds._trigger_filters import filters_of
 
 
-def broker_spec(obj: Object, *, early: bool = False) -> BrokerSpec:
-    """Spec of the Broker *obj*."""
+def addressed_spec(obj: Object, *, early: bool = False) -> AddressedSpec:
+    """Spec of the Broker or Channel *obj*."""
     spec, namespace = _spec(obj)
     config = spec.get("config")
-    return BrokerSpec(
+    return AddressedSpec(
         config=None if config is None else _kreference(config, namespace),
         delivery=_delivery(spec, namespace, early=early),
     )
@@ -39,12 +38,6 @@ def trigger_spec(obj: Object, *, early: bool = False) -> TriggerSpec:
         subscriber=_destination(spec["subscriber"], namespace),
         delivery=_delivery(spec, namespace, early=early),
     )
-
-
-def channel_spec(obj: Object, *, early: bool = False) -> ChannelSpec:
-    """Spec of the Channel *obj*."""
-    spec, namespace = _spec(obj)
-    return ChannelSpec(_delivery(spec, namespace, early=early))
 
 
 def subscription_spec(obj: Object, *, early: bool = False) -> ChannelSubscriptionSpec:

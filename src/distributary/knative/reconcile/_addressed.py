@@ -13,13 +13,17 @@ from distributary.knative.kinds import (
     CONFIG_MAP,
     Delivery,
     KReference,
-    broker_spec,
-    channel_spec,
+    addressed_spec,
     conditions,
 )
 from distributary.knative.reconcile._findings import HOLDS, Finding, worst
-from distributary.knative.reconcile._members import destination_members
-from distributary.knative.reconcile._resolve import Resolution, Unresolved, View, not_found
+from distributary.knative.reconcile._resolve import (
+    Resolution,
+    Resolved,
+    Unresolved,
+    View,
+    not_found,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +53,9 @@ class Addressed:
 def plan_addressed(view: View, stored: Stored) -> Addressed:
     """What is to be said of the Broker or Channel *stored*."""
     findings: dict[str, Finding] = {}
+    spec = addressed_spec(stored.content, early=stored.early)
     if stored.key.resource == BROKER.resource:
-        spec = broker_spec(stored.content, early=stored.early)
-        delivery = spec.delivery
         findings[conditions.CONFIGURATION_RESOLVED] = _configuration(view, spec.config)
-    else:
-        spec_of_channel = channel_spec(stored.content, early=stored.early)
-        delivery = spec_of_channel.delivery
     members: Object = {}
     if view.announced(stored):
         findings[conditions.ADDRESSABLE] = HOLDS
@@ -64,10 +64,10 @@ def plan_addressed(view: View, stored: Stored) -> Addressed:
     else:
         message = "the address is not known to the receiver of events yet"
         findings[conditions.ADDRESSABLE] = Finding("Unknown", "NotAnnounced", message)
-    dead = resolve_dead_letter(view, delivery)
+    dead = resolve_dead_letter(view, spec.delivery)
     findings[conditions.DEAD_LETTER_SINK_RESOLVED] = dead_letter_finding(dead)
     members |= destination_members("deadLetterSink", dead)
-    return Addressed(own_address(stored), delivery, dead, findings, members)
+    return Addressed(own_address(stored), spec.delivery, dead, findings, members)
 
 
 def resolve_dead_letter(view: View, delivery: Delivery | None) -> Resolution | None:
@@ -89,6 +89,25 @@ def resolution_finding(resolution: Resolution, what: str) -> Finding:
     if isinstance(resolution, Unresolved):
         return Finding("False", resolution.reason, f"{what}: {resolution.message}")
     return HOLDS
+
+
+def destination_members(prefix: str, resolution: Resolution | None) -> Object:
+    """Members of a status with this *prefix*: none where there is no destination.
+
+    Source:
+        Knative Eventing, "Trigger Lifecycle": the URI is the empty string while the reference
+        cannot be resolved.
+    """
+    if resolution is None:
+        return {}
+    if not isinstance(resolution, Resolved):
+        return {f"{prefix}Uri": ""}
+    members: Object = {f"{prefix}Uri": resolution.endpoint.uri}
+    if resolution.ca_certs is not None:
+        members[f"{prefix}CACerts"] = resolution.ca_certs
+    if resolution.audience is not None:
+        members[f"{prefix}Audience"] = resolution.audience
+    return members
 
 
 def _configuration(view: View, config: KReference | None) -> Finding:

@@ -7,9 +7,11 @@ on failing, whatever the count does.
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from distributary.core.outcome import read_failing
+import msgspec
+
+from distributary.core.outcome import FailingRoute, read_failing
 from distributary.knative.apiserver.machinery import Key, Object
 from distributary.knative.apiserver.objects import timestamp
 from distributary.knative.kinds import EVENT
@@ -26,24 +28,6 @@ _HOLDS: Final = HOLDS._replace(severity="Warning")
 _UID_CHARS: Final = 16
 
 
-class Failing(NamedTuple):
-    """The deliveries of one route fail.
-
-    Attributes:
-        since_ms: Wall clock of the first failure, milliseconds.
-        last_ms: Of the last one.
-        attempts: Failed ones since the last delivery.
-        reason: Of the last one, for programs.
-        dest: URI of the destination that failed.
-    """
-
-    since_ms: int
-    last_ms: int
-    attempts: int
-    reason: str
-    dest: str
-
-
 class FailureFiles:
     """The files of all partitions. Blocking; for one thread at a time.
 
@@ -55,18 +39,17 @@ class FailureFiles:
         self._paths = list(paths)
         self._seen: list[tuple[int, int] | None] | None = None
 
-    def look(self) -> dict[str, Failing] | None:
+    def look(self) -> dict[str, FailingRoute] | None:
         """What fails, by uid of the route, over all partitions; None: no file has changed."""
         seen = [_version(path) for path in self._paths]
         if seen == self._seen:
             return None
         self._seen = seen
-        found: dict[str, Failing] = {}
+        found: dict[str, FailingRoute] = {}
         for path in self._paths:
             for route in read_failing(path):
-                one = Failing(route.since_ms, route.last_ms, route.count, route.reason, route.dest)
                 other = found.get(route.route)
-                found[route.route] = one if other is None else _both(one, other)
+                found[route.route] = route if other is None else _both(route, other)
         return found
 
 
@@ -74,9 +57,9 @@ class Failures:
     """What is told of failing deliveries."""
 
     def __init__(self) -> None:
-        self._told: dict[str, Failing] = {}
+        self._told: dict[str, FailingRoute] = {}
 
-    def news(self, found: dict[str, Failing], concerned: Callable[[str], bool]) -> list[str]:
+    def news(self, found: dict[str, FailingRoute], concerned: Callable[[str], bool]) -> list[str]:
         """Uids of which something else is to be told now than before.
 
         Args:
@@ -99,7 +82,7 @@ class Failures:
         """The object is gone."""
         self._told.pop(uid, None)
 
-    def get(self, uid: str) -> Failing | None:
+    def get(self, uid: str) -> FailingRoute | None:
         """What is told of the route *uid*; None: that it delivers."""
         return self._told.get(uid)
 
@@ -118,7 +101,7 @@ def event_key(about: Key, uid: str) -> Key:
     return Key(EVENT.resource, about.namespace, name)
 
 
-def event_of(key: Key, about: Object, failing: Failing) -> Callable[[Object | None], Object]:
+def event_of(key: Key, about: Object, failing: FailingRoute) -> Callable[[Object | None], Object]:
     """The change that makes the ``Event`` *key*, or tells more by the one that is there."""
     metadata = about["metadata"]
     told: Object = {
@@ -135,7 +118,7 @@ def event_of(key: Key, about: Object, failing: Failing) -> Callable[[Object | No
         "source": {"component": "distributary"},
         "firstTimestamp": timestamp(failing.since_ms),
         "lastTimestamp": timestamp(failing.last_ms),
-        "count": failing.attempts,
+        "count": failing.count,
     }
 
     def change(before: Object | None) -> Object:
@@ -147,11 +130,10 @@ def event_of(key: Key, about: Object, failing: Failing) -> Callable[[Object | No
     return change
 
 
-def _both(one: Failing, other: Failing) -> Failing:
+def _both(one: FailingRoute, other: FailingRoute) -> FailingRoute:
     newer = max(one, other, key=lambda failing: failing.last_ms)
-    return newer._replace(
-        since_ms=min(one.since_ms, other.since_ms), attempts=one.attempts + other.attempts
-    )
+    since_ms, count = min(one.since_ms, other.since_ms), one.count + other.count
+    return msgspec.structs.replace(newer, since_ms=since_ms, count=count)
 
 
 def _version(path: Path) -> tuple[int, int] | None:

@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 import structlog
 
 from distributary.core.clock import Clock
 from distributary.core.errors import DistributaryError, ResourceError
 from distributary.knative.apiserver.machinery import Key, Object, StatusError
-from distributary.knative.apiserver.objects import Stored, Write, timestamp
+from distributary.knative.apiserver.objects import Objects, Stored, Write, timestamp
 from distributary.knative.kinds import (
     BROKER,
     CHANNEL,
@@ -24,7 +24,7 @@ from distributary.knative.reconcile._addresses import Addresses
 from distributary.knative.reconcile._dependents import Dependents
 from distributary.knative.reconcile._failures import Failures
 from distributary.knative.reconcile._findings import HOLDS, Finding
-from distributary.knative.reconcile._ports import Ingress, Objects, Routes
+from distributary.knative.reconcile._ports import Ingress, Routes
 from distributary.knative.reconcile._resolve import View
 from distributary.knative.reconcile._routes import WAITING, RoutePlan, plan_route
 from distributary.knative.reconcile._site import Site
@@ -51,22 +51,7 @@ _T = TypeVar("_T")
 
 _log = structlog.get_logger(__name__)
 
-
-class _Edit(NamedTuple):
-    """A status to be written, of the object with this uid."""
-
-    key: Key
-    uid: str
-    change: Callable[[Object], Object]
-
-    def made(self, content: Object) -> Object:
-        """The new content; unchanged where the object is another one by now."""
-        return self.change(content) if content["metadata"]["uid"] == self.uid else content
-
-
-class _Planned(NamedTuple):
-    stored: Stored
-    plan: RoutePlan
+_Edit = tuple[Key, Callable[[Object], Object]]
 
 
 class ReconcilePass:
@@ -77,6 +62,7 @@ class ReconcilePass:
         dependents: Who looked at what.
         subscribers: What Channels tell of their Subscriptions.
         drops: Routes whose objects are gone: uid, and the key that the object had.
+        site: Where this server is, and where events may go, from the next look at an object on.
         fault: What kept the last turn from finishing all; None: nothing did.
     """
 
@@ -98,20 +84,17 @@ class ReconcilePass:
         self._objects = objects
         self._routes = routes
         self._ingress = ingress
-        self._site = site
+        self.site = site
         self._clock = clock
         self._queue = queue
         self.dependents = Dependents()
         self._failures = failures
-        self._standing: dict[str, ActiveRoute] | None = None
+        self._begun = False
+        self._standing: dict[str, ActiveRoute] = {}
         # Routes as they were asked for last, where it is not known whether they stand so.
         self._unsure: dict[str, ActiveRoute] = {}
         self._seen_all = False
         self._bundles = Bundles()
-
-    def change_site(self, site: Site) -> None:
-        """Where this server is, and where events may go, from the next look at an object on."""
-        self._site = site
 
     async def begin(self, live: Mapping[str, Key]) -> None:
         """Once: read which routes stand, and drop those of no object in *live* (by uid).
@@ -119,10 +102,10 @@ class ReconcilePass:
         Raises:
             StoreError, LogUnavailableError: Not now; call it again.
         """
-        if self._standing is None:
-            found = await self._routes.routes()
-            self._standing = found
-            gone = {uid: _ORPHAN._replace(name=uid) for uid in found if uid not in live}
+        if not self._begun:
+            self._standing = await self._routes.routes()
+            self._begun = True
+            gone = {uid: _ORPHAN._replace(name=uid) for uid in self._standing if uid not in live}
             self.drops.update(gone)
             self._queue.add_all(gone.values())
 
@@ -157,7 +140,7 @@ class ReconcilePass:
         for (uid, key), fault in zip(drops, faults, strict=True):
             if fault is None:
                 self.drops.pop(uid, None)
-                self._active_routes.pop(uid, None)
+                self._standing.pop(uid, None)
                 self._unsure.pop(uid, None)
             else:
                 again.add(key)
@@ -181,17 +164,12 @@ class ReconcilePass:
     def _moved(self, key: Key) -> list[PutRoute]:
         """The route of the object *key*, where one stands at another address than it shall."""
         stored = self._objects.get(key)
-        before = None if stored is None else self._active_routes.get(stored.uid)
+        before = None if stored is None else self._standing.get(stored.uid)
         if stored is None or before is None:
             return []
         plan = self._look(self._plan_route, stored)
         route = None if plan is None else plan.route
         return [] if route is None or route.address == before.address else [route]
-
-    @property
-    def _active_routes(self) -> dict[str, ActiveRoute]:
-        assert self._standing is not None
-        return self._standing
 
     async def _submit(self, change: PutRoute | DropRoute) -> DistributaryError | None:
         """Make *change*; the reason where it was not made."""
@@ -205,7 +183,7 @@ class ReconcilePass:
                 self._unsure.pop(change.uid, None)
             return error
         if isinstance(change, PutRoute):
-            self._active_routes[change.uid] = standing(change, applied.revision)
+            self._standing[change.uid] = standing(change, applied.revision)
             del self._unsure[change.uid]
         return None
 
@@ -216,37 +194,30 @@ class ReconcilePass:
             return set()
         try:
             await self._ingress.look_again()
-        except DistributaryError as error:
+        except Exception as error:
+            self.addresses.put_back(untold)
+            if not isinstance(error, DistributaryError):
+                raise
             self.fault = str(error)
-            self.addresses.put_back(untold)
             return set(untold.values())
-        except Exception:
-            self.addresses.put_back(untold)
-            raise
         for key in self.addresses.told(untold):
             self._queue.add_all(self.dependents.of(key))
         return set()
 
     async def _look_at_addressed(self, keys: list[Key]) -> set[Key]:
+        found, again = await self._look_at(keys, plan_addressed)
         edits: list[_Edit] = []
-        again: set[Key] = set()
-        for key in keys:
-            stored = self._objects.get(key)
-            if stored is None:
-                self.dependents.note(key, frozenset())
-                self.subscribers.forget(key)
-                continue
-            found = self._look(plan_addressed, stored)
-            if found is None:
-                again.add(key)
-                continue
-            edits += self._status_edit(stored, found.findings, found.members)
-            if with_lists(stored.content, self.subscribers.lists(key)) is not stored.content:
-                self.subscribers.due(key, self._now_s())
+        for stored, plan in found:
+            edits += self._status_edit(stored, plan.findings, plan.members)
+            if with_lists(stored.content, self.subscribers.lists(stored.key)) is not stored.content:
+                self.subscribers.due(stored.key)
         return again | await self._write(edits)
 
-    async def _look_at_routed(self, keys: list[Key]) -> set[Key]:
-        planned: list[_Planned] = []
+    async def _look_at(
+        self, keys: Iterable[Key], plan: Callable[[View, Stored], _T]
+    ) -> tuple[list[tuple[Stored, _T]], set[Key]]:
+        """Those of *keys* that stand, with what *plan* finds out; and those where it failed."""
+        found: list[tuple[Stored, _T]] = []
         again: set[Key] = set()
         for number, key in enumerate(keys):
             if number % PLANS_AT_ONCE == PLANS_AT_ONCE - 1:
@@ -254,22 +225,20 @@ class ReconcilePass:
             stored = self._objects.get(key)
             if stored is None:
                 self.dependents.note(key, frozenset())
-                self.subscribers.note(key, None, None, self._now_s())
-                continue
-            plan = self._look(self._plan_route, stored)
-            if plan is None:
+                self.subscribers.forget(key)
+            elif (planned := self._look(plan, stored)) is None:
                 again.add(key)
             else:
-                planned.append(_Planned(stored, plan))
-        return again | await self._bring_about(planned)
+                found.append((stored, planned))
+        return found, again
 
     def _plan_route(self, view: View, stored: Stored) -> RoutePlan:
-        before = self._unsure.get(stored.uid) or self._active_routes.get(stored.uid)
+        before = self._unsure.get(stored.uid) or self._standing.get(stored.uid)
         return plan_route(view, stored, before)
 
     def _look(self, plan: Callable[[View, Stored], _T], stored: Stored) -> _T | None:
         """What *plan* finds out; None: it failed, which is reported."""
-        view = View(self._objects.get, self.addresses.knows, self._site, self._trusted)
+        view = View(self._objects.get, self.addresses.knows, self.site, self._trusted)
         try:
             return plan(view, stored)
         # A stored object that cannot be read (damage, or rules that became stricter) must not keep
@@ -284,10 +253,10 @@ class ReconcilePass:
     def _trusted(self) -> str:
         return self._bundles.of(self._objects.list(CONFIG_MAP, BUNDLES.namespace)[0])
 
-    async def _bring_about(self, planned: list[_Planned]) -> set[Key]:
+    async def _look_at_routed(self, keys: list[Key]) -> set[Key]:
         """Routes first; what is said of them after they stand."""
+        planned, again = await self._look_at(keys, self._plan_route)
         faults = await asyncio.gather(*(self._make(plan.route) for _, plan in planned))
-        again: set[Key] = set()
         edits: list[_Edit] = []
         for (stored, plan), fault in zip(planned, faults, strict=True):
             if fault is not None:
@@ -306,7 +275,7 @@ class ReconcilePass:
         """Make *route* stand; the reason where it does not."""
         if route is None:
             return None
-        before = self._active_routes.get(route.uid)
+        before = self._standing.get(route.uid)
         sure = route.uid not in self._unsure
         if sure and before is not None and before == standing(route, before.revision):
             return None
@@ -314,36 +283,32 @@ class ReconcilePass:
 
     def _note_subscriber(self, stored: Stored, plan: RoutePlan, stands: Finding) -> None:
         if plan.route is None or plan.channel is None:
-            self.subscribers.note(stored.key, None, None, self._now_s())
+            self.subscribers.forget(stored.key)
             return
         channel = self._objects.get(plan.channel)
         own = stored.content["spec"].get("delivery")
         source = {} if channel is None else channel.content.get("spec") or {}
         counts = own if own or (own is not None and not stored.early) else source.get("delivery")
         entry = entry_of(stored.content, plan, counts, stands)
-        self.subscribers.note(stored.key, plan.channel, entry, self._now_s())
+        self.subscribers.note(stored.key, plan.channel, entry)
 
     async def _write_subscribers(self) -> None:
         """Lists of Channels, once every Subscription was looked at a first time."""
         self._seen_all = self._seen_all or not self._queue.more
         if not self._seen_all:
             return
-        channels = self.subscribers.take(self._now_s())
+        channels = self.subscribers.take()
         again = set(channels)
+        edits = [
+            _edit(stored, partial(with_lists, lists=self.subscribers.lists(key)))
+            for key in channels
+            if (stored := self._objects.get(key)) is not None
+        ]
         try:
-            again = await self._write(self._list_edits(channels))
+            again = await self._write(edits)
         finally:
             for key in again:
-                self.subscribers.due(key, self._now_s() + _LISTS_AGAIN_S)
-
-    def _list_edits(self, channels: Iterable[Key]) -> list[_Edit]:
-        edits: list[_Edit] = []
-        for key in channels:
-            stored = self._objects.get(key)
-            if stored is not None:
-                change = partial(with_lists, lists=self.subscribers.lists(key))
-                edits.append(_Edit(key, stored.uid, change))
-        return edits
+                self.subscribers.due(key, _LISTS_AGAIN_S)
 
     def _status_edit(
         self, stored: Stored, findings: Mapping[str, Finding], members: Object
@@ -357,26 +322,26 @@ class ReconcilePass:
 
         if change(stored.content) is stored.content:
             return []
-        return [_Edit(stored.key, stored.uid, change)]
+        return [_edit(stored, change)]
 
     async def _write(self, edits: list[_Edit]) -> set[Key]:
         """Write all of *edits*; those that could not be written now."""
         if not edits:
             return set()
-        results = await self._objects.edit_all(
-            [(edit.key, edit.made) for edit in edits], _BY_SERVER
-        )
+        results = await self._objects.edit_all(edits, _BY_SERVER)
         again: set[Key] = set()
-        for edit, result in zip(edits, results, strict=True):
+        for (key, _), result in zip(edits, results, strict=True):
             if isinstance(result, StatusError) and result.reason not in _GONE:
-                _log.warning("status-not-written", object=edit.key, reason=str(result))
+                _log.warning("status-not-written", object=key, reason=str(result))
                 self.fault = str(result)
-                again.add(edit.key)
+                again.add(key)
         return again
 
-    @staticmethod
-    def _now_s() -> float:
-        return asyncio.get_running_loop().time()
+
+def _edit(stored: Stored, change: Callable[[Object], Object]) -> _Edit:
+    """*change* of *stored*; none where the object is another one by then."""
+    uid = stored.uid
+    return stored.key, lambda now: change(now) if now["metadata"]["uid"] == uid else now
 
 
 def _stands(fault: DistributaryError | None) -> Finding:

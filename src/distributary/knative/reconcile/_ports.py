@@ -1,44 +1,9 @@
 """What the reconciler needs from its neighbours."""
 
-from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from distributary.knative.apiserver.machinery import Key, Kind, Object, StatusError
-from distributary.knative.apiserver.objects import Change, Stored, Write
 from distributary.routes.batch import ActiveRoute
 from distributary.routes.changes import AppliedRoute, RouteChange
-
-
-class Objects(Protocol):
-    """The objects: ``apiserver.objects.Objects``."""
-
-    def get(self, key: Key) -> Stored | None:
-        """The object of this name; None: there is none."""
-        ...
-
-    def list(self, kind: Kind, namespace: str | None = None) -> tuple[list[Stored], int]:
-        """All objects of a kind, and the version of the store."""
-        ...
-
-    def on_change(self, told: Callable[[Change], None]) -> None:
-        """Call *told* for each change, in order, on the loop, after its commit."""
-        ...
-
-    async def put(
-        self, key: Key, change: Callable[[Object | None], Object], write: Write = ...
-    ) -> tuple[Stored, bool]:
-        """Change an object, or make it where there is none."""
-        ...
-
-    async def edit_all(
-        self, edits: Sequence[tuple[Key, Callable[[Object], Object]]], write: Write = ...
-    ) -> "Sequence[Stored | StatusError]":
-        """Change objects in one transaction; each is refused for itself.
-
-        Raises:
-            StoreError: Nothing was written.
-        """
-        ...
 
 
 class Routes(Protocol):

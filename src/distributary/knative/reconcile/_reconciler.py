@@ -19,7 +19,7 @@ import structlog
 from distributary.core.clock import Clock
 from distributary.core.errors import DistributaryError
 from distributary.knative.apiserver.machinery import Key, Object
-from distributary.knative.apiserver.objects import Change, Stored
+from distributary.knative.apiserver.objects import Change, Objects, Stored
 from distributary.knative.kinds import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER, conditions
 from distributary.knative.reconcile._failures import (
     LOOK_S,
@@ -29,7 +29,7 @@ from distributary.knative.reconcile._failures import (
     event_of,
 )
 from distributary.knative.reconcile._pass import ReconcilePass
-from distributary.knative.reconcile._ports import Ingress, Objects, Routes
+from distributary.knative.reconcile._ports import Ingress, Routes
 from distributary.knative.reconcile._site import Site
 from distributary.knative.reconcile._status import condition_of
 from distributary.knative.reconcile._trust import BUNDLES, concerns
@@ -111,7 +111,7 @@ class Reconciler:
 
     def change_site(self, site: Site) -> None:
         """Events may go elsewhere from now on: look at everything again."""
-        self._pass.change_site(site)
+        self._pass.site = site
         self._note_all()
 
     def _note_all(self) -> None:
@@ -148,7 +148,11 @@ class Reconciler:
                 self._note(stored)
         if concerns(stored.key):
             self._queue.add_all(self._pass.dependents.of(BUNDLES))
-        if change.type != "MODIFIED" or before is None or _told_to_others(before, stored):
+        if (
+            change.type != "MODIFIED"
+            or before is None
+            or (_read_by_others(before.content) != _read_by_others(stored.content))
+        ):
             self._queue.add_all(self._pass.dependents.of(stored.key))
 
     def _note(self, stored: Stored, *, told_before: bool = False) -> None:
@@ -222,21 +226,11 @@ def _is_addressable(stored: Stored) -> bool:
 
     So that nothing turns not ready only because this process begins before the receiver.
     """
-    status = stored.content.get("status")
-    found = status.get("conditions") if isinstance(status, dict) else None
-    return isinstance(found, list) and any(
-        isinstance(each, dict)
-        and (each.get("type"), each.get("status")) == (conditions.ADDRESSABLE, "True")
-        for each in found
-    )
-
-
-def _told_to_others(before: Stored, after: Stored) -> bool:
-    """Something changed that looks at other objects may depend on."""
-    return _read_by_others(before.content) != _read_by_others(after.content)
+    return condition_of(stored.content, conditions.ADDRESSABLE).get("status") == "True"
 
 
 def _read_by_others(content: Object) -> tuple[object, ...]:
+    """What of an object the looks at other objects may depend on."""
     metadata = content["metadata"]
     spec = content.get("spec")
     if isinstance(spec, dict) and "subscribers" in spec:  # a Channel's, written by ourselves

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
-from distributary.knative.apiserver.machinery import Key, Kind, Object
+from distributary.knative.apiserver.machinery import Key, Kind
 from distributary.knative.apiserver.objects import Stored
 from distributary.knative.kinds import (
     BROKER,
@@ -190,25 +190,18 @@ def not_found(kind: Kind, namespace: str, name: str) -> str:
 
 
 def _service(stored: Stored, scheme: str) -> _Base:
-    """A Service with certificates is spoken to by TLS, as Knative does (and decision 25)."""
-    name, namespace = stored.key.name, stored.key.namespace
-    return _Base(f"{scheme}://{name}.{namespace}.svc/", _service_dial(stored.content, scheme))
+    """The cluster's name of a Service, and what is connected to instead, where that is known.
 
-
-def _service_dial(service: Object, scheme: str) -> str | None:
-    """What to connect to instead of the cluster's name; None: that name.
-
-    The annotation goes first: whoever wrote it meant this server.
+    The annotation goes first: whoever wrote it meant this server. A Service with certificates is
+    spoken to by TLS, as Knative does (and decision 25).
     """
-    dial: str | None = service["metadata"].get("annotations", {}).get(SERVICE_ADDRESS)
-    if dial is not None:
-        return dial
-    spec = service.get("spec", {})
-    external = spec.get("externalName")
-    if not external:
-        return None
-    ports = spec.get("ports") or [{"port": _PORTS[scheme]}]
-    return f"{external}:{ports[0]['port']}"
+    uri = f"{scheme}://{stored.key.name}.{stored.key.namespace}.svc/"
+    dial = stored.content["metadata"].get("annotations", {}).get(SERVICE_ADDRESS)
+    spec = stored.content.get("spec", {})
+    if dial is None and spec.get("externalName"):
+        ports = spec.get("ports") or [{"port": _PORTS[scheme]}]
+        dial = f"{spec['externalName']}:{ports[0]['port']}"
+    return _Base(uri, dial)
 
 
 def _host(dial: str) -> str:

@@ -12,8 +12,6 @@ Pure: no waiting, no store. The rules for a route that stands already are all he
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
 from distributary.core.policy import (
     BACKOFF_DELAY_S_DEFAULT,
     BACKOFF_S_MAX_DEFAULT,
@@ -35,12 +33,12 @@ from distributary.knative.kinds import (
 from distributary.knative.reconcile._addressed import (
     Addressed,
     dead_letter_finding,
+    destination_members,
     plan_addressed,
     resolution_finding,
     resolve_dead_letter,
 )
 from distributary.knative.reconcile._findings import HOLDS, Finding, worst
-from distributary.knative.reconcile._members import destination_members
 from distributary.knative.reconcile._resolve import (
     BLOCKED_ADDRESS,
     Resolution,
@@ -88,17 +86,21 @@ class RoutePlan:
     channel: Key | None = None
 
 
-class _Ways(NamedTuple):
-    """Where events of a route go, as far as it resolves."""
+class _Wanted(NamedTuple):
+    """What an object asks for, as far as it resolves.
 
+    Attributes:
+        source: Its Broker or Channel; None: there is none of that name.
+        own: Its own delivery options; None: those of the source count.
+    """
+
+    source: Addressed | None
+    own: Delivery | None
     sink: Resolution
     dead_letter: Resolution | None
     reply: Resolution | None = None
     reply_kept: bool = False
     wants_reply: bool = True
-
-
-class _Matching(NamedTuple):
     filters: tuple[dict[str, Any], ...] = ()
     present: tuple[str, ...] = ()
 
@@ -120,19 +122,21 @@ def plan_trigger(view: View, stored: Stored, before: ActiveRoute | None) -> Rout
     broker_key = Key(BROKER.resource, stored.key.namespace, spec.broker)
     broker = _plan_source(view, broker_key)
     sink = view.resolve(spec.subscriber)
-    own = spec.delivery
-    dead = _dead_letter(view, own, broker)
+    dead = _dead_letter(view, spec.delivery, broker)
     # A reply is an event for the Broker, whoever else listens there (decision 14).
     reply = Resolved(RouteEndpoint(view.site.url(broker_key), dial=view.site.dial, own=True))
+    wanted = _Wanted(
+        broker,
+        spec.delivery,
+        sink,
+        dead,
+        reply,
+        reply_kept=True,
+        filters=spec.filters,
+        present=spec.present,
+    )
     return RoutePlan(
-        _compose(
-            stored,
-            _Matching(spec.filters, spec.present),
-            _Ways(sink, dead, reply, reply_kept=True),
-            source=broker,
-            own=own,
-            before=_Before.of(before),
-        ),
+        _compose(stored, wanted, before),
         {
             conditions.BROKER_READY: _source_finding(BROKER, broker_key, broker),
             conditions.DEPENDENCY_READY: _dependency(view, stored.content),
@@ -157,10 +161,10 @@ def plan_subscription(view: View, stored: Stored, before: ActiveRoute | None) ->
     reply = None if spec.reply is None else view.resolve(spec.reply)
     dead = _dead_letter(view, spec.delivery, channel)
     if subscriber is not None:
-        ways = _Ways(subscriber, dead, reply)
+        wanted = _Wanted(channel, spec.delivery, subscriber, dead, reply)
     else:
         assert reply is not None  # one of the two is set: admission
-        ways = _Ways(reply, dead, wants_reply=False)
+        wanted = _Wanted(channel, spec.delivery, reply, dead, wants_reply=False)
     physical = (
         destination_members("subscriber", subscriber)
         | destination_members("reply", reply)
@@ -176,14 +180,7 @@ def plan_subscription(view: View, stored: Stored, before: ActiveRoute | None) ->
         if resolution is not None
     ]
     return RoutePlan(
-        _compose(
-            stored,
-            _Matching(),
-            ways,
-            source=channel,
-            own=spec.delivery,
-            before=_Before.of(before),
-        ),
+        _compose(stored, wanted, before),
         {
             conditions.CHANNEL_READY: _source_finding(CHANNEL, channel_key, channel),
             conditions.REFERENCES_RESOLVED: worst(references),
@@ -238,73 +235,63 @@ def _dead_letter(view: View, own: Delivery | None, source: Addressed | None) -> 
     return None if source is None else source.dead_letter
 
 
-@dataclass(frozen=True, slots=True)
-class _Before:
-    """A route that stands, with its settings read."""
-
-    address: str
-    settings: RouteSettings
-
-    @classmethod
-    def of(cls, route: ActiveRoute | None) -> "_Before | None":
-        if route is None:
-            return None
-        try:
-            return cls(route.address, decode_settings(route.settings))
-        except ValueError:
-            # Damage: what is found now is written over it as soon as it is complete.
-            return None
+def _settings_of(route: ActiveRoute | None) -> RouteSettings | None:
+    """How *route* delivers; None where it is damaged: what is found now is written over it."""
+    try:
+        return None if route is None else decode_settings(route.settings)
+    except ValueError:
+        return None
 
 
-def _compose(
-    stored: Stored,
-    matching: _Matching,
-    ways: _Ways,
-    *,
-    source: Addressed | None,
-    own: Delivery | None,
-    before: _Before | None,
-) -> PutRoute | None:
+def _compose(stored: Stored, wanted: _Wanted, standing: ActiveRoute | None) -> PutRoute | None:
     """The route that shall stand; None: what stands, or nothing."""
-    needed = (ways.sink, ways.reply, ways.dead_letter)
-    complete = not any(isinstance(resolution, Unresolved) for resolution in needed)
-    if source is None:
-        address = None if before is None else before.address
-    elif before is not None or source.ready.status == "True":
+    before, source = _settings_of(standing), wanted.source
+    if before is None:
+        needed = (wanted.sink, wanted.reply, wanted.dead_letter)
+        complete = not any(isinstance(way, Unresolved) for way in needed)
+        if source is None or source.ready.status != "True" or not complete:
+            return None
+    if source is not None:
         address = source.address
     else:
-        address = None
-    if address is None or (before is None and not complete):
-        return None
-    settings = _settings(stored, ways, None if before is None else before.settings)
-    if own is not None:
-        settings = _with_delivery(settings, own)
-    elif source is not None:
-        settings = _with_delivery(settings, source.delivery or DEFAULT_DELIVERY)
-    elif before is not None:
-        # Of a Broker or Channel that is gone: as it was when it was last seen.
-        settings = _with_delivery_of(settings, before.settings)
-    return PutRoute(stored.uid, address, matching.filters, matching.present, settings)
+        assert standing is not None
+        address = standing.address
+    settings = _settings(stored, wanted, before)
+    return PutRoute(stored.uid, address, wanted.filters, wanted.present, settings)
 
 
-def _settings(stored: Stored, ways: _Ways, before: RouteSettings | None) -> RouteSettings:
-    """Where the events go; what does not resolve keeps the place that it had."""
-    sink = _endpoint(ways.sink, None if before is None else before.sink)
+def _settings(stored: Stored, wanted: _Wanted, before: RouteSettings | None) -> RouteSettings:
+    """Where the events go, and how; what does not resolve keeps the place that it had."""
+    sink = _endpoint(wanted.sink, before.sink if before else None)
     assert sink is not None  # it resolves, or a route stands that has one
-    missing = [way for way in (ways.sink, ways.reply) if isinstance(way, Unresolved)]
+    missing = [way for way in (wanted.sink, wanted.reply) if isinstance(way, Unresolved)]
     refused = [way.message for way in missing if way.reason == BLOCKED_ADDRESS]
     faults = [way.message for way in missing if way.reason != BLOCKED_ADDRESS]
+    counts: Delivery | RouteSettings
+    if wanted.own is None and wanted.source is None:
+        # Of a Broker or Channel that is gone: as it was when it was last seen.
+        assert before is not None
+        counts, dead_letter = before, before.dead_letter
+    else:
+        counts = wanted.own or (wanted.source and wanted.source.delivery) or DEFAULT_DELIVERY
+        dead_letter = _endpoint(wanted.dead_letter, before.dead_letter if before else None)
     return RouteSettings(
         name=f"{stored.content['kind']} {stored.key.namespace}/{stored.key.name}",
         namespace=stored.key.namespace,
         sink=sink,
         unusable="; ".join(faults) or None,
         refused="; ".join(refused) or None,
-        wants_reply=ways.wants_reply,
-        reply=_endpoint(ways.reply, None if before is None else before.reply),
-        reply_kept=ways.reply_kept,
-        dead_letter=_endpoint(ways.dead_letter, None if before is None else before.dead_letter),
-        **_options(DEFAULT_DELIVERY),
+        wants_reply=wanted.wants_reply,
+        reply=_endpoint(wanted.reply, before.reply if before else None),
+        reply_kept=wanted.reply_kept,
+        dead_letter=dead_letter,
+        retry=counts.retry,
+        backoff_policy=counts.backoff_policy,
+        backoff_delay_s=counts.backoff_delay_s,
+        backoff_max_s=counts.backoff_max_s,
+        timeout_s=counts.timeout_s,
+        retry_after_max_s=counts.retry_after_max_s,
+        format=counts.format,
     )
 
 
@@ -312,24 +299,3 @@ def _endpoint(resolution: Resolution | None, before: RouteEndpoint | None) -> Ro
     if isinstance(resolution, Resolved):
         return resolution.endpoint
     return None if resolution is None else before
-
-
-def _with_delivery(settings: RouteSettings, delivery: Delivery) -> RouteSettings:
-    return msgspec.structs.replace(settings, **_options(delivery))
-
-
-def _with_delivery_of(settings: RouteSettings, before: RouteSettings) -> RouteSettings:
-    kept = {name: getattr(before, name) for name in _options(DEFAULT_DELIVERY)}
-    return msgspec.structs.replace(settings, dead_letter=before.dead_letter, **kept)
-
-
-def _options(delivery: Delivery) -> dict[str, Any]:
-    return {
-        "retry": delivery.retry,
-        "backoff_policy": delivery.backoff_policy,
-        "backoff_delay_s": delivery.backoff_delay_s,
-        "backoff_max_s": delivery.backoff_max_s,
-        "timeout_s": delivery.timeout_s,
-        "retry_after_max_s": delivery.retry_after_max_s,
-        "format": delivery.format,
-    }

@@ -1,11 +1,16 @@
-"""Findings -> the status that is written, ``observedGeneration`` and all conditions at once."""
+"""Findings -> the status that is written, ``observedGeneration`` and all conditions at once.
 
-from collections.abc import Mapping
+Source:
+    Knative Eventing, "Error Signalling"; Knative's common error conditions, from where come the
+    names of the types, ``severity`` and the order.
+"""
+
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from distributary.knative.apiserver.machinery import Object
-from distributary.knative.kinds import Conditions
-from distributary.knative.reconcile._findings import Finding
+from distributary.knative.kinds import conditions
+from distributary.knative.reconcile._findings import Finding, worst
 
 _KEPT: Final = ("annotations", "subscribers")
 """Members that this does not decide about: ``_subscribers`` does, and clients."""
@@ -17,22 +22,20 @@ def with_status(
     """*content* with the status that tells *findings*; *content* itself where it does already.
 
     Args:
-        content: The object; stays as it is.
+        content: The object; stays as it is. Of its conditions only the time of the last change of
+            their status counts: one that is not found again is gone.
         generation: Of the object that was looked at.
-        findings: By condition type. Those without a severity count for ``Ready``.
+        findings: By condition type, causes before effects. ``Ready`` is as the worst of those
+            without a severity.
         members: Further members of the status.
         now: For conditions that change, RFC 3339.
     """
     before = content.get("status")
     if not isinstance(before, dict):
         before = {}
-    conditions = Conditions(_sound(before.get("conditions")), now)
-    for type_, finding in findings.items():
-        conditions.set(type_, finding.status, finding.reason, finding.message, finding.severity)
-    counting = [type_ for type_, finding in findings.items() if not finding.severity]
     status: Object = {name: before[name] for name in _KEPT if name in before}
     status["observedGeneration"] = generation
-    status["conditions"] = conditions.to_json(counting)
+    status["conditions"] = _conditions(findings, _sound(before.get("conditions")), now)
     status |= members
     return content if status == before else {**content, "status": status}
 
@@ -44,13 +47,31 @@ def condition_of(content: Object, type_: str) -> Object:
     return next((each for each in found if each["type"] == type_), {})
 
 
-def _sound(conditions: object) -> list[Object]:
+def _conditions(
+    findings: Mapping[str, Finding], previous: Iterable[Object], now: str
+) -> list[Object]:
+    since = {(each["type"], each["status"]): each.get("lastTransitionTime") for each in previous}
+    ready = worst(finding for finding in findings.values() if not finding.severity)
+    told = {**findings, conditions.READY: ready}
+    return [
+        _condition(type_, told[type_], since.get((type_, told[type_].status)) or now)
+        for type_ in sorted(told)
+    ]
+
+
+def _condition(type_: str, finding: Finding, since: str) -> Object:
+    assert finding.status != "False" or (finding.reason and finding.message)
+    members = {"type": type_, "lastTransitionTime": since, **finding._asdict()}
+    return {name: value for name, value in members.items() if value}
+
+
+def _sound(found: object) -> list[Object]:
     """Those that can be read: clients may write a status too."""
-    if not isinstance(conditions, list):
+    if not isinstance(found, list):
         return []
     return [
         each
-        for each in conditions
+        for each in found
         if isinstance(each, dict)
         and isinstance(each.get("type"), str)
         and isinstance(each.get("status"), str)

@@ -4,6 +4,7 @@ Written by the server, for people: routes do not depend on it. With a thousand S
 some hundred kilobytes, so many changes of them make one write.
 """
 
+import asyncio
 from typing import Final, NamedTuple
 
 import msgspec
@@ -89,41 +90,40 @@ class Subscribers:
         self._channel_of: dict[Key, Key] = {}
         self._due: dict[Key, float] = {}
 
-    def note(
-        self, subscription: Key, channel: Key | None, entry: Entry | None, now_s: float
-    ) -> None:
-        """*subscription* counts as *entry* among those of *channel*; None: it does not count."""
-        before = self._channel_of.pop(subscription, None)
-        if before is not None and before != channel:
-            del self._entries[before][subscription]
-            self.due(before, now_s)
-        if channel is None or entry is None:
-            return
+    def note(self, subscription: Key, channel: Key, entry: Entry) -> None:
+        """*subscription* counts as *entry* among those of *channel*, and of no other."""
+        if self._channel_of.get(subscription, channel) != channel:
+            self.forget(subscription)
         entries = self._entries.setdefault(channel, {})
         self._channel_of[subscription] = channel
         if entries.get(subscription) != entry:
             entries[subscription] = entry
-            self.due(channel, now_s)
+            self.due(channel)
 
-    def due(self, channel: Key, now_s: float) -> None:
-        """Write *channel* soon; *now_s* is monotonic, seconds."""
-        count = len(self._entries.get(channel, ()))
-        self._due.setdefault(channel, now_s + WAIT_S_MIN + count * WAIT_S_PER_SUBSCRIBER)
+    def forget(self, key: Key) -> None:
+        """Of a Subscription: it does not count. Of a Channel: it is gone, and not written."""
+        self._due.pop(key, None)
+        channel = self._channel_of.pop(key, None)
+        if channel is not None:
+            del self._entries[channel][key]
+            self.due(channel)
+
+    def due(self, channel: Key, wait_s: float = WAIT_S_MIN) -> None:
+        """Write *channel* soon, but not before *wait_s*."""
+        wait_s += len(self._entries.get(channel, ())) * WAIT_S_PER_SUBSCRIBER
+        self._due.setdefault(channel, _now_s() + wait_s)
 
     def next_s(self) -> float | None:
-        """When the next Channel is to be written; None: none is."""
+        """When the next Channel is to be written, by the loop's clock; None: none is."""
         return min(self._due.values(), default=None)
 
-    def take(self, now_s: float) -> list[Key]:
+    def take(self) -> list[Key]:
         """The Channels that are to be written now."""
+        now_s = _now_s()
         taken = [channel for channel, due_s in self._due.items() if due_s <= now_s]
         for channel in taken:
             del self._due[channel]
         return taken
-
-    def forget(self, channel: Key) -> None:
-        """The Channel is gone; its Subscriptions are looked at again by themselves."""
-        self._due.pop(channel, None)
 
     def lists(self, channel: Key) -> Lists:
         """What *channel* is to tell, as much as there is room for."""
@@ -135,6 +135,10 @@ class Subscribers:
                 break
             listed.append(entry)
         return Lists([entry.spec for entry in listed], [entry.status for entry in listed])
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def with_lists(content: Object, lists: Lists) -> Object:

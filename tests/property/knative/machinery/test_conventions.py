@@ -7,15 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.knative.apiserver.machinery import (
-    StatusError,
-    apply,
-    json_patch,
-    label_selector,
-    merge_patch,
-    note_update,
-    read_value,
-)
+from distributary.knative.apiserver.machinery import StatusError
+from distributary.knative.apiserver.machinery.apply import apply, note_update
+from distributary.knative.apiserver.machinery.patch import json_patch, merge_patch
+from distributary.knative.apiserver.machinery.read import read_value
+from distributary.knative.apiserver.machinery.selector import label_selector
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 SCALARS = st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["", "x", "y"])

@@ -2,7 +2,8 @@
 
 import pytest
 
-from distributary.knative.apiserver.machinery import CAUSES_MAX, StatusError
+from distributary.knative.apiserver.machinery import StatusError
+from distributary.knative.apiserver.machinery.metadata_faults import CAUSES_MAX
 from distributary.knative.kinds import TRIGGER, admit, defaulted
 
 FILTERS = "spec.filters"

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from distributary.knative.kinds import KINDS, SCHEMA_OF, SCHEMAS
+from distributary.knative.kinds import KINDS, SCHEMAS
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 NAMED = set(re.findall(r'"#/definitions/([^"]+)"', json.dumps(SCHEMAS)))
@@ -23,13 +23,13 @@ def test_every_reference_leads_somewhere():
 
 def test_nothing_stands_here_that_no_kind_uses():
     """Every definition is a kind's or a part of one."""
-    assert set(SCHEMAS) - NAMED == set(SCHEMA_OF.values())
+    assert set(SCHEMAS) - NAMED == {kind.definition for kind in KINDS}
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
 def test_a_kind_says_what_it_is(kind):
     """Clients find a kind's definition by group, version and kind."""
-    schema = SCHEMAS[SCHEMA_OF[kind.resource]]
+    schema = SCHEMAS[kind.definition]
     assert schema["x-kubernetes-group-version-kind"] == [
         {"group": kind.group, "version": kind.version, "kind": kind.kind}
     ]

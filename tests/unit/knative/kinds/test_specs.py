@@ -13,8 +13,7 @@ from distributary.knative.kinds import (
     Delivery,
     Destination,
     KReference,
-    broker_spec,
-    channel_spec,
+    addressed_spec,
     subscription_spec,
     trigger_spec,
 )
@@ -109,7 +108,7 @@ def _realized(body):
 
 def test_all_options_are_read(make):
     """In seconds, and ``json`` is structured."""
-    spec = channel_spec(
+    spec = addressed_spec(
         make(
             CHANNEL,
             delivery={
@@ -186,9 +185,9 @@ def test_every_context_attribute_can_be_compared(name, trigger):
 
 def test_a_broker_names_its_settings(make):
     """With the namespace filled in."""
-    spec = broker_spec(make(BROKER, config={**REF, "kind": "ConfigMap"}))
+    spec = addressed_spec(make(BROKER, config={**REF, "kind": "ConfigMap"}))
     assert spec.config == KReference("v1", "ConfigMap", "sink", "default")
-    assert broker_spec(make(BROKER)).config is None
+    assert addressed_spec(make(BROKER)).config is None
 
 
 def test_a_subscription_has_a_subscriber_a_reply_or_both(make):

@@ -75,7 +75,7 @@ def test_partitions_are_summed_up(tmp_path):
     write_failing(paths[1], [failing("u", 1_700_000_009_000, 4, "new"), failing("v")])
     files = FailureFiles(paths)
     found = files.look()
-    assert (found["u"].attempts, found["u"].reason, found["u"].last_ms) == (
+    assert (found["u"].count, found["u"].reason, found["u"].last_ms) == (
         7,
         "new",
         1_700_000_009_000,
@@ -83,4 +83,4 @@ def test_partitions_are_summed_up(tmp_path):
     assert set(found) == {"u", "v"}
     assert files.look() is None
     write_failing(paths[0], [])
-    assert files.look()["u"].attempts == 4
+    assert files.look()["u"].count == 4

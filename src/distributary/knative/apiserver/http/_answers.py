@@ -12,7 +12,8 @@ from starlette.responses import Response, StreamingResponse
 from distributary.core.errors import CATALOGUE, DistributaryError
 from distributary.knative.apiserver.http._negotiation import JSON
 from distributary.knative.apiserver.http._target import Target
-from distributary.knative.apiserver.machinery import StatusError, status_of, warning_header
+from distributary.knative.apiserver.machinery import StatusError
+from distributary.knative.apiserver.machinery.status import status_of, warning_header
 
 RETRY_AFTER_S: Final = 1
 """With what is only not possible now: store and log are tried again about as often, seconds."""
@@ -67,14 +68,6 @@ def status_answer(error: StatusError, target: Target | None = None) -> Response:
     return answer
 
 
-def not_allowed(allow: Iterable[str]) -> Response:
-    """The answer to a method that the path does not know."""
-    message = "the server does not allow this method on the requested resource"
-    answer = status_answer(StatusError("MethodNotAllowed", message))
-    answer.headers["allow"] = ", ".join(allow)
-    return answer
-
-
 def as_status(error: Exception) -> StatusError:
     """*error* as a refusal; for all that may come from below."""
     if isinstance(error, StatusError):
@@ -88,11 +81,6 @@ def as_status(error: Exception) -> StatusError:
             return StatusError("ServiceUnavailable", str(error), retry_after_s=RETRY_AFTER_S)
         return StatusError("InternalError", str(error))
     return StatusError("InternalError", "the server failed; its log says where")
-
-
-def log_bug(request: Request, error: Exception) -> None:
-    """Writes down what should not happen."""
-    _log.error("request-crashed", method=request.method, path=request.url.path, exc_info=error)
 
 
 def _bounded(texts: list[str]) -> list[str]:

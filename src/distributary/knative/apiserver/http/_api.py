@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
+import structlog
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -13,8 +14,6 @@ from distributary.knative.apiserver.http._access import REVIEWS_PATH, review_acc
 from distributary.knative.apiserver.http._answers import (
     as_status,
     json_answer,
-    log_bug,
-    not_allowed,
     status_answer,
     streamed,
 )
@@ -27,13 +26,16 @@ from distributary.knative.apiserver.http._target import Target, read_target
 from distributary.knative.apiserver.http._view import PIECE_BYTES, View
 from distributary.knative.apiserver.http._watches import Watches
 from distributary.knative.apiserver.http._writes import Writes
-from distributary.knative.apiserver.machinery import Include, StatusError
+from distributary.knative.apiserver.machinery import StatusError
+from distributary.knative.apiserver.machinery.table import Include
 from distributary.knative.apiserver.objects import Objects
 
 Handler = Callable[[Request, Target], Awaitable[Response]]
 
 PATHS: Final = ("/api", "/apis", "/openapi/v2", "/openapi/v3", "/version")
 """Everything at and below these is for ``KubernetesApi``."""
+
+_log = structlog.get_logger(__name__)
 
 _NOWHERE: Final = "the server could not find the requested resource"
 _INCLUDES: Final[dict[str, Include]] = {
@@ -80,9 +82,11 @@ class KubernetesApi:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers, as ASGI has it."""
         request = Request(scope, receive)
-        target = read_target(_path(request))
+        # That of ``request.url`` is another one where the host makes no sense.
+        path: str = scope["path"]
+        target = read_target(path)
         try:
-            answer = await self._answer(request, target)
+            answer = await self._answer(request, path, target)
         except (DistributaryError, ClientDisconnect) as error:
             answer = status_answer(as_status(error), target)
             # The places that it came through hold the object, and one of them holds it: a circle
@@ -90,7 +94,7 @@ class KubernetesApi:
             error.__traceback__ = None
         # The answer to a bug must be a Status too: clients of this API read nothing else.
         except Exception as error:  # noqa: BLE001 - see above
-            log_bug(request, error)
+            _log.error("request-crashed", method=request.method, path=path, exc_info=error)
             answer = status_answer(as_status(error), target)
         if request.method == "HEAD":
             bare = Response(status_code=answer.status_code)
@@ -98,14 +102,13 @@ class KubernetesApi:
             answer = bare
         await answer(scope, receive, send)
 
-    async def _answer(self, request: Request, target: Target | None) -> Response:
+    async def _answer(self, request: Request, path: str, target: Target | None) -> Response:
         if target is not None:
             handlers = self._handlers(target)
             handler = handlers.get("GET" if request.method == "HEAD" else request.method)
             if handler is None:
                 return _other_method(request, handlers)
             return await handler(request, target)
-        path = _path(request)
         if path == REVIEWS_PATH:
             if request.method != "POST":
                 return _other_method(request, ("POST",))
@@ -171,14 +174,11 @@ class KubernetesApi:
         )
 
 
-def _path(request: Request) -> str:
-    """The path; that of ``request.url`` is another one where the host makes no sense."""
-    path: str = request.scope["path"]
-    return path
-
-
 def _other_method(request: Request, known: "Mapping[str, Handler] | tuple[str, ...]") -> Response:
     allow = [*known, *(["HEAD"] if "GET" in known else []), "OPTIONS"]
     if request.method == "OPTIONS":
         return Response(headers={"allow": ", ".join(allow)})
-    return not_allowed(allow)
+    message = "the server does not allow this method on the requested resource"
+    answer = status_answer(StatusError("MethodNotAllowed", message))
+    answer.headers["allow"] = ", ".join(allow)
+    return answer

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from dataclasses import replace
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,7 +15,9 @@ from distributary.knative.apiserver.http._options import invalid_options, read_l
 from distributary.knative.apiserver.http._requests import parse_object, read_body
 from distributary.knative.apiserver.http._target import Target
 from distributary.knative.apiserver.http._view import Page, View
-from distributary.knative.apiserver.machinery import Key, StatusError, success_status
+from distributary.knative.apiserver.machinery import Key, StatusError
+from distributary.knative.apiserver.machinery.names import unsupported
+from distributary.knative.apiserver.machinery.status import success_status
 from distributary.knative.apiserver.objects import Objects, Stored, Write
 
 Settled = Callable[[Key, float], Awaitable[object]]
@@ -30,15 +33,6 @@ the store's queue for others."""
 
 _POLICIES: Final = ("Orphan", "Background", "Foreground")
 _OPTIONS: Final = "DeleteOptions"
-
-
-class _DeleteOptions(NamedTuple):
-    """What ``DeleteOptions`` say that means something here."""
-
-    uid: str | None
-    version: int | None
-    dry_run: bool
-    orphan: bool
 
 
 class Deletes:
@@ -57,23 +51,17 @@ class Deletes:
 
     async def delete(self, request: Request, target: Target) -> Response:
         """``DELETE`` of an object: a ``Status``, or the object that waits for its finalizers."""
-        options = await _read_options(request)
-        write = Write(
-            uid=options.uid,
-            version=options.version,
-            dry_run=options.dry_run,
-            orphan=options.orphan,
-        )
+        write = await _read_options(request)
         stored = await self._objects.delete(target.key, write)
         if _stays(stored):
             return json_answer(stored.json)
-        if not options.dry_run:
+        if not write.dry_run:
             await self._settled(target.key, SETTLE_S)
         return json_answer(success_status(target.kind, target.name, stored.uid))
 
     async def delete_all(self, request: Request, target: Target) -> Response:
         """``DELETE`` of a collection: the list of what was deleted."""
-        options = await _read_options(request)
+        write = await _read_options(request)
         listed = read_list_options(request.query_params, watched=False)
         view = View(
             target.kind,
@@ -85,17 +73,14 @@ class Deletes:
         page = await self._lists.page(view, listed)
         gone: list[Stored] = []
         for at in range(0, len(page.items), AT_ONCE):
-            gone += await self._delete_some(page.items[at : at + AT_ONCE], options)
+            gone += await self._delete_some(page.items[at : at + AT_ONCE], write)
         return json_answer(view.show_page(Page(gone, self._objects.version), 0))
 
-    async def _delete_some(self, items: Sequence[Stored], options: _DeleteOptions) -> list[Stored]:
+    async def _delete_some(self, items: Sequence[Stored], write: Write) -> list[Stored]:
         """Deletes these incarnations; what was gone before is not among those returned."""
         answers = await asyncio.gather(
             *(
-                self._objects.delete(
-                    stored.key,
-                    Write(uid=stored.uid, dry_run=options.dry_run, orphan=options.orphan),
-                )
+                self._objects.delete(stored.key, replace(write, uid=stored.uid, version=None))
                 for stored in items
             ),
             return_exceptions=True,
@@ -106,7 +91,7 @@ class Deletes:
                 gone.append(answer)
             elif not (isinstance(answer, StatusError) and answer.reason in _GONE):
                 raise answer
-        if not options.dry_run:
+        if not write.dry_run:
             await asyncio.gather(
                 *(self._settled(one.key, SETTLE_S) for one in gone if not _stays(one))
             )
@@ -125,24 +110,23 @@ def _stays(stored: Stored) -> bool:
     )
 
 
-async def _read_options(request: Request) -> _DeleteOptions:
+async def _read_options(request: Request) -> Write:
+    """What the request's ``DeleteOptions`` and parameters ask for."""
     body = await read_body(request)
     sent = (await parse_object(request, body))[0] if body else {}
     if sent.get("kind", _OPTIONS) != _OPTIONS:
         raise StatusError("BadRequest", f"the body of a delete must be {_OPTIONS}, or empty")
     query = request.query_params
     dry_run = sent.get("dryRun") or ([query["dryRun"]] if query.get("dryRun") else [])
-    if not isinstance(dry_run, list) or any(one != "All" for one in dry_run):
-        why = 'Unsupported value: supported values: "All"'
-        raise invalid_options(_OPTIONS, "dryRun", "FieldValueNotSupported", why)
+    wrong = [one for one in dry_run if one != "All"] if isinstance(dry_run, list) else [dry_run]
+    if wrong:
+        raise invalid_options(_OPTIONS, unsupported("dryRun", wrong[0], ("All",)))
     policy = sent.get("propagationPolicy") or query.get("propagationPolicy")
     if policy and policy not in _POLICIES:
-        listed = ", ".join(f'"{name}"' for name in _POLICIES)
-        why = f"Unsupported value: supported values: {listed}"
-        raise invalid_options(_OPTIONS, "propagationPolicy", "FieldValueNotSupported", why)
+        raise invalid_options(_OPTIONS, unsupported("propagationPolicy", policy, _POLICIES))
     uid, version = _preconditions(sent)
     orphan = policy == "Orphan" or sent.get("orphanDependents") is True
-    return _DeleteOptions(uid, version, bool(dry_run), orphan)
+    return Write(uid=uid, version=version, dry_run=bool(dry_run), orphan=orphan)
 
 
 def _preconditions(sent: Mapping[str, Any]) -> tuple[str | None, int | None]:

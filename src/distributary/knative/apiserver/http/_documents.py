@@ -11,8 +11,8 @@ from distributary.knative.apiserver.http import _openapi as openapi
 from distributary.knative.apiserver.http._answers import Document, json_answer
 from distributary.knative.apiserver.http._definitions import find_definitions
 from distributary.knative.apiserver.http._negotiation import JSON, read_accept
-from distributary.knative.apiserver.machinery import (
-    Object,
+from distributary.knative.apiserver.machinery import Object
+from distributary.knative.apiserver.machinery.discovery import (
     aggregated,
     api_group,
     api_groups,

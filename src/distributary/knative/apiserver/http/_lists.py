@@ -94,16 +94,12 @@ class Lists:
         """The list that the first page is of."""
         self.check_version(options.version)
         exact = options.match == "Exact" or (options.limit > 0 and not options.match)
-        if exact and options.version and options.version != self._objects.version:
-            moment = _Moment(view.kind.resource, view.namespace, options.version)
-            kept = self._moments.get(moment)
-            if kept is None:
-                newest = self._objects.version
-                message = f"too old resource version: {options.version} ({newest})"
-                raise StatusError("Expired", message)
-            return moment, kept
-        items, version = self._objects.list(view.kind, view.namespace)
-        return _Moment(view.kind.resource, view.namespace, version), items
+        found = self._list_at(view, (options.version or None) if exact else None)
+        if found is None:
+            newest = self._objects.version
+            message = f"too old resource version: {options.version} ({newest})"
+            raise StatusError("Expired", message)
+        return found
 
     def _moment_of(
         self, view: View, options: ListOptions, token: _Token
@@ -112,14 +108,19 @@ class Lists:
         if options.version:
             message = "specifying resource version is not allowed when using continue"
             raise StatusError("BadRequest", message)
-        moment = _Moment(view.kind.resource, view.namespace, token.version)
-        kept = self._moments.get(moment)
-        if kept is not None:
-            return moment, kept
-        items, version = self._objects.list(view.kind, view.namespace)
-        if token.version != version:
+        found = self._list_at(view, token.version)
+        if found is None:
             raise StatusError("Expired", _PAGE_EXPIRED)
-        return moment, items
+        return found
+
+    def _list_at(self, view: View, version: int | None) -> tuple[_Moment, Sequence[Stored]] | None:
+        """The list as it stood in *version* (None: now), if that moment is kept."""
+        newest = self._objects.version
+        moment = _Moment(view.kind.resource, view.namespace, version or newest)
+        found = self._moments.get(moment)
+        if found is None and moment.version == newest:
+            found, _ = self._objects.list(view.kind, view.namespace)
+        return None if found is None else (moment, found)
 
     async def _cut(
         self, view: View, moment: _Moment, items: Sequence[Stored], begin: int, limit: int

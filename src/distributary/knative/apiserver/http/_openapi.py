@@ -10,18 +10,18 @@ from starlette.responses import Response
 from distributary.knative import kinds as knative
 from distributary.knative.apiserver.http._answers import Document, json_answer
 from distributary.knative.apiserver.http._negotiation import JSON, choose_type
-from distributary.knative.apiserver.machinery import (
-    Object,
+from distributary.knative.apiserver.machinery.gnostic import openapi_v2_protobuf
+from distributary.knative.apiserver.machinery.openapi import (
     openapi_hash,
     openapi_v2,
-    openapi_v2_protobuf,
     openapi_v3,
     openapi_v3_index,
 )
 
 PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 PROTOBUF_OLD: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-"""How clients before 1.24 spell it; ``@`` is no character of a media type."""
+"""How clients before 1.24 ask for it. The answer is of the type above: ``@`` is no character of a
+media type, and they refuse it there (kubectl 1.20: "unexpected content after media subtype")."""
 
 _FOREVER: Final = "public, immutable, max-age=31536000"
 """For a document that is asked for by the digest of its content: it will never be another."""
@@ -33,18 +33,18 @@ class _Encoded(NamedTuple):
     Attributes:
         body: It.
         digest: Of the document; its ``ETag``.
+        media_type: Its content type.
     """
 
     body: bytes
     digest: str
+    media_type: str = JSON
 
 
 def answer_v2(request: Request) -> Response:
     """``GET /openapi/v2``: JSON, or protobuf where that is wanted more."""
     wanted = choose_type(request.headers.get("accept", ""), (JSON, PROTOBUF, PROTOBUF_OLD))
-    if wanted == JSON:
-        return _answer(request, _v2_json(), JSON)
-    return _answer(request, _v2_protobuf(), PROTOBUF)
+    return _answer(request, _v2(JSON if wanted == JSON else PROTOBUF))
 
 
 def find_v3(path: str) -> Document | None:
@@ -57,41 +57,29 @@ def find_v3(path: str) -> Document | None:
 
 def _answer_v3(request: Request, document: _Encoded) -> Response:
     choose_type(request.headers.get("accept", ""), (JSON,))
-    answer = _answer(request, document, JSON)
+    answer = _answer(request, document)
     if request.query_params.get("hash") == document.digest:
         answer.headers["cache-control"] = _FOREVER
     return answer
 
 
-def _answer(request: Request, document: _Encoded, media_type: str) -> Response:
+def _answer(request: Request, document: _Encoded) -> Response:
     tag = f'"{document.digest}"'
     if tag in request.headers.get("if-none-match", ""):
         answer = Response(status_code=304)
     else:
         answer = json_answer(document.body)
-        answer.headers["content-type"] = media_type
+        answer.headers["content-type"] = document.media_type
     answer.headers["etag"] = tag
     answer.headers["vary"] = "accept"
     return answer
 
 
-def _encoded(document: Object, body: bytes) -> _Encoded:
-    return _Encoded(body, openapi_hash(document))
-
-
-def _json(document: Object) -> _Encoded:
-    return _encoded(document, msgspec.json.encode(document))
-
-
 @functools.cache
-def _v2_json() -> _Encoded:
-    return _json(openapi_v2(knative.KINDS, knative.SCHEMAS, knative.SCHEMA_OF))
-
-
-@functools.cache
-def _v2_protobuf() -> _Encoded:
-    document = openapi_v2(knative.KINDS, knative.SCHEMAS, knative.SCHEMA_OF)
-    return _encoded(document, openapi_v2_protobuf(document))
+def _v2(media_type: str) -> _Encoded:
+    document = openapi_v2(knative.KINDS, knative.SCHEMAS)
+    encode = openapi_v2_protobuf if media_type == PROTOBUF else msgspec.json.encode
+    return _Encoded(encode(document), openapi_hash(document), media_type)
 
 
 @functools.cache
@@ -100,9 +88,12 @@ def _v3() -> dict[str, _Encoded]:
     served = dict.fromkeys((kind.group, kind.version) for kind in knative.KINDS)
     documents = {
         f"apis/{group}/{version}" if group else f"api/{version}": openapi_v3(
-            group, version, knative.KINDS, knative.SCHEMAS, knative.SCHEMA_OF
+            group, version, knative.KINDS, knative.SCHEMAS
         )
         for group, version in served
     }
     documents[""] = openapi_v3_index(documents)
-    return {path: _json(document) for path, document in documents.items()}
+    return {
+        path: _Encoded(msgspec.json.encode(document), openapi_hash(document))
+        for path, document in documents.items()
+    }

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from distributary.knative.apiserver.machinery import Cause, StatusError
+from distributary.knative.apiserver.machinery.names import forbidden, unsupported
 
 MANAGER_CHARS_MAX: Final = 128
 """Name of a field manager (Kubernetes' own limit)."""
@@ -83,7 +84,6 @@ def read_list_options(query: Query, *, watched: bool) -> ListOptions:
             together; every fault of the latter at once.
     """
     timeout_s = _integer(query, "timeoutSeconds")
-    initial = query.get("sendInitialEvents")
     options = ListOptions(
         labels=query.get("labelSelector", ""),
         fields=query.get("fieldSelector", ""),
@@ -91,14 +91,14 @@ def read_list_options(query: Query, *, watched: bool) -> ListOptions:
         token=query.get("continue", ""),
         version=_version(query.get("resourceVersion", "")),
         match=query.get("resourceVersionMatch", ""),
-        watch=watched or is_set(query, "watch"),
+        watch=watched or bool(_switch(query, "watch")),
         timeout_s=min(timeout_s, TIMEOUT_S_MAX) if timeout_s and timeout_s > 0 else None,
-        bookmarks=is_set(query, "allowWatchBookmarks"),
-        initial=None if initial is None else is_set(query, "sendInitialEvents"),
+        bookmarks=bool(_switch(query, "allowWatchBookmarks")),
+        initial=_switch(query, "sendInitialEvents"),
     )
     causes = _watch_faults(options) if options.watch else _list_faults(options)
     if causes:
-        raise _invalid("ListOptions", causes)
+        raise invalid_options("ListOptions", *causes)
     return options
 
 
@@ -114,7 +114,7 @@ def read_write_options(query: Query, user_agent: str, kind: str) -> WriteOptions
         StatusError: ``Invalid``, with every fault.
     """
     dry_run = query.get("dryRun", "")
-    causes = [] if dry_run in ("", "All") else [_unsupported("dryRun", dry_run, ("All",))]
+    causes = [] if dry_run in ("", "All") else [unsupported("dryRun", dry_run, ("All",))]
     manager = query.get("fieldManager", "")
     if len(manager) > MANAGER_CHARS_MAX or not manager.isprintable():
         causes.append(
@@ -126,45 +126,41 @@ def read_write_options(query: Query, user_agent: str, kind: str) -> WriteOptions
         )
     validation = query.get("fieldValidation") or "Warn"
     if validation not in _VALIDATIONS:
-        causes.append(_unsupported("fieldValidation", validation, _VALIDATIONS))
+        causes.append(unsupported("fieldValidation", validation, _VALIDATIONS))
     if causes:
-        raise _invalid(kind, causes)
+        raise invalid_options(kind, *causes)
     return WriteOptions(
         dry_run=bool(dry_run),
         manager=manager or _agent(user_agent),
         named=bool(manager),
         validation=validation,
-        force=is_set(query, "force") if "force" in query else None,
+        force=_switch(query, "force"),
     )
 
 
-def is_set(query: Query, name: str) -> bool:
-    """Whether a switch is on; everything but ``false`` and ``0`` switches on (apimachinery)."""
-    value = query.get(name)
-    return value is not None and value.lower() not in ("false", "0")
-
-
-def invalid_options(kind: str, field: str, reason: str, message: str) -> StatusError:
-    """Options of this kind have this fault."""
-    return _invalid(kind, [Cause(field, reason, message)])
+def invalid_options(kind: str, *causes: Cause) -> StatusError:
+    """Options of this kind have these faults."""
+    lines = ", ".join(f"{cause.field}: {cause.message}" for cause in causes)
+    message = f'{kind}.meta.k8s.io "" is invalid: {lines}'
+    return StatusError("Invalid", message, causes=causes)
 
 
 def _list_faults(options: ListOptions) -> list[Cause]:
     causes = []
     if options.initial is not None:
-        causes.append(_forbidden("sendInitialEvents", "is forbidden for list"))
+        causes.append(forbidden("sendInitialEvents", "is forbidden for list"))
     if not options.match:
         return causes
     if options.token:
-        causes.append(_forbidden("resourceVersionMatch", "is forbidden when continue is provided"))
+        causes.append(forbidden("resourceVersionMatch", "is forbidden when continue is provided"))
     if options.version is None:
         why = "is forbidden unless resourceVersion is provided"
-        causes.append(_forbidden("resourceVersionMatch", why))
+        causes.append(forbidden("resourceVersionMatch", why))
     if options.match not in _MATCHES:
-        causes.append(_unsupported("resourceVersionMatch", options.match, _MATCHES))
+        causes.append(unsupported("resourceVersionMatch", options.match, _MATCHES))
     elif options.match == "Exact" and options.version == 0:
         why = '"Exact" is forbidden for resourceVersion "0"'
-        causes.append(_forbidden("resourceVersionMatch", why))
+        causes.append(forbidden("resourceVersionMatch", why))
     return causes
 
 
@@ -173,13 +169,13 @@ def _watch_faults(options: ListOptions) -> list[Cause]:
         if not options.match:
             return []
         why = "is forbidden for watch unless sendInitialEvents is provided"
-        return [_forbidden("resourceVersionMatch", why)]
+        return [forbidden("resourceVersionMatch", why)]
     if options.match == "NotOlderThan":
         return []
     if options.match:
-        return [_unsupported("resourceVersionMatch", options.match, ("NotOlderThan",))]
+        return [unsupported("resourceVersionMatch", options.match, ("NotOlderThan",))]
     why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-    return [_forbidden("resourceVersionMatch", why)]
+    return [forbidden("resourceVersionMatch", why)]
 
 
 def _version(text: str) -> int | None:
@@ -199,22 +195,12 @@ def _integer(query: Query, name: str) -> int | None:
     return int(text)
 
 
+def _switch(query: Query, name: str) -> bool | None:
+    """Everything but ``false`` and ``0`` switches on (apimachinery); None: not said."""
+    value = query.get(name)
+    return None if value is None else value.lower() not in ("false", "0")
+
+
 def _agent(user_agent: str) -> str:
     name = user_agent.partition("/")[0][:MANAGER_CHARS_MAX].strip()
     return name if name and name.isprintable() else "unknown"
-
-
-def _invalid(kind: str, causes: list[Cause]) -> StatusError:
-    lines = ", ".join(f"{cause.field}: {cause.message}" for cause in causes)
-    message = f'{kind}.meta.k8s.io "" is invalid: {lines}'
-    return StatusError("Invalid", message, causes=causes)
-
-
-def _forbidden(field: str, why: str) -> Cause:
-    return Cause(field, "FieldValueForbidden", f"Forbidden: {why}")
-
-
-def _unsupported(field: str, value: str, known: tuple[str, ...]) -> Cause:
-    listed = ", ".join(f'"{name}"' for name in known)
-    message = f'Unsupported value: "{value[:100]}": supported values: {listed}'
-    return Cause(field, "FieldValueNotSupported", message)

@@ -186,18 +186,14 @@ _METADATA: Final = _Field(
             1: _string("name"),
             2: _string("generateName"),
             3: _string("namespace"),
-            4: _OURS,  # selfLink
             5: _string("uid"),
             6: _string("resourceVersion"),
-            7: _OURS,  # generation
-            8: _OURS,  # creationTimestamp
-            9: _OURS,  # deletionTimestamp
-            10: _OURS,  # deletionGracePeriodSeconds
             11: _string("labels", "map"),
             12: _string("annotations", "map"),
             13: _Field("ownerReferences", _OWNER, "list"),
             14: _string("finalizers", "list"),
-            17: _OURS,  # managedFields
+            # selfLink, generation, times of creation and deletion, grace period, managedFields
+            **dict.fromkeys((4, 7, 8, 9, 10, 17), _OURS),
         }
     ),
 )

@@ -7,16 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
+from starlette.types import Receive
 
 from distributary.knative.apiserver.http._protobuf import PROTOBUF, read_protobuf
-from distributary.knative.apiserver.machinery import (
-    BODY_BYTES_MAX,
-    Object,
-    StatusError,
-    check_depth,
-    read_object,
-    read_value,
-)
+from distributary.knative.apiserver.machinery import Object, StatusError
+from distributary.knative.apiserver.machinery.limits import BODY_BYTES_MAX
+from distributary.knative.apiserver.machinery.read import check_depth, read_object, read_value
 
 ASIDE_BYTES: Final = 64 * 1024
 """Larger bodies are parsed beside the event loop: YAML takes up to a second for a megabyte, and
@@ -82,26 +78,26 @@ async def parse_object(request: Request, body: bytes) -> tuple[Object, list[str]
     """The object in *body*, and the paths of members that stand twice; see ``read_object``."""
     content_type = _content_type(request)
     if content_type.partition(";")[0].strip().lower() == PROTOBUF:
-        return await _read_protobuf(request, body), []
-    if len(body) < ASIDE_BYTES:
-        return read_object(body, content_type)
-    return await _aside(request, body, lambda held: read_object(held, content_type))
-
-
-async def _read_protobuf(request: Request, body: bytes) -> Object:
-    if len(body) < ASIDE_BYTES:
-        return read_protobuf(body)
-    found = await _aside(request, body, read_protobuf)
-    check_depth(found)  # which counts the values too
-    return found
+        return await _parse(request, body, _read_protobuf), []
+    return await _parse(request, body, lambda held: read_object(held, content_type))
 
 
 async def parse_value(request: Request, body: bytes) -> Any:
     """Any JSON value in *body*; see ``read_value``."""
     content_type = _content_type(request)
+    return await _parse(request, body, lambda held: read_value(held, content_type)[0])
+
+
+def _read_protobuf(body: bytes) -> Object:
+    found = read_protobuf(body)
+    check_depth(found)  # which counts the values too
+    return found
+
+
+async def _parse(request: Request, body: bytes, parse: Callable[[bytes], _Parsed]) -> _Parsed:
     if len(body) < ASIDE_BYTES:
-        return read_value(body, content_type)[0]
-    return await _aside(request, body, lambda held: read_value(held, content_type)[0])
+        return parse(body)
+    return await _aside(request, body, parse)
 
 
 async def _aside(request: Request, body: bytes, parse: Callable[[bytes], _Parsed]) -> _Parsed:
@@ -116,7 +112,7 @@ async def _aside(request: Request, body: bytes, parse: Callable[[bytes], _Parsed
         del body
         loop = asyncio.get_running_loop()
         parsing = loop.run_in_executor(_ASIDE, lambda: parse(held[0]))
-        leaving = loop.create_task(_left(request))
+        leaving = loop.create_task(left(request.receive))
         try:
             await asyncio.wait((parsing, leaving), return_when=asyncio.FIRST_COMPLETED)
             if not parsing.done():
@@ -152,7 +148,7 @@ def _too_many() -> StatusError:
     )
 
 
-async def _left(request: Request) -> None:
-    """Returns when the client of *request*, whose body is read, is gone."""
-    while (await request.receive())["type"] != "http.disconnect":
+async def left(receive: Receive) -> None:
+    """Returns when the client of a request whose body is read is gone."""
+    while (await receive())["type"] != "http.disconnect":
         pass

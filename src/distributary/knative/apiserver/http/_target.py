@@ -60,13 +60,10 @@ def _within(group: str, version: str, rest: list[str]) -> Target | None:
         return None
     plural, name, subresource = (*rest, "", "")[:3]
     kind = _BY_PLACE.get((group, version, plural))
-    if kind is None or (subresource and (watched or not _knows(kind, subresource))):
+    known = subresource == _STATUS and not watched and kind is not None and kind.has_status
+    if kind is None or (subresource and not known):
         return None
     # A name stands behind its namespace, or behind none where the kind has none.
     if (namespace is not None) != kind.namespaced and (namespace is not None or name):
         return None
     return Target(kind, namespace or "", name, subresource, watched)
-
-
-def _knows(kind: Kind, subresource: str) -> bool:
-    return subresource == _STATUS and kind.has_status

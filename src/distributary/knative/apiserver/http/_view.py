@@ -6,18 +6,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from distributary.knative.apiserver.http._negotiation import Form
-from distributary.knative.apiserver.machinery import (
-    Include,
-    Kind,
-    Object,
+from distributary.knative.apiserver.machinery import Kind, Object
+from distributary.knative.apiserver.machinery.metadata import with_version
+from distributary.knative.apiserver.machinery.selector import (
     Selector,
     field_selector,
     label_selector,
-    list_metadata,
-    partial,
-    table,
-    with_version,
 )
+from distributary.knative.apiserver.machinery.table import Include, list_metadata, partial, table
 from distributary.knative.apiserver.objects import Change, Stored
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
@@ -167,21 +163,19 @@ class View:
         if change.type == "DELETED":
             return _line(b"DELETED", self.show(stored, now_ms))
         last = with_version(before.content, stored.version)
-        if self.form.shape == "object":
-            return _line(b"DELETED", _encode(last))
         return _line(b"DELETED", self._reshaped(last, now_ms))
 
     def _reshaped(self, content: Object, now_ms: int) -> bytes:
+        if self.form.shape == "object":
+            return _encode(content)
         if self.form.shape == "metadata":
             return _encode(partial(content, self.form.version))
         return _encode(self._table([content], now_ms))
 
     def _items(self, items: Sequence[Stored], now_ms: int) -> list[bytes]:
         """Each as it stands in a list."""
-        if self.form.shape == "object":
-            return [stored.json for stored in items]
-        if self.form.shape == "metadata":
-            return [_encode(partial(stored.content, self.form.version)) for stored in items]
+        if self.form.shape != "table":
+            return [self.show(stored, now_ms) for stored in items]
         rows = self._table([stored.content for stored in items], now_ms)["rows"]
         return [_encode(row) for row in rows]
 

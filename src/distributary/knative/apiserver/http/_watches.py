@@ -22,8 +22,10 @@ from distributary.core.clock import Clock, Random
 from distributary.knative.apiserver.http._answers import as_status
 from distributary.knative.apiserver.http._negotiation import JSON
 from distributary.knative.apiserver.http._options import ListOptions
+from distributary.knative.apiserver.http._requests import left
 from distributary.knative.apiserver.http._view import View, error_line, slices
-from distributary.knative.apiserver.machinery import StatusError, status_of
+from distributary.knative.apiserver.machinery import StatusError
+from distributary.knative.apiserver.machinery.status import status_of
 from distributary.knative.apiserver.objects import Change, Objects, Stored, Watch
 
 WATCH_S: Final = 1800.0
@@ -171,7 +173,7 @@ class Stream(Response):
         """Answers, as ASGI has it."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         self._writing = asyncio.ensure_future(self._write(send))
-        leaving = asyncio.ensure_future(_left(receive))
+        leaving = asyncio.ensure_future(left(receive))
         tasks = (self._writing, leaving)
         self._register.add(self)
         try:
@@ -190,9 +192,3 @@ class Stream(Response):
             async for piece in pieces:
                 if piece:
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
-
-
-async def _left(receive: Receive) -> None:
-    """Returns when the client has left."""
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -1,6 +1,5 @@
 """Creating, replacing and patching objects."""
 
-import functools
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -12,33 +11,28 @@ from distributary.knative import kinds as knative
 from distributary.knative.apiserver.http._answers import json_answer
 from distributary.knative.apiserver.http._negotiation import choose_form
 from distributary.knative.apiserver.http._options import (
-    WriteOptions,
     invalid_options,
     read_write_options,
 )
 from distributary.knative.apiserver.http._requests import parse_object, parse_value, read_body
 from distributary.knative.apiserver.http._target import Target
 from distributary.knative.apiserver.http._view import View
-from distributary.knative.apiserver.machinery import (
-    Kind,
-    Object,
-    Shape,
-    StatusError,
-    apply,
-    json_patch,
-    merge_patch,
-    strategic_merge_patch,
-    unknown_metadata,
+from distributary.knative.apiserver.machinery import Kind, Object, StatusError
+from distributary.knative.apiserver.machinery.apply import apply
+from distributary.knative.apiserver.machinery.metadata import unknown_metadata
+from distributary.knative.apiserver.machinery.names import forbidden, required
+from distributary.knative.apiserver.machinery.openapi import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    patch_types,
 )
+from distributary.knative.apiserver.machinery.patch import json_patch, merge_patch
+from distributary.knative.apiserver.machinery.strategic import strategic_merge_patch
 from distributary.knative.apiserver.objects import Objects, Stored, Write, timestamp
 
 Change = Callable[[Object], Object]
 """Makes another object of the newest one; runs where no other write comes between."""
-
-JSON_PATCH: Final = "application/json-patch+json"
-MERGE_PATCH: Final = "application/merge-patch+json"
-STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
-APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 _OPTIONS_OF: Final = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
 
@@ -60,71 +54,52 @@ class Writes:
 
     async def create(self, request: Request, target: Target) -> Response:
         """``POST`` to a collection: 201."""
-        options = _options(request)
-        form = choose_form(request.headers.get("accept", ""))
-        obj, duplicates = await parse_object(request, await read_body(request))
-        warnings = _Strictness(target.kind, options.validation)
-        warnings.check(obj, duplicates)
-        write = _write(options, target)
-        stored = await self._objects.create(target.kind, target.namespace, obj, write)
-        view = View(target.kind, None, form=form)
-        return json_answer(self._show(view, stored), 201, warnings=warnings.found)
+        asked = _Asked(request, target)
+        obj = await asked.read()
+        stored = await self._objects.create(target.kind, target.namespace, obj, asked.write())
+        return self._answer(asked, stored, 201)
 
     async def replace(self, request: Request, target: Target) -> Response:
         """``PUT`` of an object that is there: 200."""
-        options = _options(request)
-        form = choose_form(request.headers.get("accept", ""))
-        obj, duplicates = await parse_object(request, await read_body(request))
-        warnings = _Strictness(target.kind, options.validation)
-        warnings.check(obj, duplicates)
+        asked = _Asked(request, target)
+        obj = await asked.read()
         _check_named(obj, target)
-        stored = await self._objects.edit(target.key, lambda _: obj, _write(options, target))
-        view = View(target.kind, None, form=form)
-        return json_answer(self._show(view, stored), warnings=warnings.found)
+        stored = await self._objects.edit(target.key, lambda _: obj, asked.write())
+        return self._answer(asked, stored)
 
     async def patch(self, request: Request, target: Target) -> Response:
         """``PATCH``: 200, or 201 where applying made the object."""
-        options = _options(request)
-        view = View(target.kind, None, form=choose_form(request.headers.get("accept", "")))
+        asked = _Asked(request, target)
         content_type = _patch_type(request, target.kind)
-        warnings = _Strictness(target.kind, options.validation)
         if content_type == APPLY_PATCH:
-            return await self._apply(request, target, options, warnings, view)
-        if options.force is not None:
-            why = "Forbidden: may not be specified for non-apply patch"
-            raise invalid_options("PatchOptions", "force", "FieldValueForbidden", why)
+            return await self._apply(asked, target)
+        if asked.options.force is not None:
+            cause = forbidden("force", "may not be specified for non-apply patch")
+            raise invalid_options("PatchOptions", cause)
         body = await read_body(request)
         if content_type == JSON_PATCH:
             operations = await parse_value(request, body)
             change: Change = lambda old: json_patch(old, operations)  # noqa: E731 - one of three
         else:
             patch, duplicates = await parse_object(request, body)
-            warnings.check_duplicates(duplicates)
+            asked.check_duplicates(duplicates)
             change = _merging(content_type, target.kind, patch)
 
         def patched(old: Object) -> Object:
             new = change(old)
             _check_named(new, target)
-            warnings.check(new, ())
+            asked.check(new)
             return new
 
-        stored = await self._objects.edit(target.key, patched, _write(options, target))
-        return json_answer(self._show(view, stored), warnings=warnings.found)
+        return self._answer(asked, await self._objects.edit(target.key, patched, asked.write()))
 
-    async def _apply(
-        self,
-        request: Request,
-        target: Target,
-        options: WriteOptions,
-        warnings: "_Strictness",
-        view: View,
-    ) -> Response:
+    async def _apply(self, asked: "_Asked", target: Target) -> Response:
+        options = asked.options
         if not options.named:
-            why = "Required value: is required for apply patch"
-            raise invalid_options("PatchOptions", "fieldManager", "FieldValueRequired", why)
-        applied, duplicates = await parse_object(request, await read_body(request))
-        warnings.check(applied, duplicates)
-        applied = {"apiVersion": target.kind.api_version, "kind": target.kind.kind, **applied}
+            cause = required("fieldManager", "is required for apply patch")
+            raise invalid_options("PatchOptions", cause)
+        sent = await asked.read()
+        applied = {"apiVersion": target.kind.api_version, "kind": target.kind.kind, **sent}
         now = timestamp(self._clock.wall_ms())
 
         def change(old: Object | None) -> Object:
@@ -134,75 +109,80 @@ class Writes:
                 manager=options.manager,
                 force=bool(options.force),
                 now=now,
-                schema=_shape(target.kind),
+                schema=knative.shape_of(target.kind),
                 subresource=target.subresource,
             )
 
-        write = _write(options, target, applied=True)
+        write = asked.write(applied=True)
         if target.subresource:
-            stored = await self._objects.edit(target.key, change, write)
-            created = False
-        else:
-            stored, created = await self._objects.put(target.key, change, write)
-        status = 201 if created else 200
-        return json_answer(self._show(view, stored), status, warnings=warnings.found)
+            return self._answer(asked, await self._objects.edit(target.key, change, write))
+        stored, created = await self._objects.put(target.key, change, write)
+        return self._answer(asked, stored, 201 if created else 200)
 
-    def _show(self, view: View, stored: Stored) -> bytes:
-        return view.show(stored, self._clock.wall_ms())
+    def _answer(self, asked: "_Asked", stored: Stored, status: int = 200) -> Response:
+        shown = asked.view.show(stored, self._clock.wall_ms())
+        return json_answer(shown, status, warnings=asked.warnings)
 
 
-class _Strictness:
-    """What unknown and repeated members come to: a refusal, warnings, or nothing.
+class _Asked:
+    """One write as the client asks for it, and what is strange about its object.
+
+    Unknown and repeated members come to a refusal, warnings, or nothing.
 
     Attributes:
-        found: Warnings for the answer.
+        options: Of the request.
+        view: In which form the answer shows the object.
+        warnings: For the answer.
     """
 
-    def __init__(self, kind: Kind, validation: str) -> None:
-        self.found: list[str] = []
-        self._kind = kind
-        self._validation = validation
+    def __init__(self, request: Request, target: Target) -> None:
+        agent = request.headers.get("user-agent", "")
+        kind_of_options = _OPTIONS_OF[request.method]
+        self.options = read_write_options(request.query_params, agent, kind_of_options)
+        form = choose_form(request.headers.get("accept", ""))
+        self.view = View(target.kind, None, form=form)
+        self.warnings: list[str] = []
+        self._request = request
+        self._target = target
 
-    def check(self, obj: Object, duplicates: Iterable[str]) -> None:
+    async def read(self) -> Object:
+        """The object in the body, checked."""
+        obj, duplicates = await parse_object(self._request, await read_body(self._request))
+        self.check(obj, duplicates)
+        return obj
+
+    def write(self, *, applied: bool = False) -> Write:
+        """What is asked of the store."""
+        return Write(
+            subresource=self._target.subresource,
+            manager=self.options.manager,
+            dry_run=self.options.dry_run,
+            applied=applied,
+        )
+
+    def check(self, obj: Object, duplicates: Iterable[str] = ()) -> None:
         """Looks at a whole object.
 
         Raises:
             StatusError: ``BadRequest``: there are such members, and the client is strict.
         """
-        if self._validation == "Ignore":
+        if self.options.validation == "Ignore":
             return
-        unknown = [*unknown_metadata(obj), *knative.unknown_fields(self._kind, obj)]
-        self._note([f'unknown field "{path}"' for path in dict.fromkeys(unknown)])
+        kind = self._target.kind
+        unknown = [*unknown_metadata(obj), *knative.unknown_fields(kind, obj)]
+        self.warnings += [f'unknown field "{path}"' for path in dict.fromkeys(unknown)]
         self.check_duplicates(duplicates)
-        if self._validation == "Strict" and self.found:
-            kind = self._kind
+        if self.options.validation == "Strict" and self.warnings:
             message = (
                 f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
-                f"strict decoding error: {', '.join(self.found[:STRICT_FAULTS_MAX])}"
+                f"strict decoding error: {', '.join(self.warnings[:STRICT_FAULTS_MAX])}"
             )
             raise StatusError("BadRequest", message)
 
     def check_duplicates(self, paths: Iterable[str]) -> None:
         """Notes members that stand twice in a body; ``check`` refuses them where that is asked."""
-        if self._validation != "Ignore":
-            self._note([f'duplicate field "{path}"' for path in paths])
-
-    def _note(self, texts: list[str]) -> None:
-        self.found += texts
-
-
-def _options(request: Request) -> WriteOptions:
-    user_agent = request.headers.get("user-agent", "")
-    return read_write_options(request.query_params, user_agent, _OPTIONS_OF[request.method])
-
-
-def _write(options: WriteOptions, target: Target, *, applied: bool = False) -> Write:
-    return Write(
-        subresource=target.subresource,
-        manager=options.manager,
-        dry_run=options.dry_run,
-        applied=applied,
-    )
+        if self.options.validation != "Ignore":
+            self.warnings += [f'duplicate field "{path}"' for path in paths]
 
 
 def _check_named(obj: Object, target: Target) -> None:
@@ -219,9 +199,7 @@ def _check_named(obj: Object, target: Target) -> None:
 
 def _patch_type(request: Request, kind: Kind) -> str:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    known = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
-    if not kind.group:  # the API server knows merge keys of its own kinds alone
-        known.insert(2, STRATEGIC_PATCH)
+    known = patch_types(kind)
     if media_type not in known:
         raise StatusError(
             "UnsupportedMediaType",
@@ -234,9 +212,4 @@ def _patch_type(request: Request, kind: Kind) -> str:
 def _merging(content_type: str, kind: Kind, patch: Object) -> Change:
     if content_type == MERGE_PATCH:
         return lambda old: merge_patch(old, patch)
-    return lambda old: strategic_merge_patch(old, patch, _shape(kind))
-
-
-@functools.cache
-def _shape(kind: Kind) -> Shape:
-    return Shape.of(knative.SCHEMA_OF[kind.resource], knative.SCHEMAS)
+    return lambda old: strategic_merge_patch(old, patch, knative.shape_of(kind))

@@ -34,7 +34,6 @@ class Kind:
         version: Of the group.
         kind: In CamelCase.
         plural: In paths.
-        singular: What kubectl takes too.
         short_names: What kubectl takes too.
         categories: Such as ``all`` and ``knative``.
         columns: Of its table, behind the name.
@@ -52,7 +51,6 @@ class Kind:
     version: str
     kind: str
     plural: str
-    singular: str
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
@@ -65,6 +63,11 @@ class Kind:
     read_only: bool = False
 
     @property
+    def singular(self) -> str:
+        """What kubectl takes too."""
+        return self.kind.lower()
+
+    @property
     def api_version(self) -> str:
         """``group/version``, or the version alone for the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
@@ -73,6 +76,17 @@ class Kind:
     def resource(self) -> str:
         """``plural.group``, or the plural alone: unique, and how messages name it."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def definition(self) -> str:
+        """Name of its schema among the definitions, as the API server makes it."""
+        group = ".".join(reversed(self.group.split("."))) if self.group else "io.k8s.api.core"
+        return f"{group}.{self.version}.{self.kind}"
+
+    @property
+    def names(self) -> dict[str, str]:
+        """For ``x-kubernetes-group-version-kind``."""
+        return {"group": self.group, "kind": self.kind, "version": self.version}
 
 
 class Key(NamedTuple):

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from distributary.knative.apiserver.machinery._kind import Kind, Object
+from distributary.knative.apiserver.machinery.schema_words import META
 
 _QUERY: Final = {
     "allowWatchBookmarks": ("boolean", "A watch tells its version from time to time."),
@@ -51,8 +52,8 @@ class Operation(NamedTuple):
         kind: Of the objects that it is about.
         action: As ``x-kubernetes-action`` names it.
         query: Names of its query parameters.
-        body: ``object``, ``patch``, ``delete``, or empty.
-        result: ``object``, ``list`` or ``status``.
+        body: Name of the definition of its body; empty: it has none.
+        result: Name of the definition of its answer.
     """
 
     path: str
@@ -76,9 +77,10 @@ class Operation(NamedTuple):
     @property
     def extensions(self) -> Object:
         """What kubectl finds the operations of a kind by."""
-        kind = self.kind
-        names = {"group": kind.group, "kind": kind.kind, "version": kind.version}
-        return {"x-kubernetes-action": self.action, "x-kubernetes-group-version-kind": names}
+        return {
+            "x-kubernetes-action": self.action,
+            "x-kubernetes-group-version-kind": self.kind.names,
+        }
 
     def parameters(self) -> list[Object]:
         """Its parameters in the path and the query, as OpenAPI v2 writes them."""
@@ -98,25 +100,31 @@ def operations(kinds: Iterable[Kind]) -> Iterator[Operation]:
     for kind in kinds:
         root = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
         if kind.namespaced:
-            yield Operation(f"{root}/{kind.plural}", "get", kind, "list", _LISTED, "", "list")
+            yield _list(kind, f"{root}/{kind.plural}")
             root += "/namespaces/{namespace}"
         yield from _of_kind(kind, f"{root}/{kind.plural}")
 
 
-def _of_kind(kind: Kind, all_of_it: str) -> Iterator[Operation]:
-    yield Operation(all_of_it, "get", kind, "list", _LISTED, "", "list")
-    yield Operation(all_of_it, "post", kind, "post", _WRITTEN, "object", "object")
+def _list(kind: Kind, path: str) -> Operation:
+    return Operation(path, "get", kind, "list", _LISTED, "", f"{kind.definition}List")
+
+
+def _of_kind(kind: Kind, path: str) -> Iterator[Operation]:
+    own, options, status = kind.definition, f"{META}DeleteOptions", f"{META}Status"
+    yield _list(kind, path)
+    yield Operation(path, "post", kind, "post", _WRITTEN, own, own)
     if kind.namespaced:
         query = (*_LISTED[1:5], *_DELETED)
-        yield Operation(all_of_it, "delete", kind, "deletecollection", query, "delete", "status")
-    one = f"{all_of_it}/{{name}}"
-    yield from _of_one(kind, one)
-    yield Operation(one, "delete", kind, "delete", _DELETED, "delete", "status")
+        yield Operation(path, "delete", kind, "deletecollection", query, options, status)
+    path += "/{name}"
+    yield from _of_one(kind, path)
+    yield Operation(path, "delete", kind, "delete", _DELETED, options, status)
     if kind.has_status:
-        yield from _of_one(kind, f"{one}/status")
+        yield from _of_one(kind, f"{path}/status")
 
 
 def _of_one(kind: Kind, path: str) -> Iterator[Operation]:
-    yield Operation(path, "get", kind, "get", (), "", "object")
-    yield Operation(path, "put", kind, "put", _WRITTEN, "object", "object")
-    yield Operation(path, "patch", kind, "patch", _PATCHED, "patch", "object")
+    own = kind.definition
+    yield Operation(path, "get", kind, "get", (), "", own)
+    yield Operation(path, "put", kind, "put", _WRITTEN, own, own)
+    yield Operation(path, "patch", kind, "patch", _PATCHED, f"{META}Patch", own)

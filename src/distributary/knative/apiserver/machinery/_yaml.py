@@ -1,46 +1,44 @@
 """YAML as the JSON that the API server makes of it, without recursion and within limits."""
 
 import math
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
 
-from distributary.knative.apiserver.machinery._status_error import StatusError
+from distributary.knative.apiserver.machinery.limits import (
+    BODY_BYTES_MAX,
+    DEPTH_MAX,
+    DUPLICATES_MAX,
+    VALUES_MAX,
+)
+from distributary.knative.apiserver.machinery.status import StatusError
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_SCALARS: Final = {f"tag:yaml.org,2002:{name}" for name in ("str", "timestamp", "value")}
 _PREFIX: Final = "tag:yaml.org,2002:"
-_MERGE: Final = f"{_PREFIX}merge"
+_TEXTS: Final = ("str", "timestamp", "value", "merge")
+_MERGE: Final = object()
+"""Stands for the key ``<<``."""
 
 _NODE_BYTES: Final = 2
 """What a value weighs at least, as JSON: its own character and a separator."""
 
-_DUPLICATES_MAX: Final = 100
 _ANCHORS_MAX: Final = 1000
 
 
-def read_yaml(
-    body: bytes, *, depth_max: int, bytes_max: int, values_max: int
-) -> tuple[Any, list[str]]:
+def read_yaml(body: bytes) -> tuple[Any, list[str]]:
     """The value of the one YAML document in *body*, and paths of members standing twice.
 
     Timestamps and ``12:30:00`` are strings and keys become strings, as in the API server. The
     document is read event by event: no depth of nesting fills the stack, and what aliases
-    multiply is counted before it is made.
-
-    Args:
-        body: Any bytes.
-        depth_max: Deepest nesting of arrays and objects.
-        bytes_max: Largest size of the value as JSON, roughly, aliases expanded.
-        values_max: Most values in it; one that an alias repeats counts once.
+    multiply is counted (towards ``BODY_BYTES_MAX``, roughly) before it is made. Of values, one
+    that an alias repeats counts once.
 
     Raises:
         StatusError: ``BadRequest``; ``RequestEntityTooLarge``: too many values.
     """
+    builder = _Builder()
     try:
-        events = yaml.parse(body.decode("utf-8-sig"), Loader=_LOADER)
-        builder = _Builder(depth_max, bytes_max, values_max)
-        for event in events:
+        for event in yaml.parse(body.decode("utf-8-sig"), Loader=_LOADER):
             builder.take(event)
     except UnicodeDecodeError as error:
         raise _bad("it is not UTF-8") from error
@@ -51,35 +49,38 @@ def read_yaml(
     return builder.root, builder.duplicates
 
 
+class _Made(NamedTuple):
+    """A value that is complete; its size and height are those with all aliases expanded."""
+
+    value: Any
+    size: int
+    height: int
+
+
 class _Open:
     """A collection that is being read."""
 
-    __slots__ = ("anchor", "height", "key", "merged", "path", "size", "value")
+    __slots__ = ("anchor", "height", "key", "merged", "size", "value")
 
-    def __init__(self, value: Any, path: str, anchor: str | None) -> None:
-        self.value = value
-        self.path = path
-        self.anchor = anchor
+    def __init__(self, event: yaml.CollectionStartEvent) -> None:
+        self.value: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
+        self.anchor = event.anchor
         self.size = _NODE_BYTES
-        self.height = 0
-        self.key: str | None = None
+        self.height = 1
+        self.key: Any = None
         self.merged: list[Any] = []
 
 
 class _Builder:
     """Makes the value from events; what is open stands on a stack of our own."""
 
-    def __init__(self, depth_max: int, bytes_max: int, values_max: int) -> None:
+    def __init__(self) -> None:
         self.root: Any = None
         self.documents = 0
         self.duplicates: list[str] = []
-        self._depth_max = depth_max
-        self._bytes_max = bytes_max
-        self._values_max = values_max
-        self._size = 0
         self._count = 0
         self._open: list[_Open] = []
-        self._anchors: dict[str, tuple[Any, int, int]] = {}
+        self._anchors: dict[str, _Made] = {}
         self._resolver: Any = yaml.resolver.Resolver()
         self._constructor = yaml.constructor.SafeConstructor()
 
@@ -89,137 +90,129 @@ class _Builder:
             if self.documents > 1:
                 raise _bad("there must be one document in it")
         elif isinstance(event, yaml.ScalarEvent):
-            self._scalar(event)
+            made = _Made(self._scalar(event), _NODE_BYTES + len(event.value), 0)
+            self._put(made, event.anchor)
         elif isinstance(event, yaml.AliasEvent):
-            self._alias(event.anchor)
+            self._put(self._named(str(event.anchor)))
         elif isinstance(event, yaml.CollectionStartEvent):
-            self._begin({} if isinstance(event, yaml.MappingStartEvent) else [], event)
+            self._begin(event)
         elif isinstance(event, yaml.CollectionEndEvent):
             self._end()
 
-    def _scalar(self, event: yaml.ScalarEvent) -> None:
+    def _scalar(self, event: yaml.ScalarEvent) -> Any:
         tag = event.tag
         if tag is None or tag == "!":
             tag = self._resolver.resolve(yaml.ScalarNode, event.value, event.implicit)
-        value = event.value if self._is_key() and tag != _MERGE else self._typed(tag, event)
-        size = _NODE_BYTES + len(event.value)
-        self._remember(event.anchor, value, size, 0)
-        self._put(value, size, 0, merge=tag == _MERGE)
+        if self._is_key():
+            return _MERGE if tag == f"{_PREFIX}merge" else event.value
+        return self._typed(tag, event.value)
 
-    def _typed(self, tag: str, event: yaml.ScalarEvent) -> Any:
-        text = event.value
-        if tag in _SCALARS or tag == _MERGE:
+    def _typed(self, tag: str, text: str) -> Any:
+        name = tag.removeprefix(_PREFIX)
+        if name in _TEXTS:
             return text
         node = yaml.ScalarNode(tag, text)
         try:
-            match tag.removeprefix(_PREFIX):
+            match name:
                 case "null":
                     return None
                 case "bool":
                     return self._constructor.construct_yaml_bool(node)
                 case "int":
                     # 12:30 is a number to base 60 for YAML 1.1, but a string for Kubernetes.
-                    return text if ":" in text else self._whole(node)
+                    if ":" in text:
+                        return text
+                    whole = self._constructor.construct_yaml_int(node)
+                    str(whole)  # refuses what has too many digits to be written as JSON
+                    return whole
                 case "float":
                     number = self._constructor.construct_yaml_float(node)
                     return text if ":" in text else _finite(number)
         except (ValueError, KeyError, OverflowError) as error:
-            raise _bad(f"{text[:60]!r} is no {tag.removeprefix(_PREFIX)}") from error
+            raise _bad(f"{text[:60]!r} is no {name}") from error
         raise _bad(f"the tag {tag[:100]!r} has no meaning here")
 
-    def _whole(self, node: yaml.ScalarNode) -> int:
-        number: int = self._constructor.construct_yaml_int(node)
-        str(number)  # refuses what has too many digits to be written as JSON
-        return number
-
-    def _alias(self, anchor: str | None) -> None:
-        if anchor is None or anchor not in self._anchors:
-            raise _bad(f"the alias *{str(anchor)[:60]} names nothing that is complete")
-        value, size, height = self._anchors[anchor]
-        if self._is_key() and not isinstance(value, str):
+    def _named(self, anchor: str) -> _Made:
+        """What the *anchor* names."""
+        made = self._anchors.get(anchor)
+        if made is None:
+            raise _bad(f"the alias *{anchor[:60]} names nothing that is complete")
+        if self._is_key() and not isinstance(made.value, str):
             raise _bad("a key must be a string")
-        self._put(value, size, height, merge=False)
+        self._check_depth(made.height)
+        return made
 
-    def _begin(self, value: Any, event: yaml.CollectionStartEvent) -> None:
+    def _begin(self, event: yaml.CollectionStartEvent) -> None:
         if self._is_key():
             raise _bad("a key must be a string")
         if event.tag not in (None, "!", f"{_PREFIX}map", f"{_PREFIX}seq"):
             raise _bad(f"the tag {event.tag[:100]!r} has no meaning here")
-        if len(self._open) >= self._depth_max:
-            raise self._too_deep()
-        self._open.append(_Open(value, self._path_here(), event.anchor))
+        self._check_depth(1)
+        self._open.append(_Open(event))
 
     def _end(self) -> None:
         closed = self._open.pop()
         for more in closed.merged:
             for key, value in more.items():
                 closed.value.setdefault(key, value)
-        height = closed.height + 1
-        self._remember(closed.anchor, closed.value, closed.size, height)
-        # What is in it was counted when it was put there.
-        self._size -= closed.size - _NODE_BYTES
-        self._put(closed.value, closed.size, height, merge=False)
+        self._put(_Made(closed.value, closed.size, closed.height), closed.anchor)
 
-    def _put(self, value: Any, size: int, height: int, *, merge: bool) -> None:
+    def _put(self, made: _Made, anchor: str | None = None) -> None:
         """Put a complete value where it stands."""
-        self._size += size
-        if self._size > self._bytes_max:
-            raise _bad(f"it is larger than {self._bytes_max} bytes, aliases expanded")
-        if len(self._open) + height > self._depth_max:
-            raise self._too_deep()
+        if anchor is not None:
+            self._anchors[anchor] = made
+            if len(self._anchors) > _ANCHORS_MAX:
+                raise _bad(f"there may be at most {_ANCHORS_MAX} anchors in it")
         if not self._open:
-            self.root = value
+            self.root = made.value
             return
         self._count += 1
-        if self._count > 2 * self._values_max:  # keys are counted too
-            message = f"Request entity too large: limit is {self._values_max} values"
+        if self._count > 2 * VALUES_MAX:  # keys are counted too
+            message = f"Request entity too large: limit is {VALUES_MAX} values"
             raise StatusError("RequestEntityTooLarge", message)
         parent = self._open[-1]
-        parent.size += size
-        parent.height = max(parent.height, height)
+        parent.size += made.size
+        if parent.size > BODY_BYTES_MAX:
+            raise _bad(f"it is larger than {BODY_BYTES_MAX} bytes, aliases expanded")
+        parent.height = max(parent.height, made.height + 1)
         if isinstance(parent.value, list):
-            parent.value.append(value)
+            parent.value.append(made.value)
         elif parent.key is None:
-            parent.key = _MERGE if merge else value
+            parent.key = made.value
         else:
-            self._set(parent, parent.key, value)
+            self._set(parent, made.value)
             parent.key = None
 
-    def _set(self, parent: _Open, key: str, value: Any) -> None:
-        if key == _MERGE:
+    def _set(self, parent: _Open, value: Any) -> None:
+        if parent.key is _MERGE:
             sources = value if isinstance(value, list) else [value]
             if not all(isinstance(source, dict) for source in sources):
                 raise _bad("what << merges must be a map or a list of maps")
             parent.merged.extend(sources)
             return
-        if key in parent.value and len(self.duplicates) < _DUPLICATES_MAX:
-            self.duplicates.append(f"{parent.path}.{key}" if parent.path else key)
-        parent.value[key] = value
+        if parent.key in parent.value and len(self.duplicates) < DUPLICATES_MAX:
+            self.duplicates.append(self._path())
+        parent.value[parent.key] = value
 
     def _is_key(self) -> bool:
         """Whether the next value is the key of a map."""
-        if not self._open:
-            return False
-        parent = self._open[-1]
-        return isinstance(parent.value, dict) and parent.key is None
+        return bool(self._open) and (
+            self._open[-1].key is None and isinstance(self._open[-1].value, dict)
+        )
 
-    def _path_here(self) -> str:
-        if not self._open:
-            return ""
-        parent = self._open[-1]
-        if isinstance(parent.value, list):
-            return f"{parent.path}[{len(parent.value)}]"
-        return f"{parent.path}.{parent.key}" if parent.path else str(parent.key)
+    def _path(self) -> str:
+        """Of the value that comes next."""
+        path = ""
+        for each in self._open:
+            if isinstance(each.value, list):
+                path += f"[{len(each.value)}]"
+            else:
+                path += ".<<" if each.key is _MERGE else f".{each.key}"
+        return path.removeprefix(".")
 
-    def _remember(self, anchor: str | None, value: Any, size: int, height: int) -> None:
-        if anchor is None:
-            return
-        self._anchors[anchor] = (value, size, height)
-        if len(self._anchors) > _ANCHORS_MAX:
-            raise _bad(f"there may be at most {_ANCHORS_MAX} anchors in it")
-
-    def _too_deep(self) -> StatusError:
-        return _bad(f"arrays and objects may nest at most {self._depth_max} deep")
+    def _check_depth(self, height: int) -> None:
+        if len(self._open) + height > DEPTH_MAX:
+            raise _bad(f"arrays and objects may nest at most {DEPTH_MAX} deep")
 
 
 def _finite(number: float) -> float:

@@ -8,8 +8,9 @@ from typing import Any, Final
 import msgspec
 
 from distributary.knative.apiserver.machinery._kind import Object
-from distributary.knative.apiserver.machinery._shape import Shape
-from distributary.knative.apiserver.machinery._status_error import StatusError
+from distributary.knative.apiserver.machinery.metadata import METADATA_FIELDS
+from distributary.knative.apiserver.machinery.shape import ATOM, Shape
+from distributary.knative.apiserver.machinery.status import StatusError
 
 Path = tuple[str, ...]
 """A field: ``f:name`` of a member, ``k:{...}`` of an item by its keys, ``v:...`` of a set's."""
@@ -18,22 +19,9 @@ NODE: Final = object()
 """Stands for the value of a field that is owned for itself and has more below it."""
 
 _SELF: Final = "."
+_OWNED_METADATA: Final = ("annotations", "finalizers", "generateName", "labels", "ownerReferences")
 _UNOWNED: Final = frozenset(
-    {
-        ("f:metadata", f"f:{name}")
-        for name in (
-            "creationTimestamp",
-            "deletionGracePeriodSeconds",
-            "deletionTimestamp",
-            "generation",
-            "managedFields",
-            "name",
-            "namespace",
-            "resourceVersion",
-            "selfLink",
-            "uid",
-        )
-    }
+    ("f:metadata", f"f:{name}") for name in METADATA_FIELDS if name not in _OWNED_METADATA
 )
 """What nobody owns: it names the object, or is the server's."""
 
@@ -83,9 +71,9 @@ def same(one: Any, other: Any) -> bool:
     """Whether two values are the same JSON; ``1`` and ``true`` are not."""
     if one is other:
         return True
-    if isinstance(one, dict | list):
-        return type(one) is type(other) and value_of(one) == value_of(other)
-    return type(one) is type(other) and bool(one == other)
+    if type(one) is not type(other) or one != other:
+        return False
+    return not isinstance(one, dict | list) or value_of(one) == value_of(other)
 
 
 def from_tree(tree: Any) -> set[Path]:
@@ -125,28 +113,33 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value, order="sorted").decode()
 
 
+def parts(value: Any, shape: Shape) -> list[tuple[str, str, Any, Shape]] | None:
+    """What *value* is made of: step of the path, name of the member, value, its shape.
+
+    None: it is a field as a whole.
+    """
+    if isinstance(value, dict) and value and not shape.atomic_map:
+        return [(f"f:{name}", name, child, shape.member(name)) for name, child in value.items()]
+    if isinstance(value, list) and shape.keys:
+        return [(key_of(item, shape), "", item, shape.item) for item in value]
+    if isinstance(value, list) and shape.is_set:
+        return [(value_of(item), "", item, ATOM) for item in value]
+    return None
+
+
 def _walk(value: Any, shape: Shape, path: Path) -> Iterator[tuple[Path, Any]]:
     """The fields of *value*, which stands at *path*."""
-    if isinstance(value, dict) and value and not shape.atomic_map:
-        yield from _walk_map(value, shape, path)
-    elif isinstance(value, list) and shape.keys:
-        for item in value:
-            below = (*path, key_of(item, shape))
-            yield below, NODE
-            yield from _walk(item, shape.item, below)
-    elif isinstance(value, list) and shape.is_set:
-        yield from (((*path, value_of(item)), item) for item in value)
-    else:
+    made_of = parts(value, shape)
+    if made_of is None:
         yield path, value
-
-
-def _walk_map(value: Object, shape: Shape, path: Path) -> Iterator[tuple[Path, Any]]:
-    for name, child in value.items():
-        below = (*path, f"f:{name}")
-        # A key of a map is a field for itself, a member of a struct is not.
-        if isinstance(child, dict) and child and path and not shape.is_field(name):
+        return
+    for step, name, child, inner in made_of:
+        below = (*path, step)
+        # An item, or a key of a map, is a field for itself; a member of a struct is not.
+        map_key = isinstance(child, dict) and child and path and not shape.is_field(name)
+        if step.startswith("k:") or (map_key and step.startswith("f:")):
             yield below, NODE
-        yield from _walk(child, shape.member(name), below)
+        yield from _walk(child, inner, below)
 
 
 def _read(tree: Object, path: Path) -> Iterator[Path]:

@@ -1,10 +1,10 @@
 """How names, labels and annotation keys may be spelt, with the API server's own words."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from distributary.knative.apiserver.machinery._status_error import Cause
+from distributary.knative.apiserver.machinery.status import Cause
 
 LABEL_CHARS_MAX: Final = 63
 """Longest DNS label (RFC 1123, section 2.1), and longest name part of a qualified name."""
@@ -15,6 +15,7 @@ SUBDOMAIN_CHARS_MAX: Final = 253
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _QUALIFIED: Final = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_VALUE: Final = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 
 _LABEL_RULE: Final = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
@@ -45,18 +46,12 @@ _SHOWN_CHARS_MAX: Final = 300
 
 def label_faults(text: str) -> Iterator[str]:
     """What keeps *text* from being a DNS label; nothing: it is one."""
-    if len(text) > LABEL_CHARS_MAX:
-        yield f"must be no more than {LABEL_CHARS_MAX} characters"
-    if not _LABEL.fullmatch(text):
-        yield _LABEL_RULE
+    return _faults(text, LABEL_CHARS_MAX, _LABEL, _LABEL_RULE)
 
 
 def subdomain_faults(text: str) -> Iterator[str]:
     """What keeps *text* from being a DNS subdomain; nothing: it is one."""
-    if len(text) > SUBDOMAIN_CHARS_MAX:
-        yield f"must be no more than {SUBDOMAIN_CHARS_MAX} characters"
-    if not _SUBDOMAIN.fullmatch(text):
-        yield _SUBDOMAIN_RULE
+    return _faults(text, SUBDOMAIN_CHARS_MAX, _SUBDOMAIN, _SUBDOMAIN_RULE)
 
 
 def qualified_faults(text: str) -> Iterator[str]:
@@ -77,10 +72,14 @@ def qualified_faults(text: str) -> Iterator[str]:
 
 def value_faults(text: str) -> Iterator[str]:
     """What keeps *text* from being the value of a label; nothing: it is one."""
-    if len(text) > LABEL_CHARS_MAX:
-        yield f"must be no more than {LABEL_CHARS_MAX} characters"
-    if text and not _QUALIFIED.fullmatch(text):
-        yield _VALUE_RULE
+    return _faults(text, LABEL_CHARS_MAX, _VALUE, _VALUE_RULE)
+
+
+def _faults(text: str, chars_max: int, pattern: re.Pattern[str], rule: str) -> Iterator[str]:
+    if len(text) > chars_max:
+        yield f"must be no more than {chars_max} characters"
+    if not pattern.fullmatch(text):
+        yield rule
 
 
 def shown(value: object) -> str:
@@ -112,6 +111,13 @@ def wrong_type(field: str, value: object, expected: str) -> Cause:
     """*field* holds a *value* of another JSON type than *expected*."""
     why = f"must be of type {expected}"
     return Cause(field, "FieldValueTypeInvalid", f"Invalid value: {shown(value)}: {why}")
+
+
+def unsupported(field: str, value: object, supported: Iterable[str]) -> Cause:
+    """*field* holds a *value* that is none of *supported*."""
+    names = ", ".join(f'"{name}"' for name in supported)
+    message = f"Unsupported value: {shown(value)}: supported values: {names}"
+    return Cause(field, "FieldValueNotSupported", message)
 
 
 def forbidden(field: str, why: str) -> Cause:

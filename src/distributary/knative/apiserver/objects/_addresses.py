@@ -16,8 +16,6 @@ _PLURALS: Final = {kind.resource: kind.plural for kind in (BROKER, CHANNEL)}
 DEFAULT_BROKER: Final = Key(BROKER.resource, "default", "default")
 """Its events are those of ``POST /events``."""
 
-_DEFAULT_ADDRESS: Final = ""
-
 _a = _tables.address
 _counter = _tables.object_counter
 
@@ -34,7 +32,7 @@ def own_address(stored: Stored) -> str:
     Its uid, so that a recreated one is another; of the default broker, whichever stands, the
     address of ``POST /events``, which is empty.
     """
-    return _DEFAULT_ADDRESS if stored.key == DEFAULT_BROKER else stored.uid
+    return "" if stored.key == DEFAULT_BROKER else stored.uid
 
 
 class AddressBook:

@@ -4,7 +4,8 @@ from typing import Any, Final
 
 import msgspec
 
-from distributary.knative.apiserver.machinery import Key, Object, StatusError, with_version
+from distributary.knative.apiserver.machinery import Key, Object, StatusError
+from distributary.knative.apiserver.machinery.metadata import with_version
 from distributary.knative.apiserver.objects._values import Stored
 
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
@@ -35,15 +36,6 @@ def rehearsed(stored: Stored, before: Stored | None) -> Stored:
     del metadata["resourceVersion"]
     content = {**stored.content, "metadata": metadata}
     return Stored(stored.key, stored.uid, 0, content, _encoded(content))
-
-
-def same(one: Object, other: Object) -> bool:
-    """Whether two contents say the same: 1, 1.0 and true differ, the order of members does not."""
-    return one is other or (one == other and _sorted(one) == _sorted(other))
-
-
-def _sorted(content: Object) -> bytes:
-    return msgspec.json.encode(content, order="sorted")
 
 
 def _encoded(content: Object) -> bytes:

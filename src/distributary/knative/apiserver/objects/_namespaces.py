@@ -14,11 +14,6 @@ def key_of(namespace: str) -> Key:
     return Key(NAMESPACE.resource, "", namespace)
 
 
-def is_namespace(key: Key) -> bool:
-    """Whether *key* names a Namespace."""
-    return key.resource == NAMESPACE.resource
-
-
 def as_new(content: Object) -> Object:
     """A Namespace that begins its life: active, and labelled with its name for selectors."""
     metadata = content["metadata"]

@@ -3,7 +3,7 @@
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from typing import Final, NamedTuple
+from typing import Final
 
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.apiserver.objects._owners import owners_of
@@ -15,11 +15,8 @@ _AFTER_NAME: Final = "\0"
 """No name holds it: ``namespace + _AFTER_NAME`` lies behind that namespace and before any other."""
 
 
-class ListPosition(NamedTuple):
-    """Where an object stands in the list of its kind."""
-
-    namespace: str
-    name: str
+_Place = tuple[str, str]
+"""Where an object stands in the list of its kind: namespace and name."""
 
 
 class ObjectCache:
@@ -37,11 +34,9 @@ class ObjectCache:
         self._owned: dict[str, set[Key]] = {}
         for stored in self._by_key.values():
             self._own(stored)
-        self._positions: dict[str, list[ListPosition]] = {}
+        self._positions: dict[str, list[_Place]] = {}
         for key in self._by_key:
-            self._positions.setdefault(key.resource, []).append(
-                ListPosition(key.namespace, key.name)
-            )
+            self._positions.setdefault(key.resource, []).append((key.namespace, key.name))
         for positions in self._positions.values():
             positions.sort()
 
@@ -102,8 +97,8 @@ class ObjectCache:
     def _span(self, resource: str, namespace: str) -> tuple[int, int]:
         positions = self._positions.get(resource, [])
         return (
-            bisect_left(positions, ListPosition(namespace, "")),
-            bisect_left(positions, ListPosition(namespace + _AFTER_NAME, "")),
+            bisect_left(positions, (namespace, "")),
+            bisect_left(positions, (namespace + _AFTER_NAME, "")),
         )
 
     def _take(self, change: Change) -> None:
@@ -132,7 +127,7 @@ class ObjectCache:
 
     def _move(self, key: Key, *, stood: bool, stands: bool) -> None:
         positions = self._positions.setdefault(key.resource, [])
-        position = ListPosition(key.namespace, key.name)
+        position = (key.namespace, key.name)
         if stands and not stood:
             insort(positions, position)
         elif stood and not stands:

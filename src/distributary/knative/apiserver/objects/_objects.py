@@ -12,8 +12,11 @@ from distributary.knative.apiserver.machinery import Key, Kind, Object, StatusEr
 from distributary.knative.apiserver.objects import _addresses, _namespaces
 from distributary.knative.apiserver.objects._object_cache import ObjectCache
 from distributary.knative.apiserver.objects._refusals import not_found
-from distributary.knative.apiserver.objects._requests import (
+from distributary.knative.apiserver.objects._rows import Rows
+from distributary.knative.apiserver.objects._sweeper import Sweeper
+from distributary.knative.apiserver.objects._values import (
     Admit,
+    Change,
     Create,
     Default,
     Delete,
@@ -23,17 +26,16 @@ from distributary.knative.apiserver.objects._requests import (
     Put,
     Request,
     Rules,
+    Stored,
+    Write,
 )
-from distributary.knative.apiserver.objects._rows import Rows
-from distributary.knative.apiserver.objects._sweeper import Sweeper
-from distributary.knative.apiserver.objects._values import Change, Stored, Write
 from distributary.knative.apiserver.objects._watch import Watch
 from distributary.knative.apiserver.objects._watch_window import (
     CHANGES_KEPT_MAX,
     JSON_KEPT_BYTES_MAX,
     WatchWindow,
 )
-from distributary.knative.apiserver.objects._writer import Committed, Writer
+from distributary.knative.apiserver.objects._writer import Writer
 from distributary.knative.kinds import BROKER, NAMESPACE
 
 OBJECTS_MAX: Final = 200_000
@@ -101,7 +103,7 @@ class Objects:
         self._clock = clock
         self._cache = ObjectCache()
         self._ring = WatchWindow(
-            self._kinds, 0, changes_max=changes_kept_max, json_bytes_max=json_kept_bytes_max
+            self._kinds, changes_max=changes_kept_max, json_bytes_max=json_kept_bytes_max
         )
         self._told: list[Callable[[Change], None]] = []
         self._rows: Rows | None = None
@@ -247,7 +249,10 @@ class Objects:
         if not edits:
             return []
         requests = [Edit(key, change, write) for key, change in edits]
-        return [_stored_of(outcome) for outcome in await self._submit(requests, write.by_server)]
+        return [
+            outcome if isinstance(outcome, StatusError) else _made(outcome).stored
+            for outcome in await self._submit(requests, write.by_server)
+        ]
 
     def on_change(self, told: Callable[[Change], None]) -> None:
         """Let *told* be called with each change, in order, on the event loop, after its commit.
@@ -281,12 +286,12 @@ class Objects:
             by_server=True,
         )
         for outcome in outcomes:
-            _stored_or_raise(outcome)
+            _made(outcome)
         assert self.get(_addresses.DEFAULT_BROKER) is not None
 
     async def _one(self, request: Request) -> Made:
         (outcome,) = await self._submit([request], request.write.by_server)
-        return _stored_or_raise(outcome)
+        return _made(outcome)
 
     async def _sweep(self, deletes: Sequence[Delete]) -> Sequence[Outcome]:
         return await self._submit(deletes, by_server=True)
@@ -296,17 +301,17 @@ class Objects:
             raise StatusError("ServiceUnavailable", "the server is starting", retry_after_s=1)
         return await self._writer.submit(requests, by_server=by_server)
 
-    def _take(self, committed: Committed) -> None:
+    def _take(self, cache: ObjectCache, changes: Sequence[Change], again: bool) -> None:
         """After a commit: memory shows it already; tell everybody."""
-        self._cache = committed.cache
+        self._cache = cache
         if self._sweeper is not None:
-            self._sweeper.note(committed.changes)
-        for change in committed.changes:
+            self._sweeper.note(changes)
+        for change in changes:
             self._tell(change)
-        if committed.again:
-            self._ring.restart(committed.version)
+        if again:
+            self._ring.restart(cache.version)
         else:
-            self._ring.publish(committed.changes, committed.version)
+            self._ring.publish(changes, cache.version)
 
     def _tell(self, change: Change) -> None:
         for told in self._told:
@@ -318,13 +323,7 @@ class Objects:
                 _log.exception("object-change-not-heard", object=change.stored.key)
 
 
-def _stored_or_raise(outcome: Outcome) -> Made:
+def _made(outcome: Outcome) -> Made:
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
-
-
-def _stored_of(outcome: Outcome) -> Stored | StatusError:
-    if isinstance(outcome, StatusError):
-        return outcome
-    return _stored_or_raise(outcome).stored

@@ -14,8 +14,7 @@ from distributary.core.errors import DistributaryError
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.apiserver.objects import _namespaces
 from distributary.knative.apiserver.objects._object_cache import ObjectCache
-from distributary.knative.apiserver.objects._requests import Delete, Outcome
-from distributary.knative.apiserver.objects._values import Change, Write
+from distributary.knative.apiserver.objects._values import Change, Delete, Outcome, Write
 from distributary.knative.kinds import EVENT, NAMESPACE
 from distributary.routes.periodic import keep_turning
 
@@ -82,9 +81,9 @@ class Sweeper:
             await self._task
 
     def _is_ending(self, key: Key) -> bool:
-        """It waits for its finalizers: another delete would change nothing."""
+        """It is gone, or waits for its finalizers: another delete would change nothing."""
         stored = self._cache().get(key)
-        return stored is not None and _namespaces.is_ending(stored)
+        return stored is None or _namespaces.is_ending(stored)
 
     def note(self, changes: Sequence[Change]) -> None:
         """See what was committed."""
@@ -92,7 +91,7 @@ class Sweeper:
             key = change.stored.key
             if key.resource == EVENT.resource:
                 self._note_event(change)
-            elif _namespaces.is_namespace(key):
+            elif key.resource == NAMESPACE.resource:
                 self._note_namespace(change)
             if key.namespace in self._ending:
                 self._wake.set()
@@ -143,16 +142,12 @@ class Sweeper:
         empty = True
         for key in self._cache().keys_in(namespace):
             empty = False
-            if not self._is_marked(key):
+            if not self._is_ending(key):
                 yield key
         key = _namespaces.key_of(namespace)
         stored = self._cache().get(key)
         if empty and stored is not None and not stored.content["metadata"].get("finalizers"):
             yield key
-
-    def _is_marked(self, key: Key) -> bool:
-        stored = self._cache().get(key)
-        return stored is None or _namespaces.is_ending(stored)
 
     def _old_events(self) -> Iterator[Key]:
         too_many = len(self._events) - EVENTS_MAX

@@ -1,6 +1,5 @@
 """What a batch of requests makes of the objects that stand: computed whole before it is stored."""
 
-import functools
 import hashlib
 from typing import Final
 
@@ -10,17 +9,19 @@ from distributary.knative.apiserver.machinery import (
     Key,
     Kind,
     Object,
-    Shape,
     StatusError,
-    check_metadata,
-    check_size,
     conflict,
+    invalid,
+)
+from distributary.knative.apiserver.machinery.apply import note_update
+from distributary.knative.apiserver.machinery.fields import same
+from distributary.knative.apiserver.machinery.metadata import (
+    check_size,
     for_create,
     for_update,
-    invalid,
-    note_update,
     with_generation,
 )
+from distributary.knative.apiserver.machinery.metadata_faults import check_metadata
 from distributary.knative.apiserver.objects import _content, _namespaces
 from distributary.knative.apiserver.objects._object_cache import ObjectCache
 from distributary.knative.apiserver.objects._owners import (
@@ -35,7 +36,9 @@ from distributary.knative.apiserver.objects._refusals import (
     no_room,
     not_found,
 )
-from distributary.knative.apiserver.objects._requests import (
+from distributary.knative.apiserver.objects._values import (
+    Change,
+    ChangeType,
     Create,
     Delete,
     Edit,
@@ -44,9 +47,10 @@ from distributary.knative.apiserver.objects._requests import (
     Put,
     Request,
     Rules,
+    Stored,
+    Write,
 )
-from distributary.knative.apiserver.objects._values import Change, ChangeType, Stored, Write
-from distributary.knative.kinds import NAMESPACE, SCHEMA_OF, SCHEMAS
+from distributary.knative.kinds import NAMESPACE, shape_of
 
 NAME_TRIES_MAX: Final = 8
 """Names that are drawn for one ``generateName`` before the create is refused: of 14 million
@@ -118,7 +122,9 @@ class Transaction:
             return error
         if request.write.dry_run:
             self._undo(changes_before)
-            return made._replace(stored=_rehearsed(made.stored, self))
+            before = self.get(made.stored.key)
+            if made.stored is not before:
+                return made._replace(stored=_content.rehearsed(made.stored, before))
         return made
 
     def _make(self, request: Request) -> Made:
@@ -149,7 +155,7 @@ class Transaction:
     def _create(self, kind: Kind, namespace: str, name: str, content: Object, write: Write) -> Made:
         new = self._named(kind, namespace, name, content)
         if kind is NAMESPACE:
-            new = _namespaces.as_new(new) if _is_sound(kind, new) else new
+            new = new if check_metadata(kind, new, "") else _namespaces.as_new(new)
         new = self._checked(kind, new, None, namespace, write)
         metadata = new["metadata"]
         key = Key(kind.resource, namespace, metadata["name"])
@@ -201,8 +207,9 @@ class Transaction:
             by_server=write.by_server,
         )
         new = self._checked(kind, new, old, before.key.namespace, write)
-        new = with_generation(kind, new, old)
-        if _content.same(new, old):
+        if not (write.by_server or write.subresource):
+            new = with_generation(kind, new, old)
+        if same(new, old):
             return before
         new = self._noted(kind, old, new, write)
         metadata = new["metadata"]
@@ -302,7 +309,7 @@ class Transaction:
         """*new*, with who wrote which of its fields."""
         if write.applied or not write.manager:
             return new
-        shape = _shape_of(kind.resource)
+        shape = shape_of(kind)
         return note_update(old, new, write.manager, self._now, write.subresource, schema=shape)
 
     def _write(
@@ -344,25 +351,11 @@ class Transaction:
         self._json_bytes += _size(now) - _size(was)
 
 
-@functools.cache
-def _shape_of(resource: str) -> Shape:
-    return Shape.of(SCHEMA_OF[resource], SCHEMAS)
-
-
 def _ends_with(kind: Kind, metadata: Object) -> bool:
     """Whether a write that leaves this metadata takes the object away."""
     # A Namespace waits for what is in it beside its finalizers.
     waits = bool(metadata.get("finalizers")) or kind is NAMESPACE
     return "deletionTimestamp" in metadata and not waits
-
-
-def _is_sound(kind: Kind, new: Object) -> bool:
-    return not check_metadata(kind, new, "")
-
-
-def _rehearsed(stored: Stored, transaction: Transaction) -> Stored:
-    before = transaction.get(stored.key)
-    return stored if stored is before else _content.rehearsed(stored, before)
 
 
 def _suffix_of(uid: str) -> str:

@@ -43,8 +43,8 @@ class KindWindow:
         closed: The server stops.
     """
 
-    def __init__(self, version: int) -> None:
-        self.floor = version
+    def __init__(self) -> None:
+        self.floor = 0
         self.first = 0
         self.announced = 0
         self.watchers = 0
@@ -128,7 +128,6 @@ class WatchWindow:
 
     Args:
         resources: ``Kind.resource`` of each kind.
-        version: The newest resource version: older ones cannot be watched from.
         changes_max: See ``CHANGES_KEPT_MAX``.
         json_bytes_max: See ``JSON_KEPT_BYTES_MAX``.
 
@@ -139,13 +138,12 @@ class WatchWindow:
     def __init__(
         self,
         resources: Iterable[str],
-        version: int,
         *,
         changes_max: int = CHANGES_KEPT_MAX,
         json_bytes_max: int = JSON_KEPT_BYTES_MAX,
     ) -> None:
-        self.version = version
-        self._windows = {resource: KindWindow(version) for resource in resources}
+        self.version = 0
+        self._windows = {resource: KindWindow() for resource in resources}
         self._changes_max = changes_max
         self._json_bytes_max = json_bytes_max
         # Lane of each change that is kept, oldest first.

@@ -7,7 +7,7 @@ against what the ones before it left, so a patch is always made on the newest st
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 import structlog
 
@@ -15,10 +15,9 @@ from distributary.core.clock import Clock
 from distributary.core.errors import StoreError
 from distributary.knative.apiserver.machinery import StatusError
 from distributary.knative.apiserver.objects._object_cache import ObjectCache
-from distributary.knative.apiserver.objects._requests import Outcome, Request, Rules
 from distributary.knative.apiserver.objects._rows import Rows
 from distributary.knative.apiserver.objects._transaction import Transaction
-from distributary.knative.apiserver.objects._values import Change
+from distributary.knative.apiserver.objects._values import Change, Outcome, Request, Rules
 from distributary.routes.write_loop import Waiting, WriteLoop
 
 BATCH_MAX: Final = 256
@@ -34,21 +33,10 @@ RETRY_AFTER_S: Final = 1
 _log = structlog.get_logger(__name__)
 
 
-class Committed(NamedTuple):
-    """What the writer hands on after a commit.
-
-    Attributes:
-        changes: In order; where the store was read anew (``again``), in none.
-        version: The newest resource version.
-        again: The store held something else than was believed: changes may be missing.
-        cache: What stands now.
-    """
-
-    changes: Sequence[Change]
-    version: int
-    again: bool
-    cache: ObjectCache
-
+Committed: TypeAlias = Callable[[ObjectCache, Sequence[Change], bool], None]
+"""Called after a commit: what stands now, the changes in order, and whether the store was read
+anew, as it held something else than was believed: then changes are in no order, and may be missing.
+"""
 
 _Batch: TypeAlias = Sequence[Waiting[Sequence[Request], list[Outcome]]]
 """Groups of requests, each whole."""
@@ -71,7 +59,7 @@ class Writer:
         cache: ObjectCache,
         rules: Rules,
         clock: Clock,
-        committed: Callable[[Committed], None],
+        committed: Committed,
     ) -> None:
         self._rows = rows
         self._cache = cache
@@ -138,7 +126,7 @@ class Writer:
         transaction, outcomes = await asyncio.to_thread(self._write, batch)
         if transaction.changes:
             self._cache.take(transaction.changes)
-            self._hand_on(transaction.changes, again=False)
+            self._committed(self._cache, transaction.changes, False)
         for group, outcome in zip(batch, outcomes, strict=True):
             group.answer(outcome)
 
@@ -158,11 +146,8 @@ class Writer:
             changes = self._cache.differences(found)
             _log.warning("objects-read-anew", changes=len(changes), version=found.version)
             self._cache = found
-            self._hand_on(changes, again=True)
+            self._committed(found, changes, True)
         self._doubtful = False
-
-    def _hand_on(self, changes: Sequence[Change], *, again: bool) -> None:
-        self._committed(Committed(changes, self._cache.version, again, self._cache))
 
 
 def timestamp(now_ms: int) -> str:

@@ -9,7 +9,7 @@ import pytest
 from starlette.requests import ClientDisconnect
 
 from distributary.knative.apiserver.http import _requests
-from distributary.knative.apiserver.machinery import VALUES_MAX
+from distributary.knative.apiserver.machinery.limits import VALUES_MAX
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 CHANNELS = "/apis/messaging.knative.dev/v1/namespaces/default/channels"

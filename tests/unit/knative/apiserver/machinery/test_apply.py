@@ -2,16 +2,11 @@
 
 import pytest
 
-from distributary.knative.apiserver.machinery import (
-    UPDATE_MANAGERS_MAX,
-    Shape,
-    StatusError,
-    apply,
-    note_update,
-)
-from distributary.knative.kinds import SCHEMA_OF, SCHEMAS, SERVICE, TRIGGER
+from distributary.knative.apiserver.machinery import StatusError
+from distributary.knative.apiserver.machinery.apply import UPDATE_MANAGERS_MAX, apply, note_update
+from distributary.knative.kinds import SERVICE, TRIGGER, shape_of
 
-SHAPE = Shape.of(SCHEMA_OF[SERVICE.resource], SCHEMAS)
+SHAPE = shape_of(SERVICE)
 T1, T2, T3 = (f"2026-01-01T00:00:0{i}Z" for i in range(1, 4))
 
 
@@ -229,7 +224,7 @@ def test_a_cleared_list_is_left_alone():
 
 def test_filters_of_a_trigger_are_set_as_a_whole():
     """Their order means something: they are one value."""
-    shape = Shape.of(SCHEMA_OF[TRIGGER.resource], SCHEMAS)
+    shape = shape_of(TRIGGER)
     wanted = {"apiVersion": "x/v1", "kind": "Trigger", "metadata": {"name": "t"}}
     wanted |= {"spec": {"filters": [{"exact": {"type": "a"}}]}}
     made = apply(None, wanted, manager="a", force=False, now=T1, schema=shape)

@@ -4,21 +4,23 @@ import json
 
 import pytest
 
-from distributary.knative.apiserver.machinery import (
-    META,
+from distributary.knative.apiserver.machinery.discovery import (
     aggregated,
     api_group,
     api_groups,
     api_versions,
-    openapi_hash,
-    openapi_v2,
-    openapi_v2_protobuf,
-    openapi_v3,
-    openapi_v3_index,
     resource_list,
     version,
 )
-from distributary.knative.kinds import KINDS, SCHEMA_OF, SCHEMAS
+from distributary.knative.apiserver.machinery.gnostic import openapi_v2_protobuf
+from distributary.knative.apiserver.machinery.openapi import (
+    openapi_hash,
+    openapi_v2,
+    openapi_v3,
+    openapi_v3_index,
+)
+from distributary.knative.apiserver.machinery.schema_words import META
+from distributary.knative.kinds import KINDS, SCHEMAS
 
 
 def test_groups_and_versions_are_listed():
@@ -89,18 +91,18 @@ def references(node):
 
 def test_every_reference_leads_somewhere():
     """Kubectl gives up on a document with one that does not."""
-    document = openapi_v2(KINDS, SCHEMAS, SCHEMA_OF)
+    document = openapi_v2(KINDS, SCHEMAS)
     known = {f"#/definitions/{name}" for name in document["definitions"]}
     assert references(document) - known == set()
     for group in ("", "eventing.knative.dev", "messaging.knative.dev"):
-        part = openapi_v3(group, "v1", KINDS, SCHEMAS, SCHEMA_OF)
+        part = openapi_v3(group, "v1", KINDS, SCHEMAS)
         known = {f"#/components/schemas/{name}" for name in part["components"]["schemas"]}
         assert references(part) - known == set()
 
 
 def test_operations_have_their_own_ids_and_kinds():
     """Kubectl finds the parameters that a kind takes by them."""
-    document = openapi_v2(KINDS, SCHEMAS, SCHEMA_OF)
+    document = openapi_v2(KINDS, SCHEMAS)
     told = [one for path in document["paths"].values() for one in path.values()]
     assert len({one["operationId"] for one in told}) == len(told)
     path = "/apis/eventing.knative.dev/v1/namespaces/{namespace}/triggers/{name}"
@@ -116,7 +118,7 @@ def test_operations_have_their_own_ids_and_kinds():
 
 def test_each_kind_has_a_list():
     """Made from the kind itself."""
-    definitions = openapi_v2(KINDS, SCHEMAS, SCHEMA_OF)["definitions"]
+    definitions = openapi_v2(KINDS, SCHEMAS)["definitions"]
     made = definitions["dev.knative.eventing.v1.TriggerList"]
     assert made["properties"]["items"]["items"] == {
         "$ref": "#/definitions/dev.knative.eventing.v1.Trigger"
@@ -126,7 +128,7 @@ def test_each_kind_has_a_list():
 
 def test_v3_holds_what_its_group_needs():
     """References stand alone in their object, beside nothing."""
-    document = openapi_v3("eventing.knative.dev", "v1", KINDS, SCHEMAS, SCHEMA_OF)
+    document = openapi_v3("eventing.knative.dev", "v1", KINDS, SCHEMAS)
     schemas = document["components"]["schemas"]
     assert META + "ObjectMeta" in schemas
     assert "io.k8s.api.core.v1.Service" not in schemas
@@ -137,7 +139,7 @@ def test_v3_holds_what_its_group_needs():
 
 def test_the_index_changes_with_a_document():
     """Clients keep a document as long as its hash stays."""
-    document = openapi_v3("", "v1", KINDS, SCHEMAS, SCHEMA_OF)
+    document = openapi_v3("", "v1", KINDS, SCHEMAS)
     (entry,) = openapi_v3_index({"api/v1": document})["paths"].values()
     assert entry["serverRelativeURL"] == f"/openapi/v3/api/v1?hash={openapi_hash(document)}"
     assert openapi_hash(document | {"openapi": "3.0.1"}) != openapi_hash(document)
@@ -169,7 +171,7 @@ def read_message(encoded):
 
 def test_the_protobuf_document_says_the_same():
     """Read field by field with the numbers of ``OpenAPIv2.proto``."""
-    document = openapi_v2(KINDS, SCHEMAS, SCHEMA_OF)
+    document = openapi_v2(KINDS, SCHEMAS)
     top = read_message(openapi_v2_protobuf(document))
     assert top[1] == [b"2.0"]
     named = [read_message(one) for one in read_message(top[9][0])[1]]

@@ -4,19 +4,13 @@ import copy
 
 import pytest
 
-from distributary.knative.apiserver.machinery import (
-    DEPTH_MAX,
-    OBJECT_BYTES_MAX,
-    OPERATIONS_MAX,
-    Shape,
-    StatusError,
-    json_patch,
-    merge_patch,
-    strategic_merge_patch,
-)
-from distributary.knative.kinds import SCHEMA_OF, SCHEMAS, SERVICE
+from distributary.knative.apiserver.machinery import StatusError
+from distributary.knative.apiserver.machinery.limits import DEPTH_MAX, OBJECT_BYTES_MAX
+from distributary.knative.apiserver.machinery.patch import OPERATIONS_MAX, json_patch, merge_patch
+from distributary.knative.apiserver.machinery.strategic import strategic_merge_patch
+from distributary.knative.kinds import SERVICE, shape_of
 
-SHAPE = Shape.of(SCHEMA_OF[SERVICE.resource], SCHEMAS)
+SHAPE = shape_of(SERVICE)
 HTTP = {"name": "http", "port": 80}
 TLS = {"name": "tls", "port": 443}
 

@@ -2,13 +2,9 @@
 
 import pytest
 
-from distributary.knative.apiserver.machinery import (
-    BODY_BYTES_MAX,
-    DEPTH_MAX,
-    StatusError,
-    read_object,
-    read_value,
-)
+from distributary.knative.apiserver.machinery import StatusError
+from distributary.knative.apiserver.machinery.limits import BODY_BYTES_MAX, DEPTH_MAX
+from distributary.knative.apiserver.machinery.read import read_object, read_value
 
 YAML = "application/yaml"
 JSON = "application/json"

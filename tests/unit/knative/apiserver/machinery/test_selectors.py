@@ -2,10 +2,10 @@
 
 import pytest
 
-from distributary.knative.apiserver.machinery import (
+from distributary.knative.apiserver.machinery import StatusError
+from distributary.knative.apiserver.machinery.selector import (
     REQUIREMENTS_MAX,
     SELECTOR_CHARS_MAX,
-    StatusError,
     field_selector,
     label_selector,
 )

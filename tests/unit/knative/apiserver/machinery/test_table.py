@@ -2,19 +2,13 @@
 
 import pytest
 
-from distributary.knative.apiserver.machinery import (
-    Cause,
-    StatusError,
-    age,
-    conflict,
-    invalid,
-    list_metadata,
-    partial,
+from distributary.knative.apiserver.machinery import Cause, StatusError, conflict, invalid
+from distributary.knative.apiserver.machinery.status import (
     status_of,
     success_status,
-    table,
     warning_header,
 )
+from distributary.knative.apiserver.machinery.table import age, list_metadata, partial, table
 from distributary.knative.kinds import BROKER, EVENT, TRIGGER
 
 THEN = "2026-01-01T00:00:00Z"

@@ -7,7 +7,8 @@ import threading
 import pytest
 
 from distributary.core.errors import StoreError
-from distributary.knative.apiserver.machinery import OBJECT_BYTES_MAX, Key, StatusError
+from distributary.knative.apiserver.machinery import Key, StatusError
+from distributary.knative.apiserver.machinery.limits import OBJECT_BYTES_MAX
 from distributary.knative.apiserver.objects import Write
 from distributary.knative.kinds import BROKER, CONFIG_MAP, TRIGGER
 

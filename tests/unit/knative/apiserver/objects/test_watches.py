@@ -215,7 +215,7 @@ def test_changes_that_follow_closely_wake_many_watchers_once(still):
     """With 1,000 watchers, announcements are 0.25 s apart; what came meanwhile comes together."""
 
     async def look():
-        watch_window = WatchWindow(["r"], 0)
+        watch_window = WatchWindow(["r"])
         watches = [Watch(watch_window, "r", None, 0) for _ in range(1_000)]
         watch_window.publish([_change(1)], 1)
         for watch in watches:
@@ -244,7 +244,7 @@ def test_a_lone_watcher_is_woken_at_once(still):
     """After a quiet time, and whenever nobody else watches."""
 
     async def look():
-        watch_window = WatchWindow(["r"], 0)
+        watch_window = WatchWindow(["r"])
         watch = Watch(watch_window, "r", None, 0)
         waiting = asyncio.ensure_future(watch.changes(60))
         await asyncio.sleep(0)

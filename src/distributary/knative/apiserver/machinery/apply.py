@@ -5,20 +5,21 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from distributary.knative.apiserver.machinery._kind import Object
-from distributary.knative.apiserver.machinery._managed import is_managed
-from distributary.knative.apiserver.machinery._read import check_depth
-from distributary.knative.apiserver.machinery._shape import ANY, Shape
-from distributary.knative.apiserver.machinery._status_error import Cause, StatusError
 from distributary.knative.apiserver.machinery.fields import (
     Path,
     fields,
     from_tree,
     key_of,
+    parts,
     same,
     shown,
     to_tree,
     value_of,
 )
+from distributary.knative.apiserver.machinery.metadata import is_managed
+from distributary.knative.apiserver.machinery.read import check_depth
+from distributary.knative.apiserver.machinery.shape import ANY, Shape
+from distributary.knative.apiserver.machinery.status import Cause, StatusError
 
 UPDATE_MANAGERS_MAX: Final = 10
 """Writers by other ways than apply that are told apart; the oldest beyond that become one entry.
@@ -247,13 +248,12 @@ def _pruned(obj: Object, lost: frozenset[Path], kept: frozenset[Path], shape: Sh
 
 def _without(value: Any, path: Path, lost: frozenset[Path], above: set[Path], shape: Shape) -> Any:
     """*value* without what is lost below *path*; None: nothing of it is left."""
-    steps = _steps(value, shape)
-    if steps is None:
+    made_of = parts(value, shape)
+    if made_of is None:
         return None if path in lost and path not in above else value
     left = []
-    for step, name, child in steps:
+    for step, name, child, inner in made_of:
         below = (*path, step)
-        inner = shape.member(name) if step.startswith("f:") else shape.item
         rest = _without(child, below, lost, above, inner)
         if rest is not None and step.startswith("k:"):
             # What of an item stays, stays with what tells the item apart.
@@ -261,21 +261,10 @@ def _without(value: Any, path: Path, lost: frozenset[Path], above: set[Path], sh
         if rest is not None or child is None:
             left.append((name, rest))
     unowned = path not in above
-    if unowned and (path in lost or (not left and steps)):
+    if unowned and (path in lost or (not left and made_of)):
         # Fields of nobody below a lost key of a map or item of a list go with it.
         return None
     return dict(left) if isinstance(value, dict) else [rest for _, rest in left]
-
-
-def _steps(value: Any, shape: Shape) -> list[tuple[str, str, Any]] | None:
-    """What *value* is made of: step of the path, name of the member, value; None: of nothing."""
-    if isinstance(value, dict) and value and not shape.atomic_map:
-        return [(f"f:{name}", name, child) for name, child in value.items()]
-    if isinstance(value, list) and shape.keys:
-        return [(key_of(item, shape), "", item) for item in value]
-    if isinstance(value, list) and shape.is_set:
-        return [(value_of(item), "", item) for item in value]
-    return None
 
 
 def _managed_of(obj: Object | None) -> Any:
@@ -342,18 +331,14 @@ def _capped(owners: _Owners) -> _Owners:
     for writer in updating[: surplus + 1]:
         gathered[writer.api_version].append(owners[writer])
     ancient = {
-        _Writer(_ANCIENT, "Update", "", version): _joined(parts)
+        _Writer(_ANCIENT, "Update", "", version): _Owned(
+            frozenset[Path]().union(*(part.paths for part in parts)),
+            max(part.time for part in parts),
+        )
         for version, parts in gathered.items()
     }
     gone = set(updating[: surplus + 1])
     return {w: owned for w, owned in owners.items() if w not in gone} | ancient
-
-
-def _joined(parts: Iterable[_Owned]) -> _Owned:
-    parts = list(parts)
-    return _Owned(
-        frozenset[Path]().union(*(part.paths for part in parts)), max(part.time for part in parts)
-    )
 
 
 def _with_owners(obj: Object, owners: _Owners, before: Object | None) -> Object:

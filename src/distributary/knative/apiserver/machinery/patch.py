@@ -8,9 +8,9 @@ import jsonpointer
 import msgspec
 
 from distributary.knative.apiserver.machinery._kind import Object
-from distributary.knative.apiserver.machinery._metadata import OBJECT_BYTES_MAX
-from distributary.knative.apiserver.machinery._read import check_depth
-from distributary.knative.apiserver.machinery._status_error import Cause, StatusError
+from distributary.knative.apiserver.machinery.limits import OBJECT_BYTES_MAX
+from distributary.knative.apiserver.machinery.read import check_depth
+from distributary.knative.apiserver.machinery.status import Cause, StatusError
 
 OPERATIONS_MAX: Final = 10_000
 """Operations of one JSON patch; the API server's own limit."""
@@ -41,8 +41,11 @@ def json_patch(obj: Object, ops: Any) -> Object:
     for index, op in enumerate(ops):
         try:
             if op["op"] == "copy":
-                copied_bytes += _size_at(patched, op["from"])
-                _check_copied(copied_bytes, index)
+                copied = jsonpointer.resolve_pointer(patched, op["from"])
+                copied_bytes += len(msgspec.json.encode(copied))
+                if copied_bytes > OBJECT_BYTES_MAX:
+                    why = f"copies may add at most {OBJECT_BYTES_MAX} bytes"
+                    raise StatusError("Invalid", f"operation {index} of the JSON patch: {why}")
             patched = jsonpatch.JsonPatch([copy.deepcopy(op)]).apply(patched, in_place=True)
         # The library reports some operations that cannot be done (adding to a string, or at a
         # number) by the errors of the Python operations that it tried.
@@ -113,17 +116,6 @@ def _fault(op: Any) -> str:
     if name in _MOVING and not isinstance(op.get("from"), str):
         return "from must be a JSON pointer"
     return ""
-
-
-def _size_at(obj: Any, pointer: str) -> int:
-    """Bytes of the value at *pointer*, as JSON."""
-    return len(msgspec.json.encode(jsonpointer.resolve_pointer(obj, pointer)))
-
-
-def _check_copied(copied_bytes: int, index: int) -> None:
-    if copied_bytes > OBJECT_BYTES_MAX:
-        what = f"operation {index} of the JSON patch"
-        raise StatusError("Invalid", f"{what}: copies may add at most {OBJECT_BYTES_MAX} bytes")
 
 
 def _not_applicable(index: int, op: Object, error: Exception) -> StatusError:

@@ -1,39 +1,18 @@
 """``metadata`` of an object: what a client may say, what the server sets, what stays."""
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 from distributary.knative.apiserver.machinery._kind import Kind, Object
-from distributary.knative.apiserver.machinery._managed import is_managed, is_reset
-from distributary.knative.apiserver.machinery._status import conflict, invalid
-from distributary.knative.apiserver.machinery._status_error import StatusError
+from distributary.knative.apiserver.machinery._meta_schemas import META_SCHEMAS
+from distributary.knative.apiserver.machinery.limits import OBJECT_BYTES_MAX
 from distributary.knative.apiserver.machinery.names import forbidden
+from distributary.knative.apiserver.machinery.schema_words import META
+from distributary.knative.apiserver.machinery.status import StatusError, conflict, invalid
 
-OBJECT_BYTES_MAX: Final = 1024 * 1024
-"""Largest object as JSON, everything counted. The API server's own store (etcd) refuses above
-1.5 MiB with all that a write carries; 1 MiB is what Kubernetes promises for a ConfigMap."""
-
-METADATA_FIELDS: Final = frozenset(
-    {
-        "annotations",
-        "creationTimestamp",
-        "deletionGracePeriodSeconds",
-        "deletionTimestamp",
-        "finalizers",
-        "generateName",
-        "generation",
-        "labels",
-        "managedFields",
-        "name",
-        "namespace",
-        "ownerReferences",
-        "resourceVersion",
-        "selfLink",
-        "uid",
-    }
-)
+METADATA_FIELDS: Final = frozenset(META_SCHEMAS[META + "ObjectMeta"]["properties"])
 """Members of ``ObjectMeta``; others are dropped, as the API server does."""
 
+_OPERATIONS: Final = ("Apply", "Update")
 _CLIENT: Final = (
     "generateName",
     "labels",
@@ -120,7 +99,7 @@ def for_update(
     """The object as an update leaves it.
 
     The main resource keeps the old ``status`` (where the kind has one), ``/status`` keeps all but
-    the status. ``metadata.generation`` grows when anything but metadata and status changed.
+    the status. ``metadata.generation`` stays: see ``with_generation``.
     A client may write ``managedFields`` (kubectl does, to pass from one way of applying to the
     other); absent or unusable ones leave the old ones, ``[{}]`` clears them.
 
@@ -129,8 +108,7 @@ def for_update(
         new: What the object shall be. It stays as it is.
         old: What it is. It stays as it is.
         subresource: ``status``, or empty.
-        by_server: A write of the server itself: spec and status are both taken from *new*, and
-            the generation does not grow.
+        by_server: A write of the server itself: spec and status are both taken from *new*.
 
     Returns:
         A new object, equal to *old* when nothing changed.
@@ -155,28 +133,17 @@ def for_update(
     if managed:
         metadata["managedFields"] = managed
     _check_finalizers(kind, metadata, stood)
-    if by_server:
-        result = _assemble(kind, metadata, new, new)
-    elif subresource:
+    if subresource and not by_server:
         return _assemble(kind, metadata, old, new)
-    else:
-        result = _assemble(kind, metadata, new, old)
-    if kind.generations and not by_server and _counted(result) != _counted(old):
-        metadata["generation"] = int(stood.get("generation", 0)) + 1
-    return result
+    return _assemble(kind, metadata, new, new if by_server else old)
 
 
 def with_generation(kind: Kind, new: Object, old: Object) -> Object:
-    """*new*, in the generation of *old* where nothing that it counts differs.
-
-    For what ``for_update`` counted as a change before unknown fields and nulls were dropped.
-    """
-    metadata, stood = new["metadata"], old["metadata"]
-    if not kind.generations or metadata.get("generation") == stood.get("generation"):
+    """*new*, a generation later than *old* where anything but metadata and status changed."""
+    if not kind.generations or _counted(new) == _counted(old):
         return new
-    if _counted(new) != _counted(old):
-        return new
-    return {**new, "metadata": {**metadata, "generation": stood.get("generation", 0)}}
+    generation = int(old["metadata"].get("generation", 0)) + 1
+    return {**new, "metadata": {**new["metadata"], "generation": generation}}
 
 
 def with_version(obj: Object, version: int) -> Object:
@@ -201,6 +168,22 @@ def unknown_metadata(obj: Object) -> list[str]:
     if not isinstance(metadata, dict):
         return []
     return [f"metadata.{name}" for name in sorted(metadata) if name not in METADATA_FIELDS]
+
+
+def is_managed(entries: Any) -> bool:
+    """Whether *entries* is a list of ``ManagedFieldsEntry`` that is not empty."""
+    return isinstance(entries, list) and bool(entries) and all(map(_is_entry, entries))
+
+
+def _is_entry(entry: Any) -> bool:
+    return (
+        isinstance(entry, dict)
+        and isinstance(entry.get("manager", ""), str)
+        and entry.get("operation") in _OPERATIONS
+        and isinstance(entry.get("subresource", ""), str)
+        and entry.get("fieldsType", "FieldsV1") == "FieldsV1"
+        and isinstance(entry.get("fieldsV1", {}), dict)
+    )
 
 
 def _assemble(kind: Kind, metadata: Object, obj: Object, status_of: Object | None) -> Object:
@@ -278,32 +261,25 @@ def _check_incarnation(kind: Kind, sent: Object, stood: Object) -> None:
             f"Precondition failed: UID in precondition: {str(uid)[:100]}, UID in object meta: "
             f"{stood['uid']}",
         )
-    if _names_version(sent) and str(sent["resourceVersion"]) != stood.get("resourceVersion"):
+    version = sent.get("resourceVersion")
+    # ``0`` means any, as in the API server.
+    if version not in (None, "", "0") and str(version) != stood.get("resourceVersion"):
         raise conflict(kind, stood["name"])
-
-
-def _names_version(sent: Object) -> bool:
-    """Whether the object must stand in a version; ``0`` means any, as in the API server."""
-    return sent.get("resourceVersion") not in (None, "", "0")
 
 
 def _check_finalizers(kind: Kind, metadata: Object, stood: Object) -> None:
     if "deletionTimestamp" not in stood:
         return
-    new = metadata.get("finalizers", [])
-    added = list(_added(new, stood.get("finalizers", [])))
+    new, old = metadata.get("finalizers", []), stood.get("finalizers", [])
+    added = [str(name)[:100] for name in new if name not in old] if isinstance(new, list) else []
     if added:
         why = "no new finalizers can be added if the object is being deleted"
         cause = forbidden("metadata.finalizers", f"{why}, found new finalizers {added}")
         raise invalid(kind, stood["name"], [cause])
 
 
-def _added(new: Any, old: list[str]) -> Iterator[str]:
-    if isinstance(new, list):
-        yield from (str(name)[:100] for name in new if name not in old)
-
-
 def _managed_after(sent: Any, stood: Any) -> Any:
-    if is_reset(sent):
+    """``[{}]`` is how a client clears the list."""
+    if sent == [{}]:
         return None
     return sent if is_managed(sent) else stood

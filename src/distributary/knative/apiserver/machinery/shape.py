@@ -5,8 +5,7 @@ from typing import Any, Final
 
 from distributary.knative.apiserver.machinery._kind import Object
 from distributary.knative.apiserver.machinery._meta_schemas import META_SCHEMAS
-
-_REF: Final = "#/definitions/"
+from distributary.knative.apiserver.machinery.schema_words import REF
 
 
 class Shape:
@@ -26,16 +25,6 @@ class Shape:
         self._members: dict[str, Shape] = {}
         self._item: Shape | None = None
         self._node = node | self._definition(node["$ref"]) if "$ref" in node else node
-
-    @classmethod
-    def of(cls, name: str, schemas: Mapping[str, Object]) -> "Shape":
-        """The shape of the definition *name*.
-
-        Args:
-            name: A key of *schemas* or of ``META_SCHEMAS``.
-            schemas: Definitions by name.
-        """
-        return cls({"$ref": _REF + name}, schemas)
 
     def member(self, name: str) -> "Shape":
         """The shape of the member *name* of an object."""
@@ -94,9 +83,12 @@ class Shape:
         return self._node.get("default")
 
     def _definition(self, ref: str) -> Object:
-        name = ref.removeprefix(_REF)
+        name = ref.removeprefix(REF)
         return self._schemas.get(name) or META_SCHEMAS.get(name) or {}
 
 
 ANY: Final = Shape({}, {})
 """Where nothing is known."""
+
+ATOM: Final = Shape({"x-kubernetes-map-type": "atomic"}, {})
+"""Of what is set as a whole."""

@@ -5,22 +5,21 @@ The messages are few and only written, so a table of their fields does; no libra
 
 import json
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 from distributary.knative.apiserver.machinery._kind import Object
-
-OPENAPI_V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-"""How clients ask for it (``Accept``)."""
-
-OPENAPI_V2_PROTOBUF_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-"""``Content-Type`` of the answer: with the ``@``, which is not allowed in a media type, clients
-refuse it (kubectl 1.20: "unexpected content after media subtype")."""
 
 _VARINT: Final = 0
 _FIXED64: Final = 1
 _BYTES: Final = 2
 
+_IN_URL: Final = {
+    "required": (1, "flag"),
+    "in": (2, "text"),
+    "description": (3, "text"),
+    "name": (4, "text"),
+}
 _FIELDS: Final[dict[str, dict[str, tuple[int, str]]]] = {
     "Document": {
         "swagger": (1, "text"),
@@ -53,21 +52,9 @@ _FIELDS: Final[dict[str, dict[str, tuple[int, str]]]] = {
         "required": (4, "flag"),
         "schema": (5, "Schema"),
     },
-    "QueryParameter": {
-        "required": (1, "flag"),
-        "in": (2, "text"),
-        "description": (3, "text"),
-        "name": (4, "text"),
-        "type": (6, "text"),
-    },
-    "PathParameter": {
-        "required": (1, "flag"),
-        "in": (2, "text"),
-        "description": (3, "text"),
-        "name": (4, "text"),
-        "type": (5, "text"),
-    },
-    "Response": {"description": (1, "text"), "schema": (2, "one schema")},
+    "QueryParameter": {**_IN_URL, "type": (6, "text")},
+    "PathParameter": {**_IN_URL, "type": (5, "text")},
+    "Response": {"description": (1, "text"), "schema": (2, "one Schema")},
     "Schema": {
         "$ref": (1, "text"),
         "format": (2, "text"),
@@ -90,7 +77,7 @@ _FIELDS: Final[dict[str, dict[str, tuple[int, str]]]] = {
         "enum": (20, "any*"),
         "additionalProperties": (21, "additional"),
         "type": (22, "one text"),
-        "items": (23, "one schema"),
+        "items": (23, "one Schema"),
         "properties": (25, "Schemas"),
         "example": (30, "any"),
         "x-": (31, "extension"),
@@ -135,31 +122,20 @@ def _member(number: int, form: str, value: Any) -> bytes:
 
 def _content(form: str, value: Any) -> bytes:
     """What stands in a field of the form: text, a message of the table, or one that wraps."""
+    if form.startswith("one "):
+        return _field(1, _content(form.removeprefix("one "), value))
+    if form in _MAPS:
+        number, inner = _MAPS[form]
+        items = (_named(name, _content(inner, item)) for name, item in value.items())
+        return b"".join(_field(number, item) for item in items)
     write = _CONTENTS.get(form)
     return write(value) if write else _message(form, value)
-
-
-def _one_schema(value: Object) -> bytes:
-    return _field(1, _message("Schema", value))
 
 
 def _additional(value: Any) -> bytes:
     if isinstance(value, bool):
         return _key(2, _VARINT) + _varint(int(value))
-    return _one_schema(value)
-
-
-def _responses(value: Object) -> bytes:
-    responses = ((name, _message("Response", item)) for name, item in value.items())
-    return _map(1, ((name, _field(1, response)) for name, response in responses))
-
-
-def _schemas(value: Object) -> bytes:
-    return _map(1, ((name, _message("Schema", item)) for name, item in value.items()))
-
-
-def _paths(value: Object) -> bytes:
-    return _map(2, ((name, _message("PathItem", item)) for name, item in value.items()))
+    return _content("one Schema", value)
 
 
 def _parameter(value: Object) -> bytes:
@@ -168,10 +144,6 @@ def _parameter(value: Object) -> bytes:
         return _field(1, _field(1, _message("BodyParameter", value)))
     number, name = {"query": (3, "QueryParameter"), "path": (4, "PathParameter")}[value["in"]]
     return _field(1, _field(2, _field(number, _message(name, value))))
-
-
-def _map(number: int, items: Iterable[tuple[str, bytes]]) -> bytes:
-    return b"".join(_field(number, _named(name, encoded)) for name, encoded in items)
 
 
 def _named(name: str, encoded: bytes) -> bytes:
@@ -201,14 +173,16 @@ def _varint(value: int) -> bytes:
     return bytes(encoded)
 
 
+_MAPS: Final = {
+    "Paths": (2, "PathItem"),
+    "Responses": (1, "one Response"),
+    "Schemas": (1, "Schema"),
+}
+"""Messages that are maps by name: the number of their entries, and the form of a value."""
+
 _CONTENTS: Final[dict[str, Callable[[Any], bytes]]] = {
-    "Paths": _paths,
-    "Responses": _responses,
-    "Schemas": _schemas,
     "additional": _additional,
     "any": _any,
-    "one schema": _one_schema,
-    "one text": lambda value: _field(1, value.encode()),
     "parameter": _parameter,
     "text": str.encode,
 }

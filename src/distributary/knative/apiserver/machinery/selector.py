@@ -1,12 +1,12 @@
 """Which objects a list or a watch is about: ``labelSelector`` and ``fieldSelector``."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from distributary.knative.apiserver.machinery._kind import Kind, Object
-from distributary.knative.apiserver.machinery._status_error import StatusError
 from distributary.knative.apiserver.machinery.names import qualified_faults, value_faults
+from distributary.knative.apiserver.machinery.status import StatusError
 
 SELECTOR_CHARS_MAX: Final = 16 * 1024
 """Longest selector; a request's target is bounded at about that."""
@@ -118,16 +118,11 @@ def _label_requirement(found: re.Match[str]) -> Selector:
 
 
 def _comparison(key: str, sign: str, text: str) -> Selector:
-    match sign:
-        case "=" | "==":
-            equal = _value(text)
-            return lambda labels: labels.get(key) == equal
-        case "!=":
-            other = _value(text)
-            return lambda labels: labels.get(key) != other
-        case _:
-            bound = _integer(text)
-            return lambda labels: _compares(labels.get(key), sign, bound)
+    if sign in ("=", "==", "!="):
+        value, wanted = _value(text), sign != "!="
+        return lambda labels: (labels.get(key) == value) is wanted
+    bound = _integer(text)
+    return lambda labels: _compares(labels.get(key), sign, bound)
 
 
 def _compares(text: str | None, sign: str, bound: int) -> bool:
@@ -138,18 +133,19 @@ def _compares(text: str | None, sign: str, bound: int) -> bool:
     return number > bound if sign == ">" else number < bound
 
 
-def _key(text: str) -> str:
-    faults = list(qualified_faults(text))
-    if faults:
-        raise _bad(f"key {text[:100]!r}: {'; '.join(faults)}")
+def _sound(what: str, text: str, faults: Iterable[str]) -> str:
+    listed = "; ".join(faults)
+    if listed:
+        raise _bad(f"{what} {text[:100]!r}: {listed}")
     return text
+
+
+def _key(text: str) -> str:
+    return _sound("key", text, qualified_faults(text))
 
 
 def _value(text: str) -> str:
-    faults = list(value_faults(text))
-    if faults:
-        raise _bad(f"value {text[:100]!r}: {'; '.join(faults)}")
-    return text
+    return _sound("value", text, value_faults(text))
 
 
 def _integer(text: str) -> int:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from distributary.knative.apiserver.machinery._kind import Column, Kind, Object
-from distributary.knative.apiserver.machinery._selector import value_at
+from distributary.knative.apiserver.machinery.selector import value_at
 
 Include = Literal["None", "Metadata", "Object"]
 """What of each object stands in its row of a table."""
@@ -117,28 +117,20 @@ def _span(seconds: int) -> str:
 
 
 def _definition(column: Column) -> Object:
+    shown = f"What stands at {column.path}."
     return {
         "name": column.name,
         "type": column.type,
         "format": "",
-        "description": _description(column.path),
+        "description": "Time since the object was created." if column.path == "age" else shown,
         "priority": column.priority,
     }
 
 
-def _description(path: str) -> str:
-    if path == "age":
-        return "Time since the object was created."
-    return f"What stands at {path}."
-
-
 def _row(kind: Kind, obj: Object, now_ms: int, include: Include, version: str) -> Object:
     cells = [obj["metadata"]["name"], *(_cell(column, obj, now_ms) for column in kind.columns)]
-    if include == "Object":
-        return {"cells": cells, "object": obj}
-    if include == "Metadata":
-        return {"cells": cells, "object": partial(obj, version)}
-    return {"cells": cells, "object": None}
+    shown = obj if include == "Object" else None
+    return {"cells": cells, "object": partial(obj, version) if include == "Metadata" else shown}
 
 
 def _cell(column: Column, obj: Object, now_ms: int) -> Any:

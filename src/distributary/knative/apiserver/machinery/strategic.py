@@ -7,10 +7,10 @@ from collections import defaultdict
 from typing import Any, Final
 
 from distributary.knative.apiserver.machinery._kind import Object
-from distributary.knative.apiserver.machinery._read import check_depth
-from distributary.knative.apiserver.machinery._shape import Shape
-from distributary.knative.apiserver.machinery._status_error import StatusError
 from distributary.knative.apiserver.machinery.fields import value_of
+from distributary.knative.apiserver.machinery.read import check_depth
+from distributary.knative.apiserver.machinery.shape import Shape
+from distributary.knative.apiserver.machinery.status import StatusError
 
 _PATCH: Final = "$patch"
 _RETAIN: Final = "$retainKeys"

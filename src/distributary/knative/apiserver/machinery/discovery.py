@@ -1,7 +1,7 @@
 """What this server serves, as clients ask for it: groups, versions, resources, verbs."""
 
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from distributary.knative.apiserver.machinery._kind import Kind, Object
@@ -58,24 +58,11 @@ def resource_list(group: str, version: str, kinds: Iterable[Kind]) -> Object | N
     served = [kind for kind in kinds if (kind.group, kind.version) == (group, version)]
     if not served:
         return None
-    resources: list[Object] = []
-    for kind in served:
-        resources.append(_resource(kind))
-        if kind.has_status:
-            resources.append(
-                {
-                    "name": f"{kind.plural}/status",
-                    "singularName": "",
-                    "namespaced": kind.namespaced,
-                    "kind": kind.kind,
-                    "verbs": list(_STATUS_VERBS),
-                }
-            )
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": served[0].api_version,
-        "resources": resources,
+        "resources": [resource for kind in served for resource in _resources(kind)],
     }
 
 
@@ -137,15 +124,13 @@ def _group(name: str, served: dict[str, list[Kind]]) -> Object:
     return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
 
-def _resource(kind: Kind) -> Object:
-    resource: Object = {
-        "name": kind.plural,
-        "singularName": kind.singular,
-        "namespaced": kind.namespaced,
-        "kind": kind.kind,
-        "verbs": verbs(kind),
-    }
-    return resource | _nicknames(kind.short_names, kind.categories)
+def _resources(kind: Kind) -> Iterator[Object]:
+    shared = {"namespaced": kind.namespaced, "kind": kind.kind}
+    names = {"name": kind.plural, "singularName": kind.singular}
+    yield names | shared | {"verbs": verbs(kind)} | _nicknames(kind)
+    if kind.has_status:
+        names = {"name": f"{kind.plural}/status", "singularName": ""}
+        yield names | shared | {"verbs": list(_STATUS_VERBS)}
 
 
 def _discovered(kind: Kind) -> Object:
@@ -157,7 +142,7 @@ def _discovered(kind: Kind) -> Object:
         "singularResource": kind.singular,
         "verbs": verbs(kind),
     }
-    resource |= _nicknames(kind.short_names, kind.categories)
+    resource |= _nicknames(kind)
     if kind.has_status:
         resource["subresources"] = [
             {"subresource": "status", "responseKind": response, "verbs": list(_STATUS_VERBS)}
@@ -165,10 +150,6 @@ def _discovered(kind: Kind) -> Object:
     return resource
 
 
-def _nicknames(short_names: Sequence[str], categories: Sequence[str]) -> Object:
-    nicknames: Object = {}
-    if short_names:
-        nicknames["shortNames"] = list(short_names)
-    if categories:
-        nicknames["categories"] = list(categories)
-    return nicknames
+def _nicknames(kind: Kind) -> Object:
+    names = {"shortNames": list(kind.short_names), "categories": list(kind.categories)}
+    return {name: value for name, value in names.items() if value}

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from distributary.knative.apiserver.machinery._kind import Kind, Object
-from distributary.knative.apiserver.machinery._status_error import Cause
 from distributary.knative.apiserver.machinery.names import (
     bad_value,
     forbidden,
@@ -16,6 +15,7 @@ from distributary.knative.apiserver.machinery.names import (
     value_faults,
     wrong_type,
 )
+from distributary.knative.apiserver.machinery.status import Cause
 
 ANNOTATIONS_BYTES_MAX: Final = 256 * 1024
 """Keys and values of all annotations together (Kubernetes' own limit)."""
@@ -25,6 +25,11 @@ CAUSES_MAX: Final = 100
 
 _SUFFIX_CHARS: Final = 5
 _TEXTS: Final = ("name", "generateName", "namespace", "uid", "resourceVersion", "selfLink")
+_TYPES: Final[dict[str, tuple[type, str]]] = {
+    **dict.fromkeys(_TEXTS, (str, "string")),
+    **dict.fromkeys(("labels", "annotations"), (dict, "object")),
+    **dict.fromkeys(("finalizers", "ownerReferences"), (list, "array")),
+}
 
 
 def check_metadata(kind: Kind, obj: Object, namespace: str) -> list[Cause]:
@@ -53,17 +58,19 @@ def check_metadata(kind: Kind, obj: Object, namespace: str) -> list[Cause]:
 
 
 def _faults(kind: Kind, metadata: Object, namespace: str) -> Iterator[Cause]:
-    yield from (
-        wrong_type(f"metadata.{member}", metadata[member], "string")
-        for member in _TEXTS
-        if metadata.get(member) is not None and not isinstance(metadata[member], str)
-    )
+    sound: Object = {}
+    for member, (type_, expected) in _TYPES.items():
+        value = metadata.get(member)
+        if isinstance(value, type_):
+            sound[member] = value
+        elif value is not None:
+            yield wrong_type(f"metadata.{member}", value, expected)
     yield from _name_faults(kind, metadata)
-    yield from _namespace_faults(kind, metadata.get("namespace"), namespace)
-    yield from _label_faults(metadata.get("labels"))
-    yield from _annotation_faults(metadata.get("annotations"))
-    yield from _finalizer_faults(metadata.get("finalizers"))
-    yield from _owner_faults(metadata.get("ownerReferences"))
+    yield from _namespace_faults(kind, sound.get("namespace"), namespace)
+    yield from _label_faults(sound.get("labels", {}))
+    yield from _annotation_faults(sound.get("annotations", {}))
+    yield from _finalizer_faults(sound.get("finalizers", []))
+    yield from _owner_faults(sound.get("ownerReferences", []))
 
 
 def _name_faults(kind: Kind, metadata: Object) -> Iterator[Cause]:
@@ -93,8 +100,8 @@ def _spelt(
     yield from (bad_value(field, text, fault) for fault in rule(text + suffix))
 
 
-def _namespace_faults(kind: Kind, sent: Any, namespace: str) -> Iterator[Cause]:
-    if not sent or not isinstance(sent, str):
+def _namespace_faults(kind: Kind, sent: str | None, namespace: str) -> Iterator[Cause]:
+    if not sent:
         return
     if not kind.namespaced:
         yield forbidden("metadata.namespace", "not allowed on this type")
@@ -105,19 +112,18 @@ def _namespace_faults(kind: Kind, sent: Any, namespace: str) -> Iterator[Cause]:
     yield from _spelt("metadata.namespace", sent, label_faults)
 
 
-def _label_faults(labels: Any) -> Iterator[Cause]:
-    for key, value in _members(labels):
+def _label_faults(labels: Object) -> Iterator[Cause]:
+    for key, value in labels.items():
         yield from _spelt("metadata.labels", key, qualified_faults)
         if not isinstance(value, str):
             yield wrong_type(f"metadata.labels[{key}]", value, "string")
         else:
             yield from _spelt("metadata.labels", value, value_faults)
-    yield from _not_a_map("metadata.labels", labels)
 
 
-def _annotation_faults(annotations: Any) -> Iterator[Cause]:
+def _annotation_faults(annotations: Object) -> Iterator[Cause]:
     size_bytes = 0
-    for key, value in _members(annotations):
+    for key, value in annotations.items():
         # Upper case is good in annotations' prefixes too (Kubernetes).
         yield from (
             bad_value("metadata.annotations", key, fault) for fault in qualified_faults(key.lower())
@@ -130,25 +136,9 @@ def _annotation_faults(annotations: Any) -> Iterator[Cause]:
         yield too_long(
             "metadata.annotations", f"may not be more than {ANNOTATIONS_BYTES_MAX} bytes"
         )
-    yield from _not_a_map("metadata.annotations", annotations)
 
 
-def _members(value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict):
-        yield from value.items()
-
-
-def _not_a_map(field: str, value: Any) -> Iterator[Cause]:
-    if value is not None and not isinstance(value, dict):
-        yield wrong_type(field, value, "object")
-
-
-def _finalizer_faults(finalizers: Any) -> Iterator[Cause]:
-    if finalizers is None:
-        return
-    if not isinstance(finalizers, list):
-        yield wrong_type("metadata.finalizers", finalizers, "array")
-        return
+def _finalizer_faults(finalizers: list[Any]) -> Iterator[Cause]:
     for index, name in enumerate(finalizers):
         if not isinstance(name, str):
             yield wrong_type(f"metadata.finalizers[{index}]", name, "string")
@@ -156,12 +146,7 @@ def _finalizer_faults(finalizers: Any) -> Iterator[Cause]:
             yield from _spelt("metadata.finalizers", name, qualified_faults)
 
 
-def _owner_faults(owners: Any) -> Iterator[Cause]:
-    if owners is None:
-        return
-    if not isinstance(owners, list):
-        yield wrong_type("metadata.ownerReferences", owners, "array")
-        return
+def _owner_faults(owners: list[Any]) -> Iterator[Cause]:
     for index, owner in enumerate(owners):
         field = f"metadata.ownerReferences[{index}]"
         if not isinstance(owner, dict):

@@ -3,13 +3,16 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from distributary.knative.apiserver.machinery import Kind
+from distributary.knative.apiserver.machinery._kind import Kind
 
 Schema = dict[str, Any]
 """A schema object of OpenAPI v2; ``$ref`` may stand beside a description."""
 
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
-"""Definitions of object metadata; ``apiserver.machinery`` has them."""
+"""Prefix of the names of the definitions of object metadata (``META_SCHEMAS``)."""
+
+REF: Final = "#/definitions/"
+"""What a ``$ref`` begins with; the name of the definition follows."""
 
 _API_VERSION: Final = "Version of the schema: `{}`."
 _KIND: Final = "Name of the kind: `{}`."
@@ -42,12 +45,20 @@ def flag(description: str) -> Schema:
 
 def ref(name: str, description: str) -> Schema:
     """What stands as the definition *name*."""
-    return {"description": description, "$ref": f"#/definitions/{name}"}
+    return {"description": description, "$ref": REF + name}
 
 
-def array(description: str, items: Schema, **more: Any) -> Schema:
-    """An array of *items*."""
-    return {"description": description, "type": "array", "items": items, **more}
+def array(description: str, items: Schema | str = "", **more: str | list[str]) -> Schema:
+    """An array that is set as a whole, of strings, or of *items*: a schema, or a definition's name.
+
+    Its extensions (``x-kubernetes-list-type``...) may be given.
+    """
+    if isinstance(items, str):
+        items = {"$ref": REF + items} if items else {"type": "string"}
+    extensions = {"list_type": "atomic", **more}
+    return {"description": description, "type": "array", "items": items} | {
+        f"x-kubernetes-{name.replace('_', '-')}": value for name, value in extensions.items()
+    }
 
 
 def keyed(name: str, description: str, *keys: str) -> Schema:
@@ -55,15 +66,14 @@ def keyed(name: str, description: str, *keys: str) -> Schema:
 
     Patches merge it item by item: strategic ones by the first key, server-side apply by all.
     """
-    return {
-        "description": description,
-        "type": "array",
-        "items": {"$ref": f"#/definitions/{name}"},
-        "x-kubernetes-list-map-keys": list(keys),
-        "x-kubernetes-list-type": "map",
-        "x-kubernetes-patch-merge-key": keys[0],
-        "x-kubernetes-patch-strategy": "merge",
-    }
+    return array(
+        description,
+        name,
+        list_map_keys=list(keys),
+        list_type="map",
+        patch_merge_key=keys[0],
+        patch_strategy="merge",
+    )
 
 
 def texts(description: str, **more: Any) -> Schema:
@@ -89,10 +99,9 @@ def top(kind: Kind, description: str, members: Mapping[str, Schema]) -> Schema:
         "metadata": ref(META + "ObjectMeta", "Name, labels, annotations and the like."),
         **members,
     }
-    names = {"group": kind.group, "kind": kind.kind, "version": kind.version}
     return {
         "description": description,
         "type": "object",
         "properties": properties,
-        "x-kubernetes-group-version-kind": [names],
+        "x-kubernetes-group-version-kind": [kind.names],
     }

@@ -8,25 +8,14 @@ from typing import Any, Final
 import msgspec
 
 from distributary.knative.apiserver.machinery._kind import Object
-from distributary.knative.apiserver.machinery._metadata import OBJECT_BYTES_MAX
-from distributary.knative.apiserver.machinery._status_error import StatusError
 from distributary.knative.apiserver.machinery._yaml import read_yaml
-
-BODY_BYTES_MAX: Final = 2 * OBJECT_BYTES_MAX
-"""Largest body. Written in YAML, or indented, an object takes more room than as it is stored; the
-API server takes 3 MiB."""
-
-DEPTH_MAX: Final = 100
-"""Deepest nesting of arrays and objects, as in the Subscriptions API. Filters nest 32 deep, two
-levels each, in a Trigger at depth 3; the interpreter's stack takes ten times as much."""
-
-VALUES_MAX: Final = 50_000
-"""Values in a body, or in what a patch leaves: members, items, and what they are made of. A
-megabyte has room for ten times as many, none of which means anything; the interpreter reads them
-in one go, and for seconds nothing else happens in the process."""
-
-DUPLICATES_MAX: Final = 100
-"""Members standing twice that are named; each is a line of a warning."""
+from distributary.knative.apiserver.machinery.limits import (
+    BODY_BYTES_MAX,
+    DEPTH_MAX,
+    DUPLICATES_MAX,
+    VALUES_MAX,
+)
+from distributary.knative.apiserver.machinery.status import StatusError
 
 _JSON: Final = "application/json"
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
@@ -71,9 +60,7 @@ def read_value(body: bytes, content_type: str) -> tuple[Any, list[str]]:
                 if error.reason == "RequestEntityTooLarge":
                     raise
                 # Then it is YAML in flow style, or nothing: the other reader says what
-        value, twins = read_yaml(
-            body, depth_max=DEPTH_MAX, bytes_max=BODY_BYTES_MAX, values_max=VALUES_MAX
-        )
+        value, twins = read_yaml(body)
         if isinstance(value, dict | list):
             check_depth(value)  # which counts what aliases multiply
         return value, twins
