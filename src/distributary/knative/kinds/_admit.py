@@ -131,10 +131,9 @@ def _of_the_server(kind: Kind, field: str, old: Object) -> bool:
     The Broker ``default/default`` is there from the start, before its owner can say of which class
     it shall be; Channels of older versions have no template.
     """
-    metadata = old.get("metadata") or {}
     if kind is BROKER:
-        named = (metadata.get("namespace"), metadata.get("name"))
-        return named == ("default", "default") and "managedFields" not in metadata
+        named = (value_at(old, "metadata.namespace"), value_at(old, "metadata.name"))
+        return named == ("default", "default") and value_at(old, "metadata.managedFields") is None
     return field == "spec.channelTemplate" and value_at(old, field) is None
 
 
