@@ -1,7 +1,7 @@
 """The Kubernetes-shaped API over HTTP: discovery, objects, watches. Parse, call, render.
 
 Mounted by ``server``; called by kubectl and other clients of Kubernetes. Hides paths, parameters,
-forms of answers, and how watches share what they write. What objects are, ``resource.knative``
+forms of answers, and how watches share what they write. What objects are, ``knative.kinds``
 and ``apiserver.machinery`` know; where they stand and who changes them, ``apiserver.objects``.
 """
 

@@ -18,7 +18,7 @@ class Stored(NamedTuple):
         content: The whole object, ``metadata.resourceVersion`` included.
         json: The same as JSON.
         early: It was written when a ``delivery`` without ``retry`` meant the default
-            (``resource.knative``), and is read so until somebody writes it again. What the server
+            (``knative.kinds``), and is read so until somebody writes it again. What the server
             writes, and a status, does not count.
     """
 
