@@ -76,27 +76,15 @@ class JournalState:
 
 
 class Files(Protocol):
-    """The calls the journal makes on the medium (so that tests can fail the n-th one)."""
+    """The calls the journal makes on the medium: those of ``os``, or of tests that fail one."""
 
-    def write(self, fd: int, payload: memoryview) -> int:
+    def write(self, fd: int, payload: memoryview, /) -> int:
         """Write; may be short."""
         ...
 
-    def fdatasync(self, fd: int) -> None:
+    def fdatasync(self, fd: int, /) -> None:
         """Return when what was written is on the medium."""
         ...
-
-
-class SystemFiles:
-    """The system's own calls."""
-
-    def write(self, fd: int, payload: memoryview) -> int:
-        """``os.write``."""
-        return os.write(fd, payload)
-
-    def fdatasync(self, fd: int) -> None:
-        """``os.fdatasync``."""
-        os.fdatasync(fd)
 
 
 def _frame(mark: Mark, done: Iterable[tuple[DoneKey, int]]) -> bytes:
@@ -203,12 +191,10 @@ class Journal:
         fence: Called before each write; raises where another owner has the partition.
     """
 
-    def __init__(
-        self, path: Path, files: Files | None = None, fence: Callable[[], None] = unfenced
-    ) -> None:
+    def __init__(self, path: Path, files: Files = os, fence: Callable[[], None] = unfenced) -> None:
         self._path = path
         self._fence = fence
-        self._files = files or SystemFiles()
+        self._files = files
         self.state, self._bytes = read_journal(path)
         self._compact_at = COMPACT_BYTES
         self._dead: str | None = None
