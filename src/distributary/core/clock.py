@@ -13,11 +13,9 @@ class Clock(Protocol):
 
     def monotonic_s(self) -> float:
         """Seconds from an arbitrary start; never goes backwards. For waits and durations."""
-        ...
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970-01-01T00:00:00Z; may jump. For stamps, never for waits."""
-        ...
 
 
 class Random(Protocol):
@@ -25,7 +23,6 @@ class Random(Protocol):
 
     def unit(self) -> float:
         """A number x with ``0.0 <= x < 1.0``."""
-        ...
 
 
 class SystemClock:

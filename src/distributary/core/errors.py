@@ -150,8 +150,6 @@ class LogError(DistributaryError):
 class LogUnavailableError(LogError):
     """The log takes nothing now (disk full, fsync failed, closed). Nothing was promised."""
 
-    code = "log-unavailable"
-
 
 class RecordTooLargeError(LogError):
     """What should be appended is larger than a record; trying again does not help."""

@@ -36,34 +36,6 @@ from distributary.core.event import Event
 from distributary.core.event import record as event_record
 from distributary.core.policy import Answer
 
-__all__ = [
-    "PASSES_LEFT_MIN",
-    "TTL_ATTRIBUTE",
-    "TTL_DEFAULT",
-    "TTL_MAX",
-    "Addressed",
-    "Attempt",
-    "Demand",
-    "DemandKind",
-    "Logged",
-    "Origin",
-    "Position",
-    "Received",
-    "RecordKind",
-    "RouteRecord",
-    "Stage",
-    "Task",
-    "TimerEvent",
-    "address_of",
-    "decode_addressed",
-    "decode_route",
-    "decode_timer_event",
-    "encode_addressed",
-    "encode_carried",
-    "encode_route",
-    "encode_timer_event",
-]
-
 TTL_MAX: Final = 255
 """Most passes through Brokers and Channels that a record can hold: what older logs gave events."""
 

@@ -80,11 +80,9 @@ class Files(Protocol):
 
     def write(self, fd: int, payload: memoryview, /) -> int:
         """Write; may be short."""
-        ...
 
     def fdatasync(self, fd: int, /) -> None:
         """Return when what was written is on the medium."""
-        ...
 
 
 def _frame(mark: Mark, done: Iterable[tuple[DoneKey, int]]) -> bytes:

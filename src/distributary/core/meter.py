@@ -23,8 +23,6 @@ from prometheus_client.core import (
 
 from distributary.core.files import write_atomically
 
-__all__ = ["LATENCY_BOUNDS_S", "Histogram", "Meter", "render"]
-
 LATENCY_BOUNDS_S = (
     0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0,
 )  # fmt: skip

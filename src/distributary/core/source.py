@@ -86,4 +86,3 @@ class Consumer(Protocol):
             TransportError: The connection was refused or has ended; the caller pauses and runs
                 it again.
         """
-        ...

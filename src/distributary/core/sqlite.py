@@ -22,20 +22,6 @@ from sqlalchemy.engine import Connection, Engine
 from distributary.core.errors import StoreError
 from distributary.core.files import create_private
 
-__all__ = [
-    "ask_for_scrubbing",
-    "give_back",
-    "let_give_back",
-    "looking",
-    "memory_url",
-    "open_reader",
-    "open_writer",
-    "reading",
-    "scrubbed",
-    "sqlite_url",
-    "writing",
-]
-
 BUSY_TIMEOUT_MS: Final = 5000
 """How long a statement waits for another process's transaction. Ours take milliseconds; a person
 with a database shell may hold one open."""

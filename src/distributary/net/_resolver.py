@@ -57,7 +57,6 @@ class Resolver(Protocol):
         Raises:
             TransportError: ``dns``: no such name, no address, no answer in time.
         """
-        ...
 
 
 Finish = Callable[[list[str], OSError | None], None]

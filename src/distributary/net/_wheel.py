@@ -36,7 +36,6 @@ class Watched(Protocol):
         Returns:
             Whether to watch on (with the ``due_s`` that stands then).
         """
-        ...
 
 
 class Wheel:

@@ -53,15 +53,12 @@ class Watcher(Protocol):
 
     def taken(self) -> None:
         """The log has an event."""
-        ...
 
     def refused(self, message: Message, why: str) -> None:
         """A message was refused for good; *why* holds nothing of its content."""
-        ...
 
     def retried(self, why: str) -> None:
         """The receiver did not take an event that will be sent again."""
-        ...
 
 
 @dataclass(slots=True, order=True)

@@ -11,8 +11,6 @@ import pyarrow as pa
 from distributary.core.event import AttributeValue, canonical
 from distributary.core.flow import Addressed, Logged, RecordKind, events_of
 
-__all__ = ["ARROW_SCHEMA", "SPARK_SCHEMA", "batches"]
-
 SPARK_SCHEMA: Final = (
     "partition INT, offset BIGINT, index INT, logged_at TIMESTAMP, address STRING, ttl INT, "
     "specversion STRING, id STRING, source STRING, type STRING, subject STRING, time STRING, "

@@ -14,8 +14,6 @@ from typing import Final, Literal, TypeVar
 
 from distributary.core.errors import SettingsError
 
-__all__ = ["EARLIEST", "LATEST", "Bound", "FormatOptions", "parse_options"]
-
 _T = TypeVar("_T")
 
 EARLIEST: Final = -2

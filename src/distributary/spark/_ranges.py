@@ -10,8 +10,6 @@ from distributary.core.errors import LogUnavailableError
 from distributary.core.flow import Logged
 from distributary.spark._options import EARLIEST, LATEST, Bound
 
-__all__ = ["Extent", "Offsets", "Range", "admit", "deleted", "resolve", "split", "without_loss"]
-
 Offsets: TypeAlias = dict[int, int]
 """Partition -> offset of the next record to read."""
 
@@ -21,15 +19,12 @@ class Extent(Protocol):
 
     def start(self) -> int:
         """Offset of the oldest record that is kept."""
-        ...
 
     def durable_end(self) -> int:
         """One past the last durable record; readers never pass it."""
-        ...
 
     def offset_at(self, time_ms: int) -> int:
         """Offset of the first record appended at *time_ms* or later; the end if none was."""
-        ...
 
 
 class Range(NamedTuple):

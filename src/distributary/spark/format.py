@@ -43,8 +43,6 @@ from distributary.spark import _columns, _ranges
 from distributary.spark._options import EARLIEST, LATEST, FormatOptions, parse_options
 from distributary.spark._ranges import Offsets, Range
 
-__all__ = ["DistributarySource"]
-
 
 class DistributarySource(DataSource):
     """The format ``distributary``. Made by Spark on the driver, sent to its planning workers."""

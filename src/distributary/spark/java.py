@@ -21,8 +21,6 @@ from typing import Final
 from distributary.core.errors import SettingsError
 from distributary.core.files import write_atomically
 
-__all__ = ["VERSION_MIN", "JavaHome", "find_java", "java_environment"]
-
 VERSION_MIN: Final = 17
 """Spark 4 is compiled for Java 17; an older one ends with UnsupportedClassVersionError."""
 

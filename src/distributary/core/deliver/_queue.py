@@ -80,15 +80,12 @@ class Paced(Protocol):
     @property
     def queued(self) -> int:
         """Tasks that wait."""
-        ...
 
     def take(self, now_s: float) -> Entry:
         """The task whose turn it is; it starts now."""
-        ...
 
     def check_drained(self) -> None:
         """The breaker let go: say so, if a task was refused."""
-        ...
 
 
 def _healthy(answer: Answer) -> bool:

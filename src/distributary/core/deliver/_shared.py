@@ -78,7 +78,6 @@ class Starter(Protocol):
 
     def pump(self) -> None:
         """Start what may start; join ``Shared.waiting`` if only a place was missing."""
-        ...
 
 
 class Flight(Protocol):
@@ -92,7 +91,6 @@ class Opened(Protocol):
 
     def cut_off(self) -> list[str]:
         """Names of the queues that wait behind the breaker, while it is open."""
-        ...
 
 
 class Shared:

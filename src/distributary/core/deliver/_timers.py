@@ -10,7 +10,6 @@ class TimerHandle(Protocol):
 
     def cancel(self) -> None:
         """Make sure that the function is not called; harmless when it has been."""
-        ...
 
 
 class Timers(Protocol):
@@ -18,7 +17,6 @@ class Timers(Protocol):
 
     def call_later(self, delay_s: float, fn: Callable[[], None]) -> TimerHandle:
         """Call *fn* once after *delay_s* seconds (0 or more), never from inside this call."""
-        ...
 
 
 class Soon:

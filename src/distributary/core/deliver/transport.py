@@ -63,11 +63,9 @@ class Transport(Protocol):
                 For protocols that know a message which they have had before; empty: it has none.
             carried: Header lines that go along (``event.carried``), for HTTP alone.
         """
-        ...
 
     async def close(self) -> None:
         """Close every connection. Attempts under way end as ``TransportError("closed")``."""
-        ...
 
 
 def obstacle(destination: Destination, ttl: int) -> TransportError | None:

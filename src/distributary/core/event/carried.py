@@ -12,8 +12,6 @@ Source:
 import re
 from collections.abc import Iterable, Sequence
 
-__all__ = ["CARRIED_BYTES_MAX", "CARRIED_COUNT_MAX", "lines", "may_hold", "pick", "trace"]
-
 CARRIED_COUNT_MAX = 32
 """Fields carried with one event: Trace Context, B3 and a request id make eight; the rest is for
 ``Knative-*``."""

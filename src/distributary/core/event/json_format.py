@@ -30,8 +30,6 @@ from distributary.core.event._json_text import JsonTextError
 from distributary.core.event.validity import FAULTS_MAX, refuse, shown, validate
 from distributary.core.event.value import AttributeValue, Event
 
-__all__ = ["BATCH_EVENTS_MAX", "decode", "decode_batch", "encode", "encode_batch"]
-
 BATCH_EVENTS_MAX = 1_000
 """Events of one batch: all of them share one log record, one answer and one list of faults."""
 

@@ -12,8 +12,6 @@ import msgspec
 from distributary.core.errors import EventError, Fault
 from distributary.core.event.value import Event
 
-__all__ = ["FORMAT", "decode", "encode"]
-
 FORMAT = 0x01
 """Format byte of what ``encode`` writes. No MessagePack array begins with it, so a body without
 its format byte is recognised."""

@@ -87,15 +87,12 @@ class Checker(Protocol):
 
     def fault(self, path: str, code: str, message: str) -> None:
         """Note one fault; the check goes on."""
-        ...
 
     def count(self, path: str) -> bool:
         """Count one node of the resource; False when there are too many: stop checking."""
-        ...
 
     def expression(self, value: object, path: str) -> None:
         """Check a nested filter expression."""
-        ...
 
 
 class Dialect(Protocol):
@@ -107,17 +104,14 @@ class Dialect(Protocol):
 
     def check(self, value: object, checker: Checker, path: str) -> None:
         """Report every fault of *value*, which stands at *path*."""
-        ...
 
     def compiled(self, value: Any, nested: Callable[[Any], Compiled]) -> Compiled:
         """Compile *value*; *nested* compiles the expressions inside it."""
-        ...
 
     def matches(
         self, value: Any, attributes: Attributes, nested: Callable[[Any, Attributes], bool]
     ) -> bool:
         """Decide the plain way, without compiling: the oracle of the compiled form."""
-        ...
 
     def explain(
         self,
@@ -127,4 +121,3 @@ class Dialect(Protocol):
         nested: Callable[[Any, Attributes, str], Explanation],
     ) -> Explanation:
         """Decide as ``matches``, and say why; *nested* explains an expression at a path."""
-        ...

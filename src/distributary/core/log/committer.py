@@ -58,11 +58,9 @@ class Appends(Protocol):
 
     def append(self, entries: Sequence[tuple[int, bytes]]) -> int:
         """Append, durably; the offset of the first."""
-        ...
 
     def prepare(self) -> None:
         """Do what a later append would have to wait for."""
-        ...
 
 
 class CommitStats(NamedTuple):

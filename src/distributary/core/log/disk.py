@@ -83,7 +83,6 @@ class Words(Protocol):
 
     def close(self) -> None:
         """Unmap them. They must not be used afterwards."""
-        ...
 
 
 class Disk(Protocol):
@@ -94,59 +93,45 @@ class Disk(Protocol):
 
     def open(self, path: Path, *, write: bool = False, create: bool = False) -> int:
         """A handle on *path*; with *create*, an empty file is made where none is."""
-        ...
 
     def close(self, handle: int) -> None:
         """Forget *handle*; nothing is synced by it."""
-        ...
 
     def size(self, handle: int) -> int:
         """Length of the file in bytes."""
-        ...
 
     def pread(self, handle: int, length: int, position: int) -> bytes:
         """At most *length* bytes from *position*; fewer only at the end of the file."""
-        ...
 
     def pwrite(self, handle: int, block: memoryview, position: int) -> int:
         """Write *block* at *position*; returns how many bytes were taken (maybe not all)."""
-        ...
 
     def truncate(self, handle: int, length: int) -> None:
         """Cut the file to *length* bytes."""
-        ...
 
     def fallocate(self, handle: int, length: int) -> None:
         """Give the file *length* bytes of space; bytes never written read as zero."""
-        ...
 
     def fdatasync(self, handle: int) -> None:
         """Bytes and length are on the medium afterwards. After an error: never try again."""
-        ...
 
     def rename(self, source: Path, target: Path) -> None:
         """Give *source* the name *target*, replacing what had it."""
-        ...
 
     def unlink(self, path: Path) -> None:
         """Remove the name *path*."""
-        ...
 
     def mkdir(self, path: Path) -> None:
         """Make the folder *path* and what is missing above it; fine when it is there."""
-        ...
 
     def fsync_dir(self, path: Path) -> None:
         """The names in folder *path* are on the medium afterwards."""
-        ...
 
     def listdir(self, path: Path) -> Sequence[str]:
         """The names in folder *path*, in any order."""
-        ...
 
     def map_words(self, path: Path, *, write: bool = False) -> Words:
         """The shared words of *path*; with *write* the file is made where it is missing."""
-        ...
 
     def lock(self, path: Path) -> Lease:
         """Own *path* among all processes.
@@ -154,7 +139,6 @@ class Disk(Protocol):
         Raises:
             LogLockedError: Another process owns it; names that process where it can.
         """
-        ...
 
 
 class _MappedWords:

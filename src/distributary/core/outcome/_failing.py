@@ -11,8 +11,6 @@ import msgspec
 from distributary.core.errors import StoreError
 from distributary.core.files import write_atomically
 
-__all__ = ["FailingRoute", "read_failing", "write_failing"]
-
 
 class FailingRoute(msgspec.Struct, frozen=True, kw_only=True):
     """One route of one partition whose last attempts failed.

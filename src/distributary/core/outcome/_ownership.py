@@ -42,37 +42,29 @@ class Deliveries(Protocol):
 
     def rows(self) -> list[RetryRow]:
         """Every retry row, done ones included, without the bytes of their events."""
-        ...
 
     def row_event(self, key: DoneKey) -> bytes | None:
         """The bytes of a row's event that stand here."""
-        ...
 
     def backfills(self) -> list[BackfillRow]:
         """Every backfill row."""
-        ...
 
     def parked(self) -> list[ParkedRow]:
         """Every parked route."""
-        ...
 
     def kept_dead_letters(
         self, limit: int, after: int = 0, route: str | None = None
     ) -> list[KeptDeadLetter]:
         """The oldest dead letters behind the one with the number *after*."""
-        ...
 
     def keep_house(self, gone: Collection[str], now_ms: int) -> Kept:
         """Give up what is too old, and the dead letters of routes that are *gone*."""
-        ...
 
     def begin_run(self, seq: int) -> RunRow:
         """How far the run of demand *seq* is; one that is new takes the dead letters of now."""
-        ...
 
     def purge(self, row: RunRow, route: str | None) -> RunRow:
         """Delete a slice of the dead letters of a run."""
-        ...
 
 
 class Ownership(Protocol):
@@ -88,7 +80,6 @@ class Ownership(Protocol):
     @property
     def state(self) -> JournalState:
         """Cursors and outcomes that are durable."""
-        ...
 
     def fit(self, fits: Callable[[Mark], bool]) -> bool:
         """Go back to the newest cursor that *fits* the log; True where an older one is now it.
@@ -96,7 +87,6 @@ class Ownership(Protocol):
         Raises:
             FencedError, StoreError: As ``flush``.
         """
-        ...
 
     def flush(self, batch: Batch) -> list[GivenUp]:
         """Make *batch* durable; idempotent.
@@ -112,7 +102,6 @@ class Ownership(Protocol):
             StoreError: The medium refused, now or before. The cursor may stand where it stood or
                 where *batch* has it, and this ownership is dead: open the partition anew.
         """
-        ...
 
 
 class FileOwnership:
@@ -131,11 +120,9 @@ class FileOwnership:
 
     @property
     def state(self) -> JournalState:
-        """See ``Ownership``."""
         return self._journal.state
 
     def fit(self, fits: Callable[[Mark], bool]) -> bool:
-        """See ``Ownership``."""
         state = fit(self.state, fits)
         if state is self.state:
             return False
@@ -143,7 +130,6 @@ class FileOwnership:
         return True
 
     def flush(self, batch: Batch) -> list[GivenUp]:
-        """See ``Ownership``."""
         if self._dead:
             raise StoreError("a flush of this owner failed before")
         try:

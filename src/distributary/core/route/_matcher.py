@@ -21,26 +21,21 @@ class Matcher(Protocol):
         Raises:
             ResourceError: Its filters cannot be compiled; nothing has changed.
         """
-        ...
 
     def remove(self, uid: str) -> None:
         """Remove the route; nothing happens where there is none."""
-        ...
 
     def match(self, event: Event) -> tuple[str, ...]:
         """Uids of the routes that match, in the order in which the routes were created.
 
         The event is a valid one: ``type`` and ``source`` are strings.
         """
-        ...
 
     def another(self) -> "Matcher":
         """A matcher without routes that shares what this one may keep in memory."""
-        ...
 
     def __len__(self) -> int:
         """How many routes there are."""
-        ...
 
 
 class WalkMatcher:

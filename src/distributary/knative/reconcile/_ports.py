@@ -15,7 +15,6 @@ class Routes(Protocol):
         Raises:
             StoreError, LogUnavailableError: Not now; ask again.
         """
-        ...
 
     async def submit(self, change: RouteChange) -> AppliedRoute:
         """Make *change*; returns when it stands in the store and in the whole log.
@@ -24,7 +23,6 @@ class Routes(Protocol):
             ResourceError: Refused.
             LogUnavailableError, StoreError, RequestError: Not now; ask for the same again.
         """
-        ...
 
 
 class Ingress(Protocol):
@@ -36,4 +34,3 @@ class Ingress(Protocol):
         Raises:
             LogUnavailableError: It does not answer, or could not read them.
         """
-        ...

@@ -26,9 +26,7 @@ from distributary.core.errors import TransportError
 from distributary.core.event import Event
 from distributary.net._wheel import Wheel
 from distributary.net.link._link import Link
-from distributary.net.link._session import Flight, Lost, Opener, Session
-
-__all__ = ["BrokerTransport", "Flight", "Lost", "Opener", "Session"]
+from distributary.net.link._session import Flight, Opener, Session
 
 IDLE_S: Final = 60.0
 """A connection that nobody used for so long is closed, as the lane of its sink is forgotten."""

@@ -29,11 +29,9 @@ class Keeper(Protocol):
 
     def settle(self, flight: "Flight") -> None:
         """The broker has answered *flight*: its place in the window is free."""
-        ...
 
     def late(self, flight: "Flight") -> None:
         """The deadline of *flight* has passed."""
-        ...
 
 
 class Flight:
@@ -127,14 +125,12 @@ class Session(Protocol):
         Raises:
             TransportError, EventError: It cannot be sent; the flight is answered with that.
         """
-        ...
 
     async def close(self) -> None:
         """Say goodbye and close; also after the connection was lost. May be cancelled.
 
         Flights that have no answer yet get it from the caller.
         """
-        ...
 
 
 Lost: TypeAlias = Callable[[Answer], None]

@@ -27,8 +27,6 @@ from distributary.core.event import (
 )
 from distributary.protocols.amqp.engine import AmqpError, AmqpMessage, Value, encode_message
 
-__all__ = ["decode", "encode_binary", "encode_structured"]
-
 _PREFIX: Final = "cloudEvents:"
 _PREFIXES: Final = (_PREFIX, "cloudEvents_")
 _STRUCTURED: Final = "application/cloudevents+json; charset=utf-8"

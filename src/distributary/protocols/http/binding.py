@@ -26,13 +26,6 @@ from distributary.core.event.validity import (
 )
 from distributary.core.event.value import AttributeValue, Event, canonical
 
-__all__ = [
-    "decode",
-    "encode_batched",
-    "encode_binary",
-    "encode_structured",
-]
-
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 """Header fields in their order, names in lower case."""
 

@@ -25,8 +25,6 @@ from distributary.core.event import (
     validate,
 )
 
-__all__ = ["HEADER_PREFIX", "decode", "encode_binary", "encode_structured", "key_of"]
-
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 """Headers of a record in their order; Kafka knows values that are null."""
 

@@ -30,8 +30,6 @@ from distributary.core.event import (
     validate,
 )
 
-__all__ = ["decode", "encode_binary", "encode_structured"]
-
 _PREFIX: Final = "properties."
 """Stands before the name in the path of a fault."""
 

@@ -26,8 +26,6 @@ from distributary.core.event import (
     validate,
 )
 
-__all__ = ["VERSION_LINE", "decode", "encode_binary", "encode_structured"]
-
 VERSION_LINE: Final = b"NATS/1.0\r\n"
 """What a header block begins with; a status may stand behind the version (NATS ADR-4)."""
 

@@ -14,38 +14,30 @@ class Handler(Protocol):
 
     def opened(self, engine: "Engine") -> None:
         """The peer has opened the connection; a client is logged in and may open links."""
-        ...
 
     def link_opened(self, link: Link) -> None:
         """The peer has agreed to our link, or asks for one of its own (``not link.ours``).
 
         One of its own it must be answered: ``link.accept`` or ``link.close``.
         """
-        ...
 
     def credited(self, link: Link) -> None:
         """The credit of a link that we send on has changed."""
-        ...
 
     def received(self, link: Link, incoming: Incoming) -> None:
         """A whole message came."""
-        ...
 
     def settled(self, link: Link, token: object, outcome: Outcome) -> None:
         """The outcome of what was sent with *token*; ``link.unsettled`` no longer has it."""
-        ...
 
     def written(self, link: Link) -> None:
         """All that was sent on *link* is in the socket."""
-        ...
 
     def link_closed(self, link: Link) -> None:
         """A link has ended, see ``link.ended``; not told where this end closed it."""
-        ...
 
     def closed(self, ended: Ended) -> None:
         """The connection is over; told once, and nothing after it.
 
         Its links have ended with it, and are not told one by one.
         """
-        ...

@@ -76,15 +76,12 @@ class Home(Protocol):
 
     def quotes(self, peer: str) -> bool:
         """What the address *peer* writes into an error may be told."""
-        ...
 
     def free(self, connection: "Connection") -> None:
         """The connection can take a request."""
-        ...
 
     def gone(self, connection: "Connection") -> None:
         """The connection is closed for good."""
-        ...
 
 
 class Connection(asyncio.Protocol):

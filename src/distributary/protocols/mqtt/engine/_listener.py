@@ -50,12 +50,9 @@ class Listener(Protocol[Token_contra]):
 
     def settled(self, token: Token_contra, code: int, text: str) -> None:
         """The message of *token* has its answer: a reason code, or ``WRITTEN``."""
-        ...
 
     def received(self, publication: Publication) -> None:
         """A message of a subscription; ``acknowledge`` it."""
-        ...
 
     def ended(self, end: End) -> None:
         """The connection has ended by itself, after ``opened`` was awaited."""
-        ...

@@ -54,7 +54,6 @@ class Listener(Protocol):
 
     def taken(self, sid: int, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
         """A message of the subscription *sid*; *headers* is its block, empty where it has none."""
-        ...
 
     def denied(self, text: str) -> None:
         """The server refused a publish or a subscription, and the connection goes on.
@@ -62,11 +61,9 @@ class Listener(Protocol):
         Args:
             text: Its words.
         """
-        ...
 
     def lost(self, answer: Answer) -> None:
         """The connection has ended by itself. Called once, and nothing is called after it."""
-        ...
 
 
 class Connection(asyncio.Protocol):
