@@ -1,7 +1,7 @@
 """A backfill beyond its budget gives its oldest matches up: counted and told, whatever crashes."""
 
-from distributary.core import engine as pipeline
 from distributary.core.policy import DeliveryPolicy
+from distributary.partitions.ports import BackfillBudget
 from distributary.testing.simulation import answers, hangs
 
 A, B = "http://a.example/", "http://b.example/"
@@ -41,7 +41,7 @@ def test_without_a_budget_nothing_is_given_up(make_partition):
 
 def test_a_backfill_and_its_rows_end_where_they_are_too_old(make_partition):
     """The log goes on; the others, and what is younger, get everything."""
-    partition = make_partition(backfill_budget=pipeline.BackfillBudget(age_max_s=120.0))
+    partition = make_partition(backfill_budget=BackfillBudget(age_max_s=120.0))
     partition.put_route("dead", A, policy=PATIENT)
     partition.put_route("good", B)
     partition.sinks[A] = answers(503)
@@ -68,7 +68,7 @@ def test_a_backfill_and_its_rows_end_where_they_are_too_old(make_partition):
 
 def test_a_backfill_ends_where_it_keeps_too_many_bytes(make_partition):
     """By the size of the log behind it."""
-    partition = make_partition(backfill_budget=pipeline.BackfillBudget(bytes_max=5_000))
+    partition = make_partition(backfill_budget=BackfillBudget(bytes_max=5_000))
     partition.put_route("dead", A, policy=PATIENT)
     partition.sinks[A] = answers(503)
     partition.start()

@@ -1,16 +1,13 @@
-"""How far a backfill may be behind, where the operator sets a limit: older matches are given up.
+"""How far a route may be backfilled, where the operator limits it: the oldest matches are given up.
 
 The log is kept for whoever is backfilled, so one dead sink keeps all of it. A limit is off by
-default: the disk watermark is the last defence. The log is one, so what one route keeps is kept for
-all, and a budget of one route is that of all of them.
+default: the disk watermark is the last defence.
 """
 
 from typing import Final
 
 from distributary.core.engine.machine import Engine
-from distributary.core.engine.sending import BEYOND_BUDGET
 from distributary.core.errors import DistributaryError, StoreError
-from distributary.core.outcome import GivenUp
 from distributary.partitions.context import PartitionContext
 
 LOOK_EVERY_S: Final = 10.0
@@ -18,7 +15,7 @@ LOOK_EVERY_S: Final = 10.0
 
 
 class BackfillLimit:
-    """Ends what lies beyond the budget.
+    """Looks where in the log the budget ends.
 
     Args:
         context: Ports of the owner.
@@ -31,11 +28,9 @@ class BackfillLimit:
         self._budget = context.backfill_budget
         self._due_s = float("-inf")
         self._looking = False
-        context.meter.add(f'given_up_total{{reason="{BEYOND_BUDGET}"}}', 0)
 
     def tick(self) -> None:
-        """Tell what was given up, and look where the budget ends now."""
-        self._tell()
+        """Look where the budget ends now, if it is time."""
         now_s = self._context.clock.monotonic_s()
         if not self._budget or self._looking or now_s < self._due_s:
             return
@@ -71,10 +66,3 @@ class BackfillLimit:
             self._context.report("lag-budget-not-looked-at", {"error": str(error)})
             return
         self._engine.set_budget(*found)
-
-    def _tell(self) -> None:
-        for route, count in self._engine.take_given_up().items():
-            self._context.meter.add(f'given_up_total{{reason="{BEYOND_BUDGET}"}}', count)
-            told = GivenUp(route, count, BEYOND_BUDGET)
-            fields: dict[str, object] = {"route": told.route, "count": told.count}
-            self._context.warn("matches-given-up", fields | {"reason": told.reason})

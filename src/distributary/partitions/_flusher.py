@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from distributary.core.clock import Clock
-from distributary.core.deliver import Soon
-from distributary.core.engine.ports import Blocking, Timers
+from distributary.core.deliver import Soon, Timers
 from distributary.core.errors import StoreError
 from distributary.core.journal import DoneKey, Mark
 from distributary.core.outcome import (
@@ -31,6 +30,7 @@ from distributary.core.outcome import (
     RetryRow,
     RunRow,
 )
+from distributary.partitions.ports import Blocking
 
 FLUSH_S = 0.01
 """Outcomes are durable this soon (DESIGN promise 3)."""

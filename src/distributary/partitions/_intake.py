@@ -4,8 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Protocol
 
-from distributary.core.deliver import Soon
-from distributary.core.engine.ports import Timers
+from distributary.core.deliver import Soon, Timers
 from distributary.core.errors import DistributaryError
 from distributary.core.flow import Logged
 from distributary.core.log import iter_frames

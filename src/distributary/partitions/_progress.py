@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from distributary.core.deliver import Dispatcher
+from distributary.core.engine.backfills import Backfills
 from distributary.core.engine.waiting import Waiting
 from distributary.core.errors import StoreError
 from distributary.datadir import StatusField
-from distributary.partitions._backfills import PartitionBackfills
 from distributary.partitions._flusher import Flusher
 from distributary.partitions.context import PartitionContext
 from distributary.partitions.routes import move_table, save_table
@@ -30,7 +30,7 @@ class Progress:
         flusher: Flusher,
         dispatcher: Dispatcher,
         rows: Waiting,
-        backfills: PartitionBackfills,
+        backfills: Backfills,
     ) -> None:
         self._context = context
         self._flusher = flusher

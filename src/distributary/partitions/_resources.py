@@ -9,10 +9,10 @@ waiting for news.
 import contextlib
 from collections.abc import Callable
 
-from distributary.core.engine.ports import Job
 from distributary.core.errors import DistributaryError, StoreError
 from distributary.core.flow import RouteRecord
 from distributary.partitions.context import PartitionContext
+from distributary.partitions.ports import Job
 from distributary.partitions.routes import Question
 
 AWAIT_S = 0.25
@@ -21,8 +21,6 @@ millisecond. Where the store cannot be read, what is known goes on after this, a
 resource nobody knows is backfilled."""
 HISTORY_RETRY_S = 1.0
 """Changes that the medium lost are asked for again this late where the store cannot be read."""
-HISTORY = "history of the routes"
-"""What a backfill waits for that has met a hole in the log: no URI of a sink is like it."""
 
 
 class Resources:
@@ -54,8 +52,6 @@ class Resources:
         self.waiting = False
         """Whether ``awaited`` need be asked: for nearly every record it need not."""
         self._stopped = False
-        self._asked: set[tuple[str, int, int]] = set()
-        self._found: dict[tuple[str, int, int], list[RouteRecord]] = {}
 
     def stop(self) -> None:
         """Ask nothing any more, and answer nobody."""
@@ -133,9 +129,10 @@ class Resources:
             else:
                 self._news()
 
-        self._ask(question, answered)
+        self.ask(question, answered)
 
-    def _ask(self, question: Question, then: Callable[[list[RouteRecord]], None]) -> None:
+    def ask(self, question: Question, then: Callable[[list[RouteRecord]], None]) -> None:
+        """Call *then* with what *question* finds."""
         found: list[RouteRecord] = []
         failed: list[DistributaryError] = []
 
@@ -157,38 +154,8 @@ class Resources:
                 # The store cannot be read just now: nobody may go by the hole (DESIGN rule 4).
                 self._tell(why)
                 timers = self._context.timers
-                timers.call_later(HISTORY_RETRY_S, lambda: self._ask(question, then))
+                timers.call_later(HISTORY_RETRY_S, lambda: self.ask(question, then))
             else:
                 self._fail(why)
 
         self._context.aside.run(work, done)
-
-    def lost_changes(
-        self,
-        name: tuple[str, int, int],
-        question: Question,
-        told: Callable[[], None],
-    ) -> list[RouteRecord] | None:
-        """Changes that lay in a hole which a backfill has met; None while they are looked for.
-
-        Args:
-            name: Route, its last change before the hole, and the end of the hole.
-            question: Finds them.
-            told: Called when it is worth asking again.
-        """
-        found = self._found.pop(name, None)
-        if found is None and name not in self._asked:
-            self._asked.add(name)
-
-            def answered(changes: list[RouteRecord]) -> None:
-                self._asked.discard(name)
-                self._found[name] = changes
-                told()
-
-            self._ask(question, answered)
-        return found
-
-    def forget(self, route: str) -> None:
-        """The route is deleted: its backfills ask no more."""
-        for name in [name for name in self._found if name[0] == route]:
-            del self._found[name]

@@ -24,7 +24,6 @@ import uvloop
 
 from distributary.core.clock import SystemClock, SystemRandom
 from distributary.core.deliver import Dispatcher, LoopTimers
-from distributary.core.engine.ports import BackfillBudget
 from distributary.core.errors import DistributaryError, LogUnavailableError, StoreError
 from distributary.core.flow import Attempt
 from distributary.core.journal import Journal
@@ -47,6 +46,7 @@ from distributary.partitions._transports import make_transports
 from distributary.partitions.attempt_log import AttemptLog
 from distributary.partitions.context import PartitionContext
 from distributary.partitions.owner import Owner
+from distributary.partitions.ports import BackfillBudget
 from distributary.partitions.routes import note_table
 from distributary.resource import Reach
 

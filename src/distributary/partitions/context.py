@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from distributary.core.clock import Clock, Random
-from distributary.core.deliver import Dispatcher
+from distributary.core.deliver import Dispatcher, Timers
 from distributary.core.engine.effects import Watch
 from distributary.core.engine.limits import EngineLimits
-from distributary.core.engine.ports import BackfillBudget, Blocking, Records, Targets, Timers
 from distributary.core.errors import DistributaryError
 from distributary.core.flow import Attempt
 from distributary.core.meter import Meter
 from distributary.core.outcome import Ownership, Quota
 from distributary.datadir import StatusPage
 from distributary.partitions.attempt_log import AttemptLog
+from distributary.partitions.ports import BackfillBudget, Blocking, NewestTargets, Records
 from distributary.partitions.routes import RouteFollower
 
 
@@ -49,7 +49,7 @@ class PartitionContext:
     partition: int
     make_records: Callable[[], Records]
     follower: RouteFollower
-    targets: Targets
+    targets: NewestTargets
     ownership: Ownership
     quota: Quota
     status_page: StatusPage

@@ -1,7 +1,7 @@
 """The owner of one partition: brings the engine its inputs, and does what it asks for.
 
 One event loop thread runs all of it; only flushes (fsync, SQL) and reads happen beside it. What
-becomes of a match is for ``_engine`` alone to say; here are the loop's turns, the timers, the
+becomes of a match is for ``core.engine`` alone to say; here are the loop's turns, the timers, the
 stores and the log. The rules that keep it correct are DESIGN's "Rules that keep it correct"; where
 one is at work, the code names it.
 """
@@ -14,19 +14,18 @@ from distributary.core.engine.patience import PAUSE_S
 from distributary.core.engine.reservations import QuotaBatch, claims
 from distributary.core.engine.state import PartitionState
 from distributary.core.errors import DistributaryError
-from distributary.core.flow import Attempt, Logged, RouteRecord, Task
-from distributary.core.outcome import BackfillRow, Grant, Reservation
+from distributary.core.flow import Attempt, Logged, RouteRecord
+from distributary.core.outcome import Grant, Reservation
 from distributary.partitions._backfill_budget import BackfillLimit
-from distributary.partitions._backfills import PartitionBackfills
-from distributary.partitions._failing import Failing
+from distributary.partitions._failing import FailingFile
 from distributary.partitions._flusher import Flusher, Forgettable, Point
 from distributary.partitions._intake import Intake
 from distributary.partitions._keeping import Keeping
+from distributary.partitions._log_reads import LogReads
 from distributary.partitions._progress import Progress
 from distributary.partitions._quota import Quota
 from distributary.partitions._reload import Reload
-from distributary.partitions._replay import Replay
-from distributary.partitions._resources import HISTORY, Resources
+from distributary.partitions._resources import Resources
 from distributary.partitions._runs import Runs
 from distributary.partitions.context import PartitionContext
 
@@ -64,9 +63,18 @@ class Owner:
         self._resources = Resources(context, news=self._on_news, fail=self.fail)
         self._reload = Reload(context, self.fail)
         self._flusher = self._make_ledger(context)
-        self._backfills = self._make_backfills(context)
-        self._failing = Failing(context)
-        self._state = self._make_state(context)
+        self._log_reads = LogReads(context.make_records, context.limits.readers_max)
+        self._state = PartitionState(
+            partition=context.partition,
+            mark=mark,
+            follower=context.follower,
+            targets=context.targets,
+            effects=self._make_effects(context),
+            meter=context.meter,
+            limits=context.limits,
+        )
+        self._backfills = self._state.backfills
+        self._failing = FailingFile(context, self._state.failing)
         self._engine = Engine(self._state)
         self._attempted = self._engine.attempted
         self._holding = self._engine.sending.held
@@ -80,44 +88,11 @@ class Owner:
             rows=self._state.rows,
             backfills=self._backfills,
         )
-        self._replay = Replay(
-            context,
-            backfills=self._backfills,
-            unseen=self._state.unseen,
-            standing=self._standing,
-            flusher=self._flusher,
-            dropped=self._engine.report_gap,
-        )
         # Read here: ``start`` runs on the loop, which waits for no store.
         self._targets.refresh()
         store = context.ownership.store
         self._state.parked.update((row.route, row) for row in store.parked())
         self._left = store.rows(), store.backfills()
-
-    def _make_backfills(self, context: PartitionContext) -> PartitionBackfills:
-        return PartitionBackfills(
-            partition=context.partition,
-            make_records=context.make_records,
-            offers=self,
-            live=lambda: self._state.live,
-            may_join=lambda route: self._engine.may_join(route),  # noqa: PLW0108 - made later
-            ended=self._on_backfill_ended,
-            dropped=self._flusher.end_backfill,
-            limits=context.limits,
-        )
-
-    def _make_state(self, context: PartitionContext) -> PartitionState:
-        return PartitionState(
-            partition=context.partition,
-            mark=context.ownership.state.mark,
-            follower=context.follower,
-            targets=context.targets,
-            backfills=self._backfills,
-            failing=self._failing,
-            effects=self._make_effects(context),
-            meter=context.meter,
-            limits=context.limits,
-        )
 
     def _make_effects(self, context: PartitionContext) -> Effects:
         dispatcher, flusher, timers = self.dispatcher, self._flusher, context.timers
@@ -133,6 +108,9 @@ class Owner:
             put_row=flusher.put_row,
             forget_row=flusher.forget,
             put_backfill=flusher.put_backfill,
+            end_backfill=flusher.end_backfill,
+            read_log=self._log_reads.ask,
+            find_lost=self._find_lost,
             keep=flusher.keep,
             put_parked=flusher.put_parked,
             count=flusher.count,
@@ -180,9 +158,7 @@ class Owner:
         done = dict(self._context.ownership.state.done)
         (rows, backfills), self._left = self._left, ([], [])
         self._now()
-        self._engine.load(done, rows)
-        for backfill in backfills:
-            self._backfills.add(backfill)
+        self._engine.load(done, rows, backfills)
         self._quota.load(claims(self._state.live, done, rows, backfills))
         self._tick()
 
@@ -264,46 +240,25 @@ class Owner:
             if change.op == "delete":
                 self._targets.end(change.uid)
                 self._keeping.route_deleted(change.uid)
-                self._resources.forget(change.uid)
                 self._engine.route_deleted(change.uid)
             elif change.begin_ms is not None:
-                begun |= self._replay.begin(change, change.begin_ms, offset)
+                begun |= self._begin_in_past(change, change.begin_ms, offset)
         if changes:
             self._engine.resources_changed()  # What waits for a deleted route is not sent.
         return begun
 
-    # -- what backfills ask and tell ----------------------------------------------------------
-
-    def offer_backfill(self, task: Task) -> str | None:
-        """Hand out a task that a backfill brought; what it waits for where it is not taken now."""
-        return self._engine.sending.offer_backfill(task)
-
-    def lost_changes(self, route: str, after_seq: int, gap_end: int) -> list[RouteRecord] | None:
-        """Changes of *route* whose records the medium lost in a hole that ends at *gap_end*."""
-
-        def told() -> None:
-            self._backfills.wake_for(HISTORY)
-            self._advance_backfills()
-
-        question = self._follower.asks_lost(route, after_seq, gap_end)
-        return self._resources.lost_changes((route, after_seq, gap_end), question, told)
-
-    def note_hole(self, route: str, first: int, end: int) -> None:
-        """Report that a backfill met no records from *first* up to *end*: matches may be lost."""
-        self._meter.add("lag_lost_records_total", end - first)
-        self._context.report("records-lost", {"route": route, "from": first, "to": end})
-
-    def _on_backfill_ended(self, row: BackfillRow) -> bool:
-        assert row.to_offset is not None
-        if self._flusher.durable_mark.offset >= row.to_offset:
-            self._flusher.end_backfill(row.name)
+    def _begin_in_past(self, change: RouteRecord, begin_ms: int, offset: int) -> bool:
+        """Backfill a route from *begin_ms* on; True where that cost as much as a slice."""
+        if self._backfills.began_before(change.uid, offset):
             return False
-        self._flusher.put_backfill(row)
+        first = self._follower.first_since(begin_ms)
+        if first < offset:
+            self._standing.keep_from(first)
+            # Retention may have cut before it could know. What it gave up is no history any more;
+            # what it gives up from now on lies below.
+            first = max(first, self._follower.first_since(begin_ms))
+        self._engine.begin_in_past(change, first, offset)
         return True
-
-    def is_done(self, task: Task) -> bool:
-        """True for a match that had its outcome, or a row, before this owner began."""
-        return self._engine.is_done(task)
 
     # -- what comes back ----------------------------------------------------------------------
 
@@ -349,6 +304,15 @@ class Owner:
 
     # -- what the engine asks for --------------------------------------------------------------
 
+    def _find_lost(self, name: tuple[str, int], after_seq: int, to_offset: int) -> None:
+        """Find changes whose records the medium lost in a hole that a backfill has met."""
+
+        def found(lost: list[RouteRecord]) -> None:
+            self._decide(lambda: self._engine.lost_found(name, to_offset, lost))
+            self._advance_backfills()
+
+        self._resources.ask(self._follower.asks_lost(name[0], after_seq, to_offset), found)
+
     def _read(self) -> None:
         """Read rows, all that were asked for in this turn or not."""
         self._reload.read(
@@ -393,11 +357,14 @@ class Owner:
         self._advance_backfills()
 
     def _advance_backfills(self) -> None:
+        if not len(self._backfills):
+            self._log_reads.close()
         if self._state.stopped or not len(self._backfills):
             return
         try:
             self._now()
-            more = self._backfills.advance()
+            more = self._engine.advance()
+            more |= self._log_reads.bring(self._engine)
         except DistributaryError as error:
             self.fail(error)
             return
@@ -411,14 +378,11 @@ class Owner:
         self._advance_backfills()
 
     def _point(self) -> Point:
-        mark = self._state.tracker.mark()
-        rows = self._backfills.rows()
+        mark, rows = self._state.tracker.mark(), self._backfills.rows()
         return Point(mark, rows, self._backfills.floors())
 
     def _forgettable(self, durable: Point) -> Forgettable:
-        cursor = durable.mark.offset
-        rows = self._engine.outcomes.forgettable(cursor, self._backfills.needs)
-        return rows, self._backfills.forgettable(cursor)
+        return self._engine.flushed(durable.mark.offset)
 
     # -- ending -------------------------------------------------------------------------------
 
@@ -473,6 +437,6 @@ class Owner:
         self._ended = True
         self._context.attempts.flush()
         self._standing.post(self._state.live)
-        self._backfills.close()
+        self._log_reads.close()
         self._reload.close()
         done(left)

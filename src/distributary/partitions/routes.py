@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from distributary.core.engine.ports import Records
 from distributary.core.errors import EventError, LogDamagedError, StoreError
 from distributary.core.files import write_atomically
 from distributary.core.flow import Logged, RecordKind, RouteRecord, decode_route
@@ -24,6 +23,7 @@ from distributary.core.route import (
     RouteTable,
     snapshot_seq,
 )
+from distributary.partitions.ports import Records
 
 _CACHE_HEADER = struct.Struct("<QI")
 """Where the routes stand, and the checksum of the snapshot; its own checksum follows, since it is

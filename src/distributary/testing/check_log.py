@@ -10,9 +10,9 @@ Callers: tests/contract/log, and whoever writes another log.
 from collections.abc import Callable
 from typing import Protocol
 
-from distributary.core.engine import Records
 from distributary.core.flow import Logged, RecordKind, RouteRecord, decode_route, encode_route
 from distributary.core.log import Appends, iter_frames
+from distributary.partitions.ports import Records
 from distributary.testing.virtual import VirtualClock
 
 CHUNK_BYTES = 4096

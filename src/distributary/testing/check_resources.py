@@ -1,15 +1,15 @@
 """The contract of how a partition reads resources: run each of ``CHECKS`` over each back end.
 
-``Targets`` says where routes deliver now, and what owners were asked to do; ``RouteHistory`` knows
-each change that a log may have lost. Called by tests of this package, and by those of whoever adds
-a back end.
+``NewestTargets`` says where routes deliver now, and what owners were asked to do; ``RouteHistory``
+knows each change that a log may have lost. Called by tests of this package, and by those of whoever
+adds a back end.
 """
 
 from collections.abc import Callable
 from typing import Protocol
 
-from distributary.core.engine import Targets
 from distributary.core.flow import DemandKind
+from distributary.partitions.ports import NewestTargets
 from distributary.partitions.routes import RouteHistory
 
 __all__ = ["CHECKS", "Resources"]
@@ -18,7 +18,7 @@ __all__ = ["CHECKS", "Resources"]
 class Resources(Protocol):
     """The resources under test, as those see them who change them."""
 
-    def look(self) -> tuple[Targets, RouteHistory]:
+    def look(self) -> tuple[NewestTargets, RouteHistory]:
         """Those of a new owner, which has not looked yet."""
         ...
 
@@ -46,7 +46,7 @@ class Resources(Protocol):
 A, B = "http://127.0.0.1:9/a", "http://127.0.0.1:9/b"
 
 
-def _sink(targets: Targets, route: str) -> str | None:
+def _sink(targets: NewestTargets, route: str) -> str | None:
     target = targets.get(route)
     return None if target is None else target.sink.uri
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import cast
 
 from distributary.core.deliver import Destination, Dispatcher, Limits
-from distributary.core.engine import BackfillBudget, EngineLimits, RouteTarget
+from distributary.core.engine import EngineLimits, RouteTarget
 from distributary.core.errors import DistributaryError
 from distributary.core.event import Event
 from distributary.core.flow import (
@@ -38,6 +38,7 @@ from distributary.partitions import stands_in
 from distributary.partitions.attempt_log import AttemptLog
 from distributary.partitions.context import PartitionContext
 from distributary.partitions.owner import Owner
+from distributary.partitions.ports import BackfillBudget
 from distributary.partitions.routes import follow_from
 from distributary.testing.life_checker import LifeChecker
 from distributary.testing.memory_log import MemoryLog

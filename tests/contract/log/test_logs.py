@@ -2,7 +2,6 @@
 
 import pytest
 
-from distributary.core.engine import Records
 from distributary.core.flow import RecordKind
 from distributary.core.log import (
     Appender,
@@ -12,6 +11,7 @@ from distributary.core.log import (
     partition_dir,
     retain,
 )
+from distributary.partitions.ports import Records
 from distributary.testing import check_log
 from distributary.testing.memory_log import MemoryLog
 from distributary.testing.simulated_disk import SimulatedDisk

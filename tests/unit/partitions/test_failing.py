@@ -4,11 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from distributary.core.engine import failing as failing_module
+from distributary.core.engine.failing import Failing
 from distributary.core.errors import StoreError
 from distributary.core.outcome import read_failing
 from distributary.core.policy import Decision, Verdict
-from distributary.partitions import _failing
-from distributary.partitions._failing import Failing
+from distributary.partitions._failing import FailingFile
 
 SINK = "http://sink.example/"
 AGAIN = Verdict(Decision.RETRY, "status-503", 1.0)
@@ -16,7 +17,7 @@ FINAL = Verdict(Decision.DEAD_LETTER, "status-400")
 
 
 class Stage:
-    """A ``Failing`` whose file is written at once."""
+    """Routes that fail, in a file that is written at once."""
 
     def __init__(self, path, clock, timers):
         self.path = path
@@ -31,7 +32,14 @@ class Stage:
             aside=self,
             report=lambda event, fields: self.reports.append((event, fields)),
         )
-        self.failing = Failing(context)
+        self.failing = Failing()
+        self.file = FailingFile(context, self.failing)
+
+    def failed(self, route, verdict, dest=SINK):
+        self.failing.failed(route, verdict, dest, self.clock.monotonic_s(), self.clock.wall_ms())
+
+    def refused(self, route, dest=SINK):
+        self.failing.refused(route, dest, self.clock.wall_ms())
 
     def run(self, work, done):
         self.writes += 1
@@ -41,7 +49,7 @@ class Stage:
 
     def told(self, after_s=1.0):
         self.timers.advance(after_s)
-        self.failing.tick()
+        self.file.tick()
         return {row.route: row for row in read_failing(self.path)}
 
 
@@ -61,10 +69,10 @@ def test_nothing_is_written_while_nothing_fails(stage):
 def test_three_failures_in_a_row_are_told(stage):
     """With since when, how many, the last reason and where."""
     begun_ms = stage.clock.wall_ms()
-    stage.failing.failed("r", AGAIN, SINK)
-    stage.failing.failed("r", AGAIN, SINK)
+    stage.failed("r", AGAIN)
+    stage.failed("r", AGAIN)
     assert stage.told() == {}
-    stage.failing.failed("r", Verdict(Decision.RETRY, "timeout", 1.0), SINK)
+    stage.failed("r", Verdict(Decision.RETRY, "timeout", 1.0))
     row = stage.told()["r"]
     assert (row.count, row.reason, row.dest) == (3, "timeout", SINK)
     assert (row.since_ms, row.last_ms - row.since_ms) == (begun_ms, 1_000)
@@ -73,7 +81,7 @@ def test_three_failures_in_a_row_are_told(stage):
 def test_a_delivery_clears_them(stage):
     """The file says so a second later at most."""
     for _ in range(3):
-        stage.failing.failed("r", AGAIN, SINK)
+        stage.failed("r", AGAIN)
     assert "r" in stage.told()
     stage.failing.delivered("r")
     assert not stage.failing.any
@@ -83,22 +91,22 @@ def test_a_delivery_clears_them(stage):
 
 def test_a_final_failure_is_told_for_a_minute(stage):
     """It will not be made again, so nothing would clear it."""
-    stage.failing.failed("r", FINAL, SINK)
+    stage.failed("r", FINAL)
     assert "r" in stage.told()
-    assert "r" in stage.told(_failing.FINAL_S - 2.0)
+    assert "r" in stage.told(failing_module.FINAL_S - 2.0)
     assert stage.told(2.0) == {}
 
 
 def test_an_open_breaker_is_told_at_once(stage):
     """Another route's attempts opened it; this one's are not even made."""
-    stage.failing.refused("r", SINK)
+    stage.refused("r")
     assert stage.told()["r"].reason == "breaker-open"
 
 
 def test_the_file_is_written_once_a_second_and_only_when_it_changes(stage):
     """However many attempts fail."""
     for _ in range(10):
-        stage.failing.failed("r", AGAIN, SINK)
+        stage.failed("r", AGAIN)
         stage.told(0.3)
     assert stage.writes == 2
     stage.told(10.0)
@@ -108,19 +116,19 @@ def test_the_file_is_written_once_a_second_and_only_when_it_changes(stage):
 
 def test_the_routes_are_bounded(stage, monkeypatch):
     """Those whose failures are oldest go."""
-    monkeypatch.setattr(_failing, "ROUTES_MAX", 2)
+    monkeypatch.setattr(failing_module, "ROUTES_MAX", 2)
     for route in ("a", "b", "a", "c"):
-        stage.failing.failed(route, FINAL, SINK)
+        stage.failed(route, FINAL)
     assert set(stage.told()) == {"a", "c"}
 
 
 def test_the_next_owner_goes_on_with_them(stage):
     """An epoch ends every few minutes; that heals no sink."""
     for _ in range(5):
-        stage.failing.failed("r", AGAIN, SINK)
+        stage.failed("r", AGAIN)
     row = stage.told()["r"]
     heir = Stage(stage.path, stage.clock, stage.timers)
-    heir.failing.failed("r", AGAIN, SINK)
+    heir.failed("r", AGAIN)
     assert heir.told()["r"].since_ms == row.since_ms
     assert heir.told()["r"].count == 6
     heir.failing.delivered("r")
@@ -133,14 +141,14 @@ def test_a_file_that_is_damaged_says_nothing(stage, content):
     stage.path.parent.mkdir()
     stage.path.write_bytes(content)
     assert read_failing(stage.path) == []
-    stage.failing.failed("r", FINAL, SINK)
+    stage.failed("r", FINAL)
     assert "r" in stage.told()
 
 
 def test_a_file_that_cannot_be_written_is_reported_and_tried_again(stage):
     """A full disk stops no delivery."""
     stage.error = StoreError("no space")
-    stage.failing.failed("r", FINAL, SINK)
+    stage.failed("r", FINAL)
     assert stage.told() == {}
     assert stage.reports == [("failing-not-told", {"error": "no space"})]
     stage.error = None
@@ -150,14 +158,14 @@ def test_a_file_that_cannot_be_written_is_reported_and_tried_again(stage):
 def test_a_refusal_does_not_take_back_what_was_counted(stage):
     """People see the count grow; it falls with a delivery alone."""
     for _ in range(7):
-        stage.failing.failed("r", AGAIN, SINK)
-    stage.failing.refused("r", SINK)
+        stage.failed("r", AGAIN)
+    stage.refused("r")
     assert stage.told()["r"].count == 7
 
 
 def test_a_failing_route_is_told_without_the_query_of_its_sink(stage):
     """Conditions are for everybody to read, and queries hold tokens."""
-    stage.failing.refused("r", SINK + "?access_token=canary")
-    stage.failing.failed("s", FINAL, SINK + "?access_token=canary")
+    stage.refused("r", SINK + "?access_token=canary")
+    stage.failed("s", FINAL, SINK + "?access_token=canary")
     assert {row.dest for row in stage.told().values()} == {SINK}
     assert b"canary" not in stage.path.read_bytes()

@@ -19,7 +19,7 @@ from distributary.partitions.attempt_log import AttemptLog
 from distributary.partitions.routes import follow_from
 from distributary.testing.memory_log import MemoryLog
 from distributary.testing.simulated_ports import TargetsView
-from distributary.testing.simulation import Partition, answers
+from distributary.testing.simulation import Partition, answers, hangs
 
 SINK = "http://sink.example/"
 
@@ -89,12 +89,12 @@ def test_however_many_ask_backfills_advance_in_one_chain_of_turns(partition, mon
     """Each answer and each tick asks; a chain of turns for each would take the whole loop."""
     owner = partition.owner
     monkeypatch.setattr(type(owner._backfills), "__len__", lambda _self: 1)
-    monkeypatch.setattr(owner._backfills, "advance", lambda: True)
+    monkeypatch.setattr(owner._engine, "advance", lambda: True)
     before = len(partition.timers._waiting)
     for _ in range(20):
         owner._on_drained(SINK)
     assert len(partition.timers._waiting) == before + 1
-    monkeypatch.setattr(owner._backfills, "advance", lambda: False)
+    monkeypatch.setattr(owner._engine, "advance", lambda: False)
 
 
 def test_a_drained_owner_lets_the_logs_files_go(partition, monkeypatch):
@@ -103,6 +103,27 @@ def test_a_drained_owner_lets_the_logs_files_go(partition, monkeypatch):
     monkeypatch.setattr(partition.log, "close", lambda: closed.append(1))
     partition.hand_over()
     assert closed
+
+
+@pytest.mark.parametrize("ends", ["joins", "deleted"])
+def test_the_last_backfill_that_ends_lets_the_logs_files_go(partition, monkeypatch, ends):
+    """However it ends: nothing holds segments that retention has deleted."""
+    closed = []
+    monkeypatch.setattr(partition.log, "close", lambda: closed.append(1))
+    slow = "http://slow.example/"
+    if ends == "deleted":
+        partition.sinks[slow] = hangs
+    for _ in range(20):
+        partition.publish("a")
+        partition.advance(0.1)
+    partition.put_route("past", slow, begin_ms=0)
+    partition.advance(0.3)
+    if ends == "deleted":
+        assert not closed
+        partition.delete_route("past")
+    partition.advance(5.0)
+    assert len(closed) == 1
+    partition.rest()
 
 
 def test_an_attempt_log_that_cannot_be_opened_stops_nothing(tmp_path):

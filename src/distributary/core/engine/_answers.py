@@ -82,7 +82,7 @@ class Answers:
         unmade = self._unmade(attempt, uri)
         verdict = unmade or classify(answer, task.attempt, dest.policy, jitter, now_ms)
         self._attempted(attempt, verdict, now_ms)
-        self._state.failing.failed(task.route, verdict, uri)
+        self._state.failing.failed(task.route, verdict, uri, self._state.now_s, now_ms)
         failure = failure_of(answer, verdict.reason, uri)
         if verdict.decision is Decision.RETRY:
             if task.stage is Stage.DEAD_LETTER:
@@ -104,9 +104,10 @@ class Answers:
         Where the subscription has had another sink since, that one gets the match.
         """
         route = attempt.task.route
+        now_s, now_ms = self._state.now_s, self._state.now_ms
         verdict = Verdict(Decision.RETRY, f"status-{GONE}")
-        self._attempted(attempt, verdict, self._state.now_ms)
-        self._state.failing.failed(route, verdict, attempt.sink)
+        self._attempted(attempt, verdict, now_ms)
+        self._state.failing.failed(route, verdict, attempt.sink, now_s, now_ms)
         failure = failure_of(attempt.answer, verdict.reason, attempt.sink)
         self._outcomes.wait(attempt.task, failure, 0.0, attempt=1)
         if attempt.sink == target.sink.uri and self._parking.park(route, target, failure):
@@ -127,6 +128,6 @@ class Answers:
             return Verdict(Decision.DROPPED, HOP_LIMIT)
         if answer.reason != BLOCKED or not answer.retryable:
             return None
-        if self._state.failing.refused(task.route, uri, BLOCKED):
+        if self._state.failing.refused(task.route, uri, self._state.now_ms, BLOCKED):
             self._effects.warn("sink-refused", {"route": task.route, "reason": str(answer)})
         return Verdict(Decision.RETRY, BLOCKED, REFUSED_LOOK_S)

@@ -5,7 +5,8 @@ dead-lettered (taken by the dead letter sink, or kept in the store), or dropped 
 (DESIGN promise 3).
 """
 
-from collections.abc import Callable
+from collections import Counter
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -22,9 +23,12 @@ from distributary.core.journal import DoneKey
 from distributary.core.outcome import IN_STORE, DeadLetter, Failure, RetryRow
 from distributary.core.policy import Verdict, longest_wait_s
 
-FORGET_S = 1.0
+BEYOND_BUDGET: Final = "retention"
+"""Why a match is dropped that lies beyond the budget."""
+FORGET_S: Final = 1.0
 """How often finished rows are looked through for those that nobody can ask about any more. There
 may be 100,000 of them while a match below holds the cursor, and a flush comes every 10 ms."""
+_GIVEN_UP_TOTAL: Final = f'given_up_total{{reason="{BEYOND_BUDGET}"}}'
 
 
 class Outcomes:
@@ -45,6 +49,7 @@ class Outcomes:
             state.meter.add(f"{name}_total", 0)
         for to in ("sink", "store"):
             state.meter.add(f'dead_lettered_total{{to="{to}"}}', 0)
+        state.meter.add(_GIVEN_UP_TOTAL, 0)
         self._latency = state.meter.histogram("delivery_latency_seconds")
         self._forgot_s = float("-inf")
 
@@ -277,9 +282,17 @@ class Outcomes:
             self._meter.add("void_rows_total")
             self._effects.report("void-row", {"offset": key.offset, "route": key.route})
 
-    def forgettable(self, below: int, needed: Callable[[str, int], bool]) -> list[DoneKey]:
+    def tell_given_up(self) -> None:
+        """Say how many matches of each route the budget has ended since this was said."""
+        counts, self._state.given_up = self._state.given_up, Counter()
+        for route, count in counts.items():
+            self._meter.add(_GIVEN_UP_TOTAL, count)
+            fields: dict[str, object] = {"route": route, "count": count, "reason": BEYOND_BUDGET}
+            self._effects.warn("matches-given-up", fields)
+
+    def forgettable(self, below: int) -> list[DoneKey]:
         """Finished rows that nothing can ask about any more: the cursor has passed them."""
-        finished = self._rows.finished
+        finished, needed = self._rows.finished, self._state.backfills.needs
         now_s = self._state.now_s
         if not finished or now_s - self._forgot_s < FORGET_S:
             return []

@@ -154,7 +154,7 @@ class Replies:
             insist=target.reply_kept,
         )
         self._effects.attempted(attempt, verdict, now_ms)
-        self._state.failing.failed(task.route, verdict, dest)
+        self._state.failing.failed(task.route, verdict, dest, self._state.now_s, now_ms)
         failure = failure_of(attempt.answer, verdict.reason, dest)
         if verdict.decision is Decision.RETRY:
             self._outcomes.retry(task, failure, verdict)

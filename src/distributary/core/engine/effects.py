@@ -36,6 +36,10 @@ class Effects:
         put_row: A match waits as this row, or the row is done.
         forget_row: The row of this match is void.
         put_backfill: A route is backfilled as this row says.
+        end_backfill: The row of this name is not needed any more.
+        read_log: Bring the backfill of this name records from this offset on (``log_read``).
+        find_lost: Find the changes of its route after this number that lay in a hole of the log
+            which ends at this offset (``lost_found``).
         keep: A dead letter is kept.
         put_parked: A route is parked; None: it is not any more.
         count: A reservation was used by a delivery.
@@ -62,6 +66,9 @@ class Effects:
     put_row: Callable[[RetryRow], None]
     forget_row: Callable[[DoneKey], None]
     put_backfill: Callable[[BackfillRow], None]
+    end_backfill: Callable[[tuple[str, int]], None]
+    read_log: Callable[[tuple[str, int], int], None]
+    find_lost: Callable[[tuple[str, int], int, int], None]
     keep: Callable[[DeadLetter], None]
     put_parked: Callable[[str, ParkedRow | None], None]
     count: Callable[[Reservation], None]

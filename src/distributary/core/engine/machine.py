@@ -4,26 +4,27 @@ Inputs are calls from above, by the loop that owns the partition; the time comes
 by ``at``. What others must do goes out by one port, ``Effects``. Nothing in here waits, reads a
 clock, knows a loop or a store. Inside, calls go one way::
 
-    Engine -> Answers -> Sending -> Replies -> Outcomes -> PartitionState
+    Engine -> Answers, CatchingUp -> Sending -> Replies -> Outcomes -> PartitionState
 
 The life of a match is a table: ``_life``.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 
 from distributary.core.engine._answers import Answers
+from distributary.core.engine._catching_up import CatchingUp
 from distributary.core.engine._matching import Matching
-from distributary.core.engine._outcomes import Outcomes
+from distributary.core.engine._outcomes import BEYOND_BUDGET, Outcomes
 from distributary.core.engine._parking import Parking, waits_for_resume
 from distributary.core.engine._replies import Replies
+from distributary.core.engine.backfills import Name
 from distributary.core.engine.reads import NoTask
 from distributary.core.engine.reservations import QuotaBatch, waits_for_reservation
-from distributary.core.engine.sending import BEYOND_BUDGET, Sending
+from distributary.core.engine.sending import Sending
 from distributary.core.engine.state import PartitionState
-from distributary.core.flow import Logged, RecordKind, Stage, Task
+from distributary.core.flow import Logged, RecordKind, RouteRecord, Stage, Task, encode_route
 from distributary.core.journal import DoneKey
-from distributary.core.outcome import Grant, RetryRow
+from distributary.core.outcome import BackfillRow, Grant, RetryRow
 
 
 class Engine:
@@ -45,8 +46,11 @@ class Engine:
         self.attempted = self._answers.take
         """An attempt has come to this."""
         self._matching = Matching(state, self.outcomes)
-        self.is_done = self._matching.is_done
-        """Whether a match had its outcome, or a row, before this owner began."""
+        self._catching_up = CatchingUp(state, self.sending, self._matching)
+        self.log_read = self._catching_up.log_read
+        """Records that ``Effects.read_log`` asked for."""
+        self.lost_found = self._catching_up.lost_found
+        """Changes that ``Effects.find_lost`` asked for."""
         self._rest: Iterator[Task] | None = None  # of the last record: matches not made yet
         self._slice_left = state.limits.slice_tasks
 
@@ -57,11 +61,15 @@ class Engine:
 
     # -- records -------------------------------------------------------------------------------
 
-    def load(self, done: dict[DoneKey, int], rows: list[RetryRow]) -> None:
-        """What the last owner left: outcomes above the cursor, and rows."""
+    def load(
+        self, done: dict[DoneKey, int], rows: list[RetryRow], backfills: list[BackfillRow]
+    ) -> None:
+        """What the last owner left: outcomes above the cursor, rows, and backfills."""
         self._matching.load(done | {row.key: row.checksum for row in rows})
         for row in rows:
             self.outcomes.load(row)
+        for backfill in backfills:
+            self._backfills.add(backfill)
 
     def take(self, logged: Logged) -> bool:
         """The live reader brings a record; False where its slice is used up, or it is not over."""
@@ -104,12 +112,21 @@ class Engine:
         self._tracker.skip_to(to_offset)
         self._state.live = to_offset
 
-    def may_join(self, route: str) -> bool:
-        """True where the live reader may have *route* again."""
+    def advance(self) -> bool:
+        """Backfills have their turn; True where one of them has more to do at once."""
         # What is left of a record is judged by the backfills that stand when it is made.
-        return self._rest is None and self.sending.may_join(route)
+        return self._catching_up.advance(joining=self._rest is None)
 
     # -- what comes back -----------------------------------------------------------------------
+
+    def flushed(self, durable: int) -> tuple[list[DoneKey], list[Name]]:
+        """All below the cursor *durable* is on the medium.
+
+        Returns:
+            Finished rows, and ended backfills, that nothing can ask about any more.
+        """
+        self._state.durable = durable
+        return self.outcomes.forgettable(durable), self._backfills.forgettable(durable)
 
     def drained(self, name: str) -> None:
         """*name* may have room: a destination, a route that was resumed, a reservation."""
@@ -169,10 +186,28 @@ class Engine:
         if self._parking.end(route):
             self.drained(waits_for_resume(route))
         state.failing.delivered(route)  # There is nothing to tell of it any more.
-        for first, end in self._backfills.drop(route):
-            self.report_gap(route, first, end)
+        for first, end in self._backfills.drop(route, state.live):
+            self._report_gap(route, first, end)
 
-    def report_gap(self, route: str, first: int, end: int) -> None:
+    def begin_in_past(self, change: RouteRecord, first: int, offset: int) -> None:
+        """The route that stands from *offset* on is backfilled from *first* on (decision 17).
+
+        A restart may meet the record again. Whether the backfill was begun does not depend on what
+        is left of it: the row of one that has ended stays until the cursor has passed this.
+        """
+        state, route = self._state, change.uid
+        if first >= offset:
+            return
+        if state.targets.get(route) is None and not state.unseen(route):
+            self._report_gap(route, first, offset)
+            return
+        row = BackfillRow(route, first, 0, first, None, encode_route(change))
+        self._backfills.add(row)
+        state.effects.put_backfill(row)
+        state.meter.add("replays_begun_total")
+        state.effects.report("route-replays", {"route": route, "from": first, "to": offset})
+
+    def _report_gap(self, route: str, first: int, end: int) -> None:
         """Matches of *route*, which is deleted, from *first* up to *end* go to nobody."""
         self._state.meter.add("lags_dropped_total")
         reason = self.outcomes.why_gone(route)
@@ -180,22 +215,22 @@ class Engine:
         self._state.effects.report("dropped", fields)
 
     def set_budget(self, cut: int) -> None:
-        """Matches of backfills and rows below the record *cut* are given up."""
+        """Matches of backfills and rows below the record *cut* are given up.
+
+        The log is one, so what one route keeps is kept for all, and a budget of one route is that
+        of all of them.
+        """
         state = self._state
         state.cut = max(state.cut, cut)
         for row in state.rows.idle_below(state.cut):
             state.given_up[row.key.route] += 1
             self.outcomes.drop_row(row, BEYOND_BUDGET)
 
-    def take_given_up(self) -> Counter[str]:
-        """How many matches of each route were given up since this was asked."""
-        counts, self._state.given_up = self._state.given_up, Counter()
-        return counts
-
     # -- time ----------------------------------------------------------------------------------
 
     def look(self) -> None:
         """Time has passed: who was resumed, or has a closed destination, goes on."""
+        self.outcomes.tell_given_up()
         for route in self._parking.look():
             self.drained(waits_for_resume(route))
         self.sending.offer_anew()
@@ -208,6 +243,7 @@ class Engine:
         Args:
             durable: The durable cursor.
         """
+        self._state.durable = durable
         limits, tracker, live = self._state.limits, self._tracker, self._state.live
         mark = tracker.mark()
         waiting: list[Task] = []

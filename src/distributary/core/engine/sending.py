@@ -8,7 +8,7 @@ from collections import Counter, deque
 
 from distributary.core.deliver import Admission
 from distributary.core.engine._life import Step
-from distributary.core.engine._outcomes import Outcomes
+from distributary.core.engine._outcomes import BEYOND_BUDGET, Outcomes
 from distributary.core.engine._parking import waits_for_resume
 from distributary.core.engine._replies import Replies
 from distributary.core.engine.patience import Patience
@@ -17,9 +17,6 @@ from distributary.core.engine.reservations import key_of, waits_for_reservation
 from distributary.core.engine.state import PartitionState
 from distributary.core.flow import Origin, Stage, Task, encode_route
 from distributary.core.outcome import BackfillRow, Failure, RetryRow
-
-BEYOND_BUDGET = "retention"
-"""Why a match is dropped that lies beyond the budget."""
 
 
 class Sending:
@@ -119,7 +116,7 @@ class Sending:
                     self._state.step(Step.QUEUE, key_of(task), task)
                 return True
             if admission is Admission.OPEN:
-                self._state.failing.refused(task.route, target.sink.uri)
+                self._state.failing.refused(task.route, target.sink.uri, self._state.now_ms)
                 self._yield(task, uri)
                 return True
         if self._patience.worth(uri, self._state.now_s):

@@ -3,9 +3,11 @@
 from collections import Counter
 
 from distributary.core.engine._life import Step
+from distributary.core.engine.backfills import Backfills
 from distributary.core.engine.effects import Effects
+from distributary.core.engine.failing import Failing
 from distributary.core.engine.limits import EngineLimits
-from distributary.core.engine.ports import ActiveRoutes, Backfills, FailingRoutes, Targets
+from distributary.core.engine.ports import ActiveRoutes, Targets
 from distributary.core.engine.reads import Reads
 from distributary.core.engine.reservations import Reservations, key_of
 from distributary.core.engine.tracker import Tracker
@@ -24,8 +26,6 @@ class PartitionState:
         mark: The durable cursor.
         follower: The routes at the live reader.
         targets: The newest revision of each route's resource.
-        backfills: The routes that are backfilled.
-        failing: The routes that fail.
         effects: The port.
         meter: Counters.
         limits: Of the engine.
@@ -34,6 +34,7 @@ class PartitionState:
         now_s: Monotonic time of the input, seconds.
         now_ms: Wall-clock time of the input, milliseconds.
         live: The record that the live reader looks at next.
+        durable: The cursor that is on the medium, as far as the engine was told.
         stopped: Nothing new is begun.
     """
 
@@ -44,8 +45,6 @@ class PartitionState:
         mark: Mark,
         follower: ActiveRoutes,
         targets: Targets,
-        backfills: Backfills,
-        failing: FailingRoutes,
         effects: Effects,
         meter: Meter,
         limits: EngineLimits,
@@ -53,16 +52,16 @@ class PartitionState:
         self.partition = partition
         self.follower = follower
         self.targets = targets
-        self.backfills = backfills
-        self.failing = failing
         self.effects = effects
         self.meter = meter
         self.limits = limits
         self.now_s = 0.0
         self.now_ms = 0
-        self.live = mark.offset
+        self.live = self.durable = mark.offset
         self.stopped = False
         self.tracker = Tracker(mark)
+        self.backfills = Backfills(partition, limits, effects)
+        self.failing = Failing()
         self.rows = Waiting(limits)
         self.reservations = Reservations(limits, effects.ask_quota)
         self.reads = Reads(limits, effects.read)

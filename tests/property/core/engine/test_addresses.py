@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.core.engine import EngineLimits
+from distributary.core.engine._catching_up import CatchingUp
 from distributary.core.engine._matching import Matching
+from distributary.core.engine.backfills import Backfills
 from distributary.core.event import Event, record
 from distributary.core.flow import (
     TTL_DEFAULT,
@@ -19,11 +21,9 @@ from distributary.core.flow import (
     encode_addressed,
     encode_route,
 )
-from distributary.core.log import encode_frame
 from distributary.core.meter import Meter
 from distributary.core.outcome import BackfillRow
 from distributary.core.route import RouteTable
-from distributary.partitions._backfill import Backfill
 
 ADDRESSES = ("", "x", "y")
 ROUTES = ("r1", "r2", "r3")
@@ -103,7 +103,7 @@ class NoBackfills:
         return False
 
 
-class Offers:
+class Sending:
     """Takes every task of a backfill."""
 
     def __init__(self):
@@ -117,9 +117,9 @@ class Offers:
         """Nothing is."""
         return False
 
-    def lost_changes(self, *_hole):
-        """None are."""
-        return []
+    def may_join(self, _route):
+        """It may not."""
+        return False
 
 
 def found(tasks):
@@ -167,16 +167,18 @@ def test_a_backfill_from_the_first_record_finds_the_same(steps, route):
     first = own[0][0]
     deletes = [at for at, step in enumerate(steps) if step == ("delete", route) and at > first]
     end = min(deletes, default=len(log))
-    offers = Offers()
-    row = BackfillRow(route, first, 0, first, None, log[first].body)
-    frames = [encode_frame(one.kind, one.body, one.offset, one.time_ms, stamp=0) for one in log]
-
-    def read_chunk(from_offset, _bytes_max):
-        return b"".join(frames[from_offset:]), len(frames)
-
-    backfill = Backfill(0, row, read_chunk, offers)
-    while backfill.advance(5, end).more:
+    sending = Sending()
+    effects = SimpleNamespace(
+        read_log=lambda name, start: parts.log_read(name, iter(log[start:]), len(log))
+    )
+    backfills = Backfills(0, EngineLimits(), effects)
+    state = SimpleNamespace(
+        live=end, durable=0, limits=EngineLimits(), effects=effects, backfills=backfills
+    )
+    parts = CatchingUp(state, sending, sending)
+    backfills.add(BackfillRow(route, first, 0, first, None, log[first].body))
+    while parts.advance(joining=True):
         pass
-    assert found(offers.tasks) == {
+    assert found(sending.tasks) == {
         key: ttl for key, ttl in expected.items() if key[0] == route and first < key[1] < end
     }

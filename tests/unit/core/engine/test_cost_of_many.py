@@ -1,10 +1,13 @@
 """What many backfills, many matches and many rows cost."""
 
 import random
+from types import SimpleNamespace
 
 import pytest
 
 from distributary.core.engine import EngineLimits
+from distributary.core.engine._catching_up import SLICE_READS, SLICE_RECORDS, CatchingUp
+from distributary.core.engine.backfills import Backfills
 from distributary.core.engine.tracker import LISTED_MAX, Tracker
 from distributary.core.engine.waiting import Waiting
 from distributary.core.event import Event
@@ -12,7 +15,7 @@ from distributary.core.event import record as event_record
 from distributary.core.flow import RecordKind, RouteRecord, Stage, encode_route
 from distributary.core.journal import DoneKey, Mark
 from distributary.core.outcome import BackfillRow, RetryRow
-from distributary.partitions._backfills import SLICE_CHUNKS, SLICE_RECORDS, PartitionBackfills
+from distributary.partitions._log_reads import LogReads
 from distributary.testing.memory_log import MemoryLog
 
 LIMITS = EngineLimits()
@@ -27,8 +30,8 @@ class _Log(MemoryLog):
         self.closed += 1
 
 
-class _Owner:
-    """Takes what is backfilled bring, unless its sink is full."""
+class _Sending:
+    """Takes what backfills bring, unless its sink is full."""
 
     def __init__(self):
         self.tasks = []
@@ -45,6 +48,36 @@ class _Owner:
     def is_done(self, _task):
         return False
 
+    def may_join(self, _route):
+        return True
+
+
+class _CatchUp:
+    """Backfills with what reads the log for them; the live reader stands at the end."""
+
+    def __init__(self, log, sending):
+        def open_log():
+            log.opened += 1
+            return log
+
+        self.ended = []
+        self.reads = LogReads(open_log, LIMITS.readers_max)
+        effects = SimpleNamespace(end_backfill=self.ended.append, read_log=self.reads.ask)
+        self.backfills = Backfills(0, LIMITS, effects)
+        end = log.durable_end()
+        state = SimpleNamespace(
+            live=end, durable=end, limits=LIMITS, effects=effects, backfills=self.backfills
+        )
+        self.parts = CatchingUp(state, sending, sending)
+
+    def advance(self):
+        more = self.parts.advance(joining=True)
+        more |= self.reads.bring(self.parts)
+        return more
+
+    def __getattr__(self, name):
+        return getattr(self.backfills, name)
+
 
 @pytest.fixture
 def log(clock):
@@ -57,37 +90,13 @@ def log(clock):
 @pytest.fixture
 def owner():
     """Whoever gets the tasks."""
-    return _Owner()
+    return _Sending()
 
 
 @pytest.fixture
-def ended():
-    """Names of the backfills that have ended."""
-    return []
-
-
-@pytest.fixture
-def backfills(log, owner, ended):
+def backfills(log, owner):
     """Backfills of a live reader that stands at the end."""
-
-    def open_log():
-        log.opened += 1
-        return log
-
-    def end(row):
-        ended.append(row.name)
-        return False
-
-    return PartitionBackfills(
-        partition=0,
-        make_records=open_log,
-        offers=owner,
-        live=log.durable_end,
-        may_join=lambda _route: True,
-        ended=end,
-        dropped=lambda _name: None,
-        limits=LIMITS,
-    )
+    return _CatchUp(log, owner)
 
 
 def _row(route, *, types=("other",), start=0):
@@ -96,10 +105,10 @@ def _row(route, *, types=("other",), start=0):
 
 
 def _next_offsets(backfills):
-    return {name: backfill.next_offset for name, backfill in backfills._by_name.items()}
+    return {name: backfill.next_offset for name, backfill in backfills._all.items()}
 
 
-def test_all_backfills_share_one_slice_of_a_turn(backfills, ended):
+def test_all_backfills_share_one_slice_of_a_turn(backfills):
     """Live events wait for one slice, not one a route; and every backfill has its turn."""
     for number in range(10):
         backfills.add(_row(f"r{number}"))
@@ -112,17 +121,18 @@ def test_all_backfills_share_one_slice_of_a_turn(backfills, ended):
         assert sum(after.values()) - sum(before.values()) <= SLICE_RECORDS
         turns += 1
     assert turns >= 10 * 1000 // SLICE_RECORDS
-    assert len(ended) == 10
+    assert len(backfills.ended) == 10
 
 
-def test_many_backfills_share_few_readers_and_give_them_back(log, backfills, ended):
+def test_many_backfills_share_few_readers_and_give_them_back(log, backfills):
     """Each holds a file or two, and 10,000 routes may begin in the past at once."""
     for number in range(2 * LIMITS.readers_max):
         backfills.add(_row(f"r{number}"))
     while backfills.advance():
         pass
-    assert len(ended) == 2 * LIMITS.readers_max
+    assert len(backfills.ended) == 2 * LIMITS.readers_max
     assert log.opened <= LIMITS.readers_max
+    backfills.reads.close()
     assert log.closed == log.opened
 
 
@@ -161,7 +171,7 @@ def test_a_turn_reads_few_chunks_however_many_backfills_there_are(
     while more:
         before = len(reads)
         more = backfills.advance()
-        assert len(reads) - before <= SLICE_CHUNKS
+        assert len(reads) - before <= SLICE_READS
     assert len(reads) == 100
 
 
@@ -190,9 +200,7 @@ def test_resting_backfills_hold_no_chunk_when_there_are_many(backfills, owner):
         backfills.add(_row(name, types=()))
     while backfills.advance():
         pass
-    assert [next(backfill._frames, None) for backfill in backfills._by_name.values()] == [
-        None
-    ] * len(names)
+    assert [backfill.peek(1000)[0] for backfill in backfills._all.values()] == [None] * len(names)
     owner.full.clear()
     backfills.wake_for("http://full.example/")
     backfills.wake()
@@ -201,19 +209,7 @@ def test_resting_backfills_hold_no_chunk_when_there_are_many(backfills, owner):
     assert len(owner.tasks) == 1000 * len(names)
 
 
-def test_backfills_that_are_dropped_or_left_close_their_readers(log, backfills):
-    """A deleted route, and an owner that goes."""
-    backfills.add(_row("r"))
-    backfills.advance()
-    backfills.drop("r")
-    assert log.closed == log.opened == 1
-    backfills.add(_row("q"))
-    backfills.advance()
-    backfills.close()
-    assert log.closed == log.opened == 2
-
-
-def test_a_task_is_finished_in_the_backfill_that_brought_it(backfills, owner, ended):
+def test_a_task_is_finished_in_the_backfill_that_brought_it(backfills, owner):
     """Only then does the backfill end."""
     backfills.add(_row("r", types=()))
     backfills.add(_row("q"))
@@ -223,13 +219,13 @@ def test_a_task_is_finished_in_the_backfill_that_brought_it(backfills, owner, en
     for task in owner.tasks:
         backfills.finish(task)
     backfills.advance()
-    assert set(ended) == {("r", 0), ("q", 0)}
+    assert set(backfills.ended) == {("r", 0), ("q", 0)}
 
 
 def test_a_backfill_that_ended_is_remembered_until_the_cursor_has_passed_where_it_joined(backfills):
     """Else a restart would begin a replay again that has been made."""
     backfills.add(_row("r")._replace(from_offset=40, to_offset=40))
-    assert not len(backfills)
+    assert not len(backfills.backfills)
     assert backfills.began_before("r", 30)
     assert not backfills.covers("r", 10, 0)
     assert backfills.forgettable(39) == []
@@ -249,7 +245,7 @@ def test_a_record_with_many_matches_is_tracked_like_one_with_few(make_task):
     assert tracker.mark() == Mark(1, 7)
 
 
-def test_finished_rows_are_looked_through_once_a_second(tmp_path):
+def test_finished_rows_are_looked_through_once_a_second(tmp_path, monkeypatch):
     """A flush comes every 10 ms, and a stuck match may keep 100,000 of them."""
     from distributary.testing.simulation import Partition  # noqa: PLC0415 - heavy, for one test
 
@@ -258,16 +254,17 @@ def test_finished_rows_are_looked_through_once_a_second(tmp_path):
     waiting, outcomes = partition.owner._state.rows, partition.owner._engine.outcomes
     asked = []
 
-    def needed(route, _offset):
+    def needs(route, _offset):
         asked.append(route)
         return True
 
+    monkeypatch.setattr(partition.owner._state.backfills, "needs", needs)
     key = DoneKey(0, 0, "r")
     waiting.finished[key] = RetryRow(key, 1, 1, 1, 0, None, done=True)
     partition.advance(2.0)
     waiting.finished[key] = RetryRow(key, 1, 1, 1, 0, None, done=True)
     for _ in range(5):
-        outcomes.forgettable(1, needed)
+        outcomes.forgettable(1)
     assert len(asked) <= 1
     partition.close()
 

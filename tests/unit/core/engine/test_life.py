@@ -99,6 +99,9 @@ class Rig:
                     "put_row",
                     "forget_row",
                     "put_backfill",
+                    "end_backfill",
+                    "read_log",
+                    "find_lost",
                     "keep",
                     "put_parked",
                     "count",
@@ -125,17 +128,11 @@ class Rig:
                 changed_uris=list,
                 demands=lambda _seq: [],
             ),
-            backfills=_Backfills(),
-            failing=SimpleNamespace(
-                any=False,
-                failed=lambda *_told: None,
-                refused=lambda *_told: False,
-                delivered=lambda _route: None,
-            ),
             effects=effects,
             meter=Meter(),
             limits=EngineLimits(),
         )
+        self.state.backfills = _Backfills()
         self.engine = Engine(self.state)
         self.engine.at(1.0, 1_000)
 

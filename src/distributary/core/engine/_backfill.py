@@ -1,0 +1,233 @@
+"""One backfill: the log is read again from where a route fell behind, for that route alone."""
+
+from collections.abc import Iterator
+
+from distributary.core.engine.tracker import Tracker
+from distributary.core.errors import EventError
+from distributary.core.flow import (
+    Logged,
+    Origin,
+    Position,
+    RecordKind,
+    RouteRecord,
+    Stage,
+    Task,
+    decode_route,
+    encode_route,
+    events_for,
+)
+from distributary.core.journal import Mark
+from distributary.core.outcome import BackfillRow
+from distributary.core.route import WalkMatcher
+
+
+class Backfill:
+    """What one route has yet to get of the log.
+
+    Args:
+        partition: Partition number.
+        row: Where it begins, or goes on.
+
+    Attributes:
+        tasks: Matches of the record that was taken last and that are not handed over yet; the next
+            one is last.
+    """
+
+    def __init__(self, partition: int, row: BackfillRow) -> None:
+        self.route = row.route
+        self.start = row.start
+        self.to_offset = row.to_offset
+        self.tasks: list[Task] = []
+        self._partition = partition
+        self._matcher = WalkMatcher()
+        self._record = decode_route(row.record)
+        self._deleted = self._record.op == "delete"
+        if not self._deleted:
+            self._matcher.put(self._record)
+        # Encoded once: what is durable of every backfill is looked at for each flush.
+        self._history: list[tuple[int, bytes]] = [(-1, encode_route(self._record))]
+        self._tracker = Tracker(Mark(row.from_offset, 0))
+        self._start_index = row.start_index
+        self._next = row.from_offset
+        self._records: Iterator[Logged] = iter(())
+        self._records_end = row.from_offset
+        self._peeked: Logged | None = None
+        self._saved = row
+
+    @property
+    def name(self) -> tuple[str, int]:
+        """What names it within its partition."""
+        return self.route, self.start
+
+    @property
+    def next_offset(self) -> int:
+        """The record that it takes next; the matches of all below were made."""
+        return self._next
+
+    @property
+    def route_seq(self) -> int:
+        """The newest change of its route that it has met."""
+        return self._record.seq
+
+    @property
+    def joined(self) -> bool:
+        """True once the live reader has the route again."""
+        return self.to_offset is not None
+
+    @property
+    def ended(self) -> bool:
+        """True when everything up to where it joined is finished."""
+        return (
+            self.to_offset is not None
+            and self._next >= self.to_offset
+            and not self.tasks
+            and not self._tracker.open_count
+        )
+
+    def row(self) -> BackfillRow | None:
+        """The durable row as it stands now; None where it has not moved since it was asked."""
+        row = self._row_at(self._tracker.mark().offset)
+        if row == self._saved:
+            return None
+        self._saved = row
+        return row
+
+    def last_row(self) -> BackfillRow:
+        """The row of a backfill that has ended: nothing is left of it."""
+        assert self.to_offset is not None
+        return self._row_at(self.to_offset)
+
+    def _row_at(self, mark: int) -> BackfillRow:
+        record = self._record_bytes(mark)
+        return BackfillRow(self.route, self.start, self._start_index, mark, self.to_offset, record)
+
+    def covers(self, offset: int, index: int) -> bool:
+        """True where a match of its route at this place is (or was) its own to deliver."""
+        if self.to_offset is not None and offset >= self.to_offset:
+            return False
+        return offset > self.start or (offset == self.start and index >= self._start_index)
+
+    @property
+    def begins(self) -> tuple[int, int]:
+        """Offset and index of the first event that is its own."""
+        return self.start, self._start_index
+
+    def floor(self) -> int:
+        """The lowest record that it still needs."""
+        return self._tracker.mark().offset
+
+    @property
+    def finished_count(self) -> int:
+        """Finished matches that it would make again after a crash: none below its mark.
+
+        Some of those below are counted until ``floor`` is asked.
+        """
+        return self._tracker.finished_count
+
+    def open_before(self, finished_count: int) -> list[Task]:
+        """Matches handed over that keep the mark from passing *finished_count* finished ones."""
+        # What is not handed over yet is no row's: it may still end with the backfill.
+        end = self._next - 1 if self.tasks else self._next
+        return self._tracker.open_before(finished_count, end)
+
+    def _record_bytes(self, mark: int) -> bytes:
+        # The route as it stood at the mark: changes between the mark and the reading position
+        # are read again after a restart, since their records lie there.
+        while len(self._history) > 1 and self._history[1][0] < mark:
+            del self._history[0]
+        return self._history[0][1]
+
+    def finish(self, task: Task) -> bool:
+        """*task* needs no more care here; False where that was so already."""
+        return self._tracker.finish(task)
+
+    def holds(self, task: Task) -> bool:
+        """True where the mark waits for *task*."""
+        return self._tracker.holds(task)
+
+    def join(self, offset: int) -> None:
+        """The live reader has the route from *offset* on."""
+        self.to_offset = offset
+
+    # -- records ------------------------------------------------------------------------------
+
+    def bring(self, records: Iterator[Logged], to_offset: int) -> bool:
+        """The *records* from ``next_offset`` to *to_offset*; False where none can be read yet."""
+        self._records, self._records_end = records, to_offset
+        return to_offset > self._next
+
+    def let_go(self) -> None:
+        """Give the memory of what was brought back; what is left of it is read again."""
+        self._records = iter(())
+        self._records_end = self._next
+        self._peeked = None
+
+    def peek(self, end: int) -> tuple[Logged | None, int]:
+        """What comes next below *end*.
+
+        Returns:
+            The record, and its offset. None: nothing more was brought; no record stands from
+            ``next_offset`` to that offset, if it lies above.
+        """
+        logged = self._peeked = self._peeked or next(self._records, None)
+        if logged is None:
+            return None, min(self._records_end, end)
+        return (logged, logged.offset) if logged.offset < end else (None, end)
+
+    def pass_hole(self, to_offset: int, lost: list[RouteRecord]) -> None:
+        """No record stands below *to_offset*; *lost* are the changes whose records lay there.
+
+        A change of the route that the medium lost is restored, never skipped (DESIGN rule 4).
+        """
+        for record in lost:
+            self._change(to_offset - 1, record)
+        self._next = to_offset
+        self._tracker.skip_to(to_offset)
+
+    def take(self, logged: Logged, tasks: list[Task]) -> None:
+        """Pass the record that ``peek`` gave; *tasks* are to be handed over."""
+        self._peeked = None
+        self._tracker.take(logged.offset, logged.checksum, tasks)
+        self._next = logged.offset + 1
+        self.tasks = tasks[::-1]
+
+    def match(self, logged: Logged) -> list[Task]:
+        """The matches of a record; it may change the route instead."""
+        if logged.kind == RecordKind.ROUTE:
+            self._change(logged.offset, decode_route(logged.body))
+            return []
+        if self._deleted:
+            return []
+        first = self._start_index if logged.offset == self.start else 0
+        try:
+            held = events_for(logged, self._record.address, self.route)
+        except EventError:
+            return []  # The live reader has counted and reported it.
+        if held is None:
+            return []
+        return [
+            Task(
+                Position(self._partition, logged.offset, index),
+                logged.checksum,
+                self.route,
+                event,
+                Stage.PRIMARY,
+                1,
+                logged.time_ms,
+                Origin.BACKFILL,
+                held.ttls[index],
+                held.carried,
+            )
+            for index, event in enumerate(held.events)
+            if index >= first and self._matcher.match(event)
+        ]
+
+    def _change(self, offset: int, record: RouteRecord) -> None:
+        if record.uid != self.route or record.seq <= self._record.seq:
+            return
+        self._record = record
+        self._history.append((offset, encode_route(record)))
+        if record.op == "delete":
+            self._deleted = True
+        else:
+            self._matcher.put(record)
