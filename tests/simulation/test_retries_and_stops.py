@@ -63,8 +63,8 @@ def test_what_nobody_takes_is_kept_in_the_store(partition, dead_letter):
     partition.start()
     (event,) = partition.publish("t")
     partition.advance(60.0)
-    (dead_letter,) = partition.store.all_dead_letters.values()
-    assert dead_letter.failure.dest == (dead_letter or A)
+    (kept,) = partition.store.all_dead_letters.values()
+    assert kept.failure.dest == (dead_letter or A)
     assert partition.checker.fate(event, "r").final == "kept"
     partition.rest()
 
