@@ -4,6 +4,7 @@ Callers: ``demo``. Hides: rich.
 """
 
 import collections
+from dataclasses import dataclass, field
 from typing import Self
 
 from rich.console import Console, Group
@@ -20,6 +21,7 @@ FIRST_SHOWN = 2
 """Arrivals of each lane that are shown where there is no terminal; counts follow."""
 
 
+@dataclass(slots=True)
 class DemoRow:
     """Counts of one subscription.
 
@@ -32,13 +34,12 @@ class DemoRow:
         dead: Events that came to its dead letter sink.
     """
 
-    def __init__(self, name: str, about: str, expected: int) -> None:
-        self.name = name
-        self.about = about
-        self.expected = expected
-        self.delivered: set[tuple[str, str]] = set()
-        self.dead: set[tuple[str, str]] = set()
-        self.attempts = 0
+    name: str
+    about: str
+    expected: int
+    delivered: set[tuple[str, str]] = field(default_factory=set)
+    attempts: int = 0
+    dead: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def finished(self) -> bool:

@@ -4,7 +4,7 @@ What is known stands on the partition's status page, so that whichever process i
 as well, and readiness tells it.
 """
 
-from typing import Protocol
+from structlog.typing import FilteringBoundLogger
 
 from distributary.core.clock import Clock
 from distributary.core.files import write_atomically
@@ -20,13 +20,6 @@ REASON_CHARS_MAX = 1_000
 """Of a reason that is told: the rest is in the log."""
 
 
-class Report(Protocol):
-    """Takes a line for people."""
-
-    def error(self, event: str, **fields: object) -> object:
-        """One line."""
-
-
 class Sickness:
     """What keeps one partition from being owned.
 
@@ -39,7 +32,12 @@ class Sickness:
     """
 
     def __init__(
-        self, paths: DataDir, partition: int, status_page: StatusPage, clock: Clock, log: Report
+        self,
+        paths: DataDir,
+        partition: int,
+        status_page: StatusPage,
+        clock: Clock,
+        log: FilteringBoundLogger,
     ) -> None:
         self._path = paths.sick(partition)
         self._partition = partition

@@ -45,9 +45,8 @@ class OwnAddresses:
         name = host.rstrip(".").lower()
         if any(_place(url)[1:] == (name, port) for url in self.urls):
             return True
-        if name == "localhost" or name.endswith(".localhost"):  # RFC 6761, section 6.3
-            name = "127.0.0.1"
-        return self.meets(name, port, is_loopback)
+        address = literal(host)
+        return address is not None and self.meets(str(address), port, is_loopback)
 
     def meets(self, address: str, port: int, is_local: IsLocal) -> bool:
         """Whether who dials *address* and *port* meets a listener of ours.
@@ -72,21 +71,30 @@ class OwnAddresses:
         return False
 
 
-_Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-def _plain(address: str) -> _Address:
+def _plain(address: str) -> Address:
     parsed = ipaddress.ip_address(address.partition("%")[0])
     mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
     return mapped or parsed
 
 
-def is_loopback(address: str) -> bool:
-    """Whether *address* is reached from this machine alone; what is no address is not."""
+def literal(host: str) -> Address | None:
+    """The address that the text of *host* is, or means by definition; None: it is another name."""
+    name = host.rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return ipaddress.IPv4Address("127.0.0.1")  # RFC 6761, section 6.3
     try:
-        return _plain(address).is_loopback
+        return _plain(name)
     except ValueError:
-        return False
+        return None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether *host* is reached from this machine alone, as far as its text can tell."""
+    address = literal(host)
+    return address is not None and address.is_loopback
 
 
 NOWHERE: Final = OwnAddresses()

@@ -88,22 +88,13 @@ class Faults:
             return value
         return None
 
-    def unknown_members(
-        self, path: str, value: Mapping[str, Any], known: Collection[str], *, none: str = "none"
-    ) -> None:
-        """Note every member of *value* that is not *known*, with the nearest known name.
-
-        Args:
-            path: Where *value* stands.
-            value: The object.
-            known: The names that it may have.
-            none: What the message says where *known* is empty.
-        """
+    def unknown_members(self, path: str, value: Mapping[str, Any], known: Collection[str]) -> None:
+        """Note every member of the object *value* that is not *known*, with the nearest name."""
         for name in value:
             if name in known:
                 continue
             near = difflib.get_close_matches(name[:_SHOWN_CHARS_MAX], known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known: {one_of(known) or none}"
+            hint = f"did you mean {near[0]}?" if near else f"known: {one_of(known) or 'none'}"
             self.add(member(path, name), "unknown", f"unknown member; {hint}")
             if len(self.found) > FAULTS_MAX:
                 return

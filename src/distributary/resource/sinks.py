@@ -12,11 +12,10 @@ from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from distributary.core.protocol import protocols
-from distributary.resource._own import NOWHERE, OwnAddresses
+from distributary.resource._own import NOWHERE, Address, OwnAddresses, literal
 from distributary.resource._ports import PORTS_DENIED
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
-Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def _networks(*texts: str) -> tuple[Network, ...]:
@@ -159,7 +158,7 @@ class SinkRule:
 
         On public hosts alone, and not in networks that the operator names.
         """
-        address = _literal(host)
+        address = literal(host)
         if address is None or port not in PORTS_DENIED or _within(address, DENIED_NETWORKS):
             return None
         return None if any(address in network for network in self.allowed) else PORT_DENIED
@@ -170,7 +169,7 @@ class SinkRule:
         Args:
             host: Host of a URI: a name, an IPv4 address, or an IPv6 address without brackets.
         """
-        address = _literal(host)
+        address = literal(host)
         if address is None or self._allows(address):
             return None
         return (
@@ -187,19 +186,6 @@ class SinkRule:
         if named or not _within(address, DENIED_NETWORKS):
             return True
         return self.local_allowed and _within(address, LOCAL_NETWORKS)
-
-
-def _literal(host: str) -> Address | None:
-    name = host.rstrip(".").lower()
-    if name == "localhost" or name.endswith(".localhost"):
-        return ipaddress.IPv4Address("127.0.0.1")  # RFC 6761, section 6.3
-    try:
-        address = ipaddress.ip_address(name)
-    except ValueError:
-        return None
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        return address.ipv4_mapped
-    return address
 
 
 def _within(address: Address, networks: Iterable[Network]) -> bool:

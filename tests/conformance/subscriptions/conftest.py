@@ -18,9 +18,10 @@ from distributary.core.event import record as event_record
 from distributary.core.flow import Position, RecordKind, RouteRecord
 from distributary.core.policy import DeliveryPolicy
 from distributary.core.sqlite import sqlite_url
+from distributary.datadir.seen import SeenNames
 from distributary.resource import SinkRule
 from distributary.subscriptions.amqp import AmqpServer
-from distributary.subscriptions.http import Description, create_app
+from distributary.subscriptions.http import create_app
 from distributary.subscriptions.service import Deliveries as StandingDeliveries
 from distributary.subscriptions.service import Subscriptions, rules
 from distributary.subscriptions.store.store import Store
@@ -166,7 +167,7 @@ def standing(tmp_path) -> Iterator[Standing]:
 def subscription_manager(standing) -> SubscriptionManager:
     """A manager without subscriptions."""
     deliveries = StandingDeliveries(standing.store, SystemClock(), [], [])
-    app = create_app(standing.subscriptions, AlwaysReady(), Description(), deliveries)
+    app = create_app(standing.subscriptions, AlwaysReady(), SeenNames, deliveries)
     return SubscriptionManager(AsgiClient(app, standing.runner), standing.routes)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from distributary.cli import _subscribe_flags
 from distributary.core.errors import SettingsError
-from distributary.subscriptions.http import Description
+from distributary.datadir.seen import SeenNames
 from distributary.subscriptions.http._description import describe
 
 SINK = "http://127.0.0.1:9000"
@@ -119,7 +119,7 @@ def test_a_setting_that_is_text_is_not_read_as_json() -> None:
 
 def test_the_settings_that_are_text_are_those_of_the_service_description() -> None:
     """A new one must not be read as JSON by chance."""
-    for protocol, row in describe(Description())["protocols"].items():
+    for protocol, row in describe(SeenNames())["protocols"].items():
         described = {
             name
             for name, schema in row["settings"]["properties"].items()

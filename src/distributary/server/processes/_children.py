@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import IO
 
+import msgspec
 import structlog
 
 RESTART_WAIT_S = (0.05, 0.2, 1.0, 3.0, 10.0)
@@ -48,6 +49,11 @@ def end_with_parent(parent: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
+
+
+def program(module: str, start: msgspec.Struct) -> list[str]:
+    """Program and arguments of a child that runs *module* and is told *start*."""
+    return [sys.executable, "-m", module, msgspec.json.encode(start).decode()]
 
 
 class Child:

@@ -1,15 +1,19 @@
-"""What a server stands on: its port, its descriptors, its files for others' lines.
+"""What a server stands on: its ports, its descriptors, its folders: whose they are.
 
 Called by ``_serve``.
 """
 
+import os
 import resource
 import shutil
 import socket
+import stat
 from pathlib import Path
 from typing import TextIO
 
 from distributary.core.errors import SettingsError
+from distributary.datadir import SOCKET_PATH_BYTES_MAX
+from distributary.protocols.amqp.engine import AVAILABLE
 
 LOG_BYTES_MAX = 16 * 1024 * 1024
 """The file of other programs' lines (the JVM's) is turned over at start when it is larger."""
@@ -17,6 +21,14 @@ FILES_MAX = 16_384
 """Descriptors that children may have: connections in, 5,000 connections out of each owner."""
 BACKLOG = 1024
 """Connections that the kernel keeps while ingest is restarted."""
+
+
+AMQP_BACKLOG = 128
+"""The same of the port for AMQP, while the loop is busy."""
+UMASK = 0o077
+"""Of every process of the server: events, filters and logs are for the user who runs it."""
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def listen(
@@ -53,6 +65,22 @@ def listen(
     return listener
 
 
+def listen_for_amqp(host: str, port: int | None) -> socket.socket | None:
+    """A socket bound for clients that speak AMQP; None where *port* is: nobody asked for it.
+
+    Raises:
+        SettingsError: The port is taken, the host is unknown, or proton is not installed.
+    """
+    if port is None:
+        return None
+    if not AVAILABLE:
+        raise SettingsError(
+            "--amqp-port needs Qpid Proton, which is not installed."
+            " Install it (pip install 'distributary[amqp]'), or leave the setting out"
+        )
+    return listen(host, port, flag="--amqp-port", purpose=" for AMQP", backlog=AMQP_BACKLOG)
+
+
 def raise_file_limit() -> None:
     """Have more descriptors, for children: 1,024 is less than a busy owner's connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -67,3 +95,53 @@ def other_log(folder: Path) -> TextIO:
     if path.exists() and path.stat().st_size > LOG_BYTES_MAX:
         shutil.move(path, path.with_suffix(".old"))
     return path.open("a", encoding="utf-8")
+
+
+def check_socket_path(path: Path) -> None:
+    """Raise where the system takes no socket at *path*, before anything is started.
+
+    Raises:
+        SettingsError: It is too long.
+    """
+    length = len(os.fsencode(path))
+    if length > SOCKET_PATH_BYTES_MAX:
+        raise SettingsError(
+            f"the path of the data directory is too long by {length - SOCKET_PATH_BYTES_MAX}"
+            " bytes for the sockets in it. Choose a shorter one: --data-dir"
+        )
+
+
+def make_folder(path: Path) -> None:
+    """Make the data directory, for its owner alone; one that is there keeps its mode.
+
+    Raises:
+        SettingsError: Nothing can be written there.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        probe = path / ".writable"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise SettingsError(
+            f"cannot write to the data directory {path}: {error.strerror or error}."
+            " Make it writable, free some space, or choose another: --data-dir"
+        ) from error
+
+
+def make_private(path: Path) -> None:
+    """Make *path*, or close it to others: whoever reaches the sockets in it is not asked again.
+
+    Raises:
+        SettingsError: It is open to others and is not ours to close.
+    """
+    path.mkdir(mode=0o700, exist_ok=True)
+    mode = path.stat().st_mode
+    if mode & _OTHERS:
+        try:
+            path.chmod(stat.S_IMODE(mode) & ~_OTHERS)
+        except OSError as error:
+            raise SettingsError(
+                f"{path} is open to other users ({stat.filemode(mode)}), and whoever reaches it"
+                f" commands the server. Close it: chmod 700 {path}"
+            ) from error

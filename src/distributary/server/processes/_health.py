@@ -141,9 +141,7 @@ class Health:
 
     def ready(self) -> tuple[bool, list[str]]:
         """Whether events are taken and delivered; if not, why."""
-        reasons: list[str] = []
-        if self._api_silent:
-            reasons.append("the API does not answer")
+        reasons = ["the API does not answer"] if self._api_silent else []
         if self.ingest_silent:
             reasons.append("ingest does not answer")
         elif self._ingest[StatusField.PHASE] != ConsumerPhase.RUNNING:
@@ -192,9 +190,7 @@ class Health:
 
         An ingest process that starts for the first time counts as alive.
         """
-        reasons: list[str] = []
-        if self._api_silent:
-            reasons.append("the API does not answer")
+        reasons = ["the API does not answer"] if self._api_silent else []
         if self.ingest_silent and (self.ingest_began or self._restarts().get("ingest")):
             reasons.append("ingest does not answer")
         return not reasons, reasons

@@ -6,20 +6,14 @@ Called by ``_serve``.
 import asyncio
 import ipaddress
 import socket
-from typing import Protocol
+
+from structlog.typing import FilteringBoundLogger
 
 from distributary.core.errors import SettingsError
 from distributary.server.settings import Settings
 
 WARN_S = 86_400.0
 """Between two warnings of an open port: one in each day's log, whoever looks at which."""
-
-
-class Log(Protocol):
-    """Takes the warning."""
-
-    def warning(self, event: str, **fields: object) -> None:
-        """Write one line."""
 
 
 def check_open(settings: Settings) -> None:
@@ -47,7 +41,7 @@ def is_open(host: str) -> bool:
     return not all(ipaddress.ip_address(where[0]).is_loopback for *_, where in found)
 
 
-async def keep_warning(host: str, log: Log) -> None:
+async def keep_warning(host: str, log: FilteringBoundLogger) -> None:
     """Warn of an open port now and each day; never ends where *host* is one."""
     while is_open(host):
         log.warning(

@@ -2,11 +2,11 @@
 
 import asyncio
 import gc
+import socket
 from dataclasses import dataclass
 
 import uvicorn
 
-from distributary.server.processes._amqp import AmqpApi
 from distributary.server.processes._children import Child
 from distributary.server.processes._due import Due
 from distributary.server.processes._health import Health
@@ -15,6 +15,7 @@ from distributary.server.processes._probe import Probe
 from distributary.server.processes._renewal import Renewal
 from distributary.server.processes._route_wire import RouteAppendClient
 from distributary.server.processes._sources import STOP_S as SOURCES_STOP_S
+from distributary.subscriptions.amqp import AmqpServer
 from distributary.subscriptions.service import Subscriptions
 
 INGEST_STOP_S = 8.0
@@ -32,7 +33,8 @@ class Running:
     due: Due
     renewal: Renewal
     knative: Knative
-    amqp: AmqpApi
+    amqp: AmqpServer
+    amqp_socket: socket.socket | None
     ingest: Child
     pipeline: Child
     sources: Child | None
@@ -51,7 +53,8 @@ class Running:
         self.ingest.start()
         self.pipeline.start()
         await self.subscriptions.start()
-        await self.amqp.start()
+        if self.amqp_socket is not None:
+            await self.amqp.start(self.amqp_socket)
         await self.knative.start()
         if self.sources is not None:
             self.sources.start()

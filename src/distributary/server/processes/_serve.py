@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from pathlib import Path
 
 import msgspec
 import structlog
@@ -32,19 +31,12 @@ from distributary.datadir.seen import load_seen
 from distributary.partitions import SessionSettings
 from distributary.resource import is_loopback
 from distributary.server.ingest import IngestSettings
-from distributary.server.processes._amqp import AmqpApi, listen_for_amqp
+from distributary.server.processes import _ground as ground
 from distributary.server.processes._banner import print_banner
-from distributary.server.processes._children import Child, keep_memory_private
+from distributary.server.processes._children import Child, keep_memory_private, program
 from distributary.server.processes._due import Due
 from distributary.server.processes._early import say
 from distributary.server.processes._ends import ends_the_server
-from distributary.server.processes._folders import (
-    UMASK,
-    check_socket_path,
-    make_folder,
-    make_private,
-)
-from distributary.server.processes._ground import listen, other_log, raise_file_limit
 from distributary.server.processes._health import Health
 from distributary.server.processes._knative import Knative
 from distributary.server.processes._logging import LineLoggers, Lines, configure, set_level
@@ -65,13 +57,15 @@ from distributary.server.processes._where import (
     names_of,
     reach_of,
     site_of,
+    url_of,
 )
 from distributary.server.processes.ingest_process import IngestStart
 from distributary.server.processes.pipeline_process import PipelineStart, spark_environ
 from distributary.server.settings import Settings
 from distributary.sources import secret_variables
 from distributary.spark import check_master, find_java, java_environment
-from distributary.subscriptions.http import Description, create_app
+from distributary.subscriptions.amqp import AmqpServer
+from distributary.subscriptions.http import create_app
 from distributary.subscriptions.service import Deliveries, Subscriptions, rules
 from distributary.subscriptions.store import Keys, Sealer
 from distributary.subscriptions.store.store import Store
@@ -90,7 +84,7 @@ Kubernetes API are trees, and each look at all of them stops everything for a wh
 
 def serve(settings: Settings, read_settings: Callable[[], Settings] | None = None) -> int:
     """Run the server until SIGTERM or Ctrl-C; see ``processes.serve``."""
-    os.umask(UMASK)
+    os.umask(ground.UMASK)
     try:
         server = Server(settings, read_settings or (lambda: settings))
         try:
@@ -119,26 +113,26 @@ class Server:
         self._read_settings = read_settings
         check_open(settings)
         check_sources(settings)
-        raise_file_limit()
+        ground.raise_file_limit()
         data_dir = settings.data_dir.absolute()
         self._paths = DataDir(data_dir)
         java = find_java(os.environ, chosen=settings.java_home)
-        check_socket_path(self._paths.control_socket)
-        make_folder(data_dir)
+        ground.check_socket_path(self._paths.control_socket)
+        ground.make_folder(data_dir)
         self._lease: Lease = lock(data_dir / "LOCK")
         try:
             folder = open_folder(self._paths.log, settings.partitions)
             self._partitions = folder.partitions
             check_master(settings.spark_master, self._partitions, settings.spark_conf)
             for path in (self._paths.run, data_dir / "logs"):
-                make_private(path)
+                ground.make_private(path)
             self._java = java_environment(java, self._paths.run / "java")
             chosen = settings.credential_key_file
             self._key_file = str(chosen.absolute()) if chosen else ""
             self._keys().check()
             self._store = Store(sqlite_url(self._paths.state_db), sealer=Sealer(self._keys()))
-            self._socket = listen(settings.host, settings.port)
-            self._amqp_socket = listen_for_amqp(settings.host, settings.amqp_port)
+            self._socket = ground.listen(settings.host, settings.port)
+            self._amqp_socket = ground.listen_for_amqp(settings.host, settings.amqp_port)
             self._health_socket = listen_for_health(settings.host, settings.health_port)
         except BaseException:
             self._lease.release()
@@ -147,7 +141,7 @@ class Server:
         sockets = (self._socket, self._amqp_socket, self._health_socket)
         self._reach = reach_of(settings, listeners_of(sockets))
         self._stopping = asyncio.Event()
-        self._lines = Lines(sys.stderr, settings.log_format, other_log(data_dir / "logs"))
+        self._lines = Lines(sys.stderr, settings.log_format, ground.other_log(data_dir / "logs"))
         self._clock = SystemClock()
         self._log = structlog.get_logger()
         self._began_s = time.monotonic()
@@ -192,7 +186,6 @@ class Server:
             meter=meter,
         )
         await knative.open()
-        amqp_api = AmqpApi(subscriptions, self._amqp_socket)
         ingest, pipeline = self._children()
         sources = self._sources()
         health = Health(
@@ -205,23 +198,15 @@ class Server:
         health.forget()
         self._health = health
         probe = self._probe(health, ingest, pipeline, lambda: running.sources)
-        description = Description(lambda: load_seen(self._paths.seen))
-        numbers = range(self._partitions)
-        deliveries = Deliveries(
-            self._store,
-            self._clock,
-            [self._paths.delivery_db(number) for number in numbers],
-            [self._paths.failing(number) for number in numbers],
-        )
-        application = create_app(subscriptions, health, description, deliveries, knative.mounted)
-        api = _api(application, self._paths.control_socket)
+        api = self._api(subscriptions, health, knative)
         running = Running(
             subscriptions,
             routes,
             due,
             renewal,
             knative,
-            amqp_api,
+            AmqpServer(subscriptions),
+            self._amqp_socket,
             ingest,
             pipeline,
             sources,
@@ -260,7 +245,7 @@ class Server:
     async def _start(self, running: Running, health: Health, reloads: Reloads) -> None:
         await running.start()
         reloads.begin()
-        self._say_serving(running.amqp.url)
+        self._say_serving()
         await self._announce(health)
 
     def _probe(
@@ -416,7 +401,7 @@ class Server:
         return (
             Child(
                 "ingest",
-                _program("distributary.server.processes.ingest_process", ingest),
+                program("distributary.server.processes.ingest_process", ingest),
                 line=self._lines.write,
                 withheld=(CREDENTIAL_KEY_VARIABLE, *secret_variables(settings.sources)),
                 pass_fds=(self._socket.fileno(),),
@@ -425,7 +410,7 @@ class Server:
             ),
             Child(
                 "pipeline",
-                _program("distributary.server.processes.pipeline_process", pipeline),
+                program("distributary.server.processes.pipeline_process", pipeline),
                 line=self._lines.write,
                 environ={**self._java, **spark_environ(settings.spark_conf)},
                 withheld=secret_variables(settings.sources),
@@ -447,10 +432,10 @@ class Server:
         """Of its own for each user: they are for one thread at a time."""
         return Keys.of(self._paths.key_file(self._key_file), os.environ)
 
-    def _say_serving(self, amqp_url: str | None) -> None:
-        url, health_url = base(*self.address), None
-        if self._health_socket is not None:
-            health_url = base(*self._health_socket.getsockname()[:2])
+    def _say_serving(self) -> None:
+        url = base(*self.address)
+        amqp_url = url_of(self._amqp_socket, "amqp")
+        health_url = url_of(self._health_socket, "http")
         if self._lines.for_people:
             print_banner(url, self._paths.root, amqp_url=amqp_url, health_url=health_url)
         self._log.info(
@@ -468,24 +453,36 @@ class Server:
         self._has_delivered = True
         self._log.info("ready", seconds=round(time.monotonic() - self._began_s, 1))
 
-
-def _program(module: str, start: msgspec.Struct) -> list[str]:
-    return [sys.executable, "-m", module, msgspec.json.encode(start).decode()]
-
-
-def _api(application: object, path: Path) -> uvicorn.Server:
-    path.unlink(missing_ok=True)
-    config = uvicorn.Config(
-        application,  # type: ignore[arg-type]  # uvicorn's type names a protocol of its own
-        uds=str(path),
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        lifespan="off",
-        server_header=False,
-        timeout_graceful_shutdown=2,
-    )
-    server = uvicorn.Server(config)
-    # Signals are ours: the API stops last, when the other processes have.
-    server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
-    return server
+    def _api(
+        self, subscriptions: Subscriptions, health: Health, knative: Knative
+    ) -> uvicorn.Server:
+        numbers = range(self._partitions)
+        deliveries = Deliveries(
+            self._store,
+            self._clock,
+            [self._paths.delivery_db(number) for number in numbers],
+            [self._paths.failing(number) for number in numbers],
+        )
+        application = create_app(
+            subscriptions,
+            health,
+            lambda: load_seen(self._paths.seen),
+            deliveries,
+            knative.mounted,
+        )
+        path = self._paths.control_socket
+        path.unlink(missing_ok=True)
+        config = uvicorn.Config(
+            application,
+            uds=str(path),
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            timeout_graceful_shutdown=2,
+        )
+        server = uvicorn.Server(config)
+        # Signals are ours: the API stops last, when the other processes have.
+        server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
+        return server

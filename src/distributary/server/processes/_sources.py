@@ -4,15 +4,12 @@ Called by ``_serve``.
 """
 
 import os
-import sys
 from collections.abc import Callable
-
-import msgspec
 
 from distributary.core.environment import CREDENTIAL_KEY_VARIABLE
 from distributary.core.errors import SettingsError
 from distributary.datadir import DataDir
-from distributary.server.processes._children import Child
+from distributary.server.processes._children import Child, program
 from distributary.server.processes.source_process import SourcesStart
 from distributary.server.settings import Settings
 from distributary.sources import read_tables
@@ -67,10 +64,7 @@ def sources_child(
     )
     return Child(
         "sources",
-        [
-            *(sys.executable, "-m", "distributary.server.processes.source_process"),
-            msgspec.json.encode(start).decode(),
-        ],
+        program("distributary.server.processes.source_process", start),
         line=line,
         withheld=(CREDENTIAL_KEY_VARIABLE,),
     )

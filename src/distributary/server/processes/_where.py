@@ -18,6 +18,14 @@ def base(host: str, port: int, scheme: str = "http") -> str:
     return f"{scheme}://{'[' + host + ']' if ':' in host else host}:{port}"
 
 
+def url_of(listener: socket.socket | None, scheme: str) -> str | None:
+    """Where *listener* listens; None: there is none."""
+    if listener is None:
+        return None
+    host, port = listener.getsockname()[:2]
+    return base(host, port, scheme)
+
+
 def listeners_of(sockets: Iterable[socket.socket | None]) -> tuple[tuple[str, int], ...]:
     """Address and port of each socket that is there."""
     return tuple(each.getsockname()[:2] for each in sockets if each is not None)

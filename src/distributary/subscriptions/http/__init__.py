@@ -6,13 +6,11 @@ details, conditional requests, pages of a list. Decides nothing: ``service`` doe
 """
 
 from distributary.subscriptions.http._app import Health, create_app
-from distributary.subscriptions.http._description import Description
 from distributary.subscriptions.http._openapi import build_openapi
 from distributary.subscriptions.http._schemas import BEYOND_SCHEMAS
 
 __all__ = [
     "BEYOND_SCHEMAS",
-    "Description",
     "Health",
     "build_openapi",
     "create_app",

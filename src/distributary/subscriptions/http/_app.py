@@ -11,10 +11,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from distributary.datadir.seen import SeenNames
 from distributary.subscriptions.http import _problems
-from distributary.subscriptions.http._dead_letters import dead_letter_resources
-from distributary.subscriptions.http._deliveries import delivery_resources, json_response
-from distributary.subscriptions.http._description import Description, describe
+from distributary.subscriptions.http._deliveries import (
+    dead_letter_resources,
+    delivery_resources,
+    json_response,
+)
+from distributary.subscriptions.http._description import describe
 from distributary.subscriptions.http._docs import CONTENT_SECURITY_POLICY, build_docs
 from distributary.subscriptions.http._openapi import build_openapi
 from distributary.subscriptions.http._resources import Resource
@@ -38,7 +42,7 @@ class Health(Protocol):
 def create_app(
     subscriptions: Subscriptions,
     health: Health,
-    description: Description,
+    seen: Callable[[], SeenNames],
     deliveries: Deliveries,
     mounted: Mapping[str, ASGIApp] = MappingProxyType({}),
 ) -> Starlette:
@@ -50,13 +54,13 @@ def create_app(
     Args:
         subscriptions: Does what ``/subscriptions`` asks.
         health: Answers ``/readyz`` and ``/metrics``.
-        description: What ``GET /`` says beyond what the code knows.
+        seen: The event types and sources that were seen, for ``GET /``.
         deliveries: Says how deliveries stand, and asks their owners.
         mounted: Path -> who answers it, and all paths below it.
     """
     paths = SubscriptionPaths(Operations(subscriptions))
     resources = {
-        "/": _reading(lambda: json_response(describe(description))),
+        "/": _reading(lambda: json_response(describe(seen()))),
         "/subscriptions": paths.collection,
         "/subscriptions/{id}": paths.member,
         **delivery_resources(deliveries),

@@ -1,4 +1,4 @@
-"""How the deliveries of a subscription stand, over HTTP; and what people may ask of them."""
+"""How deliveries stand and which dead letters are kept, over HTTP; and what people may ask."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -8,9 +8,17 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from distributary.subscriptions.http._resources import Resource
-from distributary.subscriptions.service import Deliveries, RouteState
+from distributary.core.errors import Fault, ResourceError
+from distributary.core.flow import DemandKind
+from distributary.resource import Faults
+from distributary.resource.schema import checked
+from distributary.subscriptions.http._openapi_deliveries import NAME, SELECTION
+from distributary.subscriptions.http._requests import read_json, read_list_parameters
+from distributary.subscriptions.http._resources import Handler, Resource
+from distributary.subscriptions.service import Deliveries, ListedDeadLetter, RouteState, Selection
 
+LIMIT_DEFAULT: Final = 100
+"""Dead letters of a part, where nobody says how many: a screen or two."""
 _JSON: Final = "application/json"
 
 
@@ -81,3 +89,83 @@ def status_of(state: RouteState) -> dict[str, Any]:
             "sink": last.dest,
         }
     return found
+
+
+def dead_letter_resources(deliveries: Deliveries) -> dict[str, Resource]:
+    """``/dead-letters`` and what stands below."""
+
+    async def dead_letters(request: Request) -> Response:
+        known = {"cursor": {}, "subscription": NAME, "route": NAME}
+        said, found = read_list_parameters(request, known)
+        limit, cursor = LIMIT_DEFAULT if said is None else said, found.pop("cursor", None)
+        if len(found) > 1:
+            fault = Fault("route", "conflict", "say subscription or route, not both")
+            raise ResourceError([fault])
+        selection = Selection(found.get("subscription"), found.get("route"))
+        page = await asyncio.to_thread(deliveries.dead_letters, selection, limit, cursor)
+        answer = json_response([_dead_letter(dead_letter) for dead_letter in page.items])
+        if page.next_cursor is not None:
+            kept = [f"{name}={value}" for name, value in found.items()]
+            target = "&".join([f"limit={limit}", f"cursor={page.next_cursor}", *kept])
+            answer.headers["link"] = f'</dead-letters?{target}>; rel="next"'
+        return answer
+
+    def asking(kind: DemandKind) -> Handler:
+        async def answer(request: Request) -> Response:
+            selection, run = _read_selection(await read_json(request))
+            demand = await asyncio.to_thread(deliveries.ask, kind, selection, run)
+            answer = json_response({"run": demand.run}, 202)
+            answer.headers["location"] = f"/dead-letters/runs/{demand.run}"
+            return answer
+
+        return answer
+
+    async def run(request: Request) -> Response:
+        found = await asyncio.to_thread(deliveries.run, str(request.path_params["run"]))
+        return json_response(
+            {
+                "run": found.demand.run,
+                "kind": found.demand.kind,
+                "asked": time_text(found.demand.asked_ms),
+                "state": "done" if found.done else "running",
+                "handled": found.handled,
+                "passed": found.passed,
+            }
+        )
+
+    return {
+        "/dead-letters": Resource({"GET": dead_letters}),
+        "/dead-letters/redrive": Resource({"POST": asking("redrive")}),
+        "/dead-letters/purge": Resource({"POST": asking("purge")}),
+        "/dead-letters/runs/{run}": Resource({"GET": run}),
+    }
+
+
+def _read_selection(body: object) -> tuple[Selection, str | None]:
+    """Which dead letters, and the id of the run, as *body* says."""
+    faults = Faults()
+    found = checked(faults, "$", SELECTION, body)
+    if found is not None and sum(name != "run" for name in found) != 1:
+        faults.add("$", "missing", "say one of: subscription, route, all")
+    faults.refuse()
+    return Selection(found.get("subscription"), found.get("route")), found.get("run")
+
+
+def _dead_letter(found: ListedDeadLetter) -> dict[str, Any]:
+    failure = found.failure
+    told: dict[str, Any] = {
+        "id": found.id,
+        "route": found.route,
+        "kept": time_text(found.kept_ms),
+        "reason": failure.reason,
+        "sink": failure.dest,
+    }
+    if found.event_json is None:
+        told["damaged"] = True
+    else:
+        told["event"] = msgspec.Raw(found.event_json)
+    if failure.code is not None:
+        told["status"] = failure.code
+    if found.name is not None:
+        told[found.name.kind] = found.name.text
+    return told

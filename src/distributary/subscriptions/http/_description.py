@@ -1,7 +1,5 @@
 """What this server can do, at ``GET /``: the discovery of 3.2.5 (decision 4)."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from distributary import __version__
@@ -48,20 +46,8 @@ _LIMITS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
-    """What the description says beyond what the code knows by itself.
-
-    Attributes:
-        seen: The event types and sources that were seen.
-    """
-
-    seen: Callable[[], SeenNames] = SeenNames
-
-
-def describe(description: Description) -> dict[str, Any]:
-    """The service description, a JSON object."""
-    seen = description.seen()
+def describe(seen: SeenNames) -> dict[str, Any]:
+    """The service description, a JSON object, with the event types and sources *seen*."""
     return {
         "name": "distributary",
         "version": __version__,

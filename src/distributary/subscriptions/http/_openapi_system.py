@@ -137,8 +137,8 @@ def _text(media_type: str) -> Node:
     return {media_type: {"schema": {"type": "string"}}}
 
 
-def _reading(name: str, summary: str, content: Node, responses: Node | None = None) -> Node:
-    answers = {"200": answer("As asked.", content)} | (responses or problems())
+def _reading(name: str, summary: str, content: Node) -> Node:
+    answers = {"200": answer("As asked.", content)} | problems()
     return {"get": operation(name, "system", summary, answers)}
 
 

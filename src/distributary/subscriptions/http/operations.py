@@ -184,7 +184,7 @@ class Operations:
         body = b"[" + b",".join(items) + b"]"
         return Result(_listed(bool(items)), body, next_cursor=cursor)
 
-    async def _all_from(self, page: Page) -> AsyncIterator[bytes]:
+    async def _all_from(self, page: Page[StoredSubscription]) -> AsyncIterator[bytes]:
         opening = b"["
         while page.items:
             yield opening + b",".join(item.encode() for item in page.items)

@@ -299,7 +299,11 @@ class _Reader:
 
     def _endpoint(self, path: str, value: object) -> str | None:
         uri = check_http_sink(self._faults, path, value, self._rules.sinks)
-        if uri is not None and not uri.lower().startswith("https:") and not _on_loopback(uri):
+        if (
+            uri is not None
+            and not uri.lower().startswith("https:")
+            and not is_loopback(urlsplit(uri).hostname or "")
+        ):
             message = "a refresh token is sent by https alone (http only on this machine)"
             self._faults.add(path, "uri", message)
             return None
@@ -308,9 +312,3 @@ class _Reader:
 
 def _missing(faults: Faults, path: str, type_: CredentialType) -> None:
     faults.add(path, "missing", f"required for the type {type_}")
-
-
-def _on_loopback(uri: str) -> bool:
-    host = (urlsplit(uri).hostname or "").rstrip(".")
-    # RFC 6761, section 6.3
-    return host == "localhost" or host.endswith(".localhost") or is_loopback(host)

@@ -7,7 +7,7 @@ it asks of them into its own store: a *demand*, which each owner meets in its ow
 import dataclasses
 import re
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -26,7 +26,7 @@ from distributary.core.outcome import (
 from distributary.core.shown import shown_uri
 from distributary.subscriptions.store.demands import RouteName
 from distributary.subscriptions.store.store import Store
-from distributary.subscriptions.store.stored import StoredSubscription
+from distributary.subscriptions.store.stored import Page, StoredSubscription
 
 PART_BYTES: Final = 4 * 1024 * 1024
 """A part of the list of dead letters ends early once its events have so many bytes."""
@@ -82,18 +82,6 @@ class ListedDeadLetter(NamedTuple):
     event_json: bytes | None
 
 
-class DeadLetterPage(NamedTuple):
-    """A part of the list of dead letters.
-
-    Attributes:
-        dead_letters: The oldest of each partition first, one partition after the other.
-        next_cursor: Asks for the next part; None: there is none.
-    """
-
-    dead_letters: list[ListedDeadLetter]
-    next_cursor: str | None
-
-
 class RunState(NamedTuple):
     """How far a run is, all partitions together.
 
@@ -120,7 +108,6 @@ class Deliveries:
         clock: For stamps.
         databases: The delivery store of each partition, in their order.
         failing: The file of each that tells whose deliveries fail.
-        new_uuid: Draws ids of runs.
     """
 
     def __init__(
@@ -129,14 +116,11 @@ class Deliveries:
         clock: Clock,
         databases: Sequence[Path],
         failing: Sequence[Path],
-        *,
-        new_uuid: Callable[[], uuid.UUID] = uuid.uuid4,
     ) -> None:
         self._store = store
         self._clock = clock
         self._readers = [DeliveryReader(path, number) for number, path in enumerate(databases)]
         self._failing = failing
-        self._new_uuid = new_uuid
 
     def state(self, id_: str) -> RouteState:
         """How the deliveries of the subscription with this id stand.
@@ -159,16 +143,18 @@ class Deliveries:
             RequestError: Too much was asked lately.
         """
         uid = self._store.find(id_).uid
-        run = self._new_uuid().hex
+        run = uuid.uuid4().hex
         return self._store.demand("resume", uid, run, self._clock.wall_ms())
 
-    def dead_letters(self, selection: Selection, limit: int, cursor: str | None) -> DeadLetterPage:
-        """A part of the kept dead letters.
+    def dead_letters(
+        self, selection: Selection, limit: int, cursor: str | None
+    ) -> Page[ListedDeadLetter]:
+        """A part of the kept dead letters; the oldest of a partition first.
 
         Args:
             selection: Which.
             limit: At most so many, from 1; a part may end earlier.
-            cursor: ``DeadLetterPage.next_cursor`` of the part before; None: from the beginning.
+            cursor: ``Page.next_cursor`` of the part before; None: from the beginning.
 
         Raises:
             NotFoundError: There is no such subscription.
@@ -200,9 +186,7 @@ class Deliveries:
         dead_letters = [
             dead_letter._replace(name=names.get(dead_letter.route)) for _, _, dead_letter in found
         ]
-        return DeadLetterPage(
-            dead_letters, f"{found[-1][0]}-{found[-1][1]}" if more and found else None
-        )
+        return Page(dead_letters, f"{found[-1][0]}-{found[-1][1]}" if more and found else None)
 
     def _route(self, selection: Selection) -> str:
         """Uid of the route that is meant; empty: all."""
@@ -218,7 +202,7 @@ class Deliveries:
             ConflictError: The run asked for something else.
             RequestError: Too much was asked lately.
         """
-        name = run or self._new_uuid().hex
+        name = run or uuid.uuid4().hex
         return self._store.demand(kind, self._route(selection), name, self._clock.wall_ms())
 
     def run(self, run: str) -> RunState:

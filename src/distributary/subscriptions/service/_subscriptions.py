@@ -119,7 +119,7 @@ class Subscriptions:
         _known_shape(id_)
         return await asyncio.to_thread(self._store.find, id_)
 
-    async def query(self, limit: int, cursor: str | None = None) -> Page:
+    async def query(self, limit: int, cursor: str | None = None) -> Page[StoredSubscription]:
         """A part of the list. Subscriptions that stand all the time appear exactly once.
 
         Args:

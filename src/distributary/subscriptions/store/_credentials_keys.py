@@ -20,8 +20,6 @@ from distributary.core.environment import CREDENTIAL_KEY_VARIABLE
 from distributary.core.errors import StoreError
 from distributary.core.files import PRIVATE_MODE, write_atomically
 
-"""Of the key file in the data directory: one key in Base64 a line."""
-
 KEY_BYTES: Final = 32
 """AES-256."""
 
@@ -53,6 +51,9 @@ class Key(NamedTuple):
 class Keys:
     """The keys of one server. For one thread at a time.
 
+    Methods raise ``StoreError`` where the keys that are there cannot be read or used. The message
+    says what to do, and repeats no key.
+
     Args:
         path: The key file. It is made at the first need to seal, if there is no *text*.
         text: The keys themselves, from ``CREDENTIAL_KEY_VARIABLE``: then no file is looked at.
@@ -74,11 +75,7 @@ class Keys:
         return str(self._path) if self._text is None else CREDENTIAL_KEY_VARIABLE
 
     def check(self) -> None:
-        """Read the keys, if there are any yet.
-
-        Raises:
-            StoreError: What is there cannot be used. It says what to do, and repeats no key.
-        """
+        """Read the keys, if there are any yet."""
         if self._text is not None or self._path.exists():
             self._read()
 
@@ -96,21 +93,13 @@ class Keys:
         return key
 
     def current(self) -> Key | None:
-        """The key that seals; None: none was made yet, or it is lost.
-
-        Raises:
-            StoreError: There are keys, and they cannot be read.
-        """
+        """The key that seals; None: none was made yet, or it is lost."""
         if not self._known:
             self.check()
         return self._known[0] if self._known else None
 
     def opening(self, key_id: bytes) -> Key | None:
-        """The key that is known by *key_id*; None: there is no such key here.
-
-        Raises:
-            StoreError: There are keys, and they cannot be read.
-        """
+        """The key that is known by *key_id*; None: there is no such key here."""
         found = self._find(key_id)
         if found is None:
             # Not known yet; or the file has got another key since it was read.

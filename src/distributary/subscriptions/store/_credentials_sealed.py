@@ -63,6 +63,10 @@ def _settings_of(uid: str) -> bytes:
 class Sealer:
     """Seals and opens credentials and secret settings. For one thread at a time.
 
+    Methods raise ``StoreError`` where there is no key to seal with and none can be made, where no
+    key here opens what was sealed, or it is damaged. The message says what to do and holds nothing
+    of it.
+
     Args:
         keys: What with.
     """
@@ -72,44 +76,23 @@ class Sealer:
         self._ciphers: dict[bytes, AESGCM] = {}
 
     def seal(self, uid: str, credential: Credential) -> bytes:
-        """*credential* of the subscription *uid*, for the store.
-
-        Raises:
-            StoreError: There is no key, and none can be made.
-        """
+        """*credential* of the subscription *uid*, for the store."""
         return self._seal(credential, uid.encode())
 
     def seal_settings(self, uid: str, settings: SecretSettings) -> bytes:
-        """The secret *settings* of the subscription *uid*, for the store.
-
-        Raises:
-            StoreError: There is no key, and none can be made.
-        """
+        """The secret *settings* of the subscription *uid*, for the store."""
         return self._seal(settings, _settings_of(uid))
 
     def open(self, uid: str, sealed: bytes) -> Credential:
-        """The credential of the subscription *uid*.
-
-        Raises:
-            StoreError: Not with the keys that are here, or it is damaged. The message says what
-                to do and holds nothing of it.
-        """
+        """The credential of the subscription *uid*."""
         return self._open(sealed, uid.encode(), _credential)
 
     def open_settings(self, uid: str, sealed: bytes) -> SecretSettings:
-        """The secret settings of the subscription *uid*.
-
-        Raises:
-            StoreError: As ``open``.
-        """
+        """The secret settings of the subscription *uid*."""
         return self._open(sealed, _settings_of(uid), _settings)
 
     def reseal(self, uid: str, sealed: "Sealed") -> "Sealed | None":
-        """*sealed* of the subscription *uid*, by the key that seals now; None: it is already.
-
-        Raises:
-            StoreError: As ``open``.
-        """
+        """*sealed* of the subscription *uid*, by the key that seals now; None: it is already."""
         credential, settings = sealed
         if credential and self.outdated(credential):
             credential = self.seal(uid, self.open(uid, credential))
@@ -147,11 +130,7 @@ class Sealer:
             ) from None
 
     def outdated(self, sealed: bytes) -> bool:
-        """Whether there is a key that seals, and another one has sealed it.
-
-        Raises:
-            StoreError: There are keys, and they cannot be read.
-        """
+        """Whether there is a key that seals, and another one has sealed it."""
         key = self._keys.current()
         return key is not None and sealed[_KEY_AT:_NONCE_AT] != key.id
 

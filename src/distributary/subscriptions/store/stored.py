@@ -1,13 +1,15 @@
 """The values that pass between the store, the service and who calls it."""
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from distributary.core.errors import ConflictError, LogUnavailableError
 from distributary.routes.changes import RouteChange
 from distributary.subscriptions.resource import ApiSubscriptionSpec
+
+_Item = TypeVar("_Item")
 
 
 class StoredSubscription(NamedTuple):
@@ -45,15 +47,15 @@ class StoredSubscription(NamedTuple):
         return value
 
 
-class Page(NamedTuple):
-    """A part of the list of subscriptions.
+class Page(NamedTuple, Generic[_Item]):
+    """A part of a list.
 
     Attributes:
-        items: In the order of their ids.
+        items: In the order of the list.
         next_cursor: Opaque; asks for the next part. None: there is none.
     """
 
-    items: list[StoredSubscription]
+    items: list[_Item]
     next_cursor: str | None
 
 

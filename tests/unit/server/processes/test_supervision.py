@@ -19,7 +19,7 @@ from distributary.server.processes import _children as children_module
 from distributary.server.processes import _retention as retention_module
 from distributary.server.processes import ingest_process as ingest_module
 from distributary.server.processes._children import Child
-from distributary.server.processes._folders import SOCKET_PATH_BYTES_MAX, check_socket_path
+from distributary.server.processes._ground import SOCKET_PATH_BYTES_MAX, check_socket_path
 from distributary.server.processes._health import STALE_MS, Health
 from distributary.server.processes._logging import Lines
 from distributary.server.processes._retention import Retention, RetentionLimits

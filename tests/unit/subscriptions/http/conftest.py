@@ -11,7 +11,7 @@ import pytest
 from distributary.core.sqlite import sqlite_url
 from distributary.datadir.seen import SeenNames
 from distributary.resource import SinkRule
-from distributary.subscriptions.http import Description, create_app
+from distributary.subscriptions.http import create_app
 from distributary.subscriptions.service import Deliveries, Subscriptions, rules
 from distributary.subscriptions.store.store import Store
 from kit.asgi_client import Answer, AsgiClient
@@ -61,8 +61,7 @@ class Api:
         self.databases = [folder / "0.db", folder / "1.db"]
         self.failing = [folder / "0.json", folder / "1.json"]
         deliveries = Deliveries(store, StillClock(), self.databases, self.failing)
-        description = Description(lambda: self.seen)
-        app = create_app(self.subscriptions, self.health, description, deliveries)
+        app = create_app(self.subscriptions, self.health, lambda: self.seen, deliveries)
         self.client = AsgiClient(app, runner)
         self.request = self.client.request
 
