@@ -42,6 +42,7 @@ class Outcomes:
         self._state = state
         self._effects = state.effects
         self._rows = state.rows
+        self._tracker = state.tracker
         self._reservations = state.reservations
         self._meter = state.meter
         self._counters = state.meter.counters
@@ -76,11 +77,12 @@ class Outcomes:
 
     def _final(self, task: Task, key: DoneKey) -> None:
         """The match has its outcome; the stream or the row that waits for it may go on."""
-        if self._state.let_go(task):
-            if task.origin is Origin.LIVE:
-                self._effects.done(key, task.checksum)
-            else:
-                self._effects.backfilled(key, task.checksum)
+        # As ``let_go``, without its call: every delivery comes here.
+        if task.origin is Origin.LIVE and self._tracker.finish(task):
+            self._effects.done(key, task.checksum)
+            return
+        if task.origin is Origin.BACKFILL and self._state.backfills.finish(task):
+            self._effects.backfilled(key, task.checksum)
             return
         row = self._rows.finish(key)
         if row is not None:

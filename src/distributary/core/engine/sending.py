@@ -69,30 +69,31 @@ class Sending:
 
     def _offer(self, task: Task) -> bool:
         """Hand a live task out; False where its queue is worth a moment's patience."""
-        if self._has_backfill(task):
+        route = task.route
+        if route in self._backfills.by_route and self._has_backfill(task):
             self._leave_to_backfill(task)
             return True
-        target = self._targets.get(task.route)
+        target = self._targets.get(route)
         if target is None:
-            if self._state.unseen(task.route):
-                self._yield(task, waits_for_resource(task.route))
+            if self._state.unseen(route):
+                self._yield(task, waits_for_resource(route))
             else:
                 self._outcomes.drop(task)
             return True
-        if task.route in self._parked:
-            self._yield(task, waits_for_resume(task.route))
+        if route in self._parked:
+            self._yield(task, waits_for_resume(route))
             return True
         if target.events_max is not None and self._holds_reservation(task):
             self._note_place(task)
             return self._send(task, target)
-        if self._rows.saturated(task.route):
+        if self._rows.saturated(route):
             self._yield(task, target.sink.queue)
         elif target.events_max is None:
-            if task.route in self._furthest:  # It was counted a moment ago.
+            if route in self._furthest:  # It was counted a moment ago.
                 self._note_place(task)
             return self._send(task, target)
         elif not self._ask(task, target.events_max):
-            self._yield(task, waits_for_reservation(task.route))
+            self._yield(task, waits_for_reservation(route))
         else:
             self._note_place(task)
         return True
@@ -107,7 +108,7 @@ class Sending:
         self._furthest.pop(route, None)
 
     def _send(self, task: Task, target: RouteTarget) -> bool:
-        uri = self._replies.saturated(target)
+        uri = None if target.reply is None else self._replies.saturated(target)
         if uri is None:
             uri = target.sink.queue
             admission = self._effects.send(task, target.sink)
@@ -127,7 +128,7 @@ class Sending:
     def _has_backfill(self, task: Task) -> bool:
         """True where a backfill has the live task: it need not be sent here."""
         if task.route not in self._backfills.by_route or task.origin is not Origin.LIVE:
-            return False  # Most tasks: asked for every one of them.
+            return False
         _, offset, index = task.position
         return self._backfills.covers(task.route, offset, index) and not self._state.is_row(task)
 
