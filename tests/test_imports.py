@@ -64,6 +64,14 @@ def test_every_contract_is_kept(copy: Path) -> None:
             "core/event/_x.py", "import distributary.core.flow", "parts of the", id="core-upwards"
         ),
         pytest.param("core/newpart.py", "", "parts of the", id="unplaced-part"),
+        pytest.param("core/engine/_x.py", "import time", "the engine knows", id="engine-clock"),
+        pytest.param("core/engine/_x.py", "import asyncio", "the engine knows", id="engine-loop"),
+        pytest.param(
+            "core/engine/_x.py",
+            "from distributary.core.outcome import DeliveryStore",
+            "the engine knows",
+            id="engine-store",
+        ),
         pytest.param("core/log/_x.py", "import pyspark", "only the spark", id="pyspark"),
         pytest.param("server/_x.py", "from py4j import version", "only the spark", id="py4j"),
         pytest.param(

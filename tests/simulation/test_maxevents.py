@@ -3,7 +3,7 @@
 import pytest
 
 from distributary.core.engine import EngineLimits
-from distributary.core.journal import DoneKey
+from distributary.core.flow import DoneKey
 from distributary.core.outcome import Grant, QuotaRequest, Reservation
 from distributary.core.policy import BackoffPolicy, DeliveryPolicy
 from distributary.testing.simulation import answers, hangs

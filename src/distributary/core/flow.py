@@ -85,6 +85,24 @@ class Position(NamedTuple):
     index: int  # type: ignore[assignment]  # hides tuple.index, which no position needs
 
 
+class DoneKey(NamedTuple):
+    """A match: the event at (offset, index) of this partition, for one route."""
+
+    offset: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which no key needs
+    route: str
+
+
+class Mark(NamedTuple):
+    """A cursor: everything below *offset* is done; *checksum* is of the last record below it.
+
+    ``checksum`` is 0 where that record is not known (an empty log, a gap).
+    """
+
+    offset: int
+    checksum: int
+
+
 @dataclass(frozen=True, slots=True)
 class Received:
     """Events that one request brought, checked and encoded; all or nothing.

@@ -19,12 +19,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 
 from distributary.core.errors import StoreError
 from distributary.core.files import sync_folder
+from distributary.core.flow import DoneKey, Mark
 
 _HEADER = struct.Struct("<4sII")
 _MAGIC = b"DOJ1"
@@ -36,24 +37,6 @@ COMPACT_BYTES = 4 * 1024 * 1024
 """The journal is rewritten when it grows past this: reading 4 MiB at a start takes some 50 ms."""
 MARKS_KEPT = 256
 """Watermarks that a rewritten journal keeps, to go back to when the log lost its tail."""
-
-
-class DoneKey(NamedTuple):
-    """A match: the event at (offset, index) of this partition, for one route."""
-
-    offset: int
-    index: int  # type: ignore[assignment]  # hides tuple.index, which no key needs
-    route: str
-
-
-class Mark(NamedTuple):
-    """A cursor: everything below *offset* is done; *checksum* is of the last record below it.
-
-    ``checksum`` is 0 where that record is not known (an empty log, a gap).
-    """
-
-    offset: int
-    checksum: int
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from distributary.core.clock import Clock
 from distributary.core.deliver import Soon, Timers
 from distributary.core.errors import StoreError
-from distributary.core.journal import DoneKey, Mark
+from distributary.core.flow import DoneKey, Mark
 from distributary.core.outcome import (
     IN_STORE,
     BackfillRow,

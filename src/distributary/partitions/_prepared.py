@@ -13,7 +13,8 @@ import os
 import threading
 
 from distributary.core.errors import DistributaryError
-from distributary.core.journal import Mark, fit, read_journal
+from distributary.core.flow import Mark
+from distributary.core.journal import fit, read_journal
 from distributary.core.log import Reader
 from distributary.core.route import RouteTable
 from distributary.datadir import DataDir

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from distributary.core.errors import FencedError, LogLockedError, StoreError
-from distributary.core.flow import Stage
-from distributary.core.journal import DoneKey, Mark
+from distributary.core.flow import DoneKey, Mark, Stage
 from distributary.core.outcome import (
     IN_STORE,
     BackfillRow,

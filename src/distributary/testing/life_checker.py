@@ -7,8 +7,7 @@ from collections import Counter
 from typing import ClassVar
 
 from distributary.core.engine import LIFE, MatchState, Step
-from distributary.core.flow import Origin, Stage, Task
-from distributary.core.journal import DoneKey
+from distributary.core.flow import DoneKey, Origin, Stage, Task
 
 __all__ = ["LifeChecker", "transitions"]
 

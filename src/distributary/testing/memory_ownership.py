@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
 from distributary.core.errors import StoreError
-from distributary.core.journal import DoneKey, JournalState, Mark, fit, unfenced
+from distributary.core.flow import DoneKey, Mark
+from distributary.core.journal import JournalState, fit, unfenced
 from distributary.core.outcome import (
     IN_STORE,
     BackfillRow,

@@ -12,8 +12,7 @@ from distributary.core.deliver import BLOCKED
 from distributary.core.errors import TransportError
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
-from distributary.core.flow import TTL_ATTRIBUTE, Attempt, Position, Stage
-from distributary.core.journal import DoneKey
+from distributary.core.flow import TTL_ATTRIBUTE, Attempt, DoneKey, Position, Stage
 from distributary.core.outcome import BackfillRow, DeadLetter, RetryRow
 from distributary.core.policy import Reply
 from distributary.testing.simulated_sinks import origin_id, reply_to

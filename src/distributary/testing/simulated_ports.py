@@ -10,8 +10,7 @@ from typing import TypeAlias
 
 from distributary.core.engine import RouteTarget
 from distributary.core.errors import StoreError
-from distributary.core.flow import Demand, DemandKind, RouteRecord
-from distributary.core.journal import DoneKey
+from distributary.core.flow import Demand, DemandKind, DoneKey, RouteRecord
 from distributary.core.outcome import (
     BackfillRow,
     Budgets,

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from distributary.core.journal import DoneKey
+from distributary.core.flow import DoneKey
 from distributary.core.outcome import Grant, Quota, QuotaRequest, QuotaStore, Reservation
 from distributary.testing.memory_quota import MemoryQuota
 

@@ -8,6 +8,8 @@ import pytest
 
 from distributary.core.event import Event, record
 from distributary.core.flow import (
+    DoneKey,
+    Mark,
     RecordKind,
     RouteRecord,
     Stage,
@@ -16,7 +18,7 @@ from distributary.core.flow import (
     encode_route,
     encode_timer_event,
 )
-from distributary.core.journal import DoneKey, Journal, Mark
+from distributary.core.journal import Journal
 from distributary.core.log import Appender, open_folder
 from distributary.core.outcome import (
     BackfillRow,

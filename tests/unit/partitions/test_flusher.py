@@ -3,8 +3,8 @@
 import pytest
 
 from distributary.core.errors import StoreError
-from distributary.core.flow import Stage
-from distributary.core.journal import DoneKey, JournalState, Mark
+from distributary.core.flow import DoneKey, Mark, Stage
+from distributary.core.journal import JournalState
 from distributary.core.outcome import (
     IN_STORE,
     BackfillRow,

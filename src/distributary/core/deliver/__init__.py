@@ -7,13 +7,13 @@ Everything runs on one event loop and by callbacks: a task or future for each de
 cost as much as the delivery.
 """
 
-from distributary.core.deliver._breaker import TRANSITIONS, BreakerEvent, BreakerState
 from distributary.core.deliver._dispatcher import Dispatcher
-from distributary.core.deliver._queue_state import Admission, QueueState
-from distributary.core.deliver._shared import Limits, attribute_bytes
 from distributary.core.deliver._timers import LoopTimers, Soon, TimerHandle, Timers
+from distributary.core.deliver.breaker import TRANSITIONS, BreakerEvent, BreakerState
 from distributary.core.deliver.destination import Destination
 from distributary.core.deliver.endpoint import Endpoint
+from distributary.core.deliver.limits import Limits, attribute_bytes
+from distributary.core.deliver.queue_state import Admission, QueueState
 from distributary.core.deliver.transport import (
     BLOCKED,
     CREDENTIAL_EXPIRED,

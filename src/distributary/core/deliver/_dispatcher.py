@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from distributary.core.clock import Clock, Random
-from distributary.core.deliver._breaker import BreakerState
 from distributary.core.deliver._paced import PacedQueue
 from distributary.core.deliver._queue import DestinationQueue
-from distributary.core.deliver._queue_state import Admission, QueueState
-from distributary.core.deliver._shared import Limits, Shared, attribute_bytes
+from distributary.core.deliver._shared import Shared
 from distributary.core.deliver._timers import TimerHandle, Timers
+from distributary.core.deliver.breaker import BreakerState
 from distributary.core.deliver.destination import Destination
+from distributary.core.deliver.limits import Limits, attribute_bytes
+from distributary.core.deliver.queue_state import Admission, QueueState
 from distributary.core.deliver.transport import Transport
 from distributary.core.flow import Attempt, Task
 

@@ -8,13 +8,13 @@ queue's (decision 12).
 from collections import deque
 from typing import Final
 
-from distributary.core.deliver._breaker import BreakerState
 from distributary.core.deliver._pacing import Pace
 from distributary.core.deliver._queue import LOW_WATER_SHARE, DestinationQueue, Entry
-from distributary.core.deliver._queue_state import Admission, QueueState
 from distributary.core.deliver._shared import TASK_BYTES_OVERHEAD, Shared
 from distributary.core.deliver._timers import Soon, TimerHandle
+from distributary.core.deliver.breaker import BreakerState
 from distributary.core.deliver.destination import Destination
+from distributary.core.deliver.queue_state import Admission, QueueState
 from distributary.core.flow import Task
 
 _TIMER_S_MIN: Final = 0.001

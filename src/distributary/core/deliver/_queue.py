@@ -11,17 +11,17 @@ from typing import Final, Protocol
 
 import msgspec
 
-from distributary.core.deliver._breaker import BROKER_OPEN_S_MAX, OPEN_S_MAX, Breaker, BreakerState
 from distributary.core.deliver._outgoing import identity_of, with_passes_left
 from distributary.core.deliver._pacing import (
     BROKER_CONCURRENCY_MAX,
     CONCURRENCY_MAX,
     Concurrency,
 )
-from distributary.core.deliver._queue_state import Admission, QueueState
 from distributary.core.deliver._shared import TASK_BYTES_OVERHEAD, Shared
 from distributary.core.deliver._timers import TimerHandle
+from distributary.core.deliver.breaker import BROKER_OPEN_S_MAX, OPEN_S_MAX, Breaker, BreakerState
 from distributary.core.deliver.destination import Destination
+from distributary.core.deliver.queue_state import Admission, QueueState
 from distributary.core.deliver.transport import NOT_THE_SINKS, obstacle
 from distributary.core.errors import TransportError
 from distributary.core.flow import Attempt, Task

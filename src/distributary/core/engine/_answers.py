@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from distributary.core.deliver import BLOCKED, HOP_LIMIT
+from distributary.core.deliver.transport import BLOCKED, HOP_LIMIT
 from distributary.core.engine._outcomes import Outcomes
 from distributary.core.engine._parking import GONE, Parking, is_gone
 from distributary.core.engine._replies import Replies
@@ -13,7 +13,7 @@ from distributary.core.engine.sending import Sending
 from distributary.core.engine.state import PartitionState
 from distributary.core.errors import TransportError
 from distributary.core.flow import Attempt, Stage, Task
-from distributary.core.outcome import Failure
+from distributary.core.outcome.dead_letter import Failure
 from distributary.core.policy import DELIVERED, Decision, Reply, Verdict, classify, delivered
 
 REFUSED_LOOK_S: Final = 60.0

@@ -6,6 +6,7 @@ from distributary.core.engine.tracker import Tracker
 from distributary.core.errors import EventError
 from distributary.core.flow import (
     Logged,
+    Mark,
     Origin,
     Position,
     RecordKind,
@@ -16,8 +17,7 @@ from distributary.core.flow import (
     encode_route,
     events_for,
 )
-from distributary.core.journal import Mark
-from distributary.core.outcome import BackfillRow
+from distributary.core.outcome.rows import BackfillRow
 from distributary.core.route import WalkMatcher
 
 

@@ -8,6 +8,7 @@ from distributary.core.engine.state import PartitionState
 from distributary.core.errors import EventError
 from distributary.core.flow import (
     Addressed,
+    DoneKey,
     Logged,
     Origin,
     Position,
@@ -15,7 +16,6 @@ from distributary.core.flow import (
     Task,
     events_of,
 )
-from distributary.core.journal import DoneKey
 
 
 class Matching:

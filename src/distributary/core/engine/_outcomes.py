@@ -18,9 +18,9 @@ from distributary.core.engine.reservations import key_of
 from distributary.core.engine.state import PartitionState
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
-from distributary.core.flow import Origin, Stage, Task
-from distributary.core.journal import DoneKey
-from distributary.core.outcome import IN_STORE, DeadLetter, Failure, RetryRow
+from distributary.core.flow import DoneKey, Origin, Stage, Task
+from distributary.core.outcome.dead_letter import DeadLetter, Failure
+from distributary.core.outcome.rows import IN_STORE, RetryRow
 from distributary.core.policy import Verdict, longest_wait_s
 
 BEYOND_BUDGET: Final = "retention"

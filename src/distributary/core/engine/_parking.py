@@ -7,7 +7,8 @@ as rows. That a route is parked is durable, so a restart does not try again.
 from distributary.core.engine.ports import RouteTarget
 from distributary.core.engine.state import PartitionState
 from distributary.core.flow import Stage, Task
-from distributary.core.outcome import Failure, ParkedRow
+from distributary.core.outcome.dead_letter import Failure
+from distributary.core.outcome.rows import ParkedRow
 from distributary.core.policy import Answer, Reply
 
 GONE = 410

@@ -8,7 +8,9 @@ reply again (at least once; decisions 14 and 15).
 
 from collections import deque
 
-from distributary.core.deliver import SATURATED, Admission, attribute_bytes
+from distributary.core.deliver.limits import attribute_bytes
+from distributary.core.deliver.queue_state import Admission
+from distributary.core.deliver.transport import SATURATED
 from distributary.core.engine._life import Step
 from distributary.core.engine._outcomes import Outcomes
 from distributary.core.engine.dead_letter import failure_of
@@ -19,8 +21,7 @@ from distributary.core.engine.state import PartitionState
 from distributary.core.errors import TransportError
 from distributary.core.event import Event
 from distributary.core.event import carried as event_carried
-from distributary.core.flow import PASSES_LEFT_MIN, TTL_ATTRIBUTE, Attempt, Stage, Task
-from distributary.core.journal import DoneKey
+from distributary.core.flow import PASSES_LEFT_MIN, TTL_ATTRIBUTE, Attempt, DoneKey, Stage, Task
 from distributary.core.policy import DELIVERED, Decision, Reply, classify
 
 

@@ -17,7 +17,7 @@ from distributary.core.engine._backfill import Backfill
 from distributary.core.engine.effects import Effects
 from distributary.core.engine.limits import EngineLimits
 from distributary.core.flow import Task
-from distributary.core.outcome import BackfillRow
+from distributary.core.outcome.rows import BackfillRow
 
 Name: TypeAlias = tuple[str, int]
 """Of a backfill: its route, and the record where it began."""

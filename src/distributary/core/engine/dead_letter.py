@@ -3,7 +3,7 @@
 import base64
 
 from distributary.core.event import Event
-from distributary.core.outcome import Failure
+from distributary.core.outcome.dead_letter import Failure
 from distributary.core.policy import Acknowledgement, Answer, Reply
 from distributary.core.shown import shown_uri
 

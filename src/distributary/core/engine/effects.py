@@ -8,11 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from distributary.core.deliver import Admission, Destination, QueueState
+from distributary.core.deliver.destination import Destination
+from distributary.core.deliver.queue_state import Admission, QueueState
 from distributary.core.engine._life import Step
-from distributary.core.flow import Attempt, Task
-from distributary.core.journal import DoneKey
-from distributary.core.outcome import BackfillRow, DeadLetter, ParkedRow, Reservation, RetryRow
+from distributary.core.flow import Attempt, DoneKey, Task
+from distributary.core.outcome.counts import Reservation
+from distributary.core.outcome.dead_letter import DeadLetter
+from distributary.core.outcome.rows import BackfillRow, ParkedRow, RetryRow
 from distributary.core.policy import Verdict
 
 Say: TypeAlias = Callable[[str, dict[str, object]], None]

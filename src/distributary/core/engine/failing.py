@@ -7,8 +7,8 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
 
-from distributary.core.deliver import BLOCKED
-from distributary.core.outcome import FailingRoute
+from distributary.core.deliver.transport import BLOCKED
+from distributary.core.outcome.rows import FailingRoute
 from distributary.core.policy import Decision, Verdict
 from distributary.core.shown import shown_uri
 

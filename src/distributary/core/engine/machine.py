@@ -22,9 +22,17 @@ from distributary.core.engine.reads import NoTask
 from distributary.core.engine.reservations import QuotaBatch, waits_for_reservation
 from distributary.core.engine.sending import Sending
 from distributary.core.engine.state import PartitionState
-from distributary.core.flow import Logged, RecordKind, RouteRecord, Stage, Task, encode_route
-from distributary.core.journal import DoneKey
-from distributary.core.outcome import BackfillRow, Grant, RetryRow
+from distributary.core.flow import (
+    DoneKey,
+    Logged,
+    RecordKind,
+    RouteRecord,
+    Stage,
+    Task,
+    encode_route,
+)
+from distributary.core.outcome.counts import Grant
+from distributary.core.outcome.rows import BackfillRow, RetryRow
 
 
 class Engine:

@@ -7,7 +7,9 @@ that is backfilled alone (DESIGN promise 4).
 
 from collections.abc import Callable
 
-from distributary.core.deliver import BreakerState, Limits, QueueState
+from distributary.core.deliver.breaker import BreakerState
+from distributary.core.deliver.limits import Limits
+from distributary.core.deliver.queue_state import QueueState
 
 DRAIN_S_MAX = 1.0
 """A queue that empties within this is worth a pause: a full one at 4,000/s or more."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from distributary.core.deliver import Destination
+from distributary.core.deliver.destination import Destination
 from distributary.core.flow import Demand
 from distributary.core.route import RouteTable
 

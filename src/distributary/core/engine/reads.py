@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 
 from distributary.core.engine.limits import EngineLimits
-from distributary.core.outcome import RetryRow
+from distributary.core.outcome.rows import RetryRow
 
 STORED_LOOK_S = 0.05
 """A row whose event was just handed to the store is looked at again this late: some flushes."""

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from distributary.core.engine.limits import EngineLimits
-from distributary.core.flow import Origin, Stage, Task
-from distributary.core.journal import DoneKey
-from distributary.core.outcome import BackfillRow, Grant, QuotaRequest, Reservation, RetryRow
+from distributary.core.flow import DoneKey, Origin, Stage, Task
+from distributary.core.outcome.counts import Grant, QuotaRequest, Reservation
+from distributary.core.outcome.rows import BackfillRow, RetryRow
 
 SHORT_S = 0.25
 """A route without a reservation asks again after this: one is free when an attempt has failed for

@@ -6,7 +6,7 @@ says (rule 5), and of a counted subscription only those are sent that hold a res
 
 from collections import Counter, deque
 
-from distributary.core.deliver import Admission
+from distributary.core.deliver.queue_state import Admission
 from distributary.core.engine._life import Step
 from distributary.core.engine._outcomes import BEYOND_BUDGET, Outcomes
 from distributary.core.engine._parking import waits_for_resume
@@ -16,7 +16,8 @@ from distributary.core.engine.ports import RouteTarget, waits_for_resource
 from distributary.core.engine.reservations import key_of, waits_for_reservation
 from distributary.core.engine.state import PartitionState
 from distributary.core.flow import Origin, Stage, Task, encode_route
-from distributary.core.outcome import BackfillRow, Failure, RetryRow
+from distributary.core.outcome.dead_letter import Failure
+from distributary.core.outcome.rows import BackfillRow, RetryRow
 
 
 class Sending:

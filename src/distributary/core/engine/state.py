@@ -12,10 +12,9 @@ from distributary.core.engine.reads import Reads
 from distributary.core.engine.reservations import Reservations, key_of
 from distributary.core.engine.tracker import Tracker
 from distributary.core.engine.waiting import Waiting
-from distributary.core.flow import Origin, Task
-from distributary.core.journal import DoneKey, Mark
+from distributary.core.flow import DoneKey, Mark, Origin, Task
 from distributary.core.meter import Meter
-from distributary.core.outcome import ParkedRow
+from distributary.core.outcome.rows import ParkedRow
 
 
 class PartitionState:

@@ -3,8 +3,7 @@
 from collections import deque
 from typing import cast
 
-from distributary.core.flow import Task
-from distributary.core.journal import Mark
+from distributary.core.flow import Mark, Task
 
 LISTED_MAX = 16
 """Open matches of one record that are kept in a list, which is small; more are kept in a dict."""

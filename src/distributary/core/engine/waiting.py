@@ -4,11 +4,10 @@ import heapq
 from collections import Counter, deque
 from itertools import islice
 
-from distributary.core.deliver import attribute_bytes
+from distributary.core.deliver.limits import attribute_bytes
 from distributary.core.engine.limits import ROW_TASK_BYTES, EngineLimits
-from distributary.core.flow import Task
-from distributary.core.journal import DoneKey
-from distributary.core.outcome import RetryRow
+from distributary.core.flow import DoneKey, Task
+from distributary.core.outcome.rows import RetryRow
 
 OFFSETS_SPARE = 1_024
 """Records of finished rows that may be remembered, beside as many again as there are rows."""

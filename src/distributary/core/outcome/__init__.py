@@ -9,8 +9,14 @@ the journal, because the cursor must never pass a match whose row is not yet dur
 Hides: file formats, SQL, fsync.
 """
 
-from distributary.core.outcome._counts import Grant, Quota, QuotaRequest, Reservation
-from distributary.core.outcome._dead_letter import (
+from distributary.core.outcome._dead_letters import KeptDeadLetter
+from distributary.core.outcome._failing import read_failing, write_failing
+from distributary.core.outcome._ownership import Batch, Deliveries, FileOwnership, Ownership
+from distributary.core.outcome._quota import QuotaStore
+from distributary.core.outcome._reader import DeliveryReader, RouteDeliveries
+from distributary.core.outcome._store import DeliveryStore, Kept
+from distributary.core.outcome.counts import Grant, Quota, QuotaRequest, Reservation
+from distributary.core.outcome.dead_letter import (
     AGE_MAX_S,
     BYTES_MAX,
     ROUTE_BYTES_MAX,
@@ -19,20 +25,15 @@ from distributary.core.outcome._dead_letter import (
     Failure,
     GivenUp,
 )
-from distributary.core.outcome._dead_letters import KeptDeadLetter
-from distributary.core.outcome._failing import FailingRoute, read_failing, write_failing
-from distributary.core.outcome._ownership import Batch, Deliveries, FileOwnership, Ownership
-from distributary.core.outcome._quota import QuotaStore
-from distributary.core.outcome._reader import DeliveryReader, RouteDeliveries
-from distributary.core.outcome._rows import (
+from distributary.core.outcome.rows import (
     IN_STORE,
     BackfillRow,
     Changes,
+    FailingRoute,
     ParkedRow,
     RetryRow,
     RunRow,
 )
-from distributary.core.outcome._store import DeliveryStore, Kept
 
 __all__ = [
     "AGE_MAX_S",

@@ -17,9 +17,9 @@ from sqlalchemy.engine import Connection
 from distributary.core.errors import EventError
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
-from distributary.core.journal import DoneKey
+from distributary.core.flow import DoneKey
 from distributary.core.outcome import _dead_letter_tables as t
-from distributary.core.outcome._dead_letter import Budgets, DeadLetter, Failure, GivenUp
+from distributary.core.outcome.dead_letter import Budgets, DeadLetter, Failure, GivenUp
 from distributary.core.shown import shown_uri
 
 _Item = TypeVar("_Item")

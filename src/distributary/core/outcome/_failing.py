@@ -10,27 +10,7 @@ import msgspec
 
 from distributary.core.errors import StoreError
 from distributary.core.files import write_atomically
-
-
-class FailingRoute(msgspec.Struct, frozen=True, kw_only=True):
-    """One route of one partition whose last attempts failed.
-
-    Attributes:
-        route: Uid of the route.
-        since_ms: Wall clock of the first of these failures, milliseconds.
-        last_ms: Of the last one.
-        count: Failed attempts since the last delivery, from 1.
-        reason: The short reason of the last one (``status-503``, ``timeout``...).
-        dest: URI of the destination that failed: the sink, the reply's, or the dead letter sink;
-            without its query (``shown_uri``).
-    """
-
-    route: str
-    since_ms: int
-    last_ms: int
-    count: int
-    reason: str
-    dest: str
+from distributary.core.outcome.rows import FailingRoute
 
 
 def write_failing(path: Path, routes: list[FailingRoute]) -> None:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from distributary.core.errors import StoreError
-from distributary.core.journal import DoneKey, Journal, JournalState, Mark, fit
-from distributary.core.outcome._dead_letter import GivenUp
+from distributary.core.flow import DoneKey, Mark
+from distributary.core.journal import Journal, JournalState, fit
 from distributary.core.outcome._dead_letters import KeptDeadLetter
-from distributary.core.outcome._rows import BackfillRow, Changes, ParkedRow, RetryRow, RunRow
 from distributary.core.outcome._store import DeliveryStore, Kept
+from distributary.core.outcome.dead_letter import GivenUp
+from distributary.core.outcome.rows import BackfillRow, Changes, ParkedRow, RetryRow, RunRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,9 @@ from sqlalchemy.engine import Connection, Engine
 from distributary.core import sqlite
 from distributary.core.clock import Clock, SystemClock
 from distributary.core.errors import StoreError
-from distributary.core.journal import DoneKey
-from distributary.core.outcome._counts import Grant, QuotaRequest, Reservation
+from distributary.core.flow import DoneKey
 from distributary.core.outcome._store import upsert
+from distributary.core.outcome.counts import Grant, QuotaRequest, Reservation
 
 STORE = "count store"
 """What messages call it."""

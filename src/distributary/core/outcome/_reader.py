@@ -9,9 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from distributary.core.outcome import _dead_letter_tables as t
-from distributary.core.outcome._dead_letter import Budgets
 from distributary.core.outcome._dead_letters import DeadLetters, KeptDeadLetter
-from distributary.core.outcome._rows import ParkedRow, RunRow
 from distributary.core.outcome._store import (
     BACKFILL,
     PARKED,
@@ -21,6 +19,8 @@ from distributary.core.outcome._store import (
     STORE,
     VERSION,
 )
+from distributary.core.outcome.dead_letter import Budgets
+from distributary.core.outcome.rows import ParkedRow, RunRow
 from distributary.core.sqlite import looking
 
 

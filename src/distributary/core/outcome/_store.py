@@ -18,12 +18,12 @@ from sqlalchemy.engine import Connection
 
 from distributary.core import sqlite
 from distributary.core.errors import StoreError
-from distributary.core.flow import Stage
-from distributary.core.journal import DoneKey, unfenced
-from distributary.core.outcome._dead_letter import Budgets, DeadLetter, Failure, GivenUp
+from distributary.core.flow import DoneKey, Stage
+from distributary.core.journal import unfenced
 from distributary.core.outcome._dead_letters import DeadLetters, KeptDeadLetter, without_query
 from distributary.core.outcome._metadata import metadata
-from distributary.core.outcome._rows import (
+from distributary.core.outcome.dead_letter import Budgets, DeadLetter, Failure, GivenUp
+from distributary.core.outcome.rows import (
     IN_STORE,
     BackfillRow,
     Changes,

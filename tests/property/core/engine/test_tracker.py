@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from distributary.core.engine import Tracker
 from distributary.core.event import Event
-from distributary.core.flow import Origin, Position, Stage, Task
-from distributary.core.journal import Mark
+from distributary.core.flow import Mark, Origin, Position, Stage, Task
 
 EVENT = Event({"specversion": "1.0", "id": "1", "source": "/", "type": "t"}, None)
 

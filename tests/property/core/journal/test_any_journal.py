@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.core import journal as internals
-from distributary.core.journal import DoneKey, JournalState, Mark
+from distributary.core.flow import DoneKey, Mark
+from distributary.core.journal import JournalState
 
 keys = st.builds(DoneKey, st.integers(0, 2**40), st.integers(0, 999), st.text(max_size=8))
 marks = st.builds(Mark, st.integers(0, 2**40), st.integers(0, 2**32 - 1))

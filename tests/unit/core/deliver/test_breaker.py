@@ -3,7 +3,7 @@
 import itertools
 
 from distributary.core.deliver import TRANSITIONS, BreakerEvent, BreakerState
-from distributary.core.deliver._breaker import FAILURES_IN_A_ROW, OPEN_S_MAX, Breaker
+from distributary.core.deliver.breaker import FAILURES_IN_A_ROW, OPEN_S_MAX, Breaker
 
 CLOSED, OPEN, HALF_OPEN = BreakerState
 

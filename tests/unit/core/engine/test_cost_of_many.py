@@ -12,8 +12,7 @@ from distributary.core.engine.tracker import LISTED_MAX, Tracker
 from distributary.core.engine.waiting import Waiting
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
-from distributary.core.flow import RecordKind, RouteRecord, Stage, encode_route
-from distributary.core.journal import DoneKey, Mark
+from distributary.core.flow import DoneKey, Mark, RecordKind, RouteRecord, Stage, encode_route
 from distributary.core.outcome import BackfillRow, RetryRow
 from distributary.partitions._log_reads import LogReads
 from distributary.testing.memory_log import MemoryLog

@@ -13,8 +13,16 @@ from distributary.core.engine.reads import NoTask
 from distributary.core.engine.reservations import Claim
 from distributary.core.engine.state import PartitionState
 from distributary.core.event import Event
-from distributary.core.flow import Attempt, Origin, Position, RouteRecord, Stage, Task
-from distributary.core.journal import DoneKey, Mark
+from distributary.core.flow import (
+    Attempt,
+    DoneKey,
+    Mark,
+    Origin,
+    Position,
+    RouteRecord,
+    Stage,
+    Task,
+)
 from distributary.core.meter import Meter
 from distributary.core.outcome import Grant, Reservation, RetryRow
 from distributary.core.policy import DeliveryPolicy, Reply

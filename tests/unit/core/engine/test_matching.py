@@ -8,8 +8,14 @@ from distributary.core.engine import EngineLimits
 from distributary.core.engine._matching import Matching
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
-from distributary.core.flow import Logged, RecordKind, RouteRecord, TimerEvent, encode_timer_event
-from distributary.core.journal import DoneKey
+from distributary.core.flow import (
+    DoneKey,
+    Logged,
+    RecordKind,
+    RouteRecord,
+    TimerEvent,
+    encode_timer_event,
+)
 from distributary.core.meter import Meter
 from distributary.core.route import RouteTable
 

@@ -4,8 +4,7 @@ import pytest
 
 from distributary.core.engine import EngineLimits
 from distributary.core.engine.reads import Reads
-from distributary.core.flow import Stage
-from distributary.core.journal import DoneKey
+from distributary.core.flow import DoneKey, Stage
 from distributary.core.outcome import RetryRow
 
 URI = "http://a.example/"

@@ -6,8 +6,7 @@ import pytest
 
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
-from distributary.core.flow import RecordKind, Stage
-from distributary.core.journal import DoneKey
+from distributary.core.flow import DoneKey, RecordKind, Stage
 from distributary.core.outcome import IN_STORE, RetryRow
 from distributary.partitions._reload import Reload
 from distributary.testing.memory_log import MemoryLog

@@ -3,8 +3,7 @@
 import pytest
 
 from distributary.core.engine.reservations import Claim, claims
-from distributary.core.flow import Stage
-from distributary.core.journal import DoneKey
+from distributary.core.flow import DoneKey, Stage
 from distributary.core.outcome import BackfillRow, Reservation, RetryRow
 
 CURSOR = 50

@@ -9,8 +9,7 @@ from distributary.core.engine import EngineLimits
 from distributary.core.engine.limits import ROW_TASK_BYTES
 from distributary.core.engine.waiting import Waiting
 from distributary.core.event import Event
-from distributary.core.flow import Stage
-from distributary.core.journal import DoneKey
+from distributary.core.flow import DoneKey, Stage
 from distributary.core.outcome import RetryRow
 
 URI = "http://sink.example/"

@@ -6,14 +6,8 @@ import pytest
 
 from distributary.core import journal as internals
 from distributary.core.errors import FencedError, StoreError
-from distributary.core.journal import (
-    DoneKey,
-    Journal,
-    JournalState,
-    Mark,
-    fit,
-    read_journal,
-)
+from distributary.core.flow import DoneKey, Mark
+from distributary.core.journal import Journal, JournalState, fit, read_journal
 
 FIRST, SECOND = Mark(3, 33), Mark(7, 77)
 KEYS = [(DoneKey(5, 0, "r"), 55), (DoneKey(6, 1, "r"), 66)]

@@ -3,7 +3,8 @@
 import pytest
 
 from distributary.core import journal as journal_module
-from distributary.core.journal import DoneKey, Journal, Mark, read_journal
+from distributary.core.flow import DoneKey, Mark
+from distributary.core.journal import Journal, read_journal
 
 
 @pytest.fixture

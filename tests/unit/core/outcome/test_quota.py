@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from distributary.core.errors import StoreError
-from distributary.core.journal import DoneKey
+from distributary.core.flow import DoneKey
 from distributary.core.outcome import Grant, QuotaRequest, QuotaStore, Reservation
 from distributary.core.outcome._quota import CLOSED_KEPT_MS
 from distributary.testing.virtual import VirtualClock

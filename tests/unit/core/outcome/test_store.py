@@ -10,8 +10,7 @@ import pytest
 from distributary.core.errors import FencedError, StoreError
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
-from distributary.core.flow import Stage
-from distributary.core.journal import DoneKey
+from distributary.core.flow import DoneKey, Stage
 from distributary.core.outcome import (
     IN_STORE,
     BackfillRow,

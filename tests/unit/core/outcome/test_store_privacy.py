@@ -3,8 +3,7 @@
 import pytest
 
 from distributary.core.errors import StoreError
-from distributary.core.flow import Stage
-from distributary.core.journal import DoneKey
+from distributary.core.flow import DoneKey, Stage
 from distributary.core.outcome import Changes, DeliveryStore, RetryRow
 from distributary.core.sqlite import sqlite_url
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from distributary.core.journal import DoneKey
+from distributary.core.flow import DoneKey
 
 ROUTE_BYTES_MAX: Final = 256 * 1024 * 1024
 """Kept dead letters of one subscription, in all partitions together: a quarter of a million events

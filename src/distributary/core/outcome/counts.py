@@ -4,7 +4,7 @@ import enum
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from distributary.core.journal import DoneKey
+from distributary.core.flow import DoneKey
 
 
 class Reservation(NamedTuple):

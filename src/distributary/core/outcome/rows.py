@@ -3,9 +3,10 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from distributary.core.flow import Stage
-from distributary.core.journal import DoneKey
-from distributary.core.outcome._dead_letter import DeadLetter, Failure
+import msgspec
+
+from distributary.core.flow import DoneKey, Stage
+from distributary.core.outcome.dead_letter import DeadLetter, Failure
 
 IN_STORE = b""
 """``RetryRow.event`` where the bytes stand in the store and are not at hand: up to 1 MiB each, so
@@ -113,6 +114,27 @@ class RunRow(NamedTuple):
     handled: int
     passed: int
     done: bool
+
+
+class FailingRoute(msgspec.Struct, frozen=True, kw_only=True):
+    """One route of one partition whose last attempts failed.
+
+    Attributes:
+        route: Uid of the route.
+        since_ms: Wall clock of the first of these failures, milliseconds.
+        last_ms: Of the last one.
+        count: Failed attempts since the last delivery, from 1.
+        reason: The short reason of the last one (``status-503``, ``timeout``...).
+        dest: URI of the destination that failed: the sink, the reply's, or the dead letter sink;
+            without its query (``shown_uri``).
+    """
+
+    route: str
+    since_ms: int
+    last_ms: int
+    count: int
+    reason: str
+    dest: str
 
 
 @dataclass(slots=True)

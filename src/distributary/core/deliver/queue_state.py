@@ -3,7 +3,7 @@
 import enum
 from typing import NamedTuple
 
-from distributary.core.deliver._breaker import BreakerState
+from distributary.core.deliver.breaker import BreakerState
 
 
 class Admission(enum.Enum):
