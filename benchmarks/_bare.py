@@ -17,7 +17,7 @@ import time
 
 import _kit  # noqa: F401 - for the imports of kit
 from _load import BODY
-from kit.broker_trials import PLACE
+from kit.broker_scenarios import PLACE
 from kit.servers import PASSWORD, USER
 
 ATTRIBUTES = {

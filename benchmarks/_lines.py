@@ -201,7 +201,7 @@ GROUPS = {
     "protocols": protocols.measure,
     "one-down": protocols.one_down,
     "kills": pauses.kills,
-    "hand-over": pauses.hand_over,
+    "hand-over": pauses.rollover,
     "leak": pauses.leak,
     "sick": pauses.sick,
 }

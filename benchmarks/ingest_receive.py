@@ -19,7 +19,7 @@ import uvloop
 from distributary.core.clock import SystemClock
 from distributary.server.ingest import IngestSettings, serve
 from distributary.server.ingest._context import IngestContext
-from distributary.server.ingest._protocol import Connection
+from distributary.server.ingest._protocol import IngestConnection
 
 BODY = b'{"temperature": 21.5, "unit": "C", "padding": "' + b"x" * 950 + b'"}'
 REQUEST = (
@@ -61,13 +61,15 @@ class NullTransport(asyncio.Transport):
 
 
 def in_memory(count):
-    connection = Connection(IngestContext(InstantAppends(), IngestSettings(), SystemClock(), None))
+    connection = IngestConnection(
+        IngestContext(InstantAppends(), IngestSettings(), SystemClock(), None)
+    )
     connection.connection_made(NullTransport())
     receive = connection.data_received
     start = time.perf_counter()
     for number in range(count):
         if number % 9_000 == 0:
-            connection = Connection(
+            connection = IngestConnection(
                 IngestContext(InstantAppends(), IngestSettings(), SystemClock(), None)
             )
             connection.connection_made(NullTransport())

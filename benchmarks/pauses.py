@@ -1,4 +1,4 @@
-"""The lines of pauses: kills of each process, hand-overs among 100,000 routes, a sick partition."""
+"""The lines of pauses: kills of each process, rollovers among 100,000 routes, a sick partition."""
 
 import itertools
 import os
@@ -29,7 +29,7 @@ STEADY_S = 3.0
 HOLE_S = 0.1
 """A shorter time without a delivery is no pause: an event a partition comes every 20 ms."""
 ROUTES = 100_000
-HAND_OVERS = 5
+ROLLOVERS = 5
 EPOCH_S = 20.0
 OWNERS = 20
 LEAK_ROUTES = 50_000
@@ -137,8 +137,8 @@ def _refusals(server, traffic):
     return min(times) - at_s
 
 
-def hand_over(scale):
-    """Pauses of deliveries at hand-overs among 100,000 routes, each of another type."""
+def rollover(scale):
+    """Pauses of deliveries at rollovers among 100,000 routes, each of another type."""
     count = int(ROUTES * scale)
     flags = ("--epoch-s", f"{EPOCH_S:g}s")
     with tempfile.TemporaryDirectory(
@@ -154,8 +154,8 @@ def hand_over(scale):
                 wait_until(server.settled, 600.0, "all routes are known", 0.5)
                 traffic.publish(server.url, _event, RATE_PER_S)
                 for _ in range(2):  # where the routes stand is kept by then
-                    _one_hand_over(server, traffic)
-                found = [_one_hand_over(server, traffic) for _ in range(HAND_OVERS)]
+                    _one_rollover(server, traffic)
+                found = [_one_rollover(server, traffic) for _ in range(ROLLOVERS)]
                 traffic.finish()
                 memory = sum(process.memory_info().rss for process in server.tree()) / 2**20
             finally:
@@ -173,8 +173,8 @@ def _asks(number):
     }
 
 
-def _one_hand_over(server, traffic):
-    """The longest time without a delivery of a partition, around the next hand-over."""
+def _one_rollover(server, traffic):
+    """The longest time without a delivery of a partition, around the next rollover."""
     epoch = server.look(0, StatusField.EPOCH)
     began_s = time.monotonic()
     wait_until(
@@ -196,7 +196,7 @@ def _one_hand_over(server, traffic):
 
 
 def leak(scale):
-    """Memory of a worker after 20 hand-overs, 50,000 routes; growth since the third."""
+    """Memory of a worker after 20 rollovers, 50,000 routes; growth since the third."""
     with tempfile.TemporaryDirectory(
         prefix="distributary-bench-", ignore_cleanup_errors=True
     ) as folder:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import _kit  # noqa: F401 - for the imports of kit
 from _rig import HERE, Rig
 from distributary.core.log import Reader
-from kit.broker_trials import TRIALS
+from kit.broker_scenarios import SCENARIOS
 from kit.running_server import wait_until
 from kit.servers import Authority, ServerNotHadError
 from kit.servers.rabbitmq import RECENT
@@ -72,7 +72,7 @@ def _drain(name, broker, count):
 
 def _trial(broker, stack):
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="distributary-bench-"))
-    return TRIALS[broker](Authority(Path(folder)))
+    return SCENARIOS[broker](Authority(Path(folder)))
 
 
 def _delivery_rate(rig, before, count):

@@ -24,13 +24,13 @@ from rich.table import Table
 import _kit  # noqa: F401 - for the imports of kit
 from _rig import Rig
 from kit.broker_kills import Silence, run_broker_kills
-from kit.broker_trials import TRIALS
+from kit.broker_scenarios import SCENARIOS
 from kit.kills import run_kills
 from kit.planted_faults import FAULTS, find
 from kit.resource_kills import run_resource_kills
 from knative import VICTIMS
 
-SILENCES = dict.fromkeys(TRIALS, (Silence(1.0), Silence(30.0), Silence(30.0, answers_only=True)))
+SILENCES = dict.fromkeys(SCENARIOS, (Silence(1.0), Silence(30.0), Silence(30.0, answers_only=True)))
 """Of the wire before each broker, after its kills."""
 
 NOTICED_S_MAX = 22.0

@@ -17,7 +17,7 @@ from distributary.core.event import Event, record
 from distributary.core.flow import RecordKind
 from distributary.core.log import Appender, Reader
 from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, StatusField
-from distributary.partitions import Session, SessionSettings
+from distributary.partitions import PartitionSession, SessionSettings
 from distributary.spark import _delivery_task
 from kit.filled_data import fill
 
@@ -64,15 +64,15 @@ def row(epoch):
 
 
 def test_nothing_of_a_former_owner_stays(settings, monkeypatch):
-    """Twenty hand-overs in one worker cost no memory, and no owner outlives its session."""
+    """Twenty rollovers in one worker cost no memory, and no owner outlives its session."""
     owners = []
 
-    class Noted(Session):
+    class Noted(PartitionSession):
         def __init__(self, *arguments):
             super().__init__(*arguments)
-            owners.append(weakref.ref(self.owner))
+            owners.append(weakref.ref(self.consumer))
 
-    monkeypatch.setattr(_delivery_task, "Session", Noted)
+    monkeypatch.setattr(_delivery_task, "PartitionSession", Noted)
     words = msgspec.json.encode(settings).decode()
 
     def own(epoch):
@@ -90,7 +90,7 @@ def test_nothing_of_a_former_owner_stays(settings, monkeypatch):
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert [owner() for owner in owners if owner() is not None] == []
+    assert [consumer() for consumer in owners if consumer() is not None] == []
     assert after - before < GROWTH_BYTES_MAX
 
 
@@ -136,7 +136,7 @@ def test_no_statement_runs_on_the_loop_of_a_session(settings):
     begin = appender.append([(RecordKind.EVENTS, record.encode([event] * 5))])
     sa.event.listen(sa.Engine, "before_cursor_execute", statement)
     try:
-        session = Session(0, 1, settings)
+        session = PartitionSession(0, 1, settings)
         with closing(Reader(paths.log, 0)) as reader:
             chunk, after = reader.read_chunk(begin, 1 << 20)
         session.feed(after, chunk)

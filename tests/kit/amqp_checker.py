@@ -11,12 +11,12 @@ from distributary.core.event import Event
 from distributary.protocols.amqp import binding
 from distributary.protocols.amqp.engine import (
     ACCEPTED,
+    AmqpEngine,
+    AmqpLink,
+    AmqpLogin,
     AmqpMessage,
     Ended,
-    Engine,
-    Incoming,
-    Link,
-    Login,
+    IncomingMessage,
     Outcome,
     decode_message,
 )
@@ -37,11 +37,11 @@ class AmqpChecker:
 
     def __init__(self, port: int, address: str) -> None:
         self.messages: list[AmqpMessage] = []
-        self.link: Link | None = None
+        self.link: AmqpLink | None = None
         self.ended: Ended | None = None
         self._port = port
         self._address = address
-        self._engine: Engine | None = None
+        self._engine: AmqpEngine | None = None
         self._reads: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def events(self) -> list[Event]:
@@ -50,8 +50,8 @@ class AmqpChecker:
 
     async def __aenter__(self) -> Self:
         """Connect, and wait until it reads."""
-        login = Login(USER, PASSWORD)
-        self._engine = Engine(self, login=login, host="localhost", container="witness")
+        login = AmqpLogin(USER, PASSWORD)
+        self._engine = AmqpEngine(self, login=login, host="localhost", container="witness")
         loop = asyncio.get_running_loop()
         engine = self._engine
         await loop.create_connection(lambda: engine, "127.0.0.1", self._port)
@@ -72,11 +72,11 @@ class AmqpChecker:
 
     # What the engine calls.
 
-    def opened(self, engine: Engine) -> None:
+    def opened(self, engine: AmqpEngine) -> None:
         """Have the queue made, as a sender would."""
         engine.open_sender(self._address, "witness-of-making")
 
-    def link_opened(self, link: Link) -> None:
+    def link_opened(self, link: AmqpLink) -> None:
         """Read from the queue, now that it is there."""
         if link.sending:
             # RabbitMQ: a queue that exists has another address than one that is to be made.
@@ -87,22 +87,22 @@ class AmqpChecker:
         link.grant(CREDIT)
         self._reads.set_result(None)
 
-    def credited(self, link: Link) -> None:
+    def credited(self, link: AmqpLink) -> None:
         """It sends nothing."""
 
-    def received(self, link: Link, incoming: Incoming) -> None:
+    def received(self, link: AmqpLink, incoming: IncomingMessage) -> None:
         """Take it."""
         self.messages.append(decode_message(incoming.payload))
         incoming.settle(ACCEPTED)
         link.grant(1)
 
-    def settled(self, link: Link, token: object, outcome: Outcome) -> None:
+    def settled(self, link: AmqpLink, token: object, outcome: Outcome) -> None:
         """It sends nothing."""
 
-    def written(self, link: Link) -> None:
+    def written(self, link: AmqpLink) -> None:
         """It sends nothing."""
 
-    def link_closed(self, link: Link) -> None:
+    def link_closed(self, link: AmqpLink) -> None:
         """Whoever waits for it hears why."""
         self._fail(link.ended)
 

@@ -12,13 +12,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from distributary.protocols.amqp.engine import (
+    AmqpEngine,
+    AmqpLink,
     AmqpMessage,
+    DeliveryState,
     Ended,
-    Engine,
-    Incoming,
-    Link,
+    IncomingMessage,
     Outcome,
-    State,
     decode_message,
     encode_message,
 )
@@ -149,12 +149,12 @@ class AmqpClient:
     """
 
     def __init__(self, address: str = "subscriptions", *, credit: int = 10) -> None:
-        self.engine = Engine(self, host="sut.example")
+        self.engine = AmqpEngine(self, host="sut.example")
         self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
         self._address = address
         self._credit = credit
-        self._asking: Link | None = None
-        self._answers: Link | None = None
+        self._asking: AmqpLink | None = None
+        self._answers: AmqpLink | None = None
         self._refused: Ended | None = None
         self._unsent: list[tuple[bytes, int]] = []
         self._pending: dict[int, asyncio.Future[AmqpMessage]] = {}
@@ -205,39 +205,39 @@ class AmqpClient:
 
     # -- what the engine calls ----------------------------------------------------------------
 
-    def opened(self, engine: Engine) -> None:
+    def opened(self, engine: AmqpEngine) -> None:
         """See ``amqp.Handler``."""
         engine.open_receiver(None, "answers").grant(self._credit)
         engine.open_sender(self._address, "requests")
 
-    def link_opened(self, link: Link) -> None:
+    def link_opened(self, link: AmqpLink) -> None:
         """See ``amqp.Handler``."""
         if link.sending:
             self._asking = link
         else:
             self._answers = link
 
-    def credited(self, _link: Link) -> None:
+    def credited(self, _link: AmqpLink) -> None:
         """See ``amqp.Handler``."""
         self._send_on()
 
-    def received(self, link: Link, incoming: Incoming) -> None:
+    def received(self, link: AmqpLink, incoming: IncomingMessage) -> None:
         """See ``amqp.Handler``."""
         message = decode_message(incoming.payload)
         assert isinstance(message.correlation_id, int)
         self._pending.pop(message.correlation_id).set_result(message)
         link.grant(1)
 
-    def settled(self, _link: Link, token: object, outcome: Outcome) -> None:
+    def settled(self, _link: AmqpLink, token: object, outcome: Outcome) -> None:
         """See ``amqp.Handler``."""
         assert isinstance(token, int)
-        if outcome.state is not State.ACCEPTED:
+        if outcome.state is not DeliveryState.ACCEPTED:
             self._fail(RejectedError(outcome), token)
 
-    def written(self, link: Link) -> None:
+    def written(self, link: AmqpLink) -> None:
         """See ``amqp.Handler``."""
 
-    def link_closed(self, link: Link) -> None:
+    def link_closed(self, link: AmqpLink) -> None:
         """See ``amqp.Handler``."""
         assert link.ended is not None
         self._refused = link.ended

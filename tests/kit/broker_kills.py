@@ -24,7 +24,7 @@ from distributary.cli.ledger import Arrival, attributes_sha256, data_sha256, rea
 from distributary.core.event import Event, canonical
 from distributary.datadir import StatusField
 from distributary.testing.ledger import Report, RouteEvidence, check
-from kit.broker_trials import TRIALS, Trial
+from kit.broker_scenarios import SCENARIOS, BrokerScenario
 from kit.running_server import RunningServer, ServerError, wait_until
 from kit.servers import Authority, ServerNotHadError
 from kit.traffic import Traffic
@@ -163,7 +163,7 @@ def run_broker_kills(
     seed: int,
     silences: Mapping[str, Sequence[Silence]],
     *,
-    brokers: Sequence[str] = tuple(TRIALS),
+    brokers: Sequence[str] = tuple(SCENARIOS),
     watch: Watch = print,
 ) -> BrokerKillReport:
     """Kill each of *brokers* so many times, have its wire fall silent, settle, check.
@@ -173,7 +173,7 @@ def run_broker_kills(
         kills: Of each broker.
         seed: Of the moments.
         silences: Broker -> those of the wire before it, one after another.
-        brokers: Names in ``TRIALS``; those that cannot be had are left out, and named.
+        brokers: Names in ``SCENARIOS``; those that cannot be had are left out, and named.
         watch: Told of each kill and each silence as it is over; a long run shows that it lives.
 
     Raises:
@@ -182,9 +182,9 @@ def run_broker_kills(
     began_s = time.monotonic()
     report = BrokerKillReport(seed)
     authority = Authority(folder / "tls")
-    with _Started(report, authority, brokers) as trials:
-        if trials:
-            _Scenario(folder, report, trials, watch).run(kills, silences)
+    with _Started(report, authority, brokers) as scenarios:
+        if scenarios:
+            _Scenario(folder, report, scenarios, watch).run(kills, silences)
     report.took_s = time.monotonic() - began_s
     return report
 
@@ -198,9 +198,9 @@ class _Started:
         self._report = report
         self._authority = authority
         self._brokers = brokers
-        self._trials: dict[str, Trial] = {}
+        self._scenarios: dict[str, BrokerScenario] = {}
 
-    def __enter__(self) -> Mapping[str, Trial]:
+    def __enter__(self) -> Mapping[str, BrokerScenario]:
         try:
             with ThreadPoolExecutor(len(self._brokers)) as threads:
                 list(threads.map(self._start, self._brokers))
@@ -208,12 +208,12 @@ class _Started:
             self._end()
             raise
         # In the order in which they were asked for, not in that of their starts.
-        return {name: self._trials[name] for name in self._brokers if name in self._trials}
+        return {name: self._scenarios[name] for name in self._brokers if name in self._scenarios}
 
     def _start(self, name: str) -> None:
         try:
-            trial = TRIALS[name](self._authority)
-            self._trials[name] = trial.__enter__()
+            scenario = SCENARIOS[name](self._authority)
+            self._scenarios[name] = scenario.__enter__()
         except ServerNotHadError as error:
             self._report.not_had[name] = str(error)
 
@@ -221,76 +221,80 @@ class _Started:
         self._end()
 
     def _end(self) -> None:
-        for trial in self._trials.values():
-            trial.__exit__(None, None, None)
+        for scenario in self._scenarios.values():
+            scenario.__exit__(None, None, None)
 
 
 class _Scenario:
     """One run."""
 
     def __init__(
-        self, folder: Path, report: BrokerKillReport, trials: Mapping[str, Trial], watch: Watch
+        self,
+        folder: Path,
+        report: BrokerKillReport,
+        scenarios: Mapping[str, BrokerScenario],
+        watch: Watch,
     ) -> None:
         self._report = report
         self._watch = watch
-        self._trials = trials
+        self._scenarios = scenarios
         self._server = RunningServer(folder / "data")
         self._traffic = Traffic(folder, {})
 
     def run(self, kills: int, silences: Mapping[str, Sequence[Silence]]) -> None:
         """Kill, cut off, settle, check."""
 
-        def trouble(trial: Trial) -> None:
-            self._kill(trial, kills)
-            for silence in silences.get(trial.name, ()):
-                self._silence(trial, silence)
+        def trouble(scenario: BrokerScenario) -> None:
+            self._kill(scenario, kills)
+            for silence in silences.get(scenario.name, ()):
+                self._silence(scenario, silence)
 
         report = self._report
         with self._traffic, self._server:
-            for trial in self._trials.values():
-                subscription = trial.subscription(PATIENT)
+            for scenario in self._scenarios.values():
+                subscription = scenario.subscription(PATIENT)
                 self._server.subscribe(subscription.pop("sink"), **subscription)
             self._traffic.publish(self._server.url, _event, RATE_PER_S)
-            with ThreadPoolExecutor(len(self._trials)) as threads:
-                list(threads.map(trouble, self._trials.values()))
+            with ThreadPoolExecutor(len(self._scenarios)) as threads:
+                list(threads.map(trouble, self._scenarios.values()))
             self._traffic.finish()
             self._settle()
             report.stop_code = self._server.stop()
         report.acked = len(self._traffic.acked)
-        for name, trial in self._trials.items():
-            report.verdicts[name] = self._judge(name, trial.events())
+        for name, scenario in self._scenarios.items():
+            report.verdicts[name] = self._judge(name, scenario.events())
 
-    def _kill(self, trial: Trial, kills: int) -> None:
+    def _kill(self, scenario: BrokerScenario, kills: int) -> None:
         """Kill one broker so many times; on a thread of its own."""
-        chance = random.Random(f"{self._report.seed} {trial.name}")  # noqa: S311 - no secret
+        chance = random.Random(f"{self._report.seed} {scenario.name}")  # noqa: S311 - no secret
         for _ in range(kills):
             time.sleep(chance.uniform(*LIVE_S))
             in_flight = self._in_flight()
             killed_s = time.monotonic()
-            trial.kill()
-            trial.restart()
-            connections = trial.cut.connections
-            trial.cut.open_door()
+            scenario.kill()
+            scenario.restart()
+            connections = scenario.cut.connections
+            scenario.cut.open_door()
             back_s = time.monotonic()
-            reconnected_s = _until_connected(trial, connections)
-            kill = BrokerKill(trial.name, in_flight, back_s - killed_s, reconnected_s)
+            reconnected_s = _until_connected(scenario, connections)
+            kill = BrokerKill(scenario.name, in_flight, back_s - killed_s, reconnected_s)
             self._report.kills.append(kill)
             self._watch(kill)
 
-    def _silence(self, trial: Trial, silence: Silence) -> None:
+    def _silence(self, scenario: BrokerScenario, silence: Silence) -> None:
         """Have the wire of one broker fall silent; on a thread of its own."""
         time.sleep(QUIET_S)
         began_s = time.monotonic()
-        connections = trial.cut.connections
-        trial.cut.silence(answers_only=silence.answers_only)
+        connections = scenario.cut.connections
+        scenario.cut.silence(answers_only=silence.answers_only)
         in_flight, noticed_s = 0, None
         while (lasted_s := time.monotonic() - began_s) < silence.lasts_s:
             in_flight = max(in_flight, self._in_flight())
-            if noticed_s is None and trial.cut.connections > connections:
+            if noticed_s is None and scenario.cut.connections > connections:
                 noticed_s = lasted_s
             time.sleep(LOOK_S)
-        trial.cut.restore()
-        found = BrokerSilence(trial.name, silence, in_flight, noticed_s)
+        scenario.cut.restore()
+        found = BrokerSilence(scenario.name, silence, in_flight, noticed_s)
         self._report.silences.append(found)
         self._watch(found)
 
@@ -327,17 +331,17 @@ class _Scenario:
                 for trouble in itertools.chain[BrokerKill | BrokerSilence](
                     self._report.kills, self._report.silences
                 )
-                if trouble.broker == self._trials[name].name
+                if trouble.broker == self._scenarios[name].name
             ),
         )
 
 
-def _until_connected(trial: Trial, connections: int) -> float:
+def _until_connected(scenario: BrokerScenario, connections: int) -> float:
     """Wait for a connection beyond *connections*; how long it took, seconds."""
     return wait_until(
-        lambda: trial.cut.connections > connections,
+        lambda: scenario.cut.connections > connections,
         RECONNECT_S_MAX,
-        f"{trial.name} is connected again",
+        f"{scenario.name} is connected again",
         0.01,
     )
 

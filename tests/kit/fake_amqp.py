@@ -11,11 +11,11 @@ from typing import Any, Self
 
 from distributary.protocols.amqp.engine import (
     ACCEPTED,
+    AmqpEngine,
+    AmqpLink,
     AmqpMessage,
     Ended,
-    Engine,
-    Incoming,
-    Link,
+    IncomingMessage,
     Outcome,
     _values,
     decode_message,
@@ -28,29 +28,29 @@ CREDIT = 1_000
 """Messages that a link may send ahead."""
 
 
-def takes_links(link: Link) -> None:
+def takes_links(link: AmqpLink) -> None:
     """Agree to a link, and let it send."""
     link.accept("made-here" if link.dynamic else None)
     if not link.sending:
         link.grant(CREDIT)
 
 
-def accepts(link: Link, incoming: Incoming) -> None:
+def accepts(link: AmqpLink, incoming: IncomingMessage) -> None:
     """Take a message and say so."""
     incoming.settle(ACCEPTED)
     link.grant(1)
 
 
-def hangs(_link: Link, _incoming: Incoming) -> None:
+def hangs(_link: AmqpLink, _incoming: IncomingMessage) -> None:
     """Take a message and say nothing."""
 
 
-def resets(link: Link, _incoming: Incoming) -> None:
+def resets(link: AmqpLink, _incoming: IncomingMessage) -> None:
     """Break the connection instead of an answer."""
     link.engine.abort()
 
 
-def trickles(link: Link, _incoming: Incoming) -> None:
+def trickles(link: AmqpLink, _incoming: IncomingMessage) -> None:
     """Say much, and never what became of the message."""
 
     def say_something() -> None:
@@ -62,10 +62,10 @@ def trickles(link: Link, _incoming: Incoming) -> None:
     say_something()
 
 
-def answers(outcome: Outcome) -> Callable[[Link, Incoming], None]:
+def answers(outcome: Outcome) -> Callable[[AmqpLink, IncomingMessage], None]:
     """Give every message this outcome."""
 
-    def settle(link: Link, incoming: Incoming) -> None:
+    def settle(link: AmqpLink, incoming: IncomingMessage) -> None:
         incoming.settle(outcome)
         link.grant(1)
 
@@ -89,15 +89,15 @@ class FakeAmqp:
 
     def __init__(
         self,
-        on_message: Callable[[Link, Incoming], None] = accepts,
-        on_link: Callable[[Link], None] = takes_links,
+        on_message: Callable[[AmqpLink, IncomingMessage], None] = accepts,
+        on_link: Callable[[AmqpLink], None] = takes_links,
     ) -> None:
         self.on_message = on_message
         self.on_link = on_link
         self.port = 0
-        self.links: list[Link] = []
+        self.links: list[AmqpLink] = []
         self.messages: list[AmqpMessage] = []
-        self.engines: list[Engine] = []
+        self.engines: list[AmqpEngine] = []
         self.outcomes: list[tuple[object, Outcome]] = []
         self._server: asyncio.Server | None = None
 
@@ -111,7 +111,7 @@ class FakeAmqp:
         """Listen."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: Engine(self, server=True, message_bytes_max=8 * 1024 * 1024), "127.0.0.1", 0
+            lambda: AmqpEngine(self, server=True, message_bytes_max=8 * 1024 * 1024), "127.0.0.1", 0
         )
         self.port = self._server.sockets[0].getsockname()[1]
         return self
@@ -130,32 +130,32 @@ class FakeAmqp:
 
     # What the engine calls.
 
-    def opened(self, engine: Engine) -> None:
+    def opened(self, engine: AmqpEngine) -> None:
         """Keep the connection."""
         self.engines.append(engine)
 
-    def link_opened(self, link: Link) -> None:
+    def link_opened(self, link: AmqpLink) -> None:
         """Do as the test says."""
         self.links.append(link)
         self.on_link(link)
 
-    def credited(self, link: Link) -> None:
+    def credited(self, link: AmqpLink) -> None:
         """Nothing: tests send when they want to."""
 
-    def received(self, link: Link, incoming: Incoming) -> None:
+    def received(self, link: AmqpLink, incoming: IncomingMessage) -> None:
         """Keep the message, and do as the test says."""
         self.messages.append(decode_message(incoming.payload))
         self.on_message(link, incoming)
 
-    def settled(self, link: Link, token: object, outcome: Outcome) -> None:
+    def settled(self, link: AmqpLink, token: object, outcome: Outcome) -> None:
         """Keep what became of it."""
         del link
         self.outcomes.append((token, outcome))
 
-    def written(self, link: Link) -> None:
+    def written(self, link: AmqpLink) -> None:
         """Nothing waits for it."""
 
-    def link_closed(self, link: Link) -> None:
+    def link_closed(self, link: AmqpLink) -> None:
         """Nothing is kept for it."""
 
     def closed(self, ended: Ended) -> None:

@@ -248,7 +248,7 @@ class RunningServer:
     def owner_pids(self) -> list[int]:
         """Process ids of the owners, in the order of the partitions."""
         return [
-            self.look(number, StatusField.OWNER_PID) for number in range(self.partition_count())
+            self.look(number, StatusField.CONSUMER_PID) for number in range(self.partition_count())
         ]
 
     def _tails(self, process: psutil.Process) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from distributary.core.deliver import Answer, Destination
 from distributary.core.event import Event
 from distributary.core.policy import Acknowledgement
-from distributary.net.link import BrokerTransport, Flight, Lost, Session
+from distributary.net.link import BrokerSession, BrokerTransport, Flight, Lost
 from distributary.protocols.nats.settings import NatsSettings
 from distributary.testing.virtual_loop import VirtualLoop, run
 
@@ -90,7 +90,7 @@ class ScriptedBroker:
             self._open, lambda destination: destination.uri, loop.clock, loop
         )
 
-    async def _open(self, destination: Destination, lost: Lost) -> "Session | Answer":
+    async def _open(self, destination: Destination, lost: Lost) -> "BrokerSession | Answer":
         del destination
         self.dials.append(self.loop.time())
         await asyncio.sleep(self.dial_s)

@@ -19,7 +19,7 @@ from distributary.cli._http import Client, parse_address
 from distributary.cli._listen import arrivals_of
 from distributary.cli._listen_server import ListenServer, Request
 from distributary.cli._outgoing import Envelope, wrap
-from distributary.cli._publish import Published, Publisher, ledger_lines, publish_all
+from distributary.cli._publish import Publisher, PublishResult, ledger_lines, publish_all
 from distributary.cli.ledger import LedgerWriter
 from distributary.core.clock import SystemClock, SystemRandom
 from distributary.core.errors import EventError
@@ -187,7 +187,7 @@ class Traffic:
         ]
         numbers: dict[str, int] = {}
 
-        def note(published: Published) -> None:
+        def note(published: PublishResult) -> None:
             self._ledger.write(*ledger_lines(published, self._clock.wall_ms()))
             name = str(published.envelope.events[0].attributes["id"])
             number = numbers.pop(name)

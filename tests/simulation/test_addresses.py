@@ -26,7 +26,7 @@ def test_an_event_is_seen_at_its_own_address_alone(partition):
     assert arrivals(partition, A) == default
     assert arrivals(partition, B) == broker
     assert arrivals(partition, C) == channel
-    assert partition.owner._context.meter.counters["events_read_total"] == 6
+    assert partition.consumer._context.meter.counters["events_read_total"] == 6
 
 
 def test_a_route_sees_events_of_the_address_where_it_stood_at_their_place(partition):

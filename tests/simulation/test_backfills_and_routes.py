@@ -193,7 +193,7 @@ def test_retention_leaves_the_routes_that_stood_at_the_cut(partition):
     partition.advance(1.0)
     partition.retain()
     assert partition.log.start() > 0
-    partition.hand_over()
+    partition.rollover()
     (partition._folder / "routes").unlink(missing_ok=True)
     (event,) = partition.publish("t")
     partition.start()
@@ -304,13 +304,13 @@ def test_a_deleted_route_lets_its_queue_go_without_reading_it_again(partition):
     for _ in range(8):
         partition.publish("t")
     partition.advance(0.3)
-    queued = partition.owner.dispatcher.queued
+    queued = partition.consumer.dispatcher.queued
     assert queued
     partition.delete_route("gone")
     partition.advance(0.5)
     dropped = [fields for name, fields in partition.reports if name == "dropped"]
     assert len(dropped) >= queued
     assert {fields["reason"] for fields in dropped} == {"route-deleted"}
-    assert partition.owner.dispatcher.queued == 0
+    assert partition.consumer.dispatcher.queued == 0
     assert not partition.store.kept_rows
     partition.rest()

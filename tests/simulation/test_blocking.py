@@ -48,7 +48,9 @@ def strict(monkeypatch):
             state["found"].append(text)
 
     monkeypatch.setattr(VirtualTimers, "advance", on(True, VirtualTimers.advance))
-    monkeypatch.setattr(simulation.Owner, "start", on(True, simulation.Owner.start))
+    monkeypatch.setattr(
+        simulation.PartitionConsumer, "start", on(True, simulation.PartitionConsumer.start)
+    )
     for name in ("_work", "_crashed"):
         if hasattr(simulated_ports.LateWork, name):
             work = getattr(simulated_ports.LateWork, name)
@@ -235,7 +237,7 @@ def test_a_backfill_tells_of_a_hole(partition):
     partition.log.damage(2)
     partition.checker.lost(2, 3)
     told = []
-    context = partition.owner._context
+    context = partition.consumer._context
     add = context.meter.add
     context.meter.add = lambda name, value=1: (told.append((name, value)), add(name, value))
     partition.advance(5.0)

@@ -23,7 +23,7 @@ def roomy(make_partition, monkeypatch):
     monkeypatch.setattr(journal, "COMPACT_BYTES", 16 * 1024)
     partition = make_partition(limits=Limits())
     partition.engine_limits = EngineLimits(
-        window_outcomes=500, spill_outcomes=250, finished_max=500
+        window_outcomes=500, demote_outcomes=250, finished_max=500
     )
     return partition
 

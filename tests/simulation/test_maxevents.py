@@ -129,14 +129,14 @@ def test_an_attempt_that_nobody_wrote_down_counts_even_if_the_next_one_fails(par
 
 
 def test_a_restart_in_good_order_puts_no_delivery_in_doubt(partition):
-    """The sink is down over many hand-overs, and refuses at last: nothing of that counts."""
+    """The sink is down over many rollovers, and refuses at last: nothing of that counts."""
     partition.put_route("counted", A, events_max=2, policy=STEADY)
     partition.sinks[A] = answers(503)
     partition.start()
     publish(partition, 10)
     partition.advance(1.0)
     for _ in range(4):
-        partition.hand_over()
+        partition.rollover()
         partition.start()
         partition.advance(0.5)
     partition.sinks[A] = answers(400)
@@ -147,15 +147,15 @@ def test_a_restart_in_good_order_puts_no_delivery_in_doubt(partition):
     partition.rest()
 
 
-def test_what_a_hand_over_did_not_start_is_not_in_doubt(partition):
+def test_what_a_rollover_did_not_start_is_not_in_doubt(partition):
     """It waited with its reservation; the next owner's attempts fail, and nothing counts."""
     partition.put_route("counted", A, events_max=12, policy=DeliveryPolicy(retry=0))
     partition.sinks[A] = answers(after_s=1.0)
     partition.start()
     publish(partition, 12)
     partition.advance(0.1)
-    assert partition.owner.dispatcher.queued
-    partition.hand_over()
+    assert partition.consumer.dispatcher.queued
+    partition.rollover()
     assert all(resting for resting in partition.quotas.reservations(0).values())
     partition.sinks[A] = answers(400)
     partition.start()
@@ -164,16 +164,16 @@ def test_what_a_hand_over_did_not_start_is_not_in_doubt(partition):
     partition.rest()
 
 
-def test_what_waits_for_its_queue_is_not_in_doubt_after_a_hand_over(partition):
+def test_what_waits_for_its_queue_is_not_uncertain_after_a_rollover(partition):
     """Their rows were deferred with reservations; the next owner's attempts fail."""
     partition.put_route("counted", A, events_max=12, policy=STEADY)
     partition.sinks[A] = hangs
     partition.start()
     publish(partition, 40)
     partition.advance(4.0)
-    in_flight = partition.owner.dispatcher.in_flight
+    in_flight = partition.consumer.dispatcher.in_flight
     assert 12 - in_flight > 4
-    partition.hand_over()
+    partition.rollover()
     reservations = partition.quotas.reservations(0)
     assert len(reservations) == 12
     assert sum(not resting for resting in reservations.values()) <= in_flight
@@ -310,7 +310,7 @@ def test_a_match_whose_route_is_deleted_while_it_asks_is_dropped(partition):
     partition.rest()
 
 
-def test_a_reservation_in_doubt_that_lies_too_far_ahead_counts(partition):
+def test_a_reservation_uncertain_that_lies_too_far_ahead_counts(partition):
     """A backfill without room for rows would wait for ever for a reservation further on."""
     partition.engine_limits = EngineLimits(rows_per_route_max=4)
     partition.put_route("counted", A, events_max=1)

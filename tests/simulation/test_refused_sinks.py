@@ -33,7 +33,7 @@ def test_a_refused_sink_is_backfilled_and_makes_no_dead_letter(partition):
     assert not [
         fate for fate in partition.checker.fates() if fate.final in ("kept", "dead-lettered")
     ]
-    partition.hand_over()
+    partition.rollover()
     partition.start()
     partition.advance(100.0)
     warned = [fields for event, fields in partition.warnings if event == "sink-refused"]

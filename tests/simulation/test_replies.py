@@ -42,7 +42,7 @@ def trigger(partition):
 
 def counter(partition, name):
     """A number of the owner that lives."""
-    return partition.owner._meter.counters[name]
+    return partition.consumer._meter.counters[name]
 
 
 def test_a_reply_is_sent_on_and_then_the_delivery_is_done(trigger):
@@ -125,7 +125,7 @@ def test_a_reply_that_could_be_taken_later_is_brought_again(subscription):
 def test_the_dead_letter_of_a_reply_survives_a_crash(subscription, held_bytes_max):
     """It never stood in the log: its bytes are in the row until it has its outcome."""
     subscription.engine_limits = EngineLimits(row_events_bytes_max=held_bytes_max)
-    subscription.hand_over()
+    subscription.rollover()
     subscription.start()
     subscription.sinks[BACK] = answers(400)
     subscription.sinks[DEAD] = answers(503)
@@ -198,11 +198,11 @@ def test_an_accepted_answer_is_never_a_reply(trigger):
 
 
 def test_a_drain_waits_for_replies(trigger):
-    """The delivery is under way: what it brought is stored before the hand-over."""
+    """The delivery is under way: what it brought is stored before the rollover."""
     trigger.sinks[BACK] = answers(after_s=0.8)
     trigger.publish("t")
     trigger.advance(0.1)
-    assert trigger.hand_over(5.0) == 0
+    assert trigger.rollover(5.0) == 0
     assert trigger.store.rows() == []
     assert trigger.checker.open_count == 0
 
@@ -213,8 +213,8 @@ def test_a_drain_sends_the_replies_that_wait(trigger):
     for _ in range(30):
         trigger.publish("t")
     trigger.advance(0.1)
-    assert trigger.owner._engine._replies._held
-    assert trigger.hand_over(10.0) == 0
+    assert trigger.consumer._engine._replies._held
+    assert trigger.rollover(10.0) == 0
     done = sorted(event.removesuffix(".reply") for event in sent_to(trigger, BACK))
     assert sorted(sent_to(trigger, SINK)) == done
     trigger.start()
@@ -229,7 +229,7 @@ def test_a_drain_waits_while_the_destination_asks_for_time(trigger):
     for _ in range(12):
         trigger.publish("t")
     trigger.advance(0.05)
-    assert trigger.hand_over(10.0) == 0
+    assert trigger.rollover(10.0) == 0
     assert len(sent_to(trigger, BACK)) == 12
     trigger.start()
     trigger.rest()
@@ -241,9 +241,9 @@ def test_a_drain_does_not_wait_for_a_closed_destination(trigger):
     for _ in range(12):
         trigger.publish(*["t"] * 5)
         trigger.advance(0.02)
-    assert trigger.owner._engine._replies._held
+    assert trigger.consumer._engine._replies._held
     begun_s = trigger.clock.monotonic_s()
-    trigger.hand_over(5.0)
+    trigger.rollover(5.0)
     assert trigger.clock.monotonic_s() - begun_s < 2.0
     trigger.sinks[BACK] = answers()
     trigger.start()
@@ -270,7 +270,7 @@ def test_replies_that_find_no_room_wait_and_then_all_arrive(make_partition):
     partition.start()
     events = [event for _ in range(60) for event in partition.publish("t")]
     partition.advance(1.0)
-    assert partition.owner._engine._replies._held
+    assert partition.consumer._engine._replies._held
     assert len(sent_to(partition, SINK)) < 50, "the route does not wait for its replies"
     partition.advance(30.0)
     partition.rest()
@@ -288,7 +288,7 @@ def test_replies_beyond_what_is_held_bring_their_deliveries_again(make_partition
     partition.start()
     events = [event for _ in range(60) for event in partition.publish("t")]
     partition.advance(1.0)
-    assert not partition.owner._engine._replies._held
+    assert not partition.consumer._engine._replies._held
     partition.advance(30.0)
     partition.rest()
     assert {event.removesuffix(".reply") for event in sent_to(partition, BACK)} <= set(events)
@@ -301,7 +301,7 @@ def test_replies_go_where_the_newest_revision_says(trigger):
     for _ in range(20):
         trigger.publish("t")
     trigger.advance(0.5)
-    assert trigger.owner._engine._replies._held
+    assert trigger.consumer._engine._replies._held
     other = "http://other.example/"
     trigger.put_route("r", SINK, policy=STEADY, dead_letter=DEAD, reply=other, reply_kept=True)
     trigger.advance(0.5)
@@ -338,7 +338,7 @@ def test_a_drain_does_not_wait_for_a_destination_that_closes_meanwhile(trigger):
         trigger.publish("t")
     trigger.advance(0.1)
     begun_s = trigger.clock.monotonic_s()
-    trigger.hand_over(20.0)
+    trigger.rollover(20.0)
     assert trigger.clock.monotonic_s() - begun_s < 5.0
     trigger.sinks[BACK] = answers()
     trigger.start()
@@ -352,7 +352,7 @@ def test_a_refused_reply_is_dropped_where_none_is_wanted_any_more(subscription):
     subscription.advance(0.1)
     subscription.put_route("r", SINK, policy=STEADY, dead_letter=DEAD)
     subscription.advance(1.0)
-    assert subscription.owner._meter.counters["delivered_total"] == 1
+    assert subscription.consumer._meter.counters["delivered_total"] == 1
     assert sent_to(subscription, SINK) == [event]
     assert counter(subscription, 'replies_dropped_total{reason="no-destination"}') == 1
 
@@ -383,5 +383,5 @@ def test_large_attributes_of_held_replies_count(make_partition, monkeypatch):
     for _ in range(40):
         partition.publish("t")
     partition.advance(0.2)
-    held = partition.owner._engine._replies._held
+    held = partition.consumer._engine._replies._held
     assert sum(map(len, held.values())) <= 1

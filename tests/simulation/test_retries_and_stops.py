@@ -118,7 +118,7 @@ def test_a_drain_starts_nothing_and_makes_everything_durable(partition):
     partition.advance(1.0)
     assert partition.store.kept_backfills
     sent = len(partition.sends)
-    assert partition.hand_over(5.0) == 0
+    assert partition.rollover(5.0) == 0
     assert len(partition.sends) == sent
     assert partition.checker.undurable_count == 0
     partition.start()
@@ -132,7 +132,7 @@ def test_a_drain_ends_at_its_deadline(partition):
     partition.start()
     (event,) = partition.publish("t")
     partition.advance(0.5)
-    assert partition.hand_over(0.2) == 1
+    assert partition.rollover(0.2) == 1
     partition.sinks.clear()
     partition.start()
     partition.rest()
@@ -148,7 +148,7 @@ def test_a_medium_that_fails_during_the_drain_is_told(partition):
     partition.publish("t")
     partition.advance(0.1)
     partition.files.failing = True
-    partition.hand_over(5.0)
+    partition.rollover(5.0)
     assert [type(error) for error in partition.failures] == [StoreError]
     partition.files.failing = False
     partition.start()

@@ -192,7 +192,7 @@ def test_a_retry_row_of_a_lost_record_is_void(partition):
 
 def test_beyond_the_window_the_oldest_matches_move_to_rows(partition):
     """One event that hangs must not hold the cursor for ever."""
-    partition.engine_limits = EngineLimits(window_events=30, spill_records=5)
+    partition.engine_limits = EngineLimits(window_events=30, demote_records=5)
     partition.put_route("slow", A, types=["s"], policy=DeliveryPolicy(timeout_s=60.0))
     partition.put_route("fast", B, types=["f"])
     partition.sinks[A] = hangs

@@ -149,7 +149,7 @@ def test_runs_that_are_done_keep_no_new_one_waiting(refused):
 
 def test_a_redrive_of_all_routes_makes_no_more_rows_than_there_may_be(refused):
     """What their sinks do not take at once waits as dead letters, which cost no memory."""
-    refused.hand_over()
+    refused.rollover()
     refused.engine_limits = EngineLimits(rows_max=100)
     refused.start()
     refused.sinks[A] = refused.sinks[B] = answers(503)
@@ -209,7 +209,7 @@ def test_a_redrive_that_waits_for_the_cursor_reads_its_dead_letters_once(refused
 
 def test_a_redrive_to_a_sink_that_takes_nothing_keeps_no_other_run_waiting(refused):
     """It waits for days, perhaps; the others are done meanwhile, and then it goes on."""
-    refused.hand_over()
+    refused.rollover()
     refused.engine_limits = EngineLimits(rows_per_route_max=20)
     refused.start()
     refused.sinks[A] = answers(503)

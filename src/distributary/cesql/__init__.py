@@ -30,7 +30,7 @@ from distributary.cesql._expression import (
 )
 from distributary.cesql._functions import (
     RESULT_CHARS_MAX,
-    Failure,
+    CallFailure,
     Function,
     Functions,
     describe,
@@ -51,11 +51,11 @@ __all__ = [
     "RESULT_CHARS_MAX",
     "Alternatives",
     "Attributes",
+    "CallFailure",
     "CesqlSyntaxError",
     "ErrorKind",
     "EvaluationError",
     "Expression",
-    "Failure",
     "Function",
     "Functions",
     "Necessary",

@@ -8,7 +8,7 @@ Source:
 from typing import Final
 
 from distributary.cesql._errors import ErrorKind
-from distributary.cesql._functions import RESULT_CHARS_MAX, Failure, Function, Functions
+from distributary.cesql._functions import RESULT_CHARS_MAX, CallFailure, Function, Functions
 from distributary.cesql._types import (
     INTEGER_MAX,
     INTEGER_MIN,
@@ -29,15 +29,15 @@ def _length(x: str) -> int:
     return len(x)
 
 
-def _concat(*parts: str) -> str | Failure:
+def _concat(*parts: str) -> str | CallFailure:
     return _joined("", parts)
 
 
-def _concat_ws(delimiter: str, *parts: str) -> str | Failure:
+def _concat_ws(delimiter: str, *parts: str) -> str | CallFailure:
     return _joined(delimiter, parts)
 
 
-def _joined(delimiter: str, parts: tuple[str, ...]) -> str | Failure:
+def _joined(delimiter: str, parts: tuple[str, ...]) -> str | CallFailure:
     # counted before it is built, so that no text beyond the limit ever exists
     length = sum(map(len, parts)) + len(delimiter) * max(0, len(parts) - 1)
     if length > RESULT_CHARS_MAX:
@@ -49,17 +49,17 @@ def _trim(x: str) -> str:
     return x.strip(_WHITE_SPACE)
 
 
-def _left(x: str, count: int) -> str | Failure:
+def _left(x: str, count: int) -> str | CallFailure:
     return x[:count] if count >= 0 else _failed(x, "LEFT of fewer than 0 characters")
 
 
-def _right(x: str, count: int) -> str | Failure:
+def _right(x: str, count: int) -> str | CallFailure:
     if count < 0:
         return _failed(x, "RIGHT of fewer than 0 characters")
     return x[max(0, len(x) - count) :]
 
 
-def _substring(x: str, position: int, length: int = INTEGER_MAX) -> str | Failure:
+def _substring(x: str, position: int, length: int = INTEGER_MAX) -> str | CallFailure:
     if not -len(x) <= position <= len(x):
         return _failed("", f"there is no character {position} in a text of {len(x)}")
     if length < 0:
@@ -70,14 +70,14 @@ def _substring(x: str, position: int, length: int = INTEGER_MAX) -> str | Failur
     return x[start : start + length]
 
 
-def _absolute(x: int) -> int | Failure:
+def _absolute(x: int) -> int | CallFailure:
     if x == INTEGER_MIN:
-        return Failure(ErrorKind.MATH, INTEGER_MAX, f"ABS of {x} does not fit in 32 bits")
+        return CallFailure(ErrorKind.MATH, INTEGER_MAX, f"ABS of {x} does not fit in 32 bits")
     return abs(x)
 
 
-def _failed(value: str, message: str) -> Failure:
-    return Failure(ErrorKind.FUNCTION_EVALUATION, value, message)
+def _failed(value: str, message: str) -> CallFailure:
+    return CallFailure(ErrorKind.FUNCTION_EVALUATION, value, message)
 
 
 def _same(x: Value) -> Value:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias, cast
 from distributary.cesql import _tree as tree
 from distributary.cesql._arithmetic import ARITHMETIC, ORDER, negative
 from distributary.cesql._equality import equality, equals_text, membership
-from distributary.cesql._functions import Failure, Function
+from distributary.cesql._functions import CallFailure, Function
 from distributary.cesql._interpret import Attributes
 from distributary.cesql._types import (
     Type,
@@ -294,7 +294,7 @@ def _answer(function: Function, arguments: Sequence[_Fast]) -> _Fast:
                 return None
             values.append(one)
         answer = function.answer(values)
-        return None if isinstance(answer, Failure) else answer
+        return None if isinstance(answer, CallFailure) else answer
 
     return value
 

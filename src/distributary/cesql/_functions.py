@@ -20,7 +20,7 @@ CONCAT in CONCAT would double a text at each level."""
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z_]*")
 
 
-class Failure(NamedTuple):
+class CallFailure(NamedTuple):
     """A function's answer where it failed.
 
     Attributes:
@@ -42,7 +42,7 @@ class Function:
         name: Letters and underscores, a letter first; called in any case.
         parameters: Types of the fixed parameters; arguments are cast to them.
         returns: Type of the answer, not ``ANY``.
-        call: Takes the arguments, cast; answers a value of the type, or a ``Failure``. Pure.
+        call: Takes the arguments, cast; answers a value of the type, or a ``CallFailure``. Pure.
         variadic: Type of the arguments after the fixed ones, any number of them; None: there
             are none.
     """
@@ -50,7 +50,7 @@ class Function:
     name: str
     parameters: tuple[Type, ...]
     returns: Type
-    call: Callable[..., Value | Failure]
+    call: Callable[..., Value | CallFailure]
     variadic: Type | None = None
 
     def types(self, count: int) -> Sequence[Type]:
@@ -59,13 +59,13 @@ class Function:
             return self.parameters
         return self.parameters + (self.variadic,) * (count - len(self.parameters))
 
-    def answer(self, arguments: Sequence[Value]) -> Value | Failure:
-        """Call it. Never raises: what the function does wrong is a ``Failure``."""
+    def answer(self, arguments: Sequence[Value]) -> Value | CallFailure:
+        """Call it. Never raises: what the function does wrong is a ``CallFailure``."""
         try:
             value = self.call(*arguments)
         except Exception as error:  # noqa: BLE001 - a user's code may raise anything (3.5.3)
             return self._failure(f"{self.name} failed: {type(error).__name__}")
-        if isinstance(value, Failure):
+        if isinstance(value, CallFailure):
             return value if self._fits(value.value) else self._failure(value.message)
         if not self._fits(value):
             return self._failure(f"{self.name} gave no {self.returns} within the limits")
@@ -80,8 +80,8 @@ class Function:
             return self.returns is Type.INTEGER and INTEGER_MIN <= value <= INTEGER_MAX
         return False
 
-    def _failure(self, message: str) -> Failure:
-        return Failure(ErrorKind.FUNCTION_EVALUATION, ZERO[self.returns], message)
+    def _failure(self, message: str) -> CallFailure:
+        return CallFailure(ErrorKind.FUNCTION_EVALUATION, ZERO[self.returns], message)
 
 
 class Functions:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, cast
 from distributary.cesql import _tree as tree
 from distributary.cesql._arithmetic import ARITHMETIC, ORDER, negative
 from distributary.cesql._errors import ErrorKind, EvaluationError
-from distributary.cesql._functions import Failure
+from distributary.cesql._functions import CallFailure
 from distributary.cesql._types import (
     ZERO,
     Type,
@@ -183,7 +183,7 @@ def _call(node: tree.Call, attributes: Attributes) -> Value:
         _cast(value, target, node, zero) for value, target in zip(values, types, strict=True)
     ]
     answer = function.answer(arguments)
-    if isinstance(answer, Failure):
+    if isinstance(answer, CallFailure):
         raise _failed(node, answer.kind, answer.message, answer.value)
     return answer
 

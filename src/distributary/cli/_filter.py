@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import typer
 
 from distributary.cli import _console, _filter_entries, _filter_request, _filter_screen
-from distributary.cli._filter_request import Selection
+from distributary.cli._filter_request import FilterSelection
 from distributary.cli._options import Exact, Files, Prefix, Source, Sql, Suffix, Types
 from distributary.cli._outgoing import Unreadable, open_events
 
@@ -86,7 +86,12 @@ def filter_(
 
 
 def _run(
-    selection: Selection, files: Sequence[str], *, show: Show, as_json: bool, expect: Expect | None
+    selection: FilterSelection,
+    files: Sequence[str],
+    *,
+    show: Show,
+    as_json: bool,
+    expect: Expect | None,
 ) -> int:
     if not files:
         console = _console.errors()

@@ -15,7 +15,7 @@ from distributary.core import filter as filters
 from distributary.core.errors import Fault, ResourceError, SettingsError
 from distributary.core.event import AttributeValue
 from distributary.core.filter import Explanation
-from distributary.resource import RESOURCE_BYTES_MAX, Rules, SinkRule, decode_json
+from distributary.resource import RESOURCE_BYTES_MAX, ResourceRules, SinkRule, decode_json
 from distributary.subscriptions import resource as api_subscription
 
 _ELSEWHERE: Final = (
@@ -32,7 +32,7 @@ _ELSEWHERE: Final = (
 _MATCHING: Final = ("source", "types", "filters", "filter")
 """The members that do, in any revision of the specification."""
 
-_RULES: Final = Rules(SinkRule(local_allowed=True), filters.check)
+_RULES: Final = ResourceRules(SinkRule(local_allowed=True), filters.check)
 _TARGET: Final = {"sink": "http://127.0.0.1/", "protocol": "HTTP"}
 """Stands for where the events would go: nothing is sent."""
 
@@ -52,7 +52,7 @@ class Misfit(NamedTuple):
 
 
 @dataclass(slots=True)
-class Selection:
+class FilterSelection:
     """What is tried on events: a subscription's ``source``, ``types`` and ``filters``, all ANDed.
 
     Attributes:
@@ -102,7 +102,7 @@ def read(
     types: Sequence[str] = (),
     source: str | None = None,
     **pairs: Sequence[str],
-) -> tuple[Selection, list[Misfit]]:
+) -> tuple[FilterSelection, list[Misfit]]:
     """The filter that the flags ask for, and everything that is wrong with it; all must hold.
 
     Args:
@@ -142,7 +142,7 @@ class _Reading:
     """What was read so far."""
 
     def __init__(self) -> None:
-        self.selection = Selection()
+        self.selection = FilterSelection()
         self.misfits: list[Misfit] = []
 
     def text(self, given: str, text: bytes) -> None:

@@ -41,7 +41,7 @@ class Sends(Protocol):
         """One answer, or ``TransportError``."""
 
 
-class Published(NamedTuple):
+class PublishResult(NamedTuple):
     """What came of one request.
 
     Attributes:
@@ -118,14 +118,14 @@ class Publisher:
         self.under_way: Envelope | None = None
         """The request that is being sent, and whose end is not known."""
 
-    async def publish(self, envelope: Envelope) -> Published:
+    async def publish(self, envelope: Envelope) -> PublishResult:
         """Send *envelope* until it is acknowledged, refused for good, or time is up."""
         self.under_way = envelope
         published = await self._until_known(envelope)
         self.under_way = None
         return published
 
-    async def _until_known(self, envelope: Envelope) -> Published:
+    async def _until_known(self, envelope: Envelope) -> PublishResult:
         started_s = self._clock.monotonic_s()
         ambiguous = 0
         attempt = 0
@@ -134,13 +134,13 @@ class Publisher:
             response, error = await self._attempt(envelope)
             if response is not None and response.status not in WORTH_REPEATING:
                 state: State = "acked" if 200 <= response.status < 300 else "refused"
-                return Published(envelope, state, response, None, ambiguous, attempt)
+                return PublishResult(envelope, state, response, None, ambiguous, attempt)
             unsure = _may_be_stored(response, error)
             asked = response.headers.get("retry-after") if response is not None else None
             wait = wait_s(attempt, asked, self._random.unit(), self._clock.wall_ms())
             if self._clock.monotonic_s() + wait - started_s > self._give_up_s:
                 state = "unknown" if unsure or ambiguous else "refused"
-                return Published(envelope, state, response, error, ambiguous, attempt)
+                return PublishResult(envelope, state, response, error, ambiguous, attempt)
             ambiguous += unsure
             if error is not None:
                 self._on_silence(error)
@@ -164,7 +164,7 @@ def _may_be_stored(response: Response | None, error: TransportError | None) -> b
     return error.reason not in NEVER_LEFT
 
 
-def ledger_lines(published: Published, wall_ms: int) -> list[Sent]:
+def ledger_lines(published: PublishResult, wall_ms: int) -> list[Sent]:
     """One ledger line for each event of a request."""
     status = published.response.status if published.response is not None else None
     return [
@@ -186,7 +186,7 @@ def ledger_lines(published: Published, wall_ms: int) -> list[Sent]:
 async def publish_all(
     envelopes: AsyncIterator[Envelope],
     publishers: list[Publisher],
-    on_published: Callable[[Published], None],
+    on_published: Callable[[PublishResult], None],
 ) -> None:
     """Send all *envelopes*, as many at a time as there are *publishers*.
 
@@ -207,7 +207,7 @@ async def publish_all(
             await queue.put(None)
 
 
-def problem_of(published: Published) -> tuple[str, list[object]]:
+def problem_of(published: PublishResult) -> tuple[str, list[object]]:
     """A headline and the faults of a request that was not acknowledged."""
     if published.response is None:
         return (f"no answer ({published.error})", [])

@@ -41,7 +41,7 @@ TIMEOUT_S_MIN = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class SendPlan:
     """What to send, where and how.
 
     Attributes:
@@ -185,7 +185,7 @@ def send(
         }
         payload = _payload(data, data_file)
         event = _outgoing.one_event(attributes, extension or (), payload)
-    plan = Plan(
+    plan = SendPlan(
         address=address,
         path=path,
         event=event,
@@ -213,7 +213,7 @@ def _payload(data: str | None, data_file: Path | None) -> bytes | None:
         raise SettingsError(f"--data-file {data_file}: {error.strerror}") from error
 
 
-def _run(plan: Plan) -> int:
+def _run(plan: SendPlan) -> int:
     """Send by *plan*; the exit code."""
     with contextlib.ExitStack() as stack:
         files = [_outgoing.open_events(name, stack) for name in plan.files]
@@ -232,14 +232,14 @@ def _run(plan: Plan) -> int:
     return INTERRUPTED if interrupted else sending.tally.exit_code()
 
 
-def _pieces(plan: Plan, files: Iterable[BinaryIO]) -> Iterator[list[Event | Unreadable]]:
+def _pieces(plan: SendPlan, files: Iterable[BinaryIO]) -> Iterator[list[Event | Unreadable]]:
     if plan.event is not None:
         yield [plan.event]
     for file in files:
         yield from _outgoing.read_events(file)
 
 
-def _progress(plan: Plan) -> Progress:
+def _progress(plan: SendPlan) -> Progress:
     one = plan.event is not None and plan.repeat == 1
     console = _console.errors()
     return Progress(
@@ -258,7 +258,7 @@ class _Sending:
     """One run: the connections, the pace, the tally."""
 
     def __init__(
-        self, plan: Plan, ledger: LedgerWriter | None, progress: Progress, clock: Clock
+        self, plan: SendPlan, ledger: LedgerWriter | None, progress: Progress, clock: Clock
     ) -> None:
         self.plan = plan
         self.tally = Tally()
@@ -342,7 +342,7 @@ class _Sending:
             else:
                 yield from _outgoing.copies(entry, self.plan.repeat)
 
-    def _note(self, published: _publish.Published) -> None:
+    def _note(self, published: _publish.PublishResult) -> None:
         """Count, write down and, where it failed, show one request."""
         tally = self.tally
         count = len(published.envelope.events)
@@ -385,7 +385,7 @@ def _groups(events: Iterable[Event], size: int) -> Iterator[list[Event]]:
         yield group
 
 
-def _summarise(plan: Plan, tally: Tally, duration_s: float, *, interrupted: bool) -> None:
+def _summarise(plan: SendPlan, tally: Tally, duration_s: float, *, interrupted: bool) -> None:
     console = _console.errors()
     if interrupted:
         console.print("[yellow]interrupted[/]")

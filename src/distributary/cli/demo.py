@@ -270,7 +270,7 @@ async def _publish_events(play: _Play, url: str) -> None:
         for client in clients
     ]
 
-    def note(published: _publish.Published) -> None:
+    def note(published: _publish.PublishResult) -> None:
         play.ledgers["sent"].write(*_publish.ledger_lines(published, play.clock.wall_ms()))
         if published.state != "acked":
             play.screen.say(f"not acknowledged: {_publish.problem_of(published)[0]}")

@@ -322,7 +322,7 @@ def decode_timer_event(body: bytes) -> TimerEvent:
     return TimerEvent(found.uid, found.revision, found.number, event)
 
 
-class Addressed(NamedTuple):
+class AddressedEvents(NamedTuple):
     """The events of one record, and for whom they are.
 
     Attributes:
@@ -390,7 +390,7 @@ def address_of(body: bytes) -> str:
     return _addressed_body(body)[0].address
 
 
-def decode_addressed(body: bytes) -> Addressed:
+def decode_addressed(body: bytes) -> AddressedEvents:
     """The events in *body*, of kind ``ADDRESSED`` or ``CARRIED``, and where they were published.
 
     Raises:
@@ -400,14 +400,14 @@ def decode_addressed(body: bytes) -> Addressed:
     events = event_record.decode(found.record)
     if len(events) != len(found.ttls):
         raise _not_addressed("as many events as passes")
-    return Addressed(found.address, found.ttls, events, carried)
+    return AddressedEvents(found.address, found.ttls, events, carried)
 
 
 _EVENTS: Final = int(RecordKind.EVENTS)
 _ALL_PASSES: Final = (TTL_DEFAULT,)
 
 
-def events_of(logged: Logged) -> Addressed | None:
+def events_of(logged: Logged) -> AddressedEvents | None:
     """The events that a record of the log holds, whatever its kind; None: it holds none.
 
     Raises:
@@ -417,16 +417,16 @@ def events_of(logged: Logged) -> Addressed | None:
     if kind == _EVENTS:
         events = event_record.decode(logged.body)
         # Once an event on the hot path: the tuple's own constructor takes a third of the time.
-        return tuple.__new__(Addressed, ("", _ALL_PASSES * len(events), events, b"", ""))
+        return tuple.__new__(AddressedEvents, ("", _ALL_PASSES * len(events), events, b"", ""))
     if kind in (RecordKind.ADDRESSED, RecordKind.CARRIED):
         return decode_addressed(logged.body)
     if kind == RecordKind.TIMER_EVENT:
         timer_event = decode_timer_event(logged.body)
-        return Addressed("", (TTL_DEFAULT,), [timer_event.event], b"", timer_event.uid)
+        return AddressedEvents("", (TTL_DEFAULT,), [timer_event.event], b"", timer_event.uid)
     return None
 
 
-def events_for(logged: Logged, address: str, route: str) -> Addressed | None:
+def events_for(logged: Logged, address: str, route: str) -> AddressedEvents | None:
     """As ``events_of``; None too where none of them is for *route*, which is at *address*.
 
     Events that were published elsewhere are not decoded.

@@ -46,7 +46,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Flag:
+class SettingFlag:
     """A flag of ``distributary subscribe`` that says a setting; all settings can be said otherwise.
 
     Attributes:
@@ -127,7 +127,7 @@ class Protocol:
     masked: str | None = None
     formats: tuple[EventFormat, ...] = ("binary", "structured")
     example: Mapping[str, Any] | None = None
-    flags: Mapping[str, Flag] = field(default_factory=dict)
+    flags: Mapping[str, SettingFlag] = field(default_factory=dict)
     reading: Reading | None = None
     absent: str | None = None
 

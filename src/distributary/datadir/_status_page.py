@@ -42,7 +42,7 @@ class StatusField(enum.IntEnum):
     """Durable retry rows that wait."""
     OLDEST_IN_FLIGHT_MS = 10
     """Age of the oldest attempt under way, milliseconds."""
-    OWNER_PID = 11
+    CONSUMER_PID = 11
     """Process id of the owner."""
     FAILED_READER = 12
     """Token of the reader whose owner failed: that reader returns."""
@@ -74,7 +74,7 @@ class StatusField(enum.IntEnum):
     """1 while its event loop commits: it waits for the disk."""
 
     # Written by the driver.
-    COOLING = 32
+    DRAINING = 32
     """1: an orderly end of the epoch is near; start nothing on slow sinks."""
     END_EPOCH = 33
     """Readers of epochs up to this one return."""

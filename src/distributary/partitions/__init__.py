@@ -1,12 +1,12 @@
 """What serves one partition: lock, files, targets and transports around the engine."""
 
 from distributary.partitions._prepared import prepare_next, stands_in
-from distributary.partitions._session import Session, SessionSettings, owner_log
+from distributary.partitions._session import PartitionSession, SessionSettings, owner_log
 from distributary.partitions._targets import DirectoryTargets
 
 __all__ = [
     "DirectoryTargets",
-    "Session",
+    "PartitionSession",
     "SessionSettings",
     "owner_log",
     "prepare_next",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from distributary.core.errors import StoreError
-from distributary.core.outcome import GivenUp, Kept
+from distributary.core.outcome import GivenUp, KeptDeadLetters
 from distributary.partitions.context import PartitionContext
 
 HOUSE_EVERY_S: Final = 10.0
@@ -46,14 +46,14 @@ class Keeping:
         self._due_s = now_s + (GONE_S / 10 if self._gone else HOUSE_EVERY_S)
         self._working = True
         gone = tuple(self._gone)
-        found: list[Kept] = []
+        found: list[KeptDeadLetters] = []
 
         def work() -> None:
             found.append(self._context.ownership.store.keep_house(gone, self._clock.wall_ms()))
 
         self._context.aside.run(work, lambda error: self._done(found, error))
 
-    def _done(self, found: list[Kept], error: StoreError | None) -> None:
+    def _done(self, found: list[KeptDeadLetters], error: StoreError | None) -> None:
         self._working = False
         if error is not None:
             self._context.report("letters-not-looked-after", {"error": str(error)})

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from distributary.core.deliver import Dispatcher
 from distributary.core.engine.backfills import Backfills
-from distributary.core.engine.waiting import Waiting
+from distributary.core.engine.retry_rows import RetryRows
 from distributary.core.errors import StoreError
 from distributary.datadir import StatusField
 from distributary.partitions._flusher import Flusher
@@ -29,7 +29,7 @@ class Progress:
         *,
         flusher: Flusher,
         dispatcher: Dispatcher,
-        rows: Waiting,
+        rows: RetryRows,
         backfills: Backfills,
     ) -> None:
         self._context = context

@@ -11,7 +11,7 @@ RETRY_S = 1.0
 """After a failure of the store it is tried again this late."""
 
 
-class Quota:
+class QuotaClient:
     """Asks for the reservations of one partition.
 
     Args:
@@ -111,10 +111,10 @@ class Quota:
                 self._store.forget(*batch.gone)
             if batch.counted:
                 self._store.count(self._partition, batch.counted)
-            if batch.asking or batch.given_up or batch.laid:
+            if batch.asking or batch.given_up or batch.idled:
                 requests = [request for _, request in batch.asking]
                 answers[:] = self._store.take(
-                    self._partition, requests, free=batch.given_up, resting=batch.laid
+                    self._partition, requests, free=batch.given_up, resting=batch.idled
                 )
 
         def done(error: StoreError | None) -> None:

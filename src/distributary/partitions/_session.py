@@ -44,8 +44,8 @@ from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, Statu
 from distributary.partitions._prepared import SHELF, stands_in
 from distributary.partitions._transports import make_transports
 from distributary.partitions.attempt_log import AttemptLog
+from distributary.partitions.consumer import PartitionConsumer
 from distributary.partitions.context import PartitionContext
-from distributary.partitions.owner import Owner
 from distributary.partitions.ports import BackfillBudget
 from distributary.partitions.routes import note_table
 from distributary.resource import Reach
@@ -60,7 +60,7 @@ ABRUPT_DRAIN_S = 0.5
 """Time for attempts under way when the input ended without an orderly end: the next owner waits
 for the lock, and every partition's events wait with it."""
 SLOW_S = 0.1
-"""While the epoch cools down, sinks with an attempt older than this start nothing new."""
+"""While the epoch drains, sinks with an attempt older than this start nothing new."""
 HEARTBEAT_S = 0.25
 """How often the session looks at its status page and its parent."""
 STOP_WAIT_S = 5.0
@@ -135,7 +135,7 @@ class _Blocking:
         self.pool.submit(job)
 
 
-class Session:
+class PartitionSession:
     """Owns a partition from construction until ``close``.
 
     Args:
@@ -160,7 +160,7 @@ class Session:
         self._parent = os.getppid()
         self._gate = threading.Condition()
         self._log = owner_log(settings.log_level).bind(partition=partition, epoch=epoch)
-        self._cooling = False
+        self._draining = False
         self._closing = False
         self.idle = idle
         self._sent_bytes = self._arrived_bytes = 0
@@ -181,7 +181,7 @@ class Session:
             opened.callback(self._status_page.__setitem__, StatusField.PHASE, ConsumerPhase.ABSENT)
             self._status_page[StatusField.PHASE] = ConsumerPhase.LOADING
             self._status_page[StatusField.EPOCH] = epoch
-            self._status_page[StatusField.OWNER_PID] = os.getpid()
+            self._status_page[StatusField.CONSUMER_PID] = os.getpid()
             self._loop = uvloop.new_event_loop()
             opened.callback(self._loop.close)  # its thread has ended by then, or never began
             self._pool = ThreadPoolExecutor(1, f"flush-p{partition}")
@@ -192,14 +192,14 @@ class Session:
             opened.callback(self._pool.shutdown)
             self._meter = Meter(paths.meter(f"owner-p{partition:04d}"))
             opened.callback(self._meter.save)
-            self.owner = self._load(opened, lease)
+            self.consumer = self._load(opened, lease)
             self._loop.set_exception_handler(self._on_loop_error)
             self._thread.start()
             opened.callback(self._end_loop)
             self._call(self._begin)
             self._opened = opened.pop_all()
 
-    def _load(self, opened: ExitStack, lease: Lease) -> Owner:
+    def _load(self, opened: ExitStack, lease: Lease) -> PartitionConsumer:
         paths, partition = self._paths, self._partition
         self._records = records = Reader(paths.log, partition)
         opened.callback(records.close)
@@ -222,7 +222,7 @@ class Session:
         attempts = AttemptLog(None if mode == "none" else path, failures_only=mode == "failures")
         opened.callback(attempts.close)
         self._follower = follower
-        return Owner(
+        return PartitionConsumer(
             PartitionContext(
                 partition=partition,
                 make_records=lambda: Reader(paths.log, partition),
@@ -310,7 +310,7 @@ class Session:
 
     def _begin(self) -> None:
         if not self.idle:
-            self.owner.start()
+            self.consumer.start()
         self._status_page[StatusField.PHASE] = ConsumerPhase.RUNNING
         self._status_page[StatusField.HEARTBEAT_MS] = self._clock.wall_ms()
         self._heartbeat()
@@ -323,13 +323,13 @@ class Session:
             # owner waits for the lock (DESIGN rule 7).
             self._log.error("parent-gone")
             os._exit(70)
-        cooling = bool(self._status_page[StatusField.COOLING])
-        if cooling != self._cooling:
-            self._cooling = cooling
-            if cooling:
-                self.owner.dispatcher.cool_down(SLOW_S)
+        draining = bool(self._status_page[StatusField.DRAINING])
+        if draining != self._draining:
+            self._draining = draining
+            if draining:
+                self.consumer.dispatcher.begin_drain(SLOW_S)
             else:
-                self.owner.dispatcher.warm_up()
+                self.consumer.dispatcher.end_drain()
         self._meter.save()
         if self.idle:
             self._status_page[StatusField.HEARTBEAT_MS] = self._clock.wall_ms()
@@ -346,7 +346,7 @@ class Session:
         lines = traceback.format_exception(error) if isinstance(error, BaseException) else []
         self._log.error("bug", message=context.get("message"), trace="".join(lines)[-4000:])
         if "handle" in context and not self._closing:
-            self.owner.fail(DistributaryError(f"a bug in the owner: {error!r}"))
+            self.consumer.fail(DistributaryError(f"a bug in the owner: {error!r}"))
 
     def _on_failed(self, error: DistributaryError) -> None:
         self._failure = error
@@ -371,11 +371,11 @@ class Session:
 
     def _waiting_bytes(self) -> int:
         """Bytes on their way to the loop's thread, and those that the owner has not taken."""
-        return self._sent_bytes - self._arrived_bytes + self.owner.buffered_bytes
+        return self._sent_bytes - self._arrived_bytes + self.consumer.buffered_bytes
 
     def _arrive(self, to_offset: int, chunk: bytes) -> None:
         self._arrived_bytes += len(chunk)
-        self.owner.feed(to_offset, chunk)
+        self.consumer.feed(to_offset, chunk)
 
     def check(self) -> None:
         """Raise what stopped the owner, if it was stopped."""
@@ -399,7 +399,7 @@ class Session:
             return 0
         left: Future[int] = Future()
         drain_s = self._settings.drain_s if orderly else ABRUPT_DRAIN_S
-        self._loop.call_soon_threadsafe(self.owner.drain, drain_s, left.set_result)
+        self._loop.call_soon_threadsafe(self.consumer.drain, drain_s, left.set_result)
         count = left.result(drain_s + 30.0)
         self._shut()
         return count
@@ -414,7 +414,7 @@ class Session:
     def _end_loop(self) -> None:
         self._closing = True
         closing = asyncio.run_coroutine_threadsafe(
-            self.owner.dispatcher.close(abort=True), self._loop
+            self.consumer.dispatcher.close(abort=True), self._loop
         )
         with contextlib.suppress(TimeoutError):
             closing.result(STOP_WAIT_S)

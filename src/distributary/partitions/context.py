@@ -6,7 +6,7 @@ from pathlib import Path
 
 from distributary.core.clock import Clock, Random
 from distributary.core.deliver import Dispatcher, Timers
-from distributary.core.engine.effects import Watch
+from distributary.core.engine.effects import StepWatcher
 from distributary.core.engine.limits import EngineLimits
 from distributary.core.errors import DistributaryError
 from distributary.core.flow import Attempt
@@ -69,4 +69,4 @@ class PartitionContext:
     warn: Callable[[str, dict[str, object]], None]
     backfill_budget: BackfillBudget
     limits: EngineLimits = EngineLimits()  # noqa: RUF009 - a value
-    watch: Watch | None = None
+    watch: StepWatcher | None = None

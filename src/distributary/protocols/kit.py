@@ -12,16 +12,17 @@ from distributary.core.errors import EventError, TransportError
 from distributary.core.event import Event, json_format
 from distributary.core.policy import Acknowledgement, AcknowledgementRule, Answer
 from distributary.core.policy.acknowledgements import dead_lettered, delivered, retried
-from distributary.core.protocol import Check, Flag, Protocol, Reading, Scheme
+from distributary.core.protocol import Check, Protocol, Reading, Scheme, SettingFlag
 from distributary.core.source import Consumer, Message, Settlement, SourceSpec
 from distributary.net import Connector
-from distributary.net.link import BrokerTransport, Flight, Lost, Session
+from distributary.net.link import BrokerSession, BrokerTransport, Flight, Lost
 from distributary.resource import Faults, Reach, Schema, bounded_map
 
 __all__ = [
     "Acknowledgement",
     "AcknowledgementRule",
     "Answer",
+    "BrokerSession",
     "BrokerSettings",
     "BrokerTransport",
     "Check",
@@ -34,7 +35,6 @@ __all__ = [
     "Event",
     "EventError",
     "Faults",
-    "Flag",
     "Flight",
     "Lost",
     "Message",
@@ -43,7 +43,7 @@ __all__ = [
     "Reading",
     "Schema",
     "Scheme",
-    "Session",
+    "SettingFlag",
     "Settlement",
     "SourceSpec",
     "Transport",

@@ -3,7 +3,7 @@
 Called by ``subscriptions`` and ``knative``, which store them, make routes of them and render them,
 and by ``partitions``, which reads where and how to deliver. Hides what the revisions of a
 specification look like and how a fault is found and named. Knows no filter dialect, no clock
-and no store: ``Rules`` brings in what is decided elsewhere.
+and no store: ``ResourceRules`` brings in what is decided elsewhere.
 """
 
 from distributary.resource import patterns
@@ -14,7 +14,7 @@ from distributary.resource._reach import ErrorData, Reach, protocols_allowed
 from distributary.resource.certificates import certificates_in
 from distributary.resource.faults import FAULTS_MAX, Faults, member, one_of
 from distributary.resource.maps import bounded_map
-from distributary.resource.rules import FilterCheck, Rules
+from distributary.resource.rules import FilterCheck, ResourceRules
 from distributary.resource.schema import Schema, closed, published, ref
 from distributary.resource.sinks import (
     DENIED_NETWORKS,
@@ -50,7 +50,7 @@ __all__ = [
     "IsLocal",
     "OwnAddresses",
     "Reach",
-    "Rules",
+    "ResourceRules",
     "Schema",
     "SinkRule",
     "SinkUri",

@@ -20,7 +20,7 @@ class FilterCheck(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ResourceRules:
     """What a resource is checked against.
 
     Attributes:

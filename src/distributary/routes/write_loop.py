@@ -13,10 +13,10 @@ from typing import Generic, TypeVar
 _Asked = TypeVar("_Asked")
 _Answer = TypeVar("_Answer")
 
-__all__ = ["Waiting", "WriteLoop"]
+__all__ = ["PendingWrite", "WriteLoop"]
 
 
-class Waiting(Generic[_Asked, _Answer]):
+class PendingWrite(Generic[_Asked, _Answer]):
     """What one caller asked for, and how it is told; nothing is said to one who went away.
 
     Attributes:
@@ -62,7 +62,7 @@ class WriteLoop(Generic[_Asked, _Answer]):
     def __init__(
         self,
         name: str,
-        make: Callable[[Sequence[Waiting[_Asked, _Answer]]], Awaitable[None]],
+        make: Callable[[Sequence[PendingWrite[_Asked, _Answer]]], Awaitable[None]],
         *,
         batch_max: int,
         weight: Callable[[_Asked], int] = lambda _: 1,
@@ -75,7 +75,7 @@ class WriteLoop(Generic[_Asked, _Answer]):
         self._batch_max = batch_max
         self._weight = weight
         self._pause_s = pause_s
-        self._queue: deque[Waiting[_Asked, _Answer]] = deque()
+        self._queue: deque[PendingWrite[_Asked, _Answer]] = deque()
         self._wake = asyncio.Event()
         self._closing = False
         self._task: asyncio.Task[None] | None = None
@@ -105,7 +105,7 @@ class WriteLoop(Generic[_Asked, _Answer]):
         """
         assert self.takes
         done: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
-        self._queue.append(Waiting(asked, done))
+        self._queue.append(PendingWrite(asked, done))
         self.waiting += self._weight(asked)
         self._wake.set()
         return await done
@@ -118,15 +118,15 @@ class WriteLoop(Generic[_Asked, _Answer]):
                     await asyncio.wait_for(self._wake.wait(), self._pause_s())
             await self._turn(self._take())
 
-    async def _turn(self, batch: list[Waiting[_Asked, _Answer]]) -> None:
+    async def _turn(self, batch: list[PendingWrite[_Asked, _Answer]]) -> None:
         try:
             await self._make(batch)
         except Exception as error:  # noqa: BLE001 - its callers get it; see the class
             for waiting in batch:
                 waiting.refuse(error)
 
-    def _take(self) -> list[Waiting[_Asked, _Answer]]:
-        batch: list[Waiting[_Asked, _Answer]] = []
+    def _take(self) -> list[PendingWrite[_Asked, _Answer]]:
+        batch: list[PendingWrite[_Asked, _Answer]] = []
         left = self._batch_max
         while self._queue:
             waiting = self._queue[0]

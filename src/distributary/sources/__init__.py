@@ -5,13 +5,13 @@ reads what, the hand-over to the receiver, and when a broker is told that a mess
 after the log has it.
 """
 
-from distributary.sources._source import UNSETTLED_TOTAL_MAX, Source, State
+from distributary.sources._source import UNSETTLED_TOTAL_MAX, Source, SourceState
 from distributary.sources._tables import make_consumer, read_tables, readings, secret_variables
 
 __all__ = [
     "UNSETTLED_TOTAL_MAX",
     "Source",
-    "State",
+    "SourceState",
     "make_consumer",
     "read_tables",
     "readings",

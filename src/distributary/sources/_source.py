@@ -48,7 +48,7 @@ fill the disk. All are counted, and the next line says how many had none."""
 _MINUTE_S: Final = 60.0
 
 
-class State(enum.StrEnum):
+class SourceState(enum.StrEnum):
     """What a source does."""
 
     CONNECTING = "connecting"
@@ -106,7 +106,7 @@ class Source:
         self._lines = 0
         self._untold = 0
         self._task: asyncio.Task[None] | None = None
-        self.state = State.CONNECTING
+        self.state = SourceState.CONNECTING
         for result in ("taken", "refused", "retried"):
             self._count(result, 0)
 
@@ -119,7 +119,7 @@ class Source:
     async def run(self) -> None:
         """Have the consumer run, again and again, until cancelled."""
         while True:
-            self.state = State.CONNECTING
+            self.state = SourceState.CONNECTING
             steady = self._timers.call_later(STEADY_S, self._is_connected)
             why = await self._run_once(steady)
             self._fails(why)
@@ -164,7 +164,7 @@ class Source:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        self.state = State.STOPPED
+        self.state = SourceState.STOPPED
 
     # -- what the consumer and the hand-over tell ------------------------------------------------
 
@@ -202,15 +202,15 @@ class Source:
     # -- state ----------------------------------------------------------------------------------
 
     def _is_connected(self) -> None:
-        if self.state is State.READING:
+        if self.state is SourceState.READING:
             return
-        self.state = State.READING
+        self.state = SourceState.READING
         self._pause_s = RECONNECT_S_FIRST
         self._why_failing = ""
         self._log.info("source-reading", protocol=self._spec.protocol, place=self._spec.place)
 
     def _fails(self, why: str) -> None:
-        self.state = State.FAILING
+        self.state = SourceState.FAILING
         if why != self._why_failing:
             self._why_failing = why
             self._log.warning("source-failing", why=why, again_in_s=self._pause_s)
@@ -223,7 +223,7 @@ class Source:
     def gauge(self) -> None:
         """Write what the source does now into the meter."""
         label = f'{{source="{self._spec.name}"}}'
-        self._meter.gauges[f"source_reading{label}"] = float(self.state is State.READING)
+        self._meter.gauges[f"source_reading{label}"] = float(self.state is SourceState.READING)
         self._meter.gauges[f"source_unsettled{label}"] = (
             self._handover.waiting + self._handover.in_flight
         )

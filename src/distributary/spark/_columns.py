@@ -9,15 +9,15 @@ from typing import Final
 import pyarrow as pa
 
 from distributary.core.event import AttributeValue, canonical
-from distributary.core.flow import Addressed, Logged, RecordKind, events_of
+from distributary.core.flow import AddressedEvents, Logged, RecordKind, events_of
 
 SPARK_SCHEMA: Final = (
     "partition INT, offset BIGINT, index INT, logged_at TIMESTAMP, address STRING, ttl INT, "
     "specversion STRING, id STRING, source STRING, type STRING, subject STRING, time STRING, "
     "datacontenttype STRING, dataschema STRING, extensions MAP<STRING, STRING>, data BINARY"
 )
-"""``address`` and ``ttl`` are those of ``flow.Addressed``; ``time`` is the text as it was sent
-(``to_timestamp`` reads it); ``extensions`` holds every other attribute in its canonical string
+"""``address`` and ``ttl`` are those of ``flow.AddressedEvents``; ``time`` is the text as it was
+sent (``to_timestamp`` reads it); ``extensions`` holds every other attribute in its canonical string
 form; ``data`` is the payload byte for byte, or NULL."""
 
 _NAMED: Final = (
@@ -106,7 +106,7 @@ class _Rows:
         self.extension_names: list[str] = []
         self.extension_texts: list[str] = []
 
-    def add(self, entry: Logged, held: Addressed) -> None:
+    def add(self, entry: Logged, held: AddressedEvents) -> None:
         """One row for each event that *entry* holds."""
         address, ttls, events, _, _ = held
         self.body_bytes += len(entry.body)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from distributary.core.clock import SystemClock
 from distributary.core.errors import DistributaryError
 from distributary.datadir import DataDir, LiveFile, MappedStatusPage, Sickness, StatusField
-from distributary.partitions import Session, SessionSettings, owner_log, prepare_next
+from distributary.partitions import PartitionSession, SessionSettings, owner_log, prepare_next
 
 
 def run(batches: Iterator[pa.RecordBatch], settings_json: str) -> None:
@@ -64,7 +64,7 @@ class _Task:
             return
         self._sickness.began()
         if not session.idle:
-            self.status_page[StatusField.TAKES_FROM] = session.owner.live_offset
+            self.status_page[StatusField.TAKES_FROM] = session.consumer.live_offset
             self.status_page[StatusField.TAKES] = token
         try:
             self._feed(session)
@@ -77,7 +77,7 @@ class _Task:
         if ended:
             self._sickness.over()
 
-    def _open(self) -> Session | None:
+    def _open(self) -> PartitionSession | None:
         """The session, however often that must be tried; None: the input ended before."""
         settings, partition = self._settings, self._partition
         while True:
@@ -95,11 +95,11 @@ class _Task:
                 # Before the session, and so before the lock: the last owner may deliver yet.
                 prepare_next(settings.data_dir, settings.credential_key_file, partition)
                 idle = bool(self.status_page[StatusField.HOLD])
-                return Session(partition, self._epoch, settings, idle=idle)
+                return PartitionSession(partition, self._epoch, settings, idle=idle)
             except Exception as error:  # noqa: BLE001 - whatever: this partition's alone
                 self._sickness.note(error)
 
-    def _feed(self, session: Session) -> None:
+    def _feed(self, session: PartitionSession) -> None:
         for batch in self._batches:
             chunk = batch.column(4)[0].as_py()
             try:

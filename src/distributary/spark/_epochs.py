@@ -10,10 +10,10 @@ from distributary.datadir import ConsumerPhase, MappedStatusPage, StatusField, i
 
 QUIET_MS = 150
 """Owners whose oldest attempt is younger can end the epoch without holding anything up."""
-COOLING_S_MIN = 0.5
-"""So long the epoch cools down at least: what was begun before is answered by then."""
-COOLING_S_MAX = 120.0
-"""A hand-over that finds no quiet moment within this is put off. One to newer settings is not: the
+DRAIN_S_MIN = 0.5
+"""So long the epoch drains at least: what was begun before is answered by then."""
+DRAIN_S_MAX = 120.0
+"""A rollover that finds no quiet moment within this is put off. One to newer settings is not: the
 longest attempt lasts ten minutes, and one sink that hangs would keep up what operators forbid.
 Attempts without an answer are made again then, as at a stop."""
 PREPARE_S_MAX = 60.0
@@ -49,7 +49,7 @@ class Epochs:
         self._warm = False
         self._began_s = 0.0
         self._preparing_since_s: float | None = None
-        self._cooling_since_s: float | None = None
+        self._draining_since_s: float | None = None
 
     @property
     def epoch(self) -> int:
@@ -61,7 +61,7 @@ class Epochs:
         for status_page in self._status_pages:
             for word in (
                 StatusField.STOP,
-                StatusField.COOLING,
+                StatusField.DRAINING,
                 StatusField.END_EPOCH,
                 StatusField.READY,
                 StatusField.EPOCH,
@@ -80,7 +80,7 @@ class Epochs:
             status_page[StatusField.HOLD] = 1
         self._epoch = 0
         self._warm = False
-        self._preparing_since_s = self._cooling_since_s = None
+        self._preparing_since_s = self._draining_since_s = None
 
     def look(self, now_s: float) -> None:
         """Look at the status pages, and do what is due."""
@@ -113,8 +113,8 @@ class Epochs:
     def _begin(self, epoch: int, now_s: float) -> None:
         self._epoch = epoch
         self._began_s = now_s
-        self._preparing_since_s = self._cooling_since_s = None
-        self._set(StatusField.COOLING, 0)
+        self._preparing_since_s = self._draining_since_s = None
+        self._set(StatusField.DRAINING, 0)
         if self._status_pages[0][StatusField.HOLD]:
             return
         self._warm = True
@@ -153,25 +153,25 @@ class Epochs:
 
     def _end_quietly(self, running: Sequence[MappedStatusPage], now_s: float) -> None:
         """End the epoch at a quiet moment, for all partitions at once."""
-        if self._cooling_since_s is None:
-            self._cooling_since_s = now_s
-            self._set(StatusField.COOLING, 1)
+        if self._draining_since_s is None:
+            self._draining_since_s = now_s
+            self._set(StatusField.DRAINING, 1)
         elif all(
             status_page[StatusField.OLDEST_IN_FLIGHT_MS] <= QUIET_MS for status_page in running
         ):
-            if now_s - self._cooling_since_s > COOLING_S_MIN:
+            if now_s - self._draining_since_s > DRAIN_S_MIN:
                 self._end()
-        elif now_s - self._cooling_since_s > COOLING_S_MAX:
+        elif now_s - self._draining_since_s > DRAIN_S_MAX:
             if self._outdated(running):
                 self._end()
                 return
             self._put_off(self._epoch)
             self._began_s = now_s
-            self._preparing_since_s = self._cooling_since_s = None
-            self._set(StatusField.COOLING, 0)
+            self._preparing_since_s = self._draining_since_s = None
+            self._set(StatusField.DRAINING, 0)
 
     def _end(self) -> None:
-        self._preparing_since_s = self._cooling_since_s = None
+        self._preparing_since_s = self._draining_since_s = None
         self._set(StatusField.END_EPOCH, self._epoch)
 
     def _set(self, word: StatusField, value: int) -> None:

@@ -27,7 +27,7 @@ class Extent(Protocol):
         """Offset of the first record appended at *time_ms* or later; the end if none was."""
 
 
-class Range(NamedTuple):
+class OffsetRange(NamedTuple):
     """Records of one partition: ``from_offset <= offset < to_offset``."""
 
     partition: int
@@ -89,13 +89,16 @@ def admit(start: Offsets, end: Offsets, records_max: int | None) -> Offsets:
     return {number: start[number] + shares[number] for number in end}
 
 
-def deleted(span: Range, extent: Extent) -> Range:
+def deleted(span: OffsetRange, extent: Extent) -> OffsetRange:
     """The part of *span* that retention has deleted; empty if it is all there."""
     return span._replace(to_offset=max(span.from_offset, min(span.to_offset, extent.start())))
 
 
 def without_loss(
-    records: Iterable[Logged], span: Range, extent: Extent, on_loss: Callable[[Range], None]
+    records: Iterable[Logged],
+    span: OffsetRange,
+    extent: Extent,
+    on_loss: Callable[[OffsetRange], None],
 ) -> Iterator[Logged]:
     """*records* of *span* as they come, watching that retention does not delete ahead of us.
 
@@ -111,20 +114,20 @@ def without_loss(
     expected = span.from_offset
     for logged in records:
         if logged.offset != expected:
-            _report(Range(span.partition, expected, logged.offset), extent, on_loss)
+            _report(OffsetRange(span.partition, expected, logged.offset), extent, on_loss)
         expected = logged.offset + 1
         yield logged
     if expected < span.to_offset:
         _report(span._replace(from_offset=expected), extent, on_loss)
 
 
-def _report(gap: Range, extent: Extent, on_loss: Callable[[Range], None]) -> None:
+def _report(gap: OffsetRange, extent: Extent, on_loss: Callable[[OffsetRange], None]) -> None:
     lost = deleted(gap, extent)
     if lost.from_offset < lost.to_offset:
         on_loss(lost)
 
 
-def split(whole: Range, records_max: int) -> Iterator[Range]:
+def split(whole: OffsetRange, records_max: int) -> Iterator[OffsetRange]:
     """*whole* in pieces of at most *records_max* records, in order; nothing if it is empty."""
     for begin in range(whole.from_offset, whole.to_offset, records_max):
-        yield Range(whole.partition, begin, min(begin + records_max, whole.to_offset))
+        yield OffsetRange(whole.partition, begin, min(begin + records_max, whole.to_offset))

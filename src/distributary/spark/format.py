@@ -41,7 +41,7 @@ from distributary.core.flow import RecordKind
 from distributary.core.log import Damage, Reader, read_folder
 from distributary.spark import _columns, _ranges
 from distributary.spark._options import EARLIEST, LATEST, FormatOptions, parse_options
-from distributary.spark._ranges import Offsets, Range
+from distributary.spark._ranges import OffsetRange, Offsets
 
 
 class DistributarySource(DataSource):
@@ -87,7 +87,7 @@ class DistributarySource(DataSource):
 class _Slice(InputPartition):
     """One task: a range of one partition. Travels from the planning worker to an executor."""
 
-    def __init__(self, span: Range) -> None:
+    def __init__(self, span: OffsetRange) -> None:
         super().__init__(span)
         self.span = span
 
@@ -117,7 +117,7 @@ class _Log:
         with self.partitions() as log:
             return {number: reader.durable_end() for number, reader in log.items()}
 
-    def plan(self, start: Offsets, end: Offsets) -> list[Range]:
+    def plan(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
         """The non-empty ranges between two offsets, after the check for deleted records.
 
         Raises:
@@ -127,14 +127,14 @@ class _Log:
         with self.partitions() as log:
             for number, to_offset in sorted(end.items()):
                 # A partition that the start does not know was added since: read it whole.
-                span = Range(number, start.get(number, 0), to_offset)
+                span = OffsetRange(number, start.get(number, 0), to_offset)
                 lost = _ranges.deleted(span, log[number])
                 if lost.from_offset < lost.to_offset:
                     self._lose(lost)
                 planned.append(span._replace(from_offset=lost.to_offset))
         return [span for span in planned if span.from_offset < span.to_offset]
 
-    def read(self, span: Range) -> Iterator[pa.RecordBatch]:
+    def read(self, span: OffsetRange) -> Iterator[pa.RecordBatch]:
         """The events of *span* as Arrow batches. Runs on an executor.
 
         Raises:
@@ -148,7 +148,7 @@ class _Log:
             for damage in reader.damages():
                 self._damaged(damage)
 
-    def _lose(self, lost: Range) -> None:
+    def _lose(self, lost: OffsetRange) -> None:
         message = (
             f"partition {lost.partition}: records {lost.from_offset} to {lost.to_offset - 1} are "
             "deleted (retention)"

@@ -18,8 +18,8 @@ from distributary.core.outcome import (
     DeadLetter,
     Deliveries,
     GivenUp,
-    Kept,
     KeptDeadLetter,
+    KeptDeadLetters,
     ParkedRow,
     RetryRow,
     RunRow,
@@ -165,7 +165,7 @@ class MemoryStore:
         ]
         return len(self._dead_letters) * DEAD_LETTER_BYTES + sum(map(len, events)) + sum(sizes)
 
-    def keep_house(self, gone: Collection[str], now_ms: int) -> Kept:
+    def keep_house(self, gone: Collection[str], now_ms: int) -> KeptDeadLetters:
         """See ``Deliveries``."""
         self.fence()
         oldest_ms = now_ms - int(self.budgets.age_max_s * 1000)
@@ -179,7 +179,7 @@ class MemoryStore:
         )
         told = [GivenUp(route, count, "kept-age") for route, count in given_up.items()]
         routes = {kept.dead_letter.key.route for kept in self._dead_letters.values()}
-        return Kept(sorted(routes), told, more=False)
+        return KeptDeadLetters(sorted(routes), told, more=False)
 
     def begin_run(self, seq: int) -> RunRow:
         """See ``Deliveries``."""

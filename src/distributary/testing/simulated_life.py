@@ -9,7 +9,7 @@ from distributary.core.errors import DistributaryError
 from distributary.core.journal import Journal, JournalState
 from distributary.core.outcome import FileOwnership, Ownership
 from distributary.datadir import MappedStatusPage
-from distributary.partitions.owner import Owner
+from distributary.partitions.consumer import PartitionConsumer
 from distributary.testing.memory_ownership import MemoryOwnership
 from distributary.testing.simulated_ports import (
     LifeTimers,
@@ -26,7 +26,7 @@ __all__ = ["Life", "check_floor", "finish", "own"]
 class Life:
     """One owner and what dies with it."""
 
-    owner: Owner
+    consumer: PartitionConsumer
     timers: LifeTimers
     ownership: Ownership
     let_go: Callable[[], None]

@@ -1,7 +1,7 @@
 """Whole runs of a ``simulation.Partition``, each made out of a seed.
 
 Called by tests and soaks. The same seed gives the same run: sinks that change their minds, routes
-that come and go, batches, crashes, hand-overs, failing media, retention, a wall clock that jumps.
+that come and go, batches, crashes, rollovers, failing media, retention, a wall clock that jumps.
 """
 
 import random
@@ -167,7 +167,7 @@ class _Run:
         self.partition.start()
 
     def _hand_over(self) -> None:
-        self.partition.hand_over(self.chance.choice([0.0, 0.1, 5.0]))
+        self.partition.rollover(self.chance.choice([0.0, 0.1, 5.0]))
         if not self.partition.lives:
             self.partition.replace()
 

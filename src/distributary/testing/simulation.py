@@ -1,9 +1,9 @@
 """One partition from log to sinks in virtual time: real rooms, scripted sinks, owners that die.
 
-``Partition`` runs a real ``partitions.owner.Owner`` with a real dispatcher, journal and delivery
-store over a log in memory. Owners come and go by ``crash`` (whatever was not on the medium is gone)
-and ``hand_over`` (drained in good order); a ``OutcomeChecker`` checks every promise on the way.
-``simulated_runs.play`` makes a whole run out of a seed.
+``Partition`` runs a real ``partitions.consumer.PartitionConsumer`` with a real dispatcher, journal
+and delivery store over a log in memory. Owners come and go by ``crash`` (whatever was not on the
+medium is gone) and ``rollover`` (drained in good order); a ``OutcomeChecker`` checks every promise
+on the way. ``simulated_runs.play`` makes a whole run out of a seed.
 
 Called by tests. The same seed gives the same run.
 """
@@ -36,8 +36,8 @@ from distributary.core.policy import DeliveryPolicy
 from distributary.datadir import MappedStatusPage, StatusField
 from distributary.partitions import stands_in
 from distributary.partitions.attempt_log import AttemptLog
+from distributary.partitions.consumer import PartitionConsumer
 from distributary.partitions.context import PartitionContext
-from distributary.partitions.owner import Owner
 from distributary.partitions.ports import BackfillBudget
 from distributary.partitions.routes import follow_from
 from distributary.testing.life_checker import LifeChecker
@@ -253,10 +253,10 @@ class Partition:
     # -- owners -------------------------------------------------------------------------------
 
     @property
-    def owner(self) -> Owner:
+    def consumer(self) -> PartitionConsumer:
         """The owner that lives."""
         assert self._life is not None
-        return self._life.owner
+        return self._life.consumer
 
     @property
     def status_page(self) -> MappedStatusPage:
@@ -315,9 +315,9 @@ class Partition:
             limits=self.engine_limits,
             watch=self.lives_of_matches.step,
         )
-        owner = Owner(context)
-        self._life = Life(owner, timers, ownership, let_go, status_page, cursor)
-        owner.start()
+        consumer = PartitionConsumer(context)
+        self._life = Life(consumer, timers, ownership, let_go, status_page, cursor)
+        consumer.start()
         self._feed(self._life)
 
     def _blocking(self, timers: LifeTimers) -> LateFlushes:
@@ -368,11 +368,11 @@ class Partition:
         """The reader: chunks of a few records, whenever there are any."""
         if self._life is not life or life.failure is not None:
             return
-        if life.owner.buffered_bytes < 4096:
+        if life.consumer.buffered_bytes < 4096:
             chunk, after = self.log.read_chunk(life.read_to, self._chance.randrange(50, 2000))
             if after > life.read_to:
                 life.read_to = after
-                life.owner.feed(after, chunk)
+                life.consumer.feed(after, chunk)
         life.timers.call_later(FEED_S, lambda: self._feed(life))
 
     def _report(self, event: str, fields: dict[str, object]) -> None:
@@ -408,12 +408,12 @@ class Partition:
         self.checker.died()
         self._end(life)
 
-    def hand_over(self, deadline_s: float = 5.0) -> int:
+    def rollover(self, deadline_s: float = 5.0) -> int:
         """The owner drains and goes; the number of attempts that it left."""
         life = self._life
         assert life is not None
         left: list[int] = []
-        life.owner.drain(deadline_s, left.append)
+        life.consumer.drain(deadline_s, left.append)
         until_s = self.clock.monotonic_s() + deadline_s + 10.0
         while not left and self._life is life and self.clock.monotonic_s() < until_s:
             self.timers.advance(0.05)
@@ -424,7 +424,7 @@ class Partition:
             assert self.checker.undurable_count == 0, "drained, and not everything is durable"
         sends = len(self.sends)
         life.timers.alive = False
-        finish(life.owner.dispatcher.close(abort=True))
+        finish(life.consumer.dispatcher.close(abort=True))
         assert len(self.sends) == sends, "an attempt started after the drain"
         self.checker.died()
         self._end(life)

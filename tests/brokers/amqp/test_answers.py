@@ -12,7 +12,7 @@ from distributary.core.policy import (
     acknowledgement_rule,
     acknowledgement_rules,
 )
-from distributary.protocols.amqp.engine import Outcome, State, decode_message
+from distributary.protocols.amqp.engine import DeliveryState, Outcome, decode_message
 from distributary.testing.check_transport import an_event
 from kit import fake_amqp
 from kit.fake_amqp import FakeAmqp, FakeLogin
@@ -25,14 +25,14 @@ def _outcome(code):
     """The outcome that a row is about; None: it is about something else."""
     word, _, condition = code.partition(" ")
     if code == "rejected other":
-        return Outcome(State.REJECTED, "vendor:whim", "no")
+        return Outcome(DeliveryState.REJECTED, "vendor:whim", "no")
     if word == "rejected":
-        return Outcome(State.REJECTED, condition, "no" if condition else "")
+        return Outcome(DeliveryState.REJECTED, condition, "no" if condition else "")
     return {
-        "accepted": Outcome(State.ACCEPTED),
-        "released": Outcome(State.RELEASED),
-        "settled": Outcome(State.NONE),
-        "modified": Outcome(State.MODIFIED, failed=True, undeliverable=bool(condition)),
+        "accepted": Outcome(DeliveryState.ACCEPTED),
+        "released": Outcome(DeliveryState.RELEASED),
+        "settled": Outcome(DeliveryState.NONE),
+        "modified": Outcome(DeliveryState.MODIFIED, failed=True, undeliverable=bool(condition)),
     }.get(word)
 
 

@@ -11,7 +11,7 @@ from distributary.core.clock import SystemClock
 from distributary.core.deliver import Destination
 from distributary.core.deliver.credential import Credential
 from distributary.net import AddressRule, CachingResolver, Connector, SystemResolver
-from distributary.protocols.amqp.engine import Outcome, State
+from distributary.protocols.amqp.engine import DeliveryState, Outcome
 from distributary.protocols.amqp.settings import AmqpSettings
 from distributary.protocols.amqp.sink import make
 from distributary.testing import check_transport
@@ -40,7 +40,7 @@ class AmqpRig:
         self._scheme = scheme
         self._server = server
         self._address = address.format(uuid.uuid4().hex)
-        rejects = fake_amqp.answers(Outcome(State.REJECTED, "amqp:not-allowed"))
+        rejects = fake_amqp.answers(Outcome(DeliveryState.REJECTED, "amqp:not-allowed"))
         self._fakes = {
             Behaviour.HANG: FakeAmqp(fake_amqp.hangs),
             Behaviour.TRICKLE: FakeAmqp(fake_amqp.trickles),

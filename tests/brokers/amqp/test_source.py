@@ -13,8 +13,8 @@ from distributary.protocols.amqp import binding
 from distributary.protocols.amqp.engine import (
     MESSAGE_BYTES_MAX,
     AmqpMessage,
+    DeliveryState,
     Outcome,
-    State,
     encode_message,
 )
 from distributary.protocols.amqp.source import make
@@ -99,9 +99,9 @@ def test_settles_as_it_is_told_and_takes_no_more_than_there_is_room_for(run, con
                 taken[2].settle(Settlement.REFUSED)
                 await until(lambda: link.credit == 3)
                 assert dict(peer.outcomes) == {
-                    0: Outcome(State.ACCEPTED),
-                    1: Outcome(State.REJECTED),
-                    2: Outcome(State.REJECTED),
+                    0: Outcome(DeliveryState.ACCEPTED),
+                    1: Outcome(DeliveryState.REJECTED),
+                    2: Outcome(DeliveryState.REJECTED),
                 }
 
     run(scenario())

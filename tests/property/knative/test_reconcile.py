@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from distributary.core.clock import SystemClock
 from distributary.core.errors import LogUnavailableError, StoreError
 from distributary.knative.apiserver.machinery import Key, Kind
-from distributary.knative.apiserver.objects import Change, Stored, own_address
+from distributary.knative.apiserver.objects import ObjectChange, Stored, own_address
 from distributary.knative.kinds import BROKER, CHANNEL, SERVICE, SUBSCRIPTION, TRIGGER
 from distributary.knative.reconcile import Reconciler, Site, _work_queue
-from distributary.knative.reconcile._resolve import View
+from distributary.knative.reconcile._resolve import ObjectView
 from distributary.knative.reconcile._routes import plan_route
 from distributary.resource import SinkRule
 from distributary.routes.batch import ActiveRoute, standing
@@ -107,11 +107,11 @@ class Process:
         before = disk.objects.get(key)
         if content is None:
             del disk.objects[key]
-            change = Change("DELETED", before, before)
+            change = ObjectChange("DELETED", before, before)
         else:
             stored = Stored(key, content["metadata"]["uid"], disk.version, content, b"")
             disk.objects[key] = stored
-            change = Change("ADDED" if before is None else "MODIFIED", stored, before)
+            change = ObjectChange("ADDED" if before is None else "MODIFIED", stored, before)
         for told in self.told:
             told(change)
 
@@ -297,7 +297,7 @@ def check(disk: Disk):
     ]
     assert set(disk.routes) <= {stored.uid for stored in wanted}
     for stored in wanted:
-        view = View(disk.objects.get, disk.known.__contains__, SITE)
+        view = ObjectView(disk.objects.get, disk.known.__contains__, SITE)
         found = disk.routes.get(stored.uid)
         plan = plan_route(view, stored, found)
         assert (plan.route is None) == (found is None) or source_of(disk, stored) is None

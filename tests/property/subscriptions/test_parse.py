@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from distributary.core.errors import ResourceError
 from distributary.core.filter import check
 from distributary.core.protocol import protocols
-from distributary.resource import Rules, SinkRule, decode_json
+from distributary.resource import ResourceRules, SinkRule, decode_json
 from distributary.resource.faults import FAULTS_MAX
 from distributary.subscriptions import resource as api_subscription
 from distributary.subscriptions.resource import ApiSubscriptionSpec
 
-RULES = Rules(SinkRule(local_allowed=True), check)
+RULES = ResourceRules(SinkRule(local_allowed=True), check)
 
 scalars = (
     st.none()

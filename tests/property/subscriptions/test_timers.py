@@ -18,7 +18,7 @@ from distributary.subscriptions.service import rules
 from distributary.subscriptions.store.schedule import Schedule
 from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import Delete, Put
-from distributary.subscriptions.timers import Timers
+from distributary.subscriptions.timers import SubscriptionTimers
 from distributary.testing.virtual import VirtualClock
 
 RULES = rules(SinkRule(local_allowed=True))
@@ -89,7 +89,7 @@ class _Player:
         self.store = Store(self._url)
         self.schedule = _Schedule(self._url)
         self.schedule.way = way
-        self.timers = Timers(self.schedule, self.log, self.clock, partition_count=2)
+        self.timers = SubscriptionTimers(self.schedule, self.log, self.clock, partition_count=2)
 
     def close(self) -> None:
         self.schedule.close()

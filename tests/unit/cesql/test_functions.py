@@ -3,7 +3,7 @@
 import pytest
 
 from distributary import cesql
-from distributary.cesql import BUILT_IN, ErrorKind, Failure, Function, Functions, Type
+from distributary.cesql import BUILT_IN, CallFailure, ErrorKind, Function, Functions, Type
 
 S, N, B, ANY = Type.STRING, Type.INTEGER, Type.BOOLEAN, Type.ANY
 LONG = "x" * cesql.RESULT_CHARS_MAX
@@ -94,7 +94,7 @@ def raises(*_arguments):
         lambda: True,
         lambda: 2**31,
         lambda _x: 1,
-        lambda: Failure(ErrorKind.FUNCTION_EVALUATION, "no integer", "said so"),
+        lambda: CallFailure(ErrorKind.FUNCTION_EVALUATION, "no integer", "said so"),
     ],
     ids=["raises", "None", "float", "String", "Boolean", "33 bits", "arity", "failure of a type"],
 )
@@ -109,7 +109,7 @@ def test_whatever_a_function_does_wrong_is_an_error_value(call):
 
 def test_a_failure_carries_its_own_value_and_kind():
     """As ABS and LEFT do; in an operation the zero value of that operation follows."""
-    call = function(call=lambda: Failure(ErrorKind.GENERIC, 9, "said so"))
+    call = function(call=lambda: CallFailure(ErrorKind.GENERIC, 9, "said so"))
     assert worth("F()", Functions([call])) == (9, ErrorKind.GENERIC)
     assert worth("F() + 1", Functions([call])) == (0, ErrorKind.GENERIC)
     assert worth("F() = 9", Functions([call])) == (False, ErrorKind.GENERIC)

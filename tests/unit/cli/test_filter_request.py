@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from distributary.cli import _filter_request
-from distributary.cli._filter_request import Selection
+from distributary.cli._filter_request import FilterSelection
 from distributary.core.errors import SettingsError
 from distributary.resource import RESOURCE_BYTES_MAX
 
 TYPE_A = {"exact": {"type": "a"}}
 
 
-def _read(*texts: Any, **more: Any) -> Selection:
+def _read(*texts: Any, **more: Any) -> FilterSelection:
     given = [json.dumps(text) for text in texts]
     selection, misfits = _filter_request.read(texts=given, **more)
     assert misfits == []
@@ -42,7 +42,7 @@ def test_flags_are_expressions() -> None:
         types=("a", "b"),
         source="/s",
     )
-    assert selection == Selection(
+    assert selection == FilterSelection(
         "/s",
         ("a", "b"),
         [{"exact": {"subject": "x=y"}}, {"prefix": {"type": "com."}}, {"suffix": {"id": "1"}}],
@@ -69,14 +69,14 @@ def test_flags_are_expressions() -> None:
 def test_a_whole_subscription_of_any_revision_is_taken(body: Any, filters: Any) -> None:
     """What it says about its sink is not looked at, right or wrong."""
     whole = {"id": "x", "sink": "amqp://x", "protocol": "AMQP", "config": {"y": 1}, "source": "/s"}
-    assert _read({**whole, "types": ["a"], **body}) == Selection("/s", ("a",), filters)
+    assert _read({**whole, "types": ["a"], **body}) == FilterSelection("/s", ("a",), filters)
 
 
 def test_a_file_holds_the_same(tmp_path: Path) -> None:
     """Such as ``subscriptions get`` prints."""
     path = tmp_path / "sub.json"
     path.write_text(json.dumps({"types": ["a"], "filters": [TYPE_A]}))
-    assert _read(files=(path,)) == Selection(None, ("a",), [TYPE_A])
+    assert _read(files=(path,)) == FilterSelection(None, ("a",), [TYPE_A])
 
 
 def test_every_fault_is_named_where_it_was_written(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_file_beyond_the_limit_of_a_resource_is_refused(tmp_path: Path) -> Non
 
 def test_source_types_and_filters_are_joined_by_and() -> None:
     """The first of them that is false decides (decision 9)."""
-    selection = Selection("/s", ("a", "b"), [{"prefix": {"subject": "x"}}])
+    selection = FilterSelection("/s", ("a", "b"), [{"prefix": {"subject": "x"}}])
     event: dict[str, str | int | bool] = {"source": "/s", "type": "b", "subject": "xy"}
     assert selection.explain(event).verdict is True
     for name, path in (("source", "$.source"), ("type", "$.types")):

@@ -6,7 +6,7 @@ import pytest
 from distributary.cli import _publish
 from distributary.cli._http import Response
 from distributary.cli._outgoing import Envelope, wrap
-from distributary.cli._publish import Published, Publisher
+from distributary.cli._publish import Publisher, PublishResult
 from distributary.core.errors import TransportError
 from distributary.core.event import Event
 
@@ -50,7 +50,7 @@ class Script:
         return Response(status, {"retry-after": after} if after else {}, b"")
 
 
-def publish(script: Script, give_up_s: float = 30.0) -> tuple[Published, Still]:
+def publish(script: Script, give_up_s: float = 30.0) -> tuple[PublishResult, Still]:
     """Publish one event against a script."""
     still = Still()
     publisher = Publisher(
@@ -145,7 +145,7 @@ def test_own_waits_double_up_to_a_ceiling_and_never_overflow() -> None:
 def test_every_event_of_a_batch_gets_its_ledger_line() -> None:
     """One request, one state, a line an event."""
     events = [Event({**EVENT.attributes, "id": str(n)}, b"x") for n in range(3)]
-    published = Published(wrap(events, "batch"), "acked", Response(202, {}, b""), None, 1, 2)
+    published = PublishResult(wrap(events, "batch"), "acked", Response(202, {}, b""), None, 1, 2)
     lines = _publish.ledger_lines(published, 77)
     assert [line.id for line in lines] == ["0", "1", "2"]
     assert {(line.state, line.t, line.status, line.ambiguous) for line in lines} == {
@@ -158,7 +158,7 @@ def test_all_envelopes_are_published_by_few_publishers() -> None:
     still = Still()
     scripts = [Script(202) for _ in range(3)]
     publishers = [Publisher(s, "/e", clock=still, random=still, sleep=still.sleep) for s in scripts]
-    done: list[Published] = []
+    done: list[PublishResult] = []
 
     async def envelopes() -> AsyncIterator[Envelope]:
         for _ in range(10):
@@ -181,5 +181,5 @@ def test_the_problem_of_a_refusal_is_taken_from_its_body() -> None:
         (b"<html>", ("400 refused", [])),
         (b"[]", ("400 refused", [])),
     ):
-        published = Published(envelope, "refused", Response(400, {}, answered), None, 0, 1)
+        published = PublishResult(envelope, "refused", Response(400, {}, answered), None, 0, 1)
         assert _publish.problem_of(published) == expected

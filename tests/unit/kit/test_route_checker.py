@@ -10,7 +10,7 @@ from distributary.cli.ledger import Arrival
 from distributary.core.event import Event, record
 from distributary.core.filter import naive_matches
 from distributary.core.flow import (
-    Addressed,
+    AddressedEvents,
     Logged,
     RecordKind,
     RouteRecord,
@@ -53,13 +53,13 @@ def _event(id_: int, type_: str, sent_ns: int = 0) -> Event:
     return Event(attributes | ({"sentns": str(sent_ns)} if sent_ns else {}), None)
 
 
-def _log(*entries: RouteRecord | Event | list[Event] | Addressed) -> list[Logged]:
+def _log(*entries: RouteRecord | Event | list[Event] | AddressedEvents) -> list[Logged]:
     """A partition; a list is a batch."""
     log = []
     for offset, entry in enumerate(entries):
         if isinstance(entry, RouteRecord):
             kind, body = RecordKind.ROUTE, encode_route(entry)
-        elif isinstance(entry, Addressed):
+        elif isinstance(entry, AddressedEvents):
             kind = RecordKind.ADDRESSED
             body = encode_addressed(entry.address, entry.ttls, record.encode(entry.events))
         else:
@@ -287,11 +287,11 @@ def test_each_kind_of_event_has_the_verdict_of_the_plain_walk(expression: dict[s
 ADDRESSED_LOG = _log(
     _put(1, "u1", "a", address="x"),
     _put(2, "u2", "a"),
-    Addressed("x", (255, 3), [_event(1, "a"), _event(2, "b")]),
+    AddressedEvents("x", (255, 3), [_event(1, "a"), _event(2, "b")]),
     _event(3, "a"),
     _put(3, "u1", "a", revision=2, address="y"),
-    Addressed("x", (255,), [_event(4, "a")]),
-    Addressed("y", (255,), [_event(5, "a")]),
+    AddressedEvents("x", (255,), [_event(4, "a")]),
+    AddressedEvents("y", (255,), [_event(5, "a")]),
 )
 """u1 sees events 1 and 5, u2 event 3; nobody sees 2 and 4."""
 

@@ -12,7 +12,7 @@ from distributary.core.errors import (
 )
 from distributary.core.flow import RecordKind, RouteRecord, encode_route
 from distributary.datadir import StatusField
-from distributary.partitions import Session
+from distributary.partitions import PartitionSession
 from distributary.partitions import _progress as standing_module
 from distributary.partitions import _session as session_module
 from distributary.partitions.attempt_log import AttemptLog
@@ -87,21 +87,21 @@ def test_a_store_that_cannot_be_read_loses_no_retry(partition, monkeypatch):
 
 def test_however_many_ask_backfills_advance_in_one_chain_of_turns(partition, monkeypatch):
     """Each answer and each tick asks; a chain of turns for each would take the whole loop."""
-    owner = partition.owner
-    monkeypatch.setattr(type(owner._backfills), "__len__", lambda _self: 1)
-    monkeypatch.setattr(owner._engine, "advance", lambda: True)
+    consumer = partition.consumer
+    monkeypatch.setattr(type(consumer._backfills), "__len__", lambda _self: 1)
+    monkeypatch.setattr(consumer._engine, "advance", lambda: True)
     before = len(partition.timers._waiting)
     for _ in range(20):
-        owner._on_drained(SINK)
+        consumer._on_drained(SINK)
     assert len(partition.timers._waiting) == before + 1
-    monkeypatch.setattr(owner._engine, "advance", lambda: False)
+    monkeypatch.setattr(consumer._engine, "advance", lambda: False)
 
 
 def test_a_drained_owner_lets_the_logs_files_go(partition, monkeypatch):
     """Worker processes are reused: what an owner opens it must close."""
     closed = []
     monkeypatch.setattr(partition.log, "close", lambda: closed.append(1))
-    partition.hand_over()
+    partition.rollover()
     assert closed
 
 
@@ -177,9 +177,9 @@ def test_an_owner_waits_for_a_log_that_is_not_recovered(clock, monkeypatch):
         session_module.time, "sleep", lambda s: clock.move_to(clock.monotonic_s() + s)
     )
     surroundings = SimpleNamespace(_clock=clock)
-    Session._wait_for_log(surroundings, _End(0, 0, 7), 7)
+    PartitionSession._wait_for_log(surroundings, _End(0, 0, 7), 7)
     with pytest.raises(LogUnavailableError, match="has not recovered"):
-        Session._wait_for_log(surroundings, _End(0), 7)
+        PartitionSession._wait_for_log(surroundings, _End(0), 7)
 
 
 @pytest.mark.parametrize(
@@ -195,9 +195,9 @@ def test_a_bug_in_a_callback_stops_the_owner(context, stops):
     surroundings = SimpleNamespace(
         _log=SimpleNamespace(error=lambda *_a, **_k: None),
         _closing=False,
-        owner=SimpleNamespace(fail=failures.append),
+        consumer=SimpleNamespace(fail=failures.append),
     )
-    Session._on_loop_error(
+    PartitionSession._on_loop_error(
         surroundings, None, {"exception": ValueError("x"), "message": "m", **context}
     )
     assert [type(failure) for failure in failures] == [DistributaryError] * stops
@@ -212,9 +212,9 @@ def test_bytes_on_their_way_to_the_owner_count():
         _sent_bytes=0,
         _arrived_bytes=0,
         _arrive=None,
-        owner=SimpleNamespace(buffered_bytes=0),
+        consumer=SimpleNamespace(buffered_bytes=0),
         _loop=SimpleNamespace(call_soon_threadsafe=lambda *call: posted.append(call)),
     )
-    surroundings._waiting_bytes = lambda: Session._waiting_bytes(surroundings)
-    Session.feed(surroundings, 1, b"x" * 100)
-    assert Session._waiting_bytes(surroundings) == 100
+    surroundings._waiting_bytes = lambda: PartitionSession._waiting_bytes(surroundings)
+    PartitionSession.feed(surroundings, 1, b"x" * 100)
+    assert PartitionSession._waiting_bytes(surroundings) == 100

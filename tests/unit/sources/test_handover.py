@@ -197,7 +197,7 @@ def test_messages_of_a_run_that_is_over_are_forgotten(handover, receiver, timers
     assert receiver.got == ["a", "b", "a"]
 
 
-def test_a_closed_hand_over_settles_what_is_under_way_and_sends_nothing(
+def test_a_closed_rollover_settles_what_is_under_way_and_sends_nothing(
     handover, receiver, timers, mail
 ):
     """What waits stays unsettled; the end of the last request is told."""
@@ -213,7 +213,7 @@ def test_a_closed_hand_over_settles_what_is_under_way_and_sends_nothing(
     assert ended == [0]
 
 
-def test_a_closed_hand_over_does_not_try_again(handover, receiver, timers, mail):
+def test_a_closed_rollover_does_not_try_again(handover, receiver, timers, mail):
     """Neither what comes back later, nor what waits for the end of a pause."""
     receiver.always(503)
     handover.take(mail.event("a"))

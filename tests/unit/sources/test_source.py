@@ -10,7 +10,7 @@ import structlog
 from distributary.core.errors import TransportError
 from distributary.core.meter import Meter
 from distributary.core.source import Settlement, SourceSpec
-from distributary.sources import Source, State
+from distributary.sources import Source, SourceState
 from distributary.sources._source import (
     LINES_A_MINUTE_MAX,
     RECONNECT_S_MAX,
@@ -126,19 +126,19 @@ def test_the_first_message_or_time_shows_that_it_reads(play, mail, lines):
     """A consumer does not say that it is connected: silence for longer than any dial does."""
 
     async def scene(stage: Stage) -> None:
-        assert stage.source.state is State.CONNECTING
+        assert stage.source.state is SourceState.CONNECTING
         assert stage.reading() == 0
         await stage.advance(STEADY_S + 0.1)
-        assert stage.source.state is State.READING
+        assert stage.source.state is SourceState.READING
         assert stage.reading() == 1
         stage.consumer.fail()
         await stage.turn()
-        assert stage.source.state is State.FAILING
+        assert stage.source.state is SourceState.FAILING
         assert stage.reading() == 0
         await stage.advance(0.3)
-        assert stage.source.state is State.CONNECTING
+        assert stage.source.state is SourceState.CONNECTING
         stage.consumer.take(mail.event("a"))
-        assert stage.source.state is State.READING
+        assert stage.source.state is SourceState.READING
         await stage.advance(STEADY_S + 0.1)
         assert _events(lines) == ["source-reading", "source-failing", "source-reading"]
 
@@ -250,7 +250,7 @@ def test_a_stop_waits_for_what_is_under_way(play, receiver, mail, timers):
         assert mail.settled == [("a", TAKEN)]
         await stopping
         assert not stage.consumer.running
-        assert stage.source.state is State.STOPPED
+        assert stage.source.state is SourceState.STOPPED
 
     play(scene)
 

@@ -93,8 +93,8 @@ def world(tmp_path):
     return World(tmp_path)
 
 
-def test_an_owner_that_is_busy_at_the_end_does_not_put_the_next_hand_over_off(world):
-    """What was left of one hand-over says nothing about the next one."""
+def test_an_owner_that_is_busy_at_the_end_does_not_put_the_next_rollover_off(world):
+    """What was left of one rollover says nothing about the next one."""
     world.begin()
     for epoch in (2, 3):
         world.pass_s(EPOCH_S)
@@ -103,11 +103,11 @@ def test_an_owner_that_is_busy_at_the_end_does_not_put_the_next_hand_over_off(wo
         assert world.all(StatusField.END_EPOCH) == [epoch, epoch]
         world.run(epoch + 1)
         world.look()
-        assert world.all(StatusField.COOLING) == [0, 0]
+        assert world.all(StatusField.DRAINING) == [0, 0]
     world.pass_s(EPOCH_S)
     world.look()
     world.look()
-    assert world.all(StatusField.COOLING) == [1, 1]
+    assert world.all(StatusField.DRAINING) == [1, 1]
     world.look()
     assert world.all(StatusField.END_EPOCH) == [3, 3]
 
@@ -148,7 +148,7 @@ def test_a_sick_partition_holds_no_other_up(world):
     world.run(3)
     world.look()
     assert world.all(StatusField.READY) == [1, 1]
-    assert well[StatusField.COOLING] == 0
+    assert well[StatusField.DRAINING] == 0
 
 
 def test_a_partition_that_comes_late_is_ready_when_it_runs(world):
@@ -176,7 +176,7 @@ def test_an_epoch_waits_for_a_partition_that_is_only_slow(world):
 
 
 def test_an_epoch_ends_when_the_next_owners_know_what_they_need(world):
-    """Routes are compiled before the hand-over, and not while nothing is delivered."""
+    """Routes are compiled before the rollover, and not while nothing is delivered."""
     world.begin()
     world.pass_s(EPOCH_S)
     for _ in range(20):
@@ -199,7 +199,7 @@ def test_one_that_takes_too_long_to_prepare_puts_nothing_off_for_ever(world):
     assert world.all(StatusField.END_EPOCH) == [2, 2]
 
 
-def test_a_hand_over_without_a_quiet_moment_is_put_off(world):
+def test_a_rollover_without_a_quiet_moment_is_put_off(world):
     """Sinks that answer slowly all the time are not cut off."""
     world.begin()
     world.pass_s(EPOCH_S)
@@ -208,7 +208,7 @@ def test_a_hand_over_without_a_quiet_moment_is_put_off(world):
             status_page[StatusField.OLDEST_IN_FLIGHT_MS] = BUSY_MS
         world.look()
     assert world.all(StatusField.END_EPOCH) == [1, 1]
-    assert world.all(StatusField.COOLING) == [0, 0]
+    assert world.all(StatusField.DRAINING) == [0, 0]
 
 
 def _reload(world):

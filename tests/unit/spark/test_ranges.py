@@ -5,7 +5,7 @@ import pytest
 from distributary.core.errors import LogUnavailableError
 from distributary.core.flow import Logged, RecordKind
 from distributary.spark._options import EARLIEST, LATEST, Bound
-from distributary.spark._ranges import Range, admit, deleted, resolve, split, without_loss
+from distributary.spark._ranges import OffsetRange, admit, deleted, resolve, split, without_loss
 
 
 class Partition:
@@ -77,13 +77,13 @@ def test_a_limit_is_used_up_and_not_passed(limit: int) -> None:
 @pytest.mark.parametrize(
     ("span", "lost"),
     [
-        pytest.param(Range(0, 2, 10), Range(0, 2, 5), id="the-beginning"),
-        pytest.param(Range(0, 1, 4), Range(0, 1, 4), id="all"),
-        pytest.param(Range(0, 5, 10), Range(0, 5, 5), id="nothing"),
-        pytest.param(Range(0, 3, 3), Range(0, 3, 3), id="empty-range"),
+        pytest.param(OffsetRange(0, 2, 10), OffsetRange(0, 2, 5), id="the-beginning"),
+        pytest.param(OffsetRange(0, 1, 4), OffsetRange(0, 1, 4), id="all"),
+        pytest.param(OffsetRange(0, 5, 10), OffsetRange(0, 5, 5), id="nothing"),
+        pytest.param(OffsetRange(0, 3, 3), OffsetRange(0, 3, 3), id="empty-range"),
     ],
 )
-def test_what_retention_has_deleted_is_found(span: Range, lost: Range) -> None:
+def test_what_retention_has_deleted_is_found(span: OffsetRange, lost: OffsetRange) -> None:
     """Partition 0 begins at record 5."""
     assert deleted(span, LOG[0]) == lost
 
@@ -96,23 +96,27 @@ def _records(*offsets: int) -> list[Logged]:
     ("offsets", "losses"),
     [
         pytest.param((2, 3, 4, 5, 6), [], id="none"),
-        pytest.param((2, 6), [Range(0, 3, 5)], id="in-the-middle"),
-        pytest.param((2, 3), [Range(0, 4, 5)], id="at-the-end"),
-        pytest.param((), [Range(0, 2, 5)], id="everything"),
+        pytest.param((2, 6), [OffsetRange(0, 3, 5)], id="in-the-middle"),
+        pytest.param((2, 3), [OffsetRange(0, 4, 5)], id="at-the-end"),
+        pytest.param((), [OffsetRange(0, 2, 5)], id="everything"),
         pytest.param((2, 3, 4, 6), [], id="a-gap-of-the-log-itself"),
     ],
 )
 def test_records_that_retention_deletes_during_a_read_are_noticed(
-    offsets: tuple[int, ...], losses: list[Range]
+    offsets: tuple[int, ...], losses: list[OffsetRange]
 ) -> None:
     """A gap is a loss where the log by now begins behind it; the records pass unchanged."""
-    seen: list[Range] = []
+    seen: list[OffsetRange] = []
     records = _records(*offsets)
-    assert list(without_loss(records, Range(0, 2, 7), LOG[0], seen.append)) == records
+    assert list(without_loss(records, OffsetRange(0, 2, 7), LOG[0], seen.append)) == records
     assert seen == losses
 
 
 def test_a_range_is_cut_into_tasks_without_gap_or_overlap() -> None:
     """The pieces are the whole, in order; an empty range has none."""
-    assert list(split(Range(0, 5, 12), 3)) == [Range(0, 5, 8), Range(0, 8, 11), Range(0, 11, 12)]
-    assert list(split(Range(0, 5, 5), 3)) == []
+    assert list(split(OffsetRange(0, 5, 12), 3)) == [
+        OffsetRange(0, 5, 8),
+        OffsetRange(0, 8, 11),
+        OffsetRange(0, 11, 12),
+    ]
+    assert list(split(OffsetRange(0, 5, 5), 3)) == []

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from distributary.core.sqlite import sqlite_url
-from distributary.resource import Rules, SinkRule
+from distributary.resource import ResourceRules, SinkRule
 from distributary.subscriptions import resource as api_subscription
 from distributary.subscriptions.resource import ApiSubscriptionSpec
 from distributary.subscriptions.service import Subscriptions, rules
@@ -66,7 +66,7 @@ def store(url) -> Iterator[Store]:
 
 
 @pytest.fixture
-def local_rules() -> Rules:
+def local_rules() -> ResourceRules:
     """Local sinks allowed."""
     return rules(SinkRule(local_allowed=True))
 

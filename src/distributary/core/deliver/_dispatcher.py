@@ -149,17 +149,17 @@ class Dispatcher:
             return self._shared.clock.monotonic_s() - flight.started_s
         return 0.0
 
-    def cool_down(self, slow_s: float) -> None:
-        """Prepare a hand-over: from now on slow queues start nothing new.
+    def begin_drain(self, slow_s: float) -> None:
+        """Prepare a rollover: from now on slow queues start nothing new.
 
         A queue is slow while its oldest attempt under way is older than *slow_s*. The others go
-        on, so that the hand-over costs the fast sinks nothing and waits for no slow one.
+        on, so that the rollover costs the fast sinks nothing and waits for no slow one.
         """
         assert slow_s >= 0.0
         self._shared.slow_s = slow_s
 
-    def warm_up(self) -> None:
-        """Undo ``cool_down``."""
+    def end_drain(self) -> None:
+        """Undo ``begin_drain``."""
         self._shared.slow_s = None
         for queue in tuple(self._queues.values()):
             queue.pump()

@@ -9,7 +9,7 @@ from collections import deque
 from typing import Final
 
 from distributary.core.deliver._pacing import Pace
-from distributary.core.deliver._queue import LOW_WATER_SHARE, DestinationQueue, Entry
+from distributary.core.deliver._queue import LOW_WATER_SHARE, DestinationQueue, QueuedTask
 from distributary.core.deliver._shared import TASK_BYTES_OVERHEAD, Shared
 from distributary.core.deliver._timers import Soon, TimerHandle
 from distributary.core.deliver.breaker import BreakerState
@@ -49,7 +49,7 @@ class PacedQueue:
         self.uri = uri
         self.sink_queue = sink_queue
         self._shared = shared
-        self._queue: deque[Entry] = deque()
+        self._queue: deque[QueuedTask] = deque()
         self._queued_bytes = 0
         self._pace = Pace()
         self._rate_per_s = 1.0
@@ -78,7 +78,7 @@ class PacedQueue:
         rate_per_s = destination.policy.rate_limit_per_s
         assert rate_per_s is not None
         self._rate_per_s = rate_per_s
-        queue.append(Entry(self.sink_queue, task, destination, size))
+        queue.append(QueuedTask(self.sink_queue, task, destination, size))
         shared.queued += 1
         self._queued_bytes += size
         shared.held_bytes += size
@@ -116,7 +116,7 @@ class PacedQueue:
         self._timer = None
         self.pump()
 
-    def take(self, now_s: float) -> Entry:
+    def take(self, now_s: float) -> QueuedTask:
         """The task whose turn it is; it starts now."""
         self._listed = False
         self._pace.take(self._rate_per_s, now_s)

@@ -58,7 +58,7 @@ _UNUSED_LIVES: Final = 10
 sink is dead) is worth more."""
 
 
-class Entry(msgspec.Struct, eq=False):
+class QueuedTask(msgspec.Struct, eq=False):
     """A task in a queue, first waiting, then in flight; its ``answered`` is the ``Done``."""
 
     queue: "DestinationQueue"
@@ -81,7 +81,7 @@ class Paced(Protocol):
     def queued(self) -> int:
         """Tasks that wait."""
 
-    def take(self, now_s: float) -> Entry:
+    def take(self, now_s: float) -> QueuedTask:
         """The task whose turn it is; it starts now."""
 
     def check_drained(self) -> None:
@@ -139,8 +139,8 @@ class DestinationQueue:
         now_s = shared.clock.monotonic_s()
         self.uri = uri
         self._shared = shared
-        self._queue: deque[Entry] = deque()
-        self._flights: dict[Entry, None] = {}  # in the order in which they started
+        self._queue: deque[QueuedTask] = deque()
+        self._flights: dict[QueuedTask, None] = {}  # in the order in which they started
         self._queued_bytes = 0
         self._held_bytes = 0
         self._breaker = Breaker(BROKER_OPEN_S_MAX if broker else OPEN_S_MAX)
@@ -183,7 +183,7 @@ class DestinationQueue:
         if (queue or self._flights) and not self._fits(size, reserve):
             self._refused = True
             return Admission.FULL
-        queue.append(Entry(self, task, destination, size))
+        queue.append(QueuedTask(self, task, destination, size))
         shared.queued += 1
         self._queued_bytes += size
         self._held_bytes += size
@@ -243,7 +243,7 @@ class DestinationQueue:
         slow_s = self._shared.slow_s
         return slow_s is None or self.oldest_in_flight_s(now_s) <= slow_s
 
-    def _start(self, entry: Entry, now_s: float) -> None:
+    def _start(self, entry: QueuedTask, now_s: float) -> None:
         shared = self._shared
         destination = entry.destination
         entry.started_s = now_s
@@ -274,7 +274,7 @@ class DestinationQueue:
         done = entry.answered
         transport.send(event, destination, timeout_s, done, identity, carried=carried)
 
-    def answered(self, entry: Entry, answer: Answer) -> None:
+    def answered(self, entry: QueuedTask, answer: Answer) -> None:
         """Take the answer of an attempt, start what may follow, and pass it on."""
         shared = self._shared
         now_s = shared.clock.monotonic_s()
@@ -310,7 +310,7 @@ class DestinationQueue:
         took_s = now_s - entry.started_s
         shared.on_attempt(Attempt(entry.task, answer, took_s, entry.destination.uri))
 
-    def _trouble(self, entry: Entry, answer: Answer, now_s: float) -> None:
+    def _trouble(self, entry: QueuedTask, answer: Answer, now_s: float) -> None:
         """Anything but a healthy answer: adapt concurrency, hold and breaker."""
         status = answer.status if isinstance(answer, Reply) else 0
         # A broker's no that may be a yes later is a sign of too much, or of nobody there.

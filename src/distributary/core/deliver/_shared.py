@@ -29,7 +29,7 @@ class Starter(Protocol):
         """Start what may start; join ``Shared.waiting`` if only a place was missing."""
 
 
-class Flight(Protocol):
+class InFlight(Protocol):
     """An attempt under way, as far as its age counts."""
 
     started_s: float
@@ -48,8 +48,8 @@ class Shared:
     Attributes:
         in_flight: Attempts under way in all queues.
         held_bytes: Bytes of all tasks, waiting and in flight.
-        slow_s: While cooling down: queues whose oldest attempt is older start nothing; None: no
-            cooling down.
+        slow_s: While draining: queues whose oldest attempt is older start nothing; None: no
+            draining.
         stopped: Nothing starts and nothing is taken any more.
         queued: Tasks that wait in all queues.
         flights: What is under way, in the order in which it started.
@@ -99,7 +99,7 @@ class Shared:
         # Counted as it changes: there may be 10,000 queues, and these are asked for ten times a
         # second.
         self.queued = 0
-        self.flights: dict[Flight, None] = {}
+        self.flights: dict[InFlight, None] = {}
         self.opened: dict[Opened, None] = {}
         self.waiting: dict[Starter, None] = {}  # queues that found no place, in that order
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
-from distributary.core.deliver.origins import Origin
+from distributary.core.deliver.origins import UriOrigin
 
 CredentialType = Literal["PLAIN", "ACCESSTOKEN", "REFRESHTOKEN"]
 
@@ -44,7 +44,7 @@ class Credential:
     access_token_expires_ms: int | None = None
     refresh_token: str | None = field(default=None, repr=False)
     refresh_token_endpoint: str | None = None
-    origin: Origin | None = field(default=None, compare=False, repr=False)
+    origin: UriOrigin | None = field(default=None, compare=False, repr=False)
 
     @property
     def complete(self) -> bool:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from distributary.core.protocol import schemes
 
 
-class Origin(NamedTuple):
+class UriOrigin(NamedTuple):
     """The party behind a URI.
 
     Attributes:
@@ -24,7 +24,7 @@ class Origin(NamedTuple):
     hosts: tuple[tuple[str, int], ...]
     user: str | None = None
 
-    def covers(self, other: "Origin") -> bool:
+    def covers(self, other: "UriOrigin") -> bool:
         """Whether a secret that was given for this origin may go to *other*.
 
         It is the same one, or the same one with TLS added, on the same port or on the default
@@ -40,24 +40,24 @@ class Origin(NamedTuple):
             for (host, port), (other_host, other_port) in zip(self.hosts, other.hosts, strict=True)
         )
 
-    def _default(self, port: int, other: "Origin", other_port: int) -> bool:
+    def _default(self, port: int, other: "UriOrigin", other_port: int) -> bool:
         known = schemes()
         return port == known[self.scheme].port and other_port == known[other.scheme].port
 
 
-def origin_of(uri: str, user: str | None = None) -> Origin:
+def origin_of(uri: str, user: str | None = None) -> UriOrigin:
     """The origin of *uri*, a URI that was checked before (``check_sink``).
 
     Args:
         uri: Of a sink or of a token endpoint.
-        user: See ``Origin.user``.
+        user: See ``UriOrigin.user``.
     """
     parts = urlsplit(uri)
     scheme = parts.scheme.lower()
     authorities = parts.netloc.rpartition("@")[2].split(",")
     port = schemes()[scheme].port if scheme in schemes() else 0
     hosts = sorted(_host(each, port) for each in authorities)
-    return Origin(scheme, tuple(hosts), user)
+    return UriOrigin(scheme, tuple(hosts), user)
 
 
 def _host(authority: str, default_port: int) -> tuple[str, int]:

@@ -55,7 +55,7 @@ class Step(enum.Enum):
     REDRIVE = "redriven"
 
 
-class Row(NamedTuple):
+class LifeRow(NamedTuple):
     """One step of the table.
 
     Attributes:
@@ -74,14 +74,14 @@ _M = MatchState
 FINAL: Final = ("done", "backfilled", "put_row")
 """What notes an outcome: for the live reader's match, a backfill's, and a row."""
 
-LIFE: Final[dict[Step, Row]] = {
-    Step.HOLD: Row((_M.MATCHED, _M.IN_FLIGHT, _M.QUEUED), _M.HELD),
-    Step.RESERVE: Row(
+LIFE: Final[dict[Step, LifeRow]] = {
+    Step.HOLD: LifeRow((_M.MATCHED, _M.IN_FLIGHT, _M.QUEUED), _M.HELD),
+    Step.RESERVE: LifeRow(
         (_M.MATCHED, _M.HELD, _M.WAITING, _M.DEFERRED, _M.READING, _M.BACKFILLING),
         _M.RESERVING,
         ("ask_quota",),
     ),
-    Step.QUEUE: Row(
+    Step.QUEUE: LifeRow(
         (
             _M.MATCHED,
             _M.HELD,
@@ -96,12 +96,12 @@ LIFE: Final[dict[Step, Row]] = {
         _M.QUEUED,
         ("send",),
     ),
-    Step.START: Row((_M.QUEUED,), _M.IN_FLIGHT),
-    Step.BEGIN_BACKFILL: Row(
+    Step.START: LifeRow((_M.QUEUED,), _M.IN_FLIGHT),
+    Step.BEGIN_BACKFILL: LifeRow(
         (_M.MATCHED, _M.HELD, _M.RESERVING, _M.QUEUED), _M.BACKFILLING, ("put_backfill",)
     ),
-    Step.LEAVE_TO_BACKFILL: Row((_M.MATCHED, _M.HELD, _M.RESERVING, _M.QUEUED), _M.BACKFILLING),
-    Step.DEFER: Row(
+    Step.LEAVE_TO_BACKFILL: LifeRow((_M.MATCHED, _M.HELD, _M.RESERVING, _M.QUEUED), _M.BACKFILLING),
+    Step.DEFER: LifeRow(
         (
             _M.MATCHED,
             _M.HELD,
@@ -115,23 +115,23 @@ LIFE: Final[dict[Step, Row]] = {
         _M.DEFERRED,
         ("put_row",),
     ),
-    Step.DEMOTE: Row((_M.HELD, _M.RESERVING, _M.QUEUED, _M.IN_FLIGHT), None, ("put_row",)),
-    Step.RETRY: Row((_M.IN_FLIGHT, _M.HELD, _M.QUEUED), _M.WAITING, ("put_row",)),
-    Step.TURN_TO_DEAD_LETTER: Row((_M.IN_FLIGHT, _M.HELD, _M.QUEUED), _M.WAITING, ("put_row",)),
-    Step.READ: Row((_M.WAITING, _M.DEFERRED, _M.RESERVING), _M.READING, ("read",)),
-    Step.AWAIT_STORE: Row((_M.READING,), _M.WAITING),
-    Step.DELIVER: Row((_M.IN_FLIGHT, _M.HELD, _M.QUEUED), _M.DONE, FINAL),
-    Step.KEEP: Row(
+    Step.DEMOTE: LifeRow((_M.HELD, _M.RESERVING, _M.QUEUED, _M.IN_FLIGHT), None, ("put_row",)),
+    Step.RETRY: LifeRow((_M.IN_FLIGHT, _M.HELD, _M.QUEUED), _M.WAITING, ("put_row",)),
+    Step.TURN_TO_DEAD_LETTER: LifeRow((_M.IN_FLIGHT, _M.HELD, _M.QUEUED), _M.WAITING, ("put_row",)),
+    Step.READ: LifeRow((_M.WAITING, _M.DEFERRED, _M.RESERVING), _M.READING, ("read",)),
+    Step.AWAIT_STORE: LifeRow((_M.READING,), _M.WAITING),
+    Step.DELIVER: LifeRow((_M.IN_FLIGHT, _M.HELD, _M.QUEUED), _M.DONE, FINAL),
+    Step.KEEP: LifeRow(
         (_M.IN_FLIGHT, _M.HELD, _M.QUEUED, _M.WAITING, _M.DEFERRED, _M.READING),
         _M.DONE,
         ("keep", *FINAL),
     ),
-    Step.DROP: Row(
+    Step.DROP: LifeRow(
         tuple(state for state in _M if state is not _M.DONE),
         _M.DONE,
         FINAL,
     ),
-    Step.VOID: Row((_M.WAITING, _M.DEFERRED, _M.READING, _M.DONE), _M.DONE, ("forget_row",)),
-    Step.REDRIVE: Row((_M.DONE,), _M.WAITING, ("put_row",)),
+    Step.VOID: LifeRow((_M.WAITING, _M.DEFERRED, _M.READING, _M.DONE), _M.DONE, ("forget_row",)),
+    Step.REDRIVE: LifeRow((_M.DONE,), _M.WAITING, ("put_row",)),
 }
 """Every step of a match. A step that its state does not allow is a fault of the engine."""

@@ -7,7 +7,7 @@ from distributary.core.engine._outcomes import Outcomes
 from distributary.core.engine.state import PartitionState
 from distributary.core.errors import EventError
 from distributary.core.flow import (
-    Addressed,
+    AddressedEvents,
     DoneKey,
     Logged,
     Origin,
@@ -60,7 +60,7 @@ class Matching:
             return []
         return self._tick(logged, held) if held.route else self._events(logged, held)
 
-    def _events(self, logged: Logged, held: Addressed) -> list[Task] | Iterator[Task]:
+    def _events(self, logged: Logged, held: AddressedEvents) -> list[Task] | Iterator[Task]:
         """Events that all routes of their address see."""
         address, ttls, events, carried, _ = held
         self._meter.counters["events_read_total"] += len(events)
@@ -95,7 +95,7 @@ class Matching:
         self._meter.counters["matches_total"] += len(tasks)
         return tasks
 
-    def _rest(self, logged: Logged, first: int, held: Addressed) -> Iterator[Task]:
+    def _rest(self, logged: Logged, first: int, held: AddressedEvents) -> Iterator[Task]:
         """As ``_events`` from the event *first* on, one match at a time."""
         address, ttls, events, carried, _ = held
         backfills = self._backfills.by_route
@@ -122,7 +122,7 @@ class Matching:
                     counters["matches_total"] += 1
                     yield task
 
-    def _tick(self, logged: Logged, held: Addressed) -> list[Task]:
+    def _tick(self, logged: Logged, held: AddressedEvents) -> list[Task]:
         """The event of a timer: its own route alone sees it, by the filters that stand here."""
         (event,) = held.events
         route = held.route

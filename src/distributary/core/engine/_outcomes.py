@@ -148,10 +148,10 @@ class Outcomes:
 
     def _free(self, key: DoneKey) -> None:
         """The match is not delivered: another one may be, where they are counted."""
-        in_doubt = self._reservations.in_doubt(key)
+        is_uncertain = self._reservations.is_uncertain(key)
         reservation = self._reservations.complete(key)
         if reservation is not None:
-            (self._effects.count if in_doubt else self._effects.free)(reservation)
+            (self._effects.count if is_uncertain else self._effects.free)(reservation)
 
     # -- rows ----------------------------------------------------------------------------------
 
@@ -229,7 +229,7 @@ class Outcomes:
         if stored is None and before is not None and before.event == IN_STORE:
             row = row._replace(event=IN_STORE)
         if stage is Stage.PRIMARY:
-            self._reservations.rest(key)
+            self._reservations.make_idle(key)
         self._state.let_go(task)
         self._effects.put_row(row)
         if row.event is not None:
@@ -237,7 +237,7 @@ class Outcomes:
         self._rows.put(row, self._state.now_s + wait_s, next_task)
         self.arm()
 
-    def demote(self, task: Task) -> bool:
+    def _give_row(self, task: Task) -> bool:
         """*task* goes on as it is, but its row stands for it; False where one does already."""
         if self._state.is_row(task):
             return False
@@ -250,14 +250,14 @@ class Outcomes:
         self._meter.add("spilled_total")
         return True
 
-    def spill(self, task: Task) -> None:
+    def demote(self, task: Task) -> None:
         """The cursor, or a backfill's mark, must pass *task*, which goes on."""
-        if self.demote(task):
+        if self._give_row(task):
             self._state.step(Step.DEMOTE, key_of(task), task)
 
     def defer(self, task: Task, name: str) -> None:
         """*task* was not taken, or handed back: its row waits for *name* to have room."""
-        self.demote(task)
+        self._give_row(task)
         key = key_of(task)
         self._rows.hold(key, replace(task, origin=Origin.RETRY))
         self.defer_row(key, name, task)

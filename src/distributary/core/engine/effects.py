@@ -19,7 +19,7 @@ from distributary.core.policy import Verdict
 
 Say: TypeAlias = Callable[[str, dict[str, object]], None]
 """Takes one line for people: (event, fields)."""
-Watch: TypeAlias = Callable[[Step, DoneKey, Task | None], None]
+StepWatcher: TypeAlias = Callable[[Step, DoneKey, Task | None], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,4 +83,4 @@ class Effects:
     report: Say
     warn: Say
     chance: Callable[[], float]
-    watch: Watch | None = None
+    watch: StepWatcher | None = None

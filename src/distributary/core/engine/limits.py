@@ -13,13 +13,13 @@ class EngineLimits:
     window_events: int = 100_000
     """Most records between cursor and read position (DESIGN rule 1); beyond it the oldest
     unfinished matches move to the retry store."""
-    spill_records: int = 10_000
+    demote_records: int = 10_000
     """Records from the cursor on whose matches are moved at once."""
     window_outcomes: int = 100_000
     """Most finished matches above the cursor (DESIGN rule 1): each is remembered until the cursor
     has passed it, some 180 bytes of memory and 60 of the journal. A record holds up to 1,000
     events, so bounding the records does not bound these."""
-    spill_outcomes: int = 10_000
+    demote_outcomes: int = 10_000
     """Finished matches that the cursor is made to pass at once: as many a second as ten looks
     make."""
     slice_records: int = 128
@@ -60,7 +60,7 @@ class EngineLimits:
     asking_per_route_max: int = 1_024
     """Tasks of one route that wait for a reservation: what 100,000/s bring in the 10 ms that it
     takes."""
-    asking_when_short_max: int = 16
+    asking_when_exhausted_max: int = 16
     """Tasks of a route that ask again at once: its thousand rows would all be refused four times a
     second, for a twentieth of the loop's time. Once one is granted the others follow."""
     slice_backfills: int = 64

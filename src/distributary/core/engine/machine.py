@@ -11,8 +11,8 @@ The life of a match is a table: ``_life``.
 
 from collections.abc import Iterator
 
-from distributary.core.engine._answers import Answers
 from distributary.core.engine._catching_up import CatchingUp
+from distributary.core.engine._completion import Completion
 from distributary.core.engine._matching import Matching
 from distributary.core.engine._outcomes import BEYOND_BUDGET, Outcomes
 from distributary.core.engine._parking import Parking, waits_for_resume
@@ -50,7 +50,7 @@ class Engine:
         self._replies = Replies(state, self.outcomes)
         self._parking = Parking(state)
         self.sending = Sending(state, self.outcomes, self._replies)
-        self._answers = Answers(state, self.outcomes, self._replies, self.sending, self._parking)
+        self._answers = Completion(state, self.outcomes, self._replies, self.sending, self._parking)
         self.attempted = self._answers.take
         """An attempt has come to this."""
         self._matching = Matching(state, self.outcomes)
@@ -245,7 +245,7 @@ class Engine:
         self.sending.yield_closed_queues()
         self._backfills.wake()
 
-    def spill(self, durable: int) -> None:
+    def demote(self, durable: int) -> None:
         """Matches that have held the cursor, or a backfill's mark, for long become rows.
 
         Args:
@@ -256,11 +256,11 @@ class Engine:
         mark = tracker.mark()
         waiting: list[Task] = []
         if live - durable > limits.window_events:
-            waiting = tracker.open_below(mark.offset + limits.spill_records)
+            waiting = tracker.open_below(mark.offset + limits.demote_records)
         elif tracker.finished_count > limits.window_outcomes:
-            waiting = tracker.open_before(limits.spill_outcomes, live)
+            waiting = tracker.open_before(limits.demote_outcomes, live)
         for task in [*waiting, *self._backfills.stuck()]:
-            self.outcomes.spill(task)
+            self.outcomes.demote(task)
 
     def look_after_rows(self) -> None:
         """What waits for a queue that will not tell: it refused nothing, or is gone."""

@@ -3,7 +3,8 @@
 A match of a subscription that may make only so many deliveries is sent while it holds a
 reservation (``outcome.QuotaStore``). The store is shared with the owners of the other partitions,
 so asking takes a while: a task that asks is taken over until the answer comes as an input. Where
-the quota is taken the route is *short* for a moment: it is backfilled, or its matches wait as rows.
+the quota is taken the route is *exhausted* for a moment: it is backfilled, or its matches wait as
+rows.
 """
 
 import enum
@@ -16,7 +17,7 @@ from distributary.core.flow import DoneKey, Origin, Stage, Task
 from distributary.core.outcome.counts import Grant, QuotaRequest, Reservation
 from distributary.core.outcome.rows import BackfillRow, RetryRow
 
-SHORT_S = 0.25
+EXHAUSTED_S = 0.25
 """A route without a reservation asks again after this: one is free when an attempt has failed for
 good, which takes longer than that in most cases."""
 
@@ -53,14 +54,14 @@ class QuotaBatch(NamedTuple):
     Attributes:
         asking: Tasks with what they ask for.
         given_up: Reservations that are free again.
-        laid: Those whose match waits for a retry.
+        idled: Those whose match waits for a retry.
         counted: Those that a delivery has used.
         gone: Routes that are deleted.
     """
 
     asking: list[tuple[Task, QuotaRequest]]
     given_up: list[Reservation]
-    laid: list[Reservation]
+    idled: list[Reservation]
     counted: list[Reservation]
     gone: list[str]
 
@@ -78,15 +79,15 @@ class Reservations:
         self._ask_store = ask
         self.held: dict[str, dict[DoneKey, int]] = {}
         """Matches that hold one, by route, with the checksum of their record."""
-        self._resting: dict[str, dict[DoneKey, int]] = {}  # the same, waiting for a retry
+        self._idle: dict[str, dict[DoneKey, int]] = {}  # the same, waiting for a retry
         self._users: dict[DoneKey, Origin] = {}  # of those held: a backfill has tasks of its own
-        self._doubtful: set[DoneKey] = set()
+        self._uncertain: set[DoneKey] = set()
         self._deferred: set[DoneKey] = set()  # held, and no attempt is under way
         self._unclaimed: dict[str, set[DoneKey]] = {}
         self._asking_keys: set[DoneKey] = set()
         self._asking_count: Counter[str] = Counter()
         self._batch = QuotaBatch([], [], [], [], [])
-        self._short: dict[str, tuple[int, float]] = {}
+        self._exhausted: dict[str, tuple[int, float]] = {}
         self.used_up: set[str] = set()
         """Routes that have made all their deliveries, as far as this owner has met it."""
         self._loading = False
@@ -112,10 +113,10 @@ class Reservations:
             if key in self._early:
                 self._batch.counted.append(reservation)  # Settled before it was known to have one.
                 continue
-            where = self._resting if resting else self.held
+            where = self._idle if resting else self.held
             where.setdefault(key.route, {})[key] = reservation.checksum
             if not resting:
-                self._doubtful.add(key)
+                self._uncertain.add(key)
             if claim_of(reservation) is Claim.READER:
                 self._unclaimed.setdefault(key.route, set()).add(key)
         self._early.clear()
@@ -136,7 +137,7 @@ class Reservations:
         self._batch = QuotaBatch(
             batch.asking + new.asking,
             batch.given_up + new.given_up,
-            batch.laid + new.laid,
+            batch.idled + new.idled,
             batch.counted + new.counted,
             batch.gone + new.gone,
         )
@@ -145,7 +146,7 @@ class Reservations:
         """Ask nothing any more: who asked is the next owner's, and so is what is parked."""
         self._batch.asking.clear()
         for key in sorted(self._deferred):
-            self.rest(key)
+            self.make_idle(key)
         self._deferred.clear()
 
     def answered(
@@ -166,14 +167,14 @@ class Reservations:
         if not self._asking_count[route]:
             del self._asking_count[route]
         if grant is Grant.HELD:
-            if _pop(self._resting, key) is None:
-                self._short.pop(route, None)  # A new one: others may get theirs.
+            if _pop(self._idle, key) is None:
+                self._exhausted.pop(route, None)  # A new one: others may get theirs.
             self._claim(key)
             self.held.setdefault(route, {})[key] = request.reservation.checksum
             self._users[key] = task.origin
             self.used_up.discard(route)
             return
-        self._short[route] = request.events_max, now_s + SHORT_S
+        self._exhausted[route] = request.events_max, now_s + EXHAUSTED_S
         if grant is Grant.USED_UP:
             self.used_up.add(route)
 
@@ -212,7 +213,7 @@ class Reservations:
         reservation = Reservation(key_of(task), task.checksum)
         if reservation.key in self._asking_keys:
             return False  # The live reader's task asks, and a backfill has overtaken it.
-        if reservation.key not in self._resting.get(route, {}) and not self._may_ask(
+        if reservation.key not in self._idle.get(route, {}) and not self._may_ask(
             route, events_max, now_s
         ):
             return False
@@ -223,11 +224,11 @@ class Reservations:
         return True
 
     def _may_ask(self, route: str, events_max: int, now_s: float) -> bool:
-        short = self._short.get(route)
-        if short is None or short[0] != events_max:
+        exhausted = self._exhausted.get(route)
+        if exhausted is None or exhausted[0] != events_max:
             return self._asking_count[route] < self._limits.asking_per_route_max
-        few = self._asking_count[route] < self._limits.asking_when_short_max
-        return few and not self._is_short(route, now_s)
+        few = self._asking_count[route] < self._limits.asking_when_exhausted_max
+        return few and not self._is_exhausted(route, now_s)
 
     def awaited(self, route: str) -> bool:
         """True where a match of *route* that will be met again holds a reservation from before.
@@ -243,11 +244,11 @@ class Reservations:
 
     def busy(self, route: str, now_s: float) -> bool:
         """True while tasks of *route* wait for an answer, or it is short."""
-        return self._asking_count[route] > 0 or self._is_short(route, now_s)
+        return self._asking_count[route] > 0 or self._is_exhausted(route, now_s)
 
-    def _is_short(self, route: str, now_s: float) -> bool:
-        short = self._short.get(route)
-        return short is not None and now_s < short[1]
+    def _is_exhausted(self, route: str, now_s: float) -> bool:
+        exhausted = self._exhausted.get(route)
+        return exhausted is not None and now_s < exhausted[1]
 
     # -- what becomes of a reservation --------------------------------------------------------
 
@@ -259,25 +260,25 @@ class Reservations:
         """
         if self._loading:
             self._early.add(key)
-        self._doubtful.discard(key)
+        self._uncertain.discard(key)
         self._deferred.discard(key)
         self._users.pop(key, None)
         self._claim(key)
-        return _pop(self.held, key) or _pop(self._resting, key)
+        return _pop(self.held, key) or _pop(self._idle, key)
 
-    def in_doubt(self, key: DoneKey) -> bool:
+    def is_uncertain(self, key: DoneKey) -> bool:
         """True where the match was perhaps delivered before this owner began."""
-        return key in self._doubtful
+        return key in self._uncertain
 
-    def rest(self, key: DoneKey) -> None:
+    def make_idle(self, key: DoneKey) -> None:
         """An attempt with the reservation of this match has failed; it waits for the next one."""
-        if key in self._doubtful:
+        if key in self._uncertain:
             return  # What the attempt before the crash came to, nobody knows.
         reservation = _pop(self.held, key)
         if reservation is not None:
             self._users.pop(key, None)
-            self._resting.setdefault(key.route, {})[key] = reservation.checksum
-            self._batch.laid.append(reservation)
+            self._idle.setdefault(key.route, {})[key] = reservation.checksum
+            self._batch.idled.append(reservation)
             self._ask_store()
 
     def give_up(self, task: Task) -> None:
@@ -285,7 +286,7 @@ class Reservations:
         key = key_of(task)
         if self._users.get(key) is not task.origin:
             return  # It never had it; or a backfill's task has it now.
-        if key in self._doubtful:
+        if key in self._uncertain:
             del self._users[key]
             self._unclaimed.setdefault(key.route, set()).add(key)
             return
@@ -295,21 +296,21 @@ class Reservations:
             self._ask_store()
 
     def leave(self, task: Task, *, row: bool) -> None:
-        """No attempt of *task* is under way at the end of its owner: nothing is in doubt."""
+        """No attempt of *task* is under way at the end of its owner: nothing is uncertain."""
         if row:
-            self.rest(key_of(task))
+            self.make_idle(key_of(task))
         else:
             self.give_up(task)
 
     def forget(self, route: str) -> None:
         """The route is deleted."""
         for key in self.held.pop(route, ()):
-            self._doubtful.discard(key)
+            self._uncertain.discard(key)
             self._deferred.discard(key)
             self._users.pop(key, None)
-        self._resting.pop(route, None)
+        self._idle.pop(route, None)
         self._unclaimed.pop(route, None)
-        self._short.pop(route, None)
+        self._exhausted.pop(route, None)
         self._batch.gone.append(route)
         self._ask_store()
 

@@ -11,7 +11,7 @@ from distributary.core.engine._life import Step
 from distributary.core.engine._outcomes import BEYOND_BUDGET, Outcomes
 from distributary.core.engine._parking import waits_for_resume
 from distributary.core.engine._replies import Replies
-from distributary.core.engine.patience import Patience
+from distributary.core.engine.backpressure import Backpressure
 from distributary.core.engine.ports import RouteTarget, waits_for_resource
 from distributary.core.engine.reservations import key_of, waits_for_reservation
 from distributary.core.engine.state import PartitionState
@@ -45,7 +45,7 @@ class Sending:
         """Tasks that wait for their destinations before the next record may be taken."""
         self._held_count: Counter[str] = Counter()  # by route
         self._furthest: dict[str, tuple[int, int]] = {}  # of counted routes: offset and index
-        self._patience = Patience(state.effects.queue, state.targets.all_go_to)
+        self._backpressure = Backpressure(state.effects.queue, state.targets.all_go_to)
 
     # -- the live reader's --------------------------------------------------------------------
 
@@ -85,24 +85,24 @@ class Sending:
             self._yield(task, waits_for_resume(route))
             return True
         if target.events_max is not None and self._holds_reservation(task):
-            self._note_place(task)
+            self._note_position(task)
             return self._send(task, target)
         if self._rows.saturated(route):
             self._yield(task, target.sink.queue)
         elif target.events_max is None:
             if route in self._furthest:  # It was counted a moment ago.
-                self._note_place(task)
+                self._note_position(task)
             return self._send(task, target)
         elif not self._ask(task, target.events_max):
             self._yield(task, waits_for_reservation(route))
         else:
-            self._note_place(task)
+            self._note_position(task)
         return True
 
-    def _note_place(self, task: Task) -> None:
+    def _note_position(self, task: Task) -> None:
         """Answers of the store let later matches of a counted route overtake earlier ones."""
-        place = task.position[1:]
-        self._furthest[task.route] = max(place, self._furthest.get(task.route, place))
+        position = task.position[1:]
+        self._furthest[task.route] = max(position, self._furthest.get(task.route, position))
 
     def forget(self, route: str) -> None:
         """The route is deleted."""
@@ -121,7 +121,7 @@ class Sending:
                 self._state.failing.refused(task.route, target.sink.uri, self._state.now_ms)
                 self._yield(task, uri)
                 return True
-        if self._patience.worth(uri, self._state.now_s):
+        if self._backpressure.worth(uri, self._state.now_s):
             return False
         self._yield(task, uri)
         return True
@@ -218,7 +218,7 @@ class Sending:
         if not saturated and self._ask(task, events_max):
             return None
         if self._reservations.awaited(route):
-            # A match further on holds a reservation, in doubt: the backfill must come there, or
+            # A match further on holds a reservation, uncertain: the backfill must come there, or
             # nobody gets it. Where it lies too far away it counts as delivered.
             if not saturated:
                 self._outcomes.defer(task, waits_for_reservation(task.route))
@@ -240,7 +240,7 @@ class Sending:
             return not self._state.unseen(route)
         if self._replies.saturated(target) is not None:
             return False
-        return self._patience.comfortable(target.sink.queue)
+        return self._backpressure.comfortable(target.sink.queue)
 
     # -- reservations -------------------------------------------------------------------------
 

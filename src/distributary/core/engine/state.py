@@ -10,8 +10,8 @@ from distributary.core.engine.limits import EngineLimits
 from distributary.core.engine.ports import ActiveRoutes, Targets
 from distributary.core.engine.reads import Reads
 from distributary.core.engine.reservations import Reservations, key_of
+from distributary.core.engine.retry_rows import RetryRows
 from distributary.core.engine.tracker import Tracker
-from distributary.core.engine.waiting import Waiting
 from distributary.core.flow import DoneKey, Mark, Origin, Task
 from distributary.core.meter import Meter
 from distributary.core.outcome.rows import ParkedRow
@@ -61,7 +61,7 @@ class PartitionState:
         self.tracker = Tracker(mark)
         self.backfills = Backfills(partition, limits, effects)
         self.failing = Failing()
-        self.rows = Waiting(limits)
+        self.rows = RetryRows(limits)
         self.reservations = Reservations(limits, effects.ask_quota)
         self.reads = Reads(limits, effects.read)
         self.parked: dict[str, ParkedRow] = {}

@@ -8,7 +8,7 @@ functions and one row in the registry, and nothing outside this room knows one b
 from distributary.core.filter._check import DEPTH_MAX, NODES_MAX, check
 from distributary.core.filter._comparison import TEXT_CHARS_MAX
 from distributary.core.filter._compile import Filter, compile  # noqa: A004 - read as filter.compile
-from distributary.core.filter._cover import breadth
+from distributary.core.filter._cover import selectivity
 from distributary.core.filter._dialect import Attributes, Cover, Part, Predicate, Test
 from distributary.core.filter._explain import explain
 from distributary.core.filter._explanation import Explanation
@@ -29,9 +29,9 @@ __all__ = [
     "Predicate",
     "Test",
     "all_of",
-    "breadth",
     "check",
     "compile",
     "explain",
     "naive_matches",
+    "selectivity",
 ]

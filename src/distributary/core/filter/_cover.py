@@ -11,27 +11,27 @@ from distributary.core.filter._dialect import Compiled, Cover, Predicate
 
 _ALIKE: Final = frozenset({"specversion", "datacontenttype"})
 """Attributes that nearly all events share."""
-_ALIKE_BREADTH: Final = 1_000
-_AFFIX_BREADTH: Final = 4
-_ONE_CHAR_BREADTH: Final = 64
+_ALIKE_SELECTIVITY: Final = 1_000
+_AFFIX_SELECTIVITY: Final = 4
+_ONE_CHAR_SELECTIVITY: Final = 64
 """A prefix or suffix is taken to be met more often the shorter it is."""
 
 
-def breadth(cover: Cover) -> int:
+def selectivity(cover: Cover) -> int:
     """How many events are taken to satisfy *cover*, in no particular unit: less is better.
 
     A guess from the texts alone, for a choice between covers that are all right: an exact text
     counts 1, a short prefix more, and so does what nearly all events share.
     """
-    return sum(map(_breadth, cover))
+    return sum(map(_selectivity, cover))
 
 
-def _breadth(predicate: Predicate) -> int:
+def _selectivity(predicate: Predicate) -> int:
     if predicate.attribute in _ALIKE:
-        return _ALIKE_BREADTH
+        return _ALIKE_SELECTIVITY
     if predicate.how == "exact":
         return 1
-    return _AFFIX_BREADTH + _ONE_CHAR_BREADTH // len(predicate.text)
+    return _AFFIX_SELECTIVITY + _ONE_CHAR_SELECTIVITY // len(predicate.text)
 
 
 def either(parts: Sequence[Compiled]) -> tuple[Cover, ...]:
@@ -52,7 +52,7 @@ def every(parts: Iterable[Compiled]) -> tuple[Cover, ...]:
 
 def narrowest(covers: Sequence[Cover]) -> Cover:
     """The cover that the fewest events are taken to satisfy; of equal ones the first."""
-    return min(covers, key=breadth)
+    return min(covers, key=selectivity)
 
 
 def joined_reads(parts: Iterable[Compiled]) -> frozenset[str] | None:

@@ -14,7 +14,7 @@ from distributary.core.outcome._failing import read_failing, write_failing
 from distributary.core.outcome._ownership import Batch, Deliveries, FileOwnership, Ownership
 from distributary.core.outcome._quota import QuotaStore
 from distributary.core.outcome._reader import DeliveryReader, RouteDeliveries
-from distributary.core.outcome._store import DeliveryStore, Kept
+from distributary.core.outcome._store import DeliveryStore, KeptDeadLetters
 from distributary.core.outcome.counts import Grant, Quota, QuotaRequest, Reservation
 from distributary.core.outcome.dead_letter import (
     AGE_MAX_S,
@@ -53,8 +53,8 @@ __all__ = [
     "FileOwnership",
     "GivenUp",
     "Grant",
-    "Kept",
     "KeptDeadLetter",
+    "KeptDeadLetters",
     "Ownership",
     "ParkedRow",
     "Quota",

@@ -13,7 +13,7 @@ from distributary.core.errors import StoreError
 from distributary.core.flow import DoneKey, Mark
 from distributary.core.journal import Journal, JournalState, fit
 from distributary.core.outcome._dead_letters import KeptDeadLetter
-from distributary.core.outcome._store import DeliveryStore, Kept
+from distributary.core.outcome._store import DeliveryStore, KeptDeadLetters
 from distributary.core.outcome.dead_letter import GivenUp
 from distributary.core.outcome.rows import BackfillRow, Changes, ParkedRow, RetryRow, RunRow
 
@@ -58,7 +58,7 @@ class Deliveries(Protocol):
     ) -> list[KeptDeadLetter]:
         """The oldest dead letters behind the one with the number *after*."""
 
-    def keep_house(self, gone: Collection[str], now_ms: int) -> Kept:
+    def keep_house(self, gone: Collection[str], now_ms: int) -> KeptDeadLetters:
         """Give up what is too old, and the dead letters of routes that are *gone*."""
 
     def begin_run(self, seq: int) -> RunRow:

@@ -107,7 +107,7 @@ PARKED = sa.Table(
 )
 
 
-class Kept(NamedTuple):
+class KeptDeadLetters(NamedTuple):
     """What ``keep_house`` found.
 
     Attributes:
@@ -267,7 +267,7 @@ class DeliveryStore:
                 self._dead_letters.forget_counts()
                 raise
 
-    def keep_house(self, gone: Collection[str], now_ms: int) -> Kept:
+    def keep_house(self, gone: Collection[str], now_ms: int) -> KeptDeadLetters:
         """Give up what is too old, delete dead letters of routes that are *gone*, give space back.
 
         A part of it, in short transactions: flushes go on in between. Idempotent.
@@ -290,7 +290,7 @@ class DeliveryStore:
         if not more:
             more = self._give_back()
         with sqlite.reading(self._reader) as connection:
-            return Kept(self._dead_letters.routes(connection), given_up, more)
+            return KeptDeadLetters(self._dead_letters.routes(connection), given_up, more)
 
     def _give_back(self) -> bool:
         """Give free pages back to the disk; True where there are more."""

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from distributary.core import filter as filters
-from distributary.core.route._banks import Bank, Budget
-from distributary.core.route._route import Arrival, Hits, Route
+from distributary.core.route._batches import Budget, RouteBatch
+from distributary.core.route._route import Hits, NewRoute, Route
 
 SIMPLE_ROUTES_MAX: Final = 4
 """So many routes behind one predicate are simply tested: to look into memos costs more."""
@@ -13,67 +13,67 @@ SIMPLE_COMPARISONS_MAX: Final = 8
 """A route whose test may take more comparisons than this is never simply tested."""
 
 
-class Crowd:
-    """Many routes behind one predicate: those that need no test, and banks of those that do."""
+class LargeBucket:
+    """Many routes behind one predicate: those that need no test, and batches of those that do."""
 
-    __slots__ = ("_banked", "_banks", "_budget", "_plain")
+    __slots__ = ("_batched", "_batches", "_budget", "_plain")
 
     def __init__(self, few: Iterable[Route], budget: Budget) -> None:
         self._budget = budget
         self._plain: dict[int, Route] = {route.order: route for route in few}
-        self._banks: list[Bank] = []
-        self._banked: dict[int, tuple[Bank, int]] = {}
+        self._batches: list[RouteBatch] = []
+        self._batched: dict[int, tuple[RouteBatch, int]] = {}
 
-    def put(self, arrival: Arrival) -> None:
+    def put(self, new_route: NewRoute) -> None:
         """Add a route."""
-        order = arrival.route.order
-        if all(part.reads is None for part in arrival.conjuncts):
-            self._plain[order] = arrival.route
+        order = new_route.route.order
+        if all(part.reads is None for part in new_route.conjuncts):
+            self._plain[order] = new_route.route
             return
-        bank = next((bank for bank in self._banks if not bank.full), None)
-        if bank is None:
-            bank = Bank(self._budget)
-            self._banks.append(bank)
-        self._banked[order] = bank, bank.put(arrival)
+        batch = next((batch for batch in self._batches if not batch.full), None)
+        if batch is None:
+            batch = RouteBatch(self._budget)
+            self._batches.append(batch)
+        self._batched[order] = batch, batch.put(new_route)
 
     def remove(self, route: Route) -> None:
         """Take *route*, which is here, out."""
         if self._plain.pop(route.order, None) is None:
-            bank, bit = self._banked.pop(route.order)
-            bank.remove(bit)
-            if not len(bank):
-                self._banks.remove(bank)
+            batch, bit = self._batched.pop(route.order)
+            batch.remove(bit)
+            if not len(batch):
+                self._batches.remove(batch)
 
     def __len__(self) -> int:
-        return len(self._plain) + len(self._banked)
+        return len(self._plain) + len(self._batched)
 
     def collect(self, attributes: filters.Attributes, hits: Hits) -> None:
         """Add to *hits* the routes here that match an event with *attributes*."""
         for route in self._plain.values():
             if route.test is None or route.test(attributes):
                 hits[route.order] = route.uid
-        for bank in self._banks:
-            bank.collect(attributes, hits)
+        for batch in self._batches:
+            batch.collect(attributes, hits)
 
 
-Bucket: TypeAlias = Route | tuple[Route, ...] | Crowd
+Bucket: TypeAlias = Route | tuple[Route, ...] | LargeBucket
 """The routes behind one predicate: one, as is usual, a few, or many."""
 
 
-def with_route(bucket: Bucket | None, arrival: Arrival, budget: Budget) -> Bucket:
+def with_route(bucket: Bucket | None, new_route: NewRoute, budget: Budget) -> Bucket:
     """*bucket* and one route more."""
-    if not isinstance(bucket, Crowd):
+    if not isinstance(bucket, LargeBucket):
         few = _few(bucket)
-        if len(few) < SIMPLE_ROUTES_MAX and arrival.comparisons_max <= SIMPLE_COMPARISONS_MAX:
-            return (*few, arrival.route) if few else arrival.route
-        bucket = Crowd(few, budget)
-    bucket.put(arrival)
+        if len(few) < SIMPLE_ROUTES_MAX and new_route.comparisons_max <= SIMPLE_COMPARISONS_MAX:
+            return (*few, new_route.route) if few else new_route.route
+        bucket = LargeBucket(few, budget)
+    bucket.put(new_route)
     return bucket
 
 
 def without_route(bucket: Bucket, route: Route) -> Bucket | None:
     """*bucket* without *route*, which is in it; None: that was all."""
-    if isinstance(bucket, Crowd):
+    if isinstance(bucket, LargeBucket):
         bucket.remove(route)
         return bucket if len(bucket) else None
     left = tuple([one for one in _few(bucket) if one is not route])
@@ -82,7 +82,7 @@ def without_route(bucket: Bucket, route: Route) -> Bucket | None:
 
 def count(bucket: Bucket | None) -> int:
     """How many routes *bucket* is."""
-    return len(bucket) if isinstance(bucket, Crowd) else len(_few(bucket))
+    return len(bucket) if isinstance(bucket, LargeBucket) else len(_few(bucket))
 
 
 def _few(bucket: Route | tuple[Route, ...] | None) -> tuple[Route, ...]:

@@ -6,14 +6,14 @@ from typing import Final, NamedTuple
 from distributary.core import filter as filters
 from distributary.core.event import Event, canonical
 from distributary.core.flow import RouteRecord
-from distributary.core.route._banks import Budget
-from distributary.core.route._buckets import Bucket, Crowd, count, with_route, without_route
-from distributary.core.route._route import Arrival, Hits, Route
-from distributary.core.route._shelf import Shelf
+from distributary.core.route._attribute_index import AttributeIndex
+from distributary.core.route._batches import Budget
+from distributary.core.route._buckets import Bucket, LargeBucket, count, with_route, without_route
+from distributary.core.route._route import Hits, NewRoute, Route
 
 _ALWAYS_PRESENT: Final = frozenset(("specversion", "id", "source", "type"))
 """Every event has them: to ask for them asks nothing."""
-_PRESENT_BREADTH: Final = 128
+_PRESENT_SELECTIVITY: Final = 128
 """What it counts as a cover that an attribute is there: more than a prefix of one
 character, and fewer than what nearly all events share."""
 
@@ -39,8 +39,8 @@ class IndexMatcher:
         self._routes: dict[str, Route] = {}
         self._created = 0
         self._budget = Budget() if budget is None else budget
-        self._shelves: dict[str, Shelf] = {}
-        self._coverless = Crowd((), self._budget)
+        self._indexes: dict[str, AttributeIndex] = {}
+        self._coverless = LargeBucket((), self._budget)
 
     def put(self, record: RouteRecord) -> None:
         assert record.op == "put"
@@ -52,9 +52,9 @@ class IndexMatcher:
         else:
             order = old.order
             self._take_out(old)
-        arrival = _arrival(order, record.uid, conditions, self._narrowest(conditions))
-        self._put_in(arrival)
-        self._routes[record.uid] = arrival.route
+        new_route = _new_route(order, record.uid, conditions, self._narrowest(conditions))
+        self._put_in(new_route)
+        self._routes[record.uid] = new_route.route
 
     def remove(self, uid: str) -> None:
         route = self._routes.pop(uid, None)
@@ -64,11 +64,11 @@ class IndexMatcher:
     def match(self, event: Event) -> tuple[str, ...]:
         attributes = event.attributes
         met: list[Bucket] = []
-        shelves = self._shelves
+        indexes = self._indexes
         for name, value in attributes.items():
-            shelf = shelves.get(name)
-            if shelf is not None:
-                shelf.find(value if isinstance(value, str) else canonical(value), met)
+            index = indexes.get(name)
+            if index is not None:
+                index.find(value if isinstance(value, str) else canonical(value), met)
         hits: Hits = {}
         _collect(met, attributes, hits)
         if self._coverless:
@@ -83,30 +83,30 @@ class IndexMatcher:
     def __len__(self) -> int:
         return len(self._routes)
 
-    def _put_in(self, arrival: Arrival) -> None:
-        if not arrival.route.cover:
-            self._coverless.put(arrival)
-        for predicate in arrival.route.cover:
-            shelf = self._shelves.get(predicate.attribute)
-            if shelf is None:
-                shelf = self._shelves[predicate.attribute] = Shelf()
-            shelf.put(predicate, with_route(shelf.get(predicate), arrival, self._budget))
+    def _put_in(self, new_route: NewRoute) -> None:
+        if not new_route.route.cover:
+            self._coverless.put(new_route)
+        for predicate in new_route.route.cover:
+            index = self._indexes.get(predicate.attribute)
+            if index is None:
+                index = self._indexes[predicate.attribute] = AttributeIndex()
+            index.put(predicate, with_route(index.get(predicate), new_route, self._budget))
 
     def _take_out(self, route: Route) -> None:
         if not route.cover:
             self._coverless.remove(route)
         for predicate in route.cover:
-            shelf = self._shelves[predicate.attribute]
-            bucket = shelf.get(predicate)
+            index = self._indexes[predicate.attribute]
+            bucket = index.get(predicate)
             assert bucket is not None
             left = without_route(bucket, route)
             if left is not None:
-                shelf.put(predicate, left)
+                index.put(predicate, left)
                 continue
-            shelf.remove(predicate)
-            if not shelf:
+            index.remove(predicate)
+            if not index:
                 # or attributes that nobody asks for any more would stay for ever
-                del self._shelves[predicate.attribute]
+                del self._indexes[predicate.attribute]
 
     def _narrowest(self, conditions: Sequence["_Condition"]) -> filters.Cover:
         """The cover behind which a route is met least; of equal ones the first; none: empty."""
@@ -119,11 +119,11 @@ class IndexMatcher:
         What many routes ask for, many events have: so those that stand there already tell it
         better than any guess, and of several conditions the one that sets a route apart is taken.
         """
-        shelf = self._shelves.get(predicate.attribute)
-        bucket = None if shelf is None else shelf.get(predicate)
+        index = self._indexes.get(predicate.attribute)
+        bucket = None if index is None else index.get(predicate)
         standing = count(bucket)
-        breadth = filters.breadth((predicate,)) if predicate.text else _PRESENT_BREADTH
-        return breadth * (1 + standing)
+        selectivity = filters.selectivity((predicate,)) if predicate.text else _PRESENT_SELECTIVITY
+        return selectivity * (1 + standing)
 
 
 def _collect(met: list[Bucket], attributes: filters.Attributes, hits: Hits) -> None:
@@ -188,9 +188,9 @@ def _present(name: str) -> _Condition:
     return _Condition(1, (cover,), (filters.Part(test, frozenset((name,)), cover),))
 
 
-def _arrival(
+def _new_route(
     order: int, uid: str, conditions: Sequence[_Condition], cover: filters.Cover
-) -> Arrival:
+) -> NewRoute:
     """The route as it stands behind *cover*, with the tests of what that does not decide."""
     comparisons_max, parts = 0, []
     for condition in conditions:
@@ -198,4 +198,4 @@ def _arrival(
         comparisons_max += condition.comparisons_max if left else 0
         parts += left
     test = filters.all_of([part.test for part in parts]) if parts else None
-    return Arrival(Route(order, uid, cover, test), comparisons_max, parts)
+    return NewRoute(Route(order, uid, cover, test), comparisons_max, parts)

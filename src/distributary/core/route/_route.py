@@ -49,7 +49,7 @@ class Route(_Found):
         return text
 
 
-class Arrival(NamedTuple):
+class NewRoute(NamedTuple):
     """A route on its way into the index, with what is known of its test and not kept with it.
 
     Attributes:

@@ -30,7 +30,7 @@ from distributary.knative.kinds._schemas_core import SERVICE_ADDRESS
 from distributary.knative.kinds._shape_check import unknown_fields
 from distributary.knative.kinds._shapes import (
     Delivery,
-    Destination,
+    DuckDestination,
     KReference,
 )
 from distributary.knative.kinds._specs import (
@@ -57,7 +57,7 @@ __all__ = [
     "TRIGGER",
     "Converted",
     "Delivery",
-    "Destination",
+    "DuckDestination",
     "KReference",
     "addressed_spec",
     "admit",

@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 from distributary.knative.apiserver.machinery import Cause, Object
 from distributary.knative.kinds._causes import of_fault
 from distributary.knative.kinds._destinations import check_destination
-from distributary.knative.kinds._shapes import Delivery, Destination
+from distributary.knative.kinds._shapes import Delivery, DuckDestination
 from distributary.resource.delivery import WAIT, realize_delivery
 from distributary.resource.durations import parse_duration_s
 from distributary.resource.faults import Faults
@@ -35,7 +35,7 @@ def check_delivery(causes: list[Cause], value: Object) -> None:
 
 def delivery_of(
     spec: Object,
-    dead_letter_sink: Destination | None,
+    dead_letter_sink: DuckDestination | None,
     *,
     early: bool,
 ) -> Delivery | None:

@@ -5,7 +5,7 @@ from typing import Final
 
 from distributary.knative.apiserver.machinery import Kind
 from distributary.knative.apiserver.machinery.schema_words import REF, Schema
-from distributary.knative.apiserver.machinery.shape import Shape
+from distributary.knative.apiserver.machinery.shape import ObjectShape
 from distributary.knative.kinds._schemas_core import CORE
 from distributary.knative.kinds._schemas_duck import DUCK
 from distributary.knative.kinds._schemas_kinds import KNATIVE
@@ -19,6 +19,6 @@ object without ``properties`` and with ``x-kubernetes-preserve-unknown-fields`` 
 
 
 @functools.cache
-def shape_of(kind: Kind) -> Shape:
+def shape_of(kind: Kind) -> ObjectShape:
     """How patches merge objects of *kind*."""
-    return Shape({"$ref": REF + kind.definition}, SCHEMAS)
+    return ObjectShape({"$ref": REF + kind.definition}, SCHEMAS)

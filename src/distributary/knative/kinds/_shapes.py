@@ -22,8 +22,8 @@ class KReference:
 
 
 @dataclass(frozen=True, slots=True)
-class Destination:
-    """``duckv1.Destination``: at least one of *ref* and *uri* is set.
+class DuckDestination:
+    """``duckv1.DuckDestination``: at least one of *ref* and *uri* is set.
 
     Attributes:
         ref: An Addressable, or a ``v1/Service``.
@@ -53,7 +53,7 @@ class Delivery:
         retry_after_max_s: The most that ``Retry-After`` counts; None: *backoff_max_s*.
     """
 
-    dead_letter_sink: Destination | None
+    dead_letter_sink: DuckDestination | None
     retry: int
     backoff_policy: Literal["linear", "exponential"]
     backoff_delay_s: float
@@ -92,7 +92,7 @@ class TriggerSpec:
     broker: str
     filters: tuple[dict[str, Any], ...]
     present: tuple[str, ...]
-    subscriber: Destination
+    subscriber: DuckDestination
     delivery: Delivery | None
 
 
@@ -108,6 +108,6 @@ class ChannelSubscriptionSpec:
     """
 
     channel: KReference
-    subscriber: Destination | None
-    reply: Destination | None
+    subscriber: DuckDestination | None
+    reply: DuckDestination | None
     delivery: Delivery | None

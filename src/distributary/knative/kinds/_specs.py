@@ -10,7 +10,7 @@ from distributary.knative.kinds._shapes import (
     AddressedSpec,
     ChannelSubscriptionSpec,
     Delivery,
-    Destination,
+    DuckDestination,
     KReference,
     TriggerSpec,
 )
@@ -62,9 +62,9 @@ def _delivery(spec: Object, namespace: str, *, early: bool) -> Delivery | None:
     return delivery_of(spec, dead_letter_sink, early=early)
 
 
-def _destination(value: Object, namespace: str) -> Destination:
+def _destination(value: Object, namespace: str) -> DuckDestination:
     ref = value.get("ref")
-    return Destination(
+    return DuckDestination(
         ref=None if ref is None else _kreference(ref, namespace),
         uri=value.get("uri"),
         ca_certs=value.get("CACerts") or None,

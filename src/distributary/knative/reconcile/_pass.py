@@ -19,13 +19,13 @@ from distributary.knative.kinds import (
     TRIGGER,
     conditions,
 )
-from distributary.knative.reconcile._addressed import plan_addressed
-from distributary.knative.reconcile._addresses import Addresses
+from distributary.knative.reconcile._channel_plan import plan_channel
 from distributary.knative.reconcile._dependents import Dependents
 from distributary.knative.reconcile._failures import Failures
 from distributary.knative.reconcile._findings import HOLDS, Finding
+from distributary.knative.reconcile._known_channels import KnownChannels
 from distributary.knative.reconcile._ports import Ingress, Routes
-from distributary.knative.reconcile._resolve import View
+from distributary.knative.reconcile._resolve import ObjectView
 from distributary.knative.reconcile._routes import WAITING, RoutePlan, plan_route
 from distributary.knative.reconcile._site import Site
 from distributary.knative.reconcile._status import with_status
@@ -77,7 +77,7 @@ class ReconcilePass:
         queue: WorkQueue,
         failures: Failures,
     ) -> None:
-        self.addresses = Addresses()
+        self.addresses = KnownChannels()
         self.subscribers = Subscribers()
         self.drops: dict[str, Key] = {}
         self.fault: str | None = None
@@ -205,7 +205,7 @@ class ReconcilePass:
         return set()
 
     async def _look_at_addressed(self, keys: list[Key]) -> set[Key]:
-        found, again = await self._look_at(keys, plan_addressed)
+        found, again = await self._look_at(keys, plan_channel)
         edits: list[_Edit] = []
         for stored, plan in found:
             edits += self._status_edit(stored, plan.findings, plan.members)
@@ -214,7 +214,7 @@ class ReconcilePass:
         return again | await self._write(edits)
 
     async def _look_at(
-        self, keys: Iterable[Key], plan: Callable[[View, Stored], _T]
+        self, keys: Iterable[Key], plan: Callable[[ObjectView, Stored], _T]
     ) -> tuple[list[tuple[Stored, _T]], set[Key]]:
         """Those of *keys* that stand, with what *plan* finds out; and those where it failed."""
         found: list[tuple[Stored, _T]] = []
@@ -232,13 +232,13 @@ class ReconcilePass:
                 found.append((stored, planned))
         return found, again
 
-    def _plan_route(self, view: View, stored: Stored) -> RoutePlan:
+    def _plan_route(self, view: ObjectView, stored: Stored) -> RoutePlan:
         before = self._unsure.get(stored.uid) or self._standing.get(stored.uid)
         return plan_route(view, stored, before)
 
-    def _look(self, plan: Callable[[View, Stored], _T], stored: Stored) -> _T | None:
+    def _look(self, plan: Callable[[ObjectView, Stored], _T], stored: Stored) -> _T | None:
         """What *plan* finds out; None: it failed, which is reported."""
-        view = View(self._objects.get, self.addresses.knows, self.site, self._trusted)
+        view = ObjectView(self._objects.get, self.addresses.knows, self.site, self._trusted)
         try:
             return plan(view, stored)
         # A stored object that cannot be read (damage, or rules that became stricter) must not keep

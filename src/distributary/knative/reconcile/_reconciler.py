@@ -19,7 +19,7 @@ import structlog
 from distributary.core.clock import Clock
 from distributary.core.errors import DistributaryError
 from distributary.knative.apiserver.machinery import Key, Object
-from distributary.knative.apiserver.objects import Change, Objects, Stored
+from distributary.knative.apiserver.objects import ObjectChange, Objects, Stored
 from distributary.knative.kinds import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER, conditions
 from distributary.knative.reconcile._failures import (
     LOOK_S,
@@ -137,7 +137,7 @@ class Reconciler:
         """
         return await self._queue.settled(key, wait_s)
 
-    def _on_change(self, change: Change) -> None:
+    def _on_change(self, change: ObjectChange) -> None:
         stored, before = change.stored, change.before
         if stored.key.resource in _OURS:
             if before is not None and (change.type == "DELETED" or before.uid != stored.uid):

@@ -1,7 +1,7 @@
 """Destinations -> URIs: what a reference leads to, and what it takes to know that.
 
-A ``View`` is made for one look at one object. It notes every object that it was asked for, found
-or not: those are exactly the objects whose changes can change the result.
+A ``ObjectView`` is made for one look at one object. It notes every object that it was asked for,
+found or not: those are exactly the objects whose changes can change the result.
 
 Source:
     Knative Eventing, "Destination Resolution"; decision 25 (``v1/Service``).
@@ -21,7 +21,7 @@ from distributary.knative.kinds import (
     KINDS,
     SERVICE,
     SERVICE_ADDRESS,
-    Destination,
+    DuckDestination,
     KReference,
 )
 from distributary.knative.reconcile._site import Site
@@ -81,7 +81,7 @@ class _Base:
     dial: str | None = None
 
 
-class View:
+class ObjectView:
     """The objects, as one look at one of them needs them.
 
     Args:
@@ -117,7 +117,7 @@ class View:
         self.asked.add(stored.key)
         return self._announced(stored.uid)
 
-    def resolve(self, destination: Destination) -> Resolution:
+    def resolve(self, destination: DuckDestination) -> Resolution:
         """Where *destination* leads.
 
         An address never depends on another reference, so this cannot run in circles.

@@ -30,21 +30,21 @@ from distributary.knative.kinds import (
     subscription_spec,
     trigger_spec,
 )
-from distributary.knative.reconcile._addressed import (
-    Addressed,
+from distributary.knative.reconcile._channel_plan import (
+    ChannelPlan,
     dead_letter_finding,
     destination_members,
-    plan_addressed,
+    plan_channel,
     resolution_finding,
     resolve_dead_letter,
 )
 from distributary.knative.reconcile._findings import HOLDS, Finding, worst
 from distributary.knative.reconcile._resolve import (
     BLOCKED_ADDRESS,
+    ObjectView,
     Resolution,
     Resolved,
     Unresolved,
-    View,
     not_found,
 )
 from distributary.knative.reconcile._status import condition_of
@@ -94,7 +94,7 @@ class _Wanted(NamedTuple):
         own: Its own delivery options; None: those of the source count.
     """
 
-    source: Addressed | None
+    source: ChannelPlan | None
     own: Delivery | None
     sink: Resolution
     dead_letter: Resolution | None
@@ -105,14 +105,14 @@ class _Wanted(NamedTuple):
     present: tuple[str, ...] = ()
 
 
-def plan_route(view: View, stored: Stored, before: ActiveRoute | None) -> RoutePlan:
+def plan_route(view: ObjectView, stored: Stored, before: ActiveRoute | None) -> RoutePlan:
     """What shall be of the Trigger or Subscription *stored*, whose route stands as *before*."""
     if stored.key.resource == TRIGGER.resource:
         return plan_trigger(view, stored, before)
     return plan_subscription(view, stored, before)
 
 
-def plan_trigger(view: View, stored: Stored, before: ActiveRoute | None) -> RoutePlan:
+def plan_trigger(view: ObjectView, stored: Stored, before: ActiveRoute | None) -> RoutePlan:
     """What shall be of the Trigger *stored*.
 
     Source:
@@ -148,7 +148,7 @@ def plan_trigger(view: View, stored: Stored, before: ActiveRoute | None) -> Rout
     )
 
 
-def plan_subscription(view: View, stored: Stored, before: ActiveRoute | None) -> RoutePlan:
+def plan_subscription(view: ObjectView, stored: Stored, before: ActiveRoute | None) -> RoutePlan:
     """What shall be of the messaging Subscription *stored*.
 
     Source:
@@ -191,12 +191,12 @@ def plan_subscription(view: View, stored: Stored, before: ActiveRoute | None) ->
     )
 
 
-def _plan_source(view: View, key: Key) -> Addressed | None:
+def _plan_source(view: ObjectView, key: Key) -> ChannelPlan | None:
     stored = view.find(key)
-    return None if stored is None else plan_addressed(view, stored)
+    return None if stored is None else plan_channel(view, stored)
 
 
-def _source_finding(kind: Kind, key: Key, source: Addressed | None) -> Finding:
+def _source_finding(kind: Kind, key: Key, source: ChannelPlan | None) -> Finding:
     if source is None:
         message = not_found(kind, key.namespace, key.name)
         return Finding("False", f"{kind.kind}DoesNotExist", message)
@@ -207,7 +207,7 @@ def _source_finding(kind: Kind, key: Key, source: Addressed | None) -> Finding:
     return Finding(ready.status, f"{kind.kind}NotReady", message)
 
 
-def _dependency(view: View, trigger: Object) -> Finding:
+def _dependency(view: ObjectView, trigger: Object) -> Finding:
     """Whether what the Trigger's annotation names is Ready; its events are delivered all the same.
 
     Source:
@@ -228,7 +228,9 @@ def _dependency(view: View, trigger: Object) -> Finding:
     return Finding("Unknown", "DependencyUnknown", f"{what} does not say whether it is ready")
 
 
-def _dead_letter(view: View, own: Delivery | None, source: Addressed | None) -> Resolution | None:
+def _dead_letter(
+    view: ObjectView, own: Delivery | None, source: ChannelPlan | None
+) -> Resolution | None:
     """Of the delivery that counts: its own where it says anything at all, else its source's."""
     if own is not None:
         return resolve_dead_letter(view, own)

@@ -22,7 +22,7 @@ WAIT_S_PER_SUBSCRIBER: Final = 0.001
 """Between two writes of one Channel's lists, seconds: a longer list is written less often."""
 
 
-class Entry(NamedTuple):
+class SubscriberEntry(NamedTuple):
     """One Subscription in the lists of its Channel.
 
     Attributes:
@@ -36,7 +36,7 @@ class Entry(NamedTuple):
     bytes_count: int
 
 
-class Lists(NamedTuple):
+class SubscriberLists(NamedTuple):
     """Both lists of a Channel.
 
     Attributes:
@@ -48,7 +48,9 @@ class Lists(NamedTuple):
     status: list[Object]
 
 
-def entry_of(content: Object, plan: RoutePlan, delivery: Object | None, stands: Finding) -> Entry:
+def entry_of(
+    content: Object, plan: RoutePlan, delivery: Object | None, stands: Finding
+) -> SubscriberEntry:
     """What the Channel tells of the Subscription *content*.
 
     Args:
@@ -72,7 +74,7 @@ def entry_of(content: Object, plan: RoutePlan, delivery: Object | None, stands: 
     }
     if ready.message:
         status["message"] = ready.message
-    return Entry(spec, status, len(msgspec.json.encode((spec, status))))
+    return SubscriberEntry(spec, status, len(msgspec.json.encode((spec, status))))
 
 
 def _delivery(delivery: Object, physical: Object) -> Object:
@@ -86,11 +88,11 @@ class Subscribers:
     """The entries of all Channels, and which Channels are to be written when."""
 
     def __init__(self) -> None:
-        self._entries: dict[Key, dict[Key, Entry]] = {}
+        self._entries: dict[Key, dict[Key, SubscriberEntry]] = {}
         self._channel_of: dict[Key, Key] = {}
         self._due: dict[Key, float] = {}
 
-    def note(self, subscription: Key, channel: Key, entry: Entry) -> None:
+    def note(self, subscription: Key, channel: Key, entry: SubscriberEntry) -> None:
         """*subscription* counts as *entry* among those of *channel*, and of no other."""
         if self._channel_of.get(subscription, channel) != channel:
             self.forget(subscription)
@@ -125,23 +127,23 @@ class Subscribers:
             del self._due[channel]
         return taken
 
-    def lists(self, channel: Key) -> Lists:
+    def lists(self, channel: Key) -> SubscriberLists:
         """What *channel* is to tell, as much as there is room for."""
         room = LISTED_BYTES_MAX
-        listed: list[Entry] = []
+        listed: list[SubscriberEntry] = []
         for _, entry in sorted(self._entries.get(channel, {}).items()):
             room -= entry.bytes_count
             if room < 0:
                 break
             listed.append(entry)
-        return Lists([entry.spec for entry in listed], [entry.status for entry in listed])
+        return SubscriberLists([entry.spec for entry in listed], [entry.status for entry in listed])
 
 
 def _now_s() -> float:
     return asyncio.get_running_loop().time()
 
 
-def with_lists(content: Object, lists: Lists) -> Object:
+def with_lists(content: Object, lists: SubscriberLists) -> Object:
     """The Channel *content* with its lists; *content* itself where they stand there already."""
     spec = dict(content.get("spec") or {})
     status = dict(content.get("status") or {})

@@ -1,7 +1,15 @@
 """Connections to brokers: a session for each key, its window in flight, and what waits for it."""
 
 from distributary.net.link._broker import BrokerTransport
-from distributary.net.link._care import CAREFUL_S, Care
-from distributary.net.link._session import Flight, Lost, Opener, Session
+from distributary.net.link._session import BrokerSession, Flight, Lost, Opener
+from distributary.net.link._slow_start import SLOW_START_S, SlowStart
 
-__all__ = ["CAREFUL_S", "BrokerTransport", "Care", "Flight", "Lost", "Opener", "Session"]
+__all__ = [
+    "SLOW_START_S",
+    "BrokerSession",
+    "BrokerTransport",
+    "Flight",
+    "Lost",
+    "Opener",
+    "SlowStart",
+]

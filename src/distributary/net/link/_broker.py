@@ -1,7 +1,7 @@
 r"""What all transports to brokers share: one connection for each way to be known at a broker.
 
 Called by the transports (``protocols.mqtt.sink`` and the others), which bring the protocol as an
-``open`` function that makes a ``Session``. Hides who dials when, the pause between dials, the
+``open`` function that makes a ``BrokerSession``. Hides who dials when, the pause between dials, the
 window of messages in flight, deadlines, connections that break or fall silent, those that nobody
 uses any more, and the end. A transport makes no second attempt by itself: what was in flight
 when its connection ended is answered with an error, and the pipeline offers it again.
@@ -25,8 +25,8 @@ from distributary.core.deliver.transport import CREDENTIAL_EXPIRED, Done
 from distributary.core.errors import TransportError
 from distributary.core.event import Event
 from distributary.net._wheel import Wheel
-from distributary.net.link._link import Link
-from distributary.net.link._session import Flight, Opener, Session
+from distributary.net.link._link import BrokerLink
+from distributary.net.link._session import BrokerSession, Flight, Opener
 
 IDLE_S: Final = 60.0
 """A connection that nobody used for so long is closed, as the lane of its sink is forgotten."""
@@ -66,8 +66,8 @@ class BrokerTransport:
         self._clock = clock
         self._loop = loop
         self._wheel = Wheel(loop, clock.monotonic_s)
-        self._links: dict[Hashable, Link] = {}
-        self._by_destination: dict[Destination, Link] = {}
+        self._links: dict[Hashable, BrokerLink] = {}
+        self._by_destination: dict[Destination, BrokerLink] = {}
         self._ending: set[asyncio.Task[None]] = set()  # goodbyes, and dials that are cancelled
         self._sweep: asyncio.TimerHandle | None = None
         self._closed = False
@@ -102,13 +102,13 @@ class BrokerTransport:
         self._wheel.watch(flight)
         link.take(flight)
 
-    def _link(self, destination: Destination) -> Link:
+    def _link(self, destination: Destination) -> BrokerLink:
         key = self._key_of(destination)
         link = self._links.get(key)
         if link is None:
             if len(self._links) >= SESSIONS_MAX:
                 self._drop(self._least_used())
-            link = Link(
+            link = BrokerLink(
                 self._open,
                 destination,
                 self._close_later,
@@ -159,7 +159,7 @@ class BrokerTransport:
 
     # -- the end ------------------------------------------------------------------------------
 
-    def _close_later(self, session: Session) -> None:
+    def _close_later(self, session: BrokerSession) -> None:
         self._await_end(self._loop.create_task(_close(session)))
 
     def _await_end(self, task: asyncio.Task[None]) -> None:
@@ -184,7 +184,7 @@ class BrokerTransport:
             await asyncio.wait(self._ending)
 
 
-async def _close(session: Session) -> None:
+async def _close(session: BrokerSession) -> None:
     """Close *session*; one that takes its time is let go."""
     with contextlib.suppress(TimeoutError, TransportError):
         async with asyncio.timeout(GOODBYE_S_MAX):

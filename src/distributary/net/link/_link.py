@@ -16,7 +16,7 @@ from distributary.core.deliver.destination import Destination
 from distributary.core.errors import EventError, TransportError
 from distributary.core.policy import Acknowledgement, Answer, Reply
 from distributary.net._wheel import Wheel
-from distributary.net.link._session import Flight, Opener, Session
+from distributary.net.link._session import BrokerSession, Flight, Opener
 
 DIAL_S_MAX: Final = 10.0
 """Longest time to connect, shake hands and log in. Brokers answer within milliseconds; one that
@@ -38,7 +38,7 @@ FORGOTTEN_SHARE_MAX: Final = 0.5
 answered: what is left would soon be too little."""
 
 
-class Link:
+class BrokerLink:
     """A session for one key, and the attempts that use it.
 
     Args:
@@ -82,7 +82,7 @@ class Link:
         self,
         open_session: Opener,
         destination: Destination,
-        close: Callable[[Session], None],
+        close: Callable[[BrokerSession], None],
         *,
         clock: Clock,
         wheel: Wheel,
@@ -95,7 +95,7 @@ class Link:
         self._close = close
         self.wheel = wheel
         self.loop = loop
-        self.session: Session | None = None
+        self.session: BrokerSession | None = None
         self.dialling: asyncio.Task[None] | None = None
         self.sending = False
         self._pumping = False
@@ -139,7 +139,7 @@ class Link:
         finally:
             self._pumping = False
 
-    def _publish(self, session: Session, flight: Flight) -> None:
+    def _publish(self, session: BrokerSession, flight: Flight) -> None:
         self.used_s = flight.sent_s = self._clock.monotonic_s()
         self._flights[flight] = None
         try:
@@ -188,7 +188,7 @@ class Link:
 
     async def _dial(self) -> None:
         """Have a session, or tell all that wait why there is none."""
-        opened: Session | Answer = _closed()  # if it is cancelled, by who knows whom
+        opened: BrokerSession | Answer = _closed()  # if it is cancelled, by who knows whom
         try:
             wait_s = self._next_dial_s - self._clock.monotonic_s()
             if wait_s > 0.0:
@@ -198,7 +198,7 @@ class Link:
             self.dialling = None
             self._dialled(opened)
 
-    def _dialled(self, opened: "Session | Answer") -> None:
+    def _dialled(self, opened: "BrokerSession | Answer") -> None:
         if isinstance(opened, Reply | Acknowledgement | TransportError):
             self._failed(opened)
         elif self._ended:
@@ -208,8 +208,8 @@ class Link:
             self.session = opened
             self._pump()
 
-    async def _opened(self) -> "Session | Answer":
-        made: list[Session] = []
+    async def _opened(self) -> "BrokerSession | Answer":
+        made: list[BrokerSession] = []
         ended: list[Answer] = []
 
         def lost(answer: Answer) -> None:
@@ -251,7 +251,7 @@ class Link:
         self._pause_s = min(max(PAUSE_S_FIRST, self._pause_s * 2), PAUSE_S_MAX)
         self._next_dial_s = self._clock.monotonic_s() + self._pause_s
 
-    def _lost(self, session: Session | None, answer: Answer) -> None:
+    def _lost(self, session: BrokerSession | None, answer: Answer) -> None:
         """A session has ended by itself: what was in flight may have arrived or not."""
         if session is not self.session:
             return  # it is known

@@ -1,4 +1,4 @@
-"""What a protocol brings to a broker: an open connection as a ``Session``, and what it is given.
+"""What a protocol brings to a broker: an open connection as a ``BrokerSession``, and its port.
 
 Implemented by the transports (``protocols.mqtt.sink`` and the others); called by ``_link``.
 """
@@ -107,7 +107,7 @@ class Flight:
         return False
 
 
-class Session(Protocol):
+class BrokerSession(Protocol):
     """One open connection to a broker.
 
     Attributes:
@@ -137,7 +137,7 @@ Lost: TypeAlias = Callable[[Answer], None]
 """Told by a session whose connection has ended by itself: the answer of all in flight. May be told
 from any callback of the loop, also before the opener has returned the session, and again."""
 
-Opener: TypeAlias = Callable[[Destination, Lost], Awaitable["Session | Answer"]]
+Opener: TypeAlias = Callable[[Destination, Lost], Awaitable["BrokerSession | Answer"]]
 """Connects and logs in as *destination* says: a session, or the answer of all that wait for it.
 Raises ``TransportError`` where there is none. Cancelled after ``DIAL_S_MAX``; it then leaves no
 connection behind."""

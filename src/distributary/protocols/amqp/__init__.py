@@ -2,7 +2,7 @@
 
 import importlib.util
 
-from distributary.core.protocol import Flag, Protocol, Scheme
+from distributary.core.protocol import Protocol, Scheme, SettingFlag
 from distributary.protocols.amqp import settings
 from distributary.protocols.amqp.reading import READING
 
@@ -25,7 +25,7 @@ PROTOCOLS = (
         restore=settings.restore,
         placed="address",
         masked="linkproperties",
-        flags={"--address": Flag("address", "Node to send to")},
+        flags={"--address": SettingFlag("address", "Node to send to")},
         reading=READING,
         absent=None
         if importlib.util.find_spec("cproton") is not None

@@ -18,7 +18,7 @@ from distributary.net import Connector
 from distributary.protocols.amqp import binding
 from distributary.protocols.amqp import engine as amqp
 from distributary.protocols.amqp.sink import (
-    Connection,
+    AmqpConnection,
     answer_of_connection,
     answer_of_link,
     connect,
@@ -36,7 +36,7 @@ GOODBYE_S_MAX: Final = 1.0
 
 _OUTCOMES: Final = {
     Settlement.TAKEN: amqp.ACCEPTED,
-    Settlement.REFUSED: amqp.Outcome(amqp.State.REJECTED),
+    Settlement.REFUSED: amqp.Outcome(amqp.DeliveryState.REJECTED),
 }
 
 
@@ -85,7 +85,7 @@ class _AmqpConsumer:
                     await reading.close()
 
 
-class _Reading(Connection):
+class _Reading(AmqpConnection):
     """One connection with one receiving link."""
 
     def __init__(
@@ -100,28 +100,28 @@ class _Reading(Connection):
         self.begun = asyncio.Event()  # or over
         self.over: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
-    def opened(self, engine: amqp.Engine) -> None:
+    def opened(self, engine: amqp.AmqpEngine) -> None:
         """Begin to read; see ``amqp.Handler``."""
         super().opened(engine)
         link = engine.open_receiver(self._spec.place, self._spec.name)
         link.grant(self._unsettled_max)
 
-    def link_opened(self, link: amqp.Link) -> None:
+    def link_opened(self, link: amqp.AmqpLink) -> None:
         if link.ours:
             self.begun.set()
         else:
             link.close("amqp:not-allowed", "This client takes no links")
 
-    def credited(self, link: amqp.Link) -> None:
+    def credited(self, link: amqp.AmqpLink) -> None:
         """Nothing is sent here."""
 
-    def settled(self, link: amqp.Link, token: object, outcome: amqp.Outcome) -> None:
+    def settled(self, link: amqp.AmqpLink, token: object, outcome: amqp.Outcome) -> None:
         """Nothing is sent here."""
 
-    def written(self, link: amqp.Link) -> None:
+    def written(self, link: amqp.AmqpLink) -> None:
         """Nothing is sent here."""
 
-    def received(self, link: amqp.Link, incoming: amqp.Incoming) -> None:
+    def received(self, link: amqp.AmqpLink, incoming: amqp.IncomingMessage) -> None:
         """Hand the message over; the broker hears what became of it when it is settled."""
         if self._leaving:
             return  # it would not hear it any more, and gives the message again
@@ -134,7 +134,7 @@ class _Reading(Connection):
 
         self._take(Message(event, fault, f"{self._spec.place}#{self._count}", settle))
 
-    def link_closed(self, link: amqp.Link) -> None:
+    def link_closed(self, link: amqp.AmqpLink) -> None:
         """The broker gives nothing more from this address."""
         if link.ours and link.ended is not None:
             self._end(answer_of_link(link.ended))
@@ -144,7 +144,7 @@ class _Reading(Connection):
         self._end(answer_of_connection(ended))
 
     async def close(self) -> None:
-        """Take nothing more, and say goodbye; see ``Connection``."""
+        """Take nothing more, and say goodbye; see ``AmqpConnection``."""
         self._leaving = True
         await super().close()
 
@@ -154,7 +154,7 @@ class _Reading(Connection):
             self.over.set_result(answer)
 
 
-def _decoded(incoming: amqp.Incoming) -> tuple[Event | None, EventError | None]:
+def _decoded(incoming: amqp.IncomingMessage) -> tuple[Event | None, EventError | None]:
     if incoming.too_large:
         text = f"a message is larger than {amqp.MESSAGE_BYTES_MAX:,} bytes"
         return None, EventError([Fault("$", "too-large", text)])

@@ -1,6 +1,6 @@
 """Apache Kafka."""
 
-from distributary.core.protocol import Flag, Protocol
+from distributary.core.protocol import Protocol, SettingFlag
 from distributary.protocols.kafka import settings
 from distributary.protocols.kafka.reading import READING
 
@@ -23,7 +23,7 @@ PROTOCOLS = (
             "sink": "kafka://k1.example.com,k2.example.com/orders",
             "protocol": "KAFKA",
         },
-        flags={"--topic": Flag("topicname", "Topic to publish to")},
+        flags={"--topic": SettingFlag("topicname", "Topic to publish to")},
         reading=READING,
     ),
 )

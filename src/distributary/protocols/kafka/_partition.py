@@ -3,7 +3,7 @@
 from collections import deque
 
 
-class Partition:
+class ConsumedPartition:
     """What was taken of one partition, while it is ours.
 
     Attributes:

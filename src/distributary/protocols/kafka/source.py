@@ -18,8 +18,8 @@ from distributary.core.policy import Answer, Reply
 from distributary.core.source import Consumer, Message, Settlement, SourceSpec
 from distributary.net import Connector
 from distributary.protocols.kafka import binding as kafka
-from distributary.protocols.kafka._partition import Partition
-from distributary.protocols.kafka.sink import Client, Cluster, answer_of
+from distributary.protocols.kafka._partition import ConsumedPartition
+from distributary.protocols.kafka.sink import Cluster, KafkaClient, answer_of
 
 SESSION_MS: Final = 6_000
 """A member that is silent for so long has left the group, and its partitions go to others: the
@@ -70,7 +70,7 @@ class _KafkaConsumer:
         spec = self._spec
         cluster = Cluster.of(spec.uri, spec.credential, spec.ca_certs)
         settings = await cluster.settings(self._connector, self._clock) | _settings(spec)
-        client = Client("Consumer", settings, self._connector)
+        client = KafkaClient("Consumer", settings, self._connector)
         refusal = await client.connect(spec.place, loop)
         if refusal is not None:
             raise _error(refusal)
@@ -105,7 +105,7 @@ class _Reading:
 
     def __init__(
         self,
-        client: Client,
+        client: KafkaClient,
         topic: str,
         take: Callable[[Message], None],
         unsettled_max: int,
@@ -120,7 +120,7 @@ class _Reading:
         self._unsettled_max = unsettled_max
         self._loop = loop
         self._clock = clock
-        self._partitions: dict[int, Partition] = {}
+        self._partitions: dict[int, ConsumedPartition] = {}
         self._committed: dict[int, int] = {}
         self._commit_due_s = 0.0
         self._lock = threading.Lock()  # of what messages were taken and settled
@@ -143,7 +143,7 @@ class _Reading:
     # -- on the thread ------------------------------------------------------------------------
 
     def _run(self) -> None:
-        from confluent_kafka import KafkaException  # noqa: PLC0415 - as ``Client``
+        from confluent_kafka import KafkaException  # noqa: PLC0415 - see _client
 
         error = TransportError("closed", "The source was stopped")
         try:
@@ -187,9 +187,9 @@ class _Reading:
             self._commit_due_s = self._clock.monotonic_s() + COMMIT_S
             self._call_soon(self._look)
 
-    def _poll(self, count: int) -> list[tuple[Partition, Any]]:
+    def _poll(self, count: int) -> list[tuple[ConsumedPartition, Any]]:
         """Up to *count* records, as soon as there is one."""
-        records: list[tuple[Partition, Any]] = []
+        records: list[tuple[ConsumedPartition, Any]] = []
         record = self._consumer.poll(POLL_S)
         while record is not None:
             error = record.error()
@@ -197,7 +197,7 @@ class _Reading:
                 raise _error(answer_of(error))
             with self._lock:
                 number = record.partition()
-                partition = self._partitions.setdefault(number, Partition(number))
+                partition = self._partitions.setdefault(number, ConsumedPartition(number))
                 partition.take(record.offset())
             records.append((partition, record))
             record = self._consumer.poll(0) if len(records) < count else None
@@ -214,7 +214,7 @@ class _Reading:
 
     def _commit(self) -> None:
         """Commit what was settled since the last time."""
-        from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415 - as ``Client``
+        from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415 - see _client
 
         with self._lock:
             due = {
@@ -253,7 +253,7 @@ class _Reading:
 
     # -- on the loop --------------------------------------------------------------------------
 
-    def _hand_over(self, records: list[tuple[Partition, Any]]) -> None:
+    def _hand_over(self, records: list[tuple[ConsumedPartition, Any]]) -> None:
         for partition, record in records:
             if partition.ours and not self._stopping:
                 self._take(self._message(partition, record))
@@ -264,7 +264,7 @@ class _Reading:
         if why is not None:
             self._end(_error(why))
 
-    def _message(self, partition: Partition, record: Any) -> Message:
+    def _message(self, partition: ConsumedPartition, record: Any) -> Message:
         offset = record.offset()
 
         def settle(_settlement: Settlement) -> None:

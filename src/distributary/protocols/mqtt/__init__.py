@@ -1,6 +1,6 @@
 """MQTT 3.1.1 and MQTT 5."""
 
-from distributary.core.protocol import Flag, Protocol, Scheme
+from distributary.core.protocol import Protocol, Scheme, SettingFlag
 from distributary.protocols.mqtt import settings
 from distributary.protocols.mqtt.reading import READING
 
@@ -13,7 +13,7 @@ _SCHEMES = {
     "wss": Scheme(443, tls=True, path="request"),
 }
 
-_FLAGS = {"--topic": Flag("topicname", "Topic to publish to")}
+_FLAGS = {"--topic": SettingFlag("topicname", "Topic to publish to")}
 
 PROTOCOLS = (
     Protocol(

@@ -24,7 +24,7 @@ from distributary.core.source import Consumer, Message, Settlement, SourceSpec
 from distributary.net import Connector
 from distributary.protocols.mqtt import binding
 from distributary.protocols.mqtt import engine as mqtt
-from distributary.protocols.mqtt.engine import Connection, End, Granted, Login, Publication
+from distributary.protocols.mqtt.engine import End, Granted, MqttConnection, MqttLogin, Publication
 from distributary.protocols.mqtt.sink import VERSIONS, checked, login_names, open_connection
 
 SESSION_S: Final = 86_400
@@ -84,7 +84,7 @@ class MqttConsumer:
                 async with asyncio.timeout(GOODBYE_S_MAX):
                     await reading.connection.close()
 
-    async def _begin(self, connection: Connection[None]) -> None:
+    async def _begin(self, connection: MqttConnection[None]) -> None:
         """Connect, log in and subscribe.
 
         Raises:
@@ -102,12 +102,12 @@ class MqttConsumer:
             why = f"The broker refused {spec.place}: {granted.code:#04x} {granted.text}"
             raise TransportError("refused", why.rstrip())
 
-    def _login(self, unsettled_max: int) -> Login:
+    def _login(self, unsettled_max: int) -> MqttLogin:
         spec = self._spec
         version = VERSIONS[spec.protocol]
         user, password = login_names(spec.credential, version)
         return checked(
-            Login(
+            MqttLogin(
                 version,
                 spec.name,
                 user,
@@ -120,7 +120,7 @@ class MqttConsumer:
         )
 
 
-async def _subscribed(connection: Connection[None], topic_filter: str, qos: int) -> Granted:
+async def _subscribed(connection: MqttConnection[None], topic_filter: str, qos: int) -> Granted:
     try:
         return await connection.subscribe(topic_filter, qos)
     except ValueError as error:
@@ -141,8 +141,10 @@ class _Taken:
 class _Reading:
     """One connection: what was taken, and what waits to be. Listens to the connection."""
 
-    def __init__(self, login: Login, take: Callable[[Message], None], unsettled_max: int) -> None:
-        self.connection: Connection[None] = Connection(login, self)
+    def __init__(
+        self, login: MqttLogin, take: Callable[[Message], None], unsettled_max: int
+    ) -> None:
+        self.connection: MqttConnection[None] = MqttConnection(login, self)
         self._take = take
         self._unsettled_max = unsettled_max
         self._unsettled = 0

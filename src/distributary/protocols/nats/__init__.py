@@ -1,6 +1,6 @@
 """NATS, with and without JetStream."""
 
-from distributary.core.protocol import Flag, Protocol, Scheme
+from distributary.core.protocol import Protocol, Scheme, SettingFlag
 from distributary.protocols.nats import settings
 from distributary.protocols.nats.reading import READING
 
@@ -21,7 +21,7 @@ PROTOCOLS = (
         settings=settings.SETTINGS,
         restore=settings.restore,
         required=("subject",),
-        flags={"--nats-subject": Flag("subject", "Subject to publish to")},
+        flags={"--nats-subject": SettingFlag("subject", "Subject to publish to")},
         reading=READING,
     ),
 )

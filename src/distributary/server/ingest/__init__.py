@@ -5,29 +5,29 @@ Channel is answered 202 once the events are durable; every other path is passed 
 process.
 Hides HTTP: framing, limits, deadlines, pipelining, backpressure, problem details.
 
-The log is a port (``Appends``); ``server`` wires it to the log's group commit and uses
+The log is a port (``AppendPort``); ``server`` wires it to the log's group commit and uses
 ``choose_partition`` there.
 """
 
-from distributary.server.ingest._addresses import EVENTS_PATH
-from distributary.server.ingest._answers import Answers, Persistence
-from distributary.server.ingest._context import Appends
+from distributary.server.ingest._context import AppendPort
 from distributary.server.ingest._counters import ACK_BOUNDS_S, Counters
+from distributary.server.ingest._event_paths import EVENTS_PATH
 from distributary.server.ingest._guard import Guard
 from distributary.server.ingest._limits import IngestSettings
 from distributary.server.ingest._partition import choose_partition, partition_key
+from distributary.server.ingest._responses import Persistence, Responses
 from distributary.server.ingest._server import IngestServer, serve
 
 __all__ = [
     "ACK_BOUNDS_S",
     "EVENTS_PATH",
-    "Answers",
-    "Appends",
+    "AppendPort",
     "Counters",
     "Guard",
     "IngestServer",
     "IngestSettings",
     "Persistence",
+    "Responses",
     "choose_partition",
     "partition_key",
     "serve",

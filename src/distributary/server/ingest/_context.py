@@ -1,6 +1,6 @@
 """What all connections of the receiver share: limits, counters, the log's port, the clock.
 
-Callers: ``_server`` makes one; ``_protocol`` and ``_proxy`` use it. Declares ``Appends``, the
+Callers: ``_server`` makes one; ``_protocol`` and ``_proxy`` use it. Declares ``AppendPort``, the
 only thing this room knows of the log.
 """
 
@@ -14,15 +14,15 @@ from distributary.core.flow import Received
 from distributary.datadir.seen import Seen
 from distributary.net.http1 import Request
 from distributary.resource import is_loopback
-from distributary.server.ingest._addresses import Addresses, is_address
-from distributary.server.ingest._answers import Answers
 from distributary.server.ingest._counters import Counters
+from distributary.server.ingest._event_paths import EventPaths, is_address
 from distributary.server.ingest._guard import Guard
 from distributary.server.ingest._limits import RELAYS_MAX, IngestSettings
 from distributary.server.ingest._relayed import is_watch
+from distributary.server.ingest._responses import Responses
 
 
-class Appends(Protocol):
+class AppendPort(Protocol):
     """Where accepted requests go: the log's group commit, wired by ``server``."""
 
     @property
@@ -100,7 +100,7 @@ class IngestContext:
 
     def __init__(
         self,
-        appends: Appends,
+        appends: AppendPort,
         settings: IngestSettings,
         clock: Clock,
         dial: Dial | None,
@@ -113,13 +113,13 @@ class IngestContext:
         self.dial = dial
         self.clock = clock
         self.now_s = clock.monotonic_s
-        self.answers = Answers(clock.wall_ms())
+        self.answers = Responses(clock.wall_ms())
         self.counters = Counters()
         self.connections: set[Swept] = set()
         self.draining = False
         self.seen = Seen() if seen is None else seen
         self.guard = Guard() if guard is None else guard
-        self.addresses = Addresses()
+        self.addresses = EventPaths()
         self._by_address: dict[str, int] = {}
         self._idlest: list[tuple[float, Swept]] = []  # the longest idle last
 

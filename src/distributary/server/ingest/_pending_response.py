@@ -9,8 +9,8 @@ from typing import Protocol
 from distributary.core.errors import LogError, RecordTooLargeError
 from distributary.core.event import Event
 from distributary.core.flow import Received
-from distributary.server.ingest._answers import Persistence
 from distributary.server.ingest._context import IngestContext
+from distributary.server.ingest._responses import Persistence
 
 
 class Flushes(Protocol):

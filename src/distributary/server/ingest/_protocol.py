@@ -14,20 +14,20 @@ from distributary.core.event import carried
 from distributary.net.http1 import Request, RequestReader
 from distributary.protocols.http import binding as event_http
 from distributary.server.ingest import _limits
-from distributary.server.ingest._addresses import is_address
-from distributary.server.ingest._answers import Persistence
 from distributary.server.ingest._context import IngestContext
 from distributary.server.ingest._deadlines import ReadPhase, overdue
+from distributary.server.ingest._event_paths import is_address
 from distributary.server.ingest._hops import take_ttls, used_up
 from distributary.server.ingest._pending_response import PendingResponse
 from distributary.server.ingest._proxy import Relay
 from distributary.server.ingest._received import received
 from distributary.server.ingest._relayed import body_bytes_max, is_kubernetes
+from distributary.server.ingest._responses import Persistence
 
 _decode = event_http.decode
 
 
-class Connection(asyncio.Protocol):
+class IngestConnection(asyncio.Protocol):
     """The receiver's end of one connection.
 
     Args:

@@ -11,7 +11,6 @@ from typing import Protocol, cast
 
 from distributary.core.errors import TransportError
 from distributary.net.http1 import Request, ResponseReader
-from distributary.server.ingest._answers import BROWSER_FIELDS, Persistence, connection_field
 from distributary.server.ingest._context import IngestContext
 from distributary.server.ingest._limits import (
     HEALTH_DEADLINE_S,
@@ -19,6 +18,7 @@ from distributary.server.ingest._limits import (
     RELAY_HEAD_DEADLINE_S,
 )
 from distributary.server.ingest._relayed import is_watch
+from distributary.server.ingest._responses import BROWSER_FIELDS, Persistence, connection_field
 
 _HOP_BY_HOP = frozenset(
     (

@@ -11,11 +11,11 @@ from pathlib import Path
 from distributary.core.clock import Clock
 from distributary.datadir.seen import Seen
 from distributary.server.ingest import _limits
-from distributary.server.ingest._context import Appends, Dial, IngestContext
+from distributary.server.ingest._context import AppendPort, Dial, IngestContext
 from distributary.server.ingest._counters import Counters
 from distributary.server.ingest._guard import Guard
 from distributary.server.ingest._limits import IngestSettings
-from distributary.server.ingest._protocol import Connection
+from distributary.server.ingest._protocol import IngestConnection
 
 _BACKLOG = 1024
 """Connections that the kernel keeps while we are busy: half of what we would take."""
@@ -100,7 +100,7 @@ class _Dialler:
 
 async def serve(
     sock: socket.socket,
-    appends: Appends,
+    appends: AppendPort,
     *,
     settings: IngestSettings,
     control_socket: Path | None,
@@ -135,5 +135,7 @@ async def serve(
     if addresses is not None:
         context.addresses.learn(addresses)
     loop = asyncio.get_running_loop()
-    listener = await loop.create_server(lambda: Connection(context), sock=sock, backlog=_BACKLOG)
+    listener = await loop.create_server(
+        lambda: IngestConnection(context), sock=sock, backlog=_BACKLOG
+    )
     return IngestServer(context, listener, dial)

@@ -15,7 +15,7 @@ from distributary.server.processes._route_wire import RouteAppendClient
 from distributary.subscriptions.service import Subscriptions
 from distributary.subscriptions.store.schedule import Schedule
 from distributary.subscriptions.store.store import Store
-from distributary.subscriptions.timers import Endings, Timers
+from distributary.subscriptions.timers import Endings, SubscriptionTimers
 
 SAVE_S = 1.0
 """How often the numbers of the control process are written, seconds."""
@@ -23,7 +23,7 @@ SAVE_S = 1.0
 _log = structlog.get_logger(__name__)
 
 
-class Due:
+class TimerService:
     """Timers and endings of one server, with a connection to the log of their own.
 
     Args:
@@ -46,7 +46,7 @@ class Due:
         self._schedule = Schedule(sqlite_url(paths.state_db))
         self._counts = QuotaStore(paths.quota_db)
         self._log = RouteAppendClient(paths.append_socket)
-        self._timers = Timers(
+        self._timers = SubscriptionTimers(
             self._schedule, self._log, clock, partition_count=partitions, count=meter.add
         )
         self._endings = Endings(

@@ -16,7 +16,7 @@ from distributary.datadir import (
 )
 
 STALE_MS = 3_000
-"""A status page without a sign of life for so long is not running; a hand-over takes 0.2 s."""
+"""A status page without a sign of life for so long is not running; a rollover takes 0.2 s."""
 SILENT_MS = 2_000
 """The same of the ingest process, which gives four signs a second: a question after health is
 answered in its place from then on, and so within 3 s."""
@@ -169,7 +169,7 @@ class Health:
     @property
     def ingest_pid(self) -> int:
         """The ingest process that gave the last sign of life; 0: none did since ``forget``."""
-        return self._ingest[StatusField.OWNER_PID] if self.ingest_began else 0
+        return self._ingest[StatusField.CONSUMER_PID] if self.ingest_began else 0
 
     @property
     def pipeline_ready(self) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import structlog
 
 from distributary.core.clock import Clock
-from distributary.server.ingest import Answers, Persistence
+from distributary.server.ingest import Persistence, Responses
 from distributary.server.processes._ground import listen
 from distributary.server.processes._health import Health
 from distributary.server.processes._watchdog import Watchdog
@@ -193,7 +193,7 @@ class Probe:
         body = b"ok\n" if target == b"/healthz" else b'{"ready":true}'
         kind = b"text/plain; charset=utf-8" if target == b"/healthz" else b"application/json"
         fields = b"content-type: %s\r\ncontent-length: %d\r\n" % (kind, len(body))
-        return Answers(self._clock.wall_ms()).build(
+        return Responses(self._clock.wall_ms()).build(
             b"HTTP/1.1 200 OK\r\n",
             b"connection: close\r\n",
             fields,
@@ -201,7 +201,7 @@ class Probe:
         )
 
     def _problem(self, code: str, detail: str, method: bytes) -> bytes:
-        return Answers(self._clock.wall_ms()).problem(
+        return Responses(self._clock.wall_ms()).problem(
             code, detail, Persistence.CLOSE, without_body=method == b"HEAD"
         )
 

@@ -36,7 +36,7 @@ OF_SOURCES = frozenset({"allow_sinks", "event_bytes_max", "log_level", "sources"
 """Those of them that the process of the sources is told when it starts: it starts anew."""
 
 
-class Change(NamedTuple):
+class SettingsChange(NamedTuple):
     """What another look at the settings came to.
 
     Attributes:
@@ -50,7 +50,7 @@ class Change(NamedTuple):
     waiting: tuple[str, ...]
 
 
-def change_of(running: Settings, wanted: Settings) -> Change:
+def change_of(running: Settings, wanted: Settings) -> SettingsChange:
     """What becomes of *running* where *wanted* is asked for."""
     changed = [
         field.name
@@ -59,7 +59,9 @@ def change_of(running: Settings, wanted: Settings) -> Change:
     ]
     applied = tuple(name for name in changed if name in RELOADED)
     settings = dataclasses.replace(running, **{name: getattr(wanted, name) for name in applied})
-    return Change(settings, applied, tuple(name for name in changed if name not in RELOADED))
+    return SettingsChange(
+        settings, applied, tuple(name for name in changed if name not in RELOADED)
+    )
 
 
 class Reloads:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import uvicorn
 
 from distributary.server.processes._children import Child
-from distributary.server.processes._due import Due
+from distributary.server.processes._due import TimerService
 from distributary.server.processes._health import Health
 from distributary.server.processes._knative import Knative
 from distributary.server.processes._probe import Probe
@@ -30,7 +30,7 @@ class Running:
 
     subscriptions: Subscriptions
     routes: RouteAppendClient
-    due: Due
+    due: TimerService
     renewal: Renewal
     knative: Knative
     amqp: AmqpServer

@@ -34,7 +34,7 @@ from distributary.server.ingest import IngestSettings
 from distributary.server.processes import _ground as ground
 from distributary.server.processes._banner import print_banner
 from distributary.server.processes._children import Child, keep_memory_private, program
-from distributary.server.processes._due import Due
+from distributary.server.processes._due import TimerService
 from distributary.server.processes._early import say
 from distributary.server.processes._ends import ends_the_server
 from distributary.server.processes._health import Health
@@ -174,7 +174,7 @@ class Server:
         routes = RouteAppendClient(self._paths.append_socket)
         subscriptions = Subscriptions(self._store, routes, rules(self._reach.rule()), self._clock)
         meter = Meter(self._paths.meter("control"))
-        due = Due(self._paths, self._partitions, subscriptions, self._clock, meter)
+        due = TimerService(self._paths, self._partitions, subscriptions, self._clock, meter)
         await due.before_start(self._store)
         renewal = self._renewal(meter)
         knative = Knative(

@@ -32,7 +32,7 @@ _DISK = "D"
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedProcess:
     """A process that is watched.
 
     Attributes:
@@ -144,7 +144,7 @@ class Watchdog:
 
     def __init__(
         self,
-        watched: Iterable[Watched],
+        watched: Iterable[WatchedProcess],
         processes: Processes,
         monotonic_s: Callable[[], float],
     ) -> None:
@@ -162,7 +162,7 @@ class Watchdog:
         for watched, silence in self._watched:
             self._look_at(watched, silence, passed_s)
 
-    def _look_at(self, watched: Watched, silence: _Silence, passed_s: float) -> None:
+    def _look_at(self, watched: WatchedProcess, silence: _Silence, passed_s: float) -> None:
         pid, sign = watched.pid() or 0, watched.sign()
         if pid != silence.pid:
             silence.pid, silence.sign = pid, sign
@@ -189,7 +189,7 @@ class Watchdog:
             silence.silent_s = silence.waited_s = 0.0
             watched.replace(pid)
 
-    def _waits(self, watched: Watched, silence: _Silence) -> bool:
+    def _waits(self, watched: WatchedProcess, silence: _Silence) -> bool:
         """Whether a process that has worked waits for the disk, or for what it says."""
         if not (silence.began and silence.settled):
             return False  # one that starts is looked at rarely, and has more time
@@ -198,7 +198,7 @@ class Watchdog:
             return False  # it is gone, or no disk wakes it
         return self._excused(watched, silence, looks)
 
-    def _excused(self, watched: Watched, silence: _Silence, looks: list[Look]) -> bool:
+    def _excused(self, watched: WatchedProcess, silence: _Silence, looks: list[Look]) -> bool:
         if not (watched.excused() or any(_DISK in look.states for look in looks)):
             return False
         if silence.silent_s >= HUNG_S and not silence.excused_said:
@@ -208,12 +208,12 @@ class Watchdog:
             )
         return True
 
-    def _looks(self, watched: Watched, silence: _Silence) -> list[Look]:
+    def _looks(self, watched: WatchedProcess, silence: _Silence) -> list[Look]:
         """At the process, and at what it waits for."""
         pids = self._processes.family(silence.pid) if watched.family else [silence.pid]
         return [self._processes.look(pid) for pid in pids]
 
-    def _hangs(self, watched: Watched, silence: _Silence) -> bool:
+    def _hangs(self, watched: WatchedProcess, silence: _Silence) -> bool:
         """Whether a process without a sign of life hangs, rather than waits or works."""
         starting = not (silence.began and silence.settled)
         looks = self._looks(watched, silence)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, StatusField
 from distributary.server.processes._children import Child
-from distributary.server.processes._watchdog import Watched
+from distributary.server.processes._watchdog import WatchedProcess
 
 
 def watched_processes(
@@ -19,7 +19,7 @@ def watched_processes(
     ingest: Child,
     pipeline: Child,
     sources: Callable[[], Child | None],
-) -> list[Watched]:
+) -> list[WatchedProcess]:
     """Every process of the server but this one.
 
     Args:
@@ -36,9 +36,9 @@ def watched_processes(
     return found
 
 
-def _ingest(paths: DataDir, child: Child) -> Watched:
+def _ingest(paths: DataDir, child: Child) -> WatchedProcess:
     status_page = MappedStatusPage(paths.ingest_page)
-    return Watched(
+    return WatchedProcess(
         role="ingest",
         pid=lambda: child.pid,
         sign=lambda: status_page[StatusField.HEARTBEAT_MS],
@@ -47,9 +47,9 @@ def _ingest(paths: DataDir, child: Child) -> Watched:
     )
 
 
-def _driver(paths: DataDir, child: Child) -> Watched:
+def _driver(paths: DataDir, child: Child) -> WatchedProcess:
     status_page = MappedStatusPage(paths.driver_page)
-    return Watched(
+    return WatchedProcess(
         role="pipeline",
         pid=lambda: child.pid,
         sign=lambda: status_page[StatusField.HEARTBEAT_MS],
@@ -59,7 +59,7 @@ def _driver(paths: DataDir, child: Child) -> Watched:
     )
 
 
-def _sources(paths: DataDir, child: Callable[[], Child | None]) -> Watched:
+def _sources(paths: DataDir, child: Callable[[], Child | None]) -> WatchedProcess:
     status_page = MappedStatusPage(paths.sources_page)
 
     def pid() -> int | None:
@@ -71,16 +71,16 @@ def _sources(paths: DataDir, child: Callable[[], Child | None]) -> Watched:
         if now is not None:
             now.kill(which)
 
-    return Watched(
+    return WatchedProcess(
         role="sources", pid=pid, sign=lambda: status_page[StatusField.HEARTBEAT_MS], replace=replace
     )
 
 
-def _owner(number: int, status_page: MappedStatusPage, pipeline: Child) -> Watched:
-    return Watched(
+def _owner(number: int, status_page: MappedStatusPage, pipeline: Child) -> WatchedProcess:
+    return WatchedProcess(
         role=f"owner of partition {number}",
         pid=lambda: (
-            status_page[StatusField.OWNER_PID]
+            status_page[StatusField.CONSUMER_PID]
             if status_page[StatusField.PHASE] != ConsumerPhase.ABSENT
             else None
         ),
@@ -92,8 +92,8 @@ def _owner(number: int, status_page: MappedStatusPage, pipeline: Child) -> Watch
     )
 
 
-def _reader(number: int, status_page: MappedStatusPage, pipeline: Child) -> Watched:
-    return Watched(
+def _reader(number: int, status_page: MappedStatusPage, pipeline: Child) -> WatchedProcess:
+    return WatchedProcess(
         role=f"reader of partition {number}",
         pid=lambda: status_page[StatusField.READER_PID] or None,
         sign=lambda: status_page[StatusField.READER_MS],

@@ -32,7 +32,7 @@ from distributary.server.ingest import (
     choose_partition,
     serve,
 )
-from distributary.server.processes._addresses import Addresses, Book
+from distributary.server.processes._channel_paths import Book, ChannelPaths
 from distributary.server.processes._children import end_with_parent
 from distributary.server.processes._ends import starting
 from distributary.server.processes._logging import configure, set_level
@@ -157,7 +157,7 @@ class IngestProcess:
         self._ack_before = (list(self._ack.counts), self._ack.total)
         self._status_page = MappedStatusPage(self._paths.ingest_page)
         self._seen = Seen(load_seen(self._paths.seen))
-        self._addresses = Addresses(
+        self._addresses = ChannelPaths(
             lambda: _book(self._paths),
             lambda reason: self._log.error("addresses-unknown", reason=reason),
         )
@@ -298,7 +298,7 @@ class IngestProcess:
         self._status_page[StatusField.PHASE] = (
             ConsumerPhase.RUNNING if takes else ConsumerPhase.DRAINING
         )
-        self._status_page[StatusField.OWNER_PID] = os.getpid()
+        self._status_page[StatusField.CONSUMER_PID] = os.getpid()
         self._status_page[StatusField.HEARTBEAT_MS] = self._clock.wall_ms()
         self._count(self._server)
         self._save_seen()

@@ -47,7 +47,7 @@ EVENT_BYTES_CAP = 15 * shapes.MIB
 what stands in a request's headers."""
 
 
-def _setting(shape: shapes.Shape, default: Any, about: str) -> Any:
+def _setting(shape: shapes.SettingShape, default: Any, about: str) -> Any:
     """A field of ``Settings``; *about* is one sentence for ``--help`` and the reference page."""
     metadata = {"shape": shape, "about": about}
     if isinstance(default, dict):
@@ -101,7 +101,7 @@ class Settings:
         " made of the address it listens on.",
     )
     allowed_hosts: tuple[str, ...] = _setting(
-        shapes.Shape(
+        shapes.SettingShape(
             "host names such as events.shop.svc, without ports, separated by commas",
             shapes.parse_host_names,
         ),
@@ -182,7 +182,9 @@ class Settings:
         shapes.duration(0, 600), 10.0, "Longest wait for deliveries under way when asked to stop."
     )
     allow_sinks: tuple[str, ...] = _setting(
-        shapes.Shape("networks such as 10.0.0.0/8, separated by commas", shapes.parse_networks),
+        shapes.SettingShape(
+            "networks such as 10.0.0.0/8, separated by commas", shapes.parse_networks
+        ),
         (),
         "Networks that events may be sent to although their addresses are private.",
     )
@@ -193,7 +195,7 @@ class Settings:
         " listens on loopback only and has no public_url.",
     )
     nat64_prefixes: tuple[str, ...] = _setting(
-        shapes.Shape(
+        shapes.SettingShape(
             "IPv6 prefixes such as 2001:db8:64::/96, separated by commas", shapes.parse_nat64
         ),
         (),
@@ -206,7 +208,7 @@ class Settings:
         " addresses; 0 refuses such sinks.",
     )
     protocols: tuple[str, ...] = _setting(
-        shapes.Shape("names such as HTTP,MQTT5", shapes.parse_protocols),
+        shapes.SettingShape("names such as HTTP,MQTT5", shapes.parse_protocols),
         (),
         "Delivery protocols that subscriptions may use; otherwise all, but KAFKA where"
         " private_sinks is deny.",
@@ -250,7 +252,7 @@ class Settings:
         " has one for each, on this machine. Slots may exceed the cores.",
     )
     spark_conf: dict[str, str] = _setting(  # noqa: RUF009 - dataclasses.field under another name
-        shapes.Shape(
+        shapes.SettingShape(
             "pairs such as spark.driver.memory=1g, separated by commas", shapes.parse_table
         ),
         {},
@@ -282,7 +284,7 @@ class SettingsRow(NamedTuple):
 
 
 _ROWS = tuple(row for row in fields(Settings) if row.name != "sources")
-_SHAPES: dict[str, shapes.Shape] = {row.name: row.metadata["shape"] for row in _ROWS}
+_SHAPES: dict[str, shapes.SettingShape] = {row.name: row.metadata["shape"] for row in _ROWS}
 
 
 def settings_table() -> tuple[SettingsRow, ...]:

@@ -23,7 +23,7 @@ _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class SettingShape:
     """What values a setting takes: how people are told, and how a raw value becomes one."""
 
     expects: str
@@ -35,7 +35,7 @@ def _refuse() -> Never:
     raise ValueError
 
 
-def whole(low: int, high: int) -> Shape:
+def whole(low: int, high: int) -> SettingShape:
     def parse(raw: Any) -> int:
         if isinstance(raw, bool) or not isinstance(raw, (int, str)):
             _refuse()
@@ -44,7 +44,7 @@ def whole(low: int, high: int) -> Shape:
         number = int(raw)
         return number if low <= number <= high else _refuse()
 
-    return Shape(f"a whole number from {low:,} to {high:,}", parse)
+    return SettingShape(f"a whole number from {low:,} to {high:,}", parse)
 
 
 def _quantity(raw: Any, units: Mapping[str, float]) -> float:
@@ -58,15 +58,15 @@ def _quantity(raw: Any, units: Mapping[str, float]) -> float:
     return float(found[1]) * unit if found and unit else _refuse()
 
 
-def size(low: int, high: int) -> Shape:
+def size(low: int, high: int) -> SettingShape:
     def parse(raw: Any) -> int:
         size = _quantity(raw, _SIZE_UNITS)
         return int(size) if math.isfinite(size) and low <= size <= high else _refuse()
 
-    return Shape(f"a size such as 64 MiB, from {size_text(low)} to {size_text(high)}", parse)
+    return SettingShape(f"a size such as 64 MiB, from {size_text(low)} to {size_text(high)}", parse)
 
 
-def duration(low_s: float, high_s: float) -> Shape:
+def duration(low_s: float, high_s: float) -> SettingShape:
     def parse(raw: Any) -> float:
         if not isinstance(raw, (int, float, str)):
             _refuse()
@@ -74,7 +74,7 @@ def duration(low_s: float, high_s: float) -> Shape:
         return seconds if low_s <= seconds <= high_s else _refuse()
 
     low, high = duration_text(low_s), duration_text(high_s)
-    return Shape(f"a duration such as 30s, 5m, 7d or PT30S, from {low} to {high}", parse)
+    return SettingShape(f"a duration such as 30s, 5m, 7d or PT30S, from {low} to {high}", parse)
 
 
 def duration_text(seconds: float) -> str:
@@ -92,16 +92,16 @@ def size_text(size: int) -> str:
     return f"{size} B"
 
 
-def text(expects: str, pattern: str) -> Shape:
+def text(expects: str, pattern: str) -> SettingShape:
     compiled = re.compile(pattern)
 
     def parse(raw: Any) -> str:
         return raw if isinstance(raw, str) and compiled.fullmatch(raw) else _refuse()
 
-    return Shape(expects, parse)
+    return SettingShape(expects, parse)
 
 
-def base_url(expects: str) -> Shape:
+def base_url(expects: str) -> SettingShape:
     compiled = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 
     def parse(raw: Any) -> str:
@@ -110,14 +110,14 @@ def base_url(expects: str) -> Shape:
         # Raises too: a ValueError, for brackets that hold no address and ports that are none.
         return _refuse() if urlsplit(raw).port == 0 else raw
 
-    return Shape(expects, parse)
+    return SettingShape(expects, parse)
 
 
 SWITCH = "true or false"
 """What a setting takes that is on or off: on the command line its flag alone."""
 
 
-def switch() -> Shape:
+def switch() -> SettingShape:
     def parse(raw: Any) -> bool:
         if isinstance(raw, bool):
             return raw
@@ -125,23 +125,23 @@ def switch() -> Shape:
             _refuse()
         return bool(raw == "true")
 
-    return Shape(SWITCH, parse)
+    return SettingShape(SWITCH, parse)
 
 
-def one_of(*names: str) -> Shape:
+def one_of(*names: str) -> SettingShape:
     def parse(raw: Any) -> str:
         return raw if isinstance(raw, str) and raw in names else _refuse()
 
-    return Shape("one of " + ", ".join(names), parse)
+    return SettingShape("one of " + ", ".join(names), parse)
 
 
-def path(expects: str) -> Shape:
+def path(expects: str) -> SettingShape:
     def parse(raw: Any) -> Path:
         if not isinstance(raw, (str, Path)) or not str(raw) or "\0" in str(raw):
             _refuse()
         return Path(raw).expanduser()
 
-    return Shape(expects, parse)
+    return SettingShape(expects, parse)
 
 
 def _names(raw: Any) -> list[str]:

@@ -10,14 +10,14 @@ import structlog
 from distributary.core.errors import DistributaryError
 from distributary.protocols.amqp.engine import (
     ACCEPTED,
+    AmqpEngine,
     AmqpError,
+    AmqpLink,
     AmqpMessage,
+    DeliveryState,
     Ended,
-    Engine,
-    Incoming,
-    Link,
+    IncomingMessage,
     Outcome,
-    State,
     decode_message,
     encode_message,
 )
@@ -76,15 +76,15 @@ class Conversation:
         over: Callable[["Conversation"], None],
         now_s: Callable[[], float],
     ) -> None:
-        self.engine = Engine(self, server=True, message_bytes_max=REQUEST_BYTES_MAX)
+        self.engine = AmqpEngine(self, server=True, message_bytes_max=REQUEST_BYTES_MAX)
         self._operations = operations
         self._over = over
-        self._request_links: set[Link] = set()
-        self._answer_links: dict[str, Link] = {}
+        self._request_links: set[AmqpLink] = set()
+        self._answer_links: dict[str, AmqpLink] = {}
         self._made_addresses = 0
         self._now_s = now_s
         self.asked_s = now_s()
-        self._waiting: deque[Incoming] = deque()
+        self._waiting: deque[IncomingMessage] = deque()
         self._work: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._opened = self._ended = self._writing = self._stopping = False
@@ -114,25 +114,25 @@ class Conversation:
 
     # -- what the engine calls ----------------------------------------------------------------
 
-    def opened(self, _engine: Engine) -> None:
+    def opened(self, _engine: AmqpEngine) -> None:
         self._opened = True
 
-    def link_opened(self, link: Link) -> None:
+    def link_opened(self, link: AmqpLink) -> None:
         if link.sending:
             self._open_answers(link)
         else:
             self._open_requests(link)
 
-    def link_closed(self, link: Link) -> None:
+    def link_closed(self, link: AmqpLink) -> None:
         self._request_links.discard(link)
         if self._answer_links.get(link.context) is link:
             del self._answer_links[link.context]
         self._changed.set()
 
-    def credited(self, _link: Link) -> None:
+    def credited(self, _link: AmqpLink) -> None:
         self._changed.set()
 
-    def received(self, _link: Link, incoming: Incoming) -> None:
+    def received(self, _link: AmqpLink, incoming: IncomingMessage) -> None:
         if self._stopping:
             return
         self.asked_s = self._now_s()
@@ -143,10 +143,10 @@ class Conversation:
         if self._work is None:
             self._begin_work()
 
-    def settled(self, link: Link, token: object, outcome: Outcome) -> None:
+    def settled(self, link: AmqpLink, token: object, outcome: Outcome) -> None:
         """Answers are sent settled: nothing is to be learned about them."""
 
-    def written(self, _link: Link) -> None:
+    def written(self, _link: AmqpLink) -> None:
         self._writing = False
         self._changed.set()
 
@@ -162,7 +162,7 @@ class Conversation:
 
     # -- links --------------------------------------------------------------------------------
 
-    def _open_requests(self, link: Link) -> None:
+    def _open_requests(self, link: AmqpLink) -> None:
         if link.address != ADDRESS:
             link.close("amqp:not-found", f"requests go to the address {ADDRESS}")
         elif len(self._request_links) >= REQUEST_LINKS_MAX:
@@ -173,7 +173,7 @@ class Conversation:
             link.accept()
             link.grant(REQUEST_CREDIT)
 
-    def _open_answers(self, link: Link) -> None:
+    def _open_answers(self, link: AmqpLink) -> None:
         address = self._made_address() if link.dynamic else link.address
         if len(self._answer_links) >= ANSWER_LINKS_MAX:
             text = f"a connection has at most {ANSWER_LINKS_MAX} links for answers"
@@ -221,20 +221,20 @@ class Conversation:
         elif self._waiting:  # came in the turn of the loop in which the work ended
             self._begin_work()
 
-    async def _take(self, incoming: Incoming) -> None:
+    async def _take(self, incoming: IncomingMessage) -> None:
         """Do what *incoming* asks and have the answer sent."""
         try:
             request = decode_message(incoming.payload)
         except AmqpError as error:
-            incoming.settle(Outcome(State.REJECTED, "amqp:decode-error", str(error)))
+            incoming.settle(Outcome(DeliveryState.REJECTED, "amqp:decode-error", str(error)))
             return
         link = self._answer_links.get(request.reply_to or "")
         if link is None:
             text = "reply-to is to be the source address of a link of this connection"
-            incoming.settle(Outcome(State.REJECTED, "amqp:invalid-field", text))
+            incoming.settle(Outcome(DeliveryState.REJECTED, "amqp:invalid-field", text))
         elif correlation_of(request) is None:
             text = "an answer needs a correlation-id or message-id to be known by"
-            incoming.settle(Outcome(State.REJECTED, "amqp:invalid-field", text))
+            incoming.settle(Outcome(DeliveryState.REJECTED, "amqp:invalid-field", text))
         else:
             answer = encode_message(await self._answer(request))
             # Before the answer goes: a client may wait for the outcome, and only then give credit.
@@ -254,7 +254,7 @@ class Conversation:
             _log.exception("amqp-request-failed")
             return problem_of(Problem("internal", INTERNAL_DETAIL), request)
 
-    async def _send(self, link: Link, payload: bytes) -> None:
+    async def _send(self, link: AmqpLink, payload: bytes) -> None:
         """Send by *link* as soon as the client takes it; returns when it is in the socket."""
         while link.ended is None and link.credit <= 0:
             await self._change()

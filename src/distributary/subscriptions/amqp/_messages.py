@@ -10,7 +10,7 @@ import msgspec
 from distributary.core.errors import Fault, RequestError, ResourceError
 from distributary.protocols.amqp.engine import AmqpMessage, MessageId
 from distributary.resource import FAULTS_MAX, RESOURCE_BYTES_MAX, decode_json
-from distributary.subscriptions.http.operations import Operation, Range, Result
+from distributary.subscriptions.http.operations import ListRange, OperationName, OperationResult
 from distributary.subscriptions.http.parameters import (
     LIMIT_EXPECTED,
     is_json,
@@ -34,11 +34,11 @@ NAME_CHARS_SHOWN: Final = 60
 _JSON: Final = "application/json"
 
 _TAKEN: Final[Mapping[str, frozenset[str]]] = {
-    Operation.CREATE: frozenset(),
-    Operation.RETRIEVE: frozenset(("id", "ifnonematch")),
-    Operation.QUERY: frozenset(("limit", "cursor")),
-    Operation.UPDATE: frozenset(("id", "ifmatch", "ifnonematch")),
-    Operation.DELETE: frozenset(("id", "ifmatch", "ifnonematch")),
+    OperationName.CREATE: frozenset(),
+    OperationName.RETRIEVE: frozenset(("id", "ifnonematch")),
+    OperationName.QUERY: frozenset(("limit", "cursor")),
+    OperationName.UPDATE: frozenset(("id", "ifmatch", "ifnonematch")),
+    OperationName.DELETE: frozenset(("id", "ifmatch", "ifnonematch")),
     DISCOVER: frozenset(),
 }
 """Operation -> application properties that it takes beside ``operation``."""
@@ -63,7 +63,7 @@ class AmqpCall:
 
     id: str
     precondition: Precondition
-    range: Range
+    range: ListRange
     content_type: str | None
     body: object
 
@@ -84,11 +84,11 @@ class AmqpCall:
     def read_precondition(self) -> Precondition:
         return self.precondition
 
-    def read_range(self) -> Range:
+    def read_range(self) -> ListRange:
         return self.range
 
 
-def read_request(message: AmqpMessage) -> tuple[Operation | None, AmqpCall]:
+def read_request(message: AmqpMessage) -> tuple[OperationName | None, AmqpCall]:
     """What *message* asks: the operation, None for ``Discover``, and what goes with it.
 
     Raises:
@@ -110,14 +110,14 @@ def read_request(message: AmqpMessage) -> tuple[Operation | None, AmqpCall]:
     call = AmqpCall(
         id=given.get("id", ""),
         precondition=_precondition(given) if given else NO_PRECONDITION,
-        range=Range(_limit(given), given.get("cursor"), ANSWER_BYTES_MAX),
+        range=ListRange(_limit(given), given.get("cursor"), ANSWER_BYTES_MAX),
         content_type=message.content_type,
         body=message.body,
     )
-    return (None if operation == DISCOVER else Operation(operation)), call
+    return (None if operation == DISCOVER else OperationName(operation)), call
 
 
-def answer_of(result: Result, to: AmqpMessage) -> AmqpMessage:
+def answer_of(result: OperationResult, to: AmqpMessage) -> AmqpMessage:
     """The message that tells *result* to who sent the request *to*."""
     assert isinstance(result.body, bytes)
     said: dict[str, Any] = {}

@@ -5,13 +5,13 @@ passes every path that is not for publishing. Hides HTTP: status codes, header f
 details, conditional requests, pages of a list. Decides nothing: ``service`` does.
 """
 
-from distributary.subscriptions.http._app import Health, create_app
+from distributary.subscriptions.http._app import HealthReport, create_app
 from distributary.subscriptions.http._openapi import build_openapi
 from distributary.subscriptions.http._schemas import BEYOND_SCHEMAS
 
 __all__ = [
     "BEYOND_SCHEMAS",
-    "Health",
+    "HealthReport",
     "build_openapi",
     "create_app",
 ]

@@ -29,7 +29,7 @@ from distributary.subscriptions.service import Deliveries, Subscriptions
 _METRICS_TYPE = {"content-type": "text/plain; version=0.0.4; charset=utf-8"}
 
 
-class Health(Protocol):
+class HealthReport(Protocol):
     """How the whole system is."""
 
     def ready(self) -> tuple[bool, list[str]]:
@@ -41,7 +41,7 @@ class Health(Protocol):
 
 def create_app(
     subscriptions: Subscriptions,
-    health: Health,
+    health: HealthReport,
     seen: Callable[[], SeenNames],
     deliveries: Deliveries,
     mounted: Mapping[str, ASGIApp] = MappingProxyType({}),
@@ -99,7 +99,7 @@ def _alive() -> Response:
     return Response("ok\n", media_type="text/plain")
 
 
-def _readiness(health: Health) -> Response:
+def _readiness(health: HealthReport) -> Response:
     ready, reasons = health.ready()
     if not ready:
         return _problems.problem("unavailable", "; ".join(reasons) or "not ready")

@@ -15,7 +15,12 @@ from distributary.resource.schema import checked
 from distributary.subscriptions.http._openapi_deliveries import NAME, SELECTION
 from distributary.subscriptions.http._requests import read_json, read_list_parameters
 from distributary.subscriptions.http._resources import Handler, Resource
-from distributary.subscriptions.service import Deliveries, ListedDeadLetter, RouteState, Selection
+from distributary.subscriptions.service import (
+    DeadLetterSelection,
+    Deliveries,
+    ListedDeadLetter,
+    RouteState,
+)
 
 LIMIT_DEFAULT: Final = 100
 """Dead letters of a part, where nobody says how many: a screen or two."""
@@ -101,7 +106,7 @@ def dead_letter_resources(deliveries: Deliveries) -> dict[str, Resource]:
         if len(found) > 1:
             fault = Fault("route", "conflict", "say subscription or route, not both")
             raise ResourceError([fault])
-        selection = Selection(found.get("subscription"), found.get("route"))
+        selection = DeadLetterSelection(found.get("subscription"), found.get("route"))
         page = await asyncio.to_thread(deliveries.dead_letters, selection, limit, cursor)
         answer = json_response([_dead_letter(dead_letter) for dead_letter in page.items])
         if page.next_cursor is not None:
@@ -141,14 +146,14 @@ def dead_letter_resources(deliveries: Deliveries) -> dict[str, Resource]:
     }
 
 
-def _read_selection(body: object) -> tuple[Selection, str | None]:
+def _read_selection(body: object) -> tuple[DeadLetterSelection, str | None]:
     """Which dead letters, and the id of the run, as *body* says."""
     faults = Faults()
     found = checked(faults, "$", SELECTION, body)
     if found is not None and sum(name != "run" for name in found) != 1:
         faults.add("$", "missing", "say one of: subscription, route, all")
     faults.refuse()
-    return Selection(found.get("subscription"), found.get("route")), found.get("run")
+    return DeadLetterSelection(found.get("subscription"), found.get("route")), found.get("run")
 
 
 def _dead_letter(found: ListedDeadLetter) -> dict[str, Any]:

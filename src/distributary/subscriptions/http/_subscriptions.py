@@ -9,7 +9,12 @@ from distributary.subscriptions.http._requests import (
     read_precondition,
 )
 from distributary.subscriptions.http._resources import Handler, Resource
-from distributary.subscriptions.http.operations import Operation, Operations, Range, Result
+from distributary.subscriptions.http.operations import (
+    ListRange,
+    OperationName,
+    OperationResult,
+    Operations,
+)
 from distributary.subscriptions.store.stored import Precondition
 
 _JSON = "application/json"
@@ -25,17 +30,20 @@ class SubscriptionPaths:
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
         self.collection = Resource(
-            {"GET": self._answering(Operation.QUERY), "POST": self._answering(Operation.CREATE)}
+            {
+                "GET": self._answering(OperationName.QUERY),
+                "POST": self._answering(OperationName.CREATE),
+            }
         )
         self.member = Resource(
             {
-                "GET": self._answering(Operation.RETRIEVE),
-                "PUT": self._answering(Operation.UPDATE),
-                "DELETE": self._answering(Operation.DELETE),
+                "GET": self._answering(OperationName.RETRIEVE),
+                "PUT": self._answering(OperationName.UPDATE),
+                "DELETE": self._answering(OperationName.DELETE),
             }
         )
 
-    def _answering(self, operation: Operation) -> Handler:
+    def _answering(self, operation: OperationName) -> Handler:
         async def answer(request: Request) -> Response:
             call = _HttpCall(request)
             rendered = _render(await self._operations.answer(operation, call), call)
@@ -61,12 +69,12 @@ class _HttpCall:
     def read_precondition(self) -> Precondition:
         return read_precondition(self._request)
 
-    def read_range(self) -> Range:
+    def read_range(self) -> ListRange:
         limit, others = read_list_parameters(self._request, {"cursor": {}})
-        return Range(limit, others.get("cursor"))
+        return ListRange(limit, others.get("cursor"))
 
 
-def _render(result: Result, call: _HttpCall) -> Response:
+def _render(result: OperationResult, call: _HttpCall) -> Response:
     headers = {}
     if result.etag is not None:
         headers["etag"] = result.etag

@@ -1,8 +1,8 @@
 """The operations of the Subscriptions API (3.2.5), whatever carries them: one handler for all.
 
-A binding reads what its protocol carries (``Call``), has it answered here, and writes the
-``Result`` or the error in its protocol's way. What is read of a call, and in which order, is
-decided here, so that the same mistakes get the same answer everywhere.
+A binding reads what its protocol carries (``ApiCall``), has it answered here, and writes the
+``OperationResult`` or the error in its protocol's way. What is read of a call, and in which order,
+is decided here, so that the same mistakes get the same answer everywhere.
 """
 
 import enum
@@ -11,7 +11,11 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from distributary.subscriptions.service import Subscriptions
-from distributary.subscriptions.store.stored import Page, Precondition, StoredSubscription
+from distributary.subscriptions.store.stored import (
+    Precondition,
+    StoredSubscription,
+    SubscriptionPage,
+)
 
 _STREAM_PAGE = 500
 """Subscriptions read at a time for a list without limit: about 300 KiB in memory."""
@@ -20,7 +24,7 @@ _STEP_PAGE: Final = 100
 """Subscriptions read at a time for a list that ends by its size: how far it may overshoot."""
 
 
-class Operation(enum.StrEnum):
+class OperationName(enum.StrEnum):
     """Names as the specification writes them."""
 
     CREATE = "Create"
@@ -31,12 +35,12 @@ class Operation(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class ListRange:
     """Which part of the list a client wants.
 
     Attributes:
         limit: At most so many subscriptions, from 1; None: all.
-        cursor: ``Result.next_cursor`` of the part before; None: from the beginning.
+        cursor: ``OperationResult.next_cursor`` of the part before; None: from the beginning.
         body_bytes_max: The part ends early once its JSON is about so long, for a protocol whose
             answers are whole messages. None: it never does, and all of them are a stream.
     """
@@ -46,7 +50,7 @@ class Range:
     body_bytes_max: int | None = None
 
 
-class Call(Protocol):
+class ApiCall(Protocol):
     """What a client asked, as its binding reads it. Each part is read when it is needed."""
 
     @property
@@ -68,7 +72,7 @@ class Call(Protocol):
                 was meant to be conditional.
         """
 
-    def read_range(self) -> Range:
+    def read_range(self) -> ListRange:
         """Which part of the list is wanted.
 
         Raises:
@@ -92,7 +96,7 @@ class Status(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class OperationResult:
     """What an operation came to.
 
     Attributes:
@@ -120,14 +124,14 @@ class Operations:
     def __init__(self, subscriptions: Subscriptions) -> None:
         self._subscriptions = subscriptions
         self._handlers = {
-            Operation.CREATE: self._create,
-            Operation.RETRIEVE: self._retrieve,
-            Operation.QUERY: self._query,
-            Operation.UPDATE: self._update,
-            Operation.DELETE: self._delete,
+            OperationName.CREATE: self._create,
+            OperationName.RETRIEVE: self._retrieve,
+            OperationName.QUERY: self._query,
+            OperationName.UPDATE: self._update,
+            OperationName.DELETE: self._delete,
         }
 
-    async def answer(self, operation: Operation, call: Call) -> Result:
+    async def answer(self, operation: OperationName, call: ApiCall) -> OperationResult:
         """Do what *call* asks.
 
         Raises:
@@ -135,41 +139,41 @@ class Operations:
         """
         return await self._handlers[operation](call)
 
-    async def _create(self, call: Call) -> Result:
+    async def _create(self, call: ApiCall) -> OperationResult:
         created = await self._subscriptions.create(await call.read_body())
         return _made(created)
 
-    async def _retrieve(self, call: Call) -> Result:
+    async def _retrieve(self, call: ApiCall) -> OperationResult:
         found = await self._subscriptions.retrieve(call.id)
         unless = call.read_precondition().if_none_match
         if unless is not None and ("*" in unless or found.etag in unless):
-            return Result(Status.NOT_MODIFIED, etag=found.etag)
-        return Result(Status.OK, found.encode(), etag=found.etag)
+            return OperationResult(Status.NOT_MODIFIED, etag=found.etag)
+        return OperationResult(Status.OK, found.encode(), etag=found.etag)
 
-    async def _update(self, call: Call) -> Result:
+    async def _update(self, call: ApiCall) -> OperationResult:
         precondition = call.read_precondition()
         body = await call.read_body()
         replaced = await self._subscriptions.replace(call.id, body, precondition)
         if replaced.created:
             return _made(replaced.subscription)
         stands = replaced.subscription
-        return Result(Status.OK, stands.encode(), etag=stands.etag)
+        return OperationResult(Status.OK, stands.encode(), etag=stands.etag)
 
-    async def _delete(self, call: Call) -> Result:
+    async def _delete(self, call: ApiCall) -> OperationResult:
         precondition = call.read_precondition()
         gone = await self._subscriptions.delete(call.id, precondition)
-        return Result(Status.OK, gone.encode())
+        return OperationResult(Status.OK, gone.encode())
 
-    async def _query(self, call: Call) -> Result:
+    async def _query(self, call: ApiCall) -> OperationResult:
         wanted = call.read_range()
         if wanted.limit is not None or wanted.body_bytes_max is not None:
             return await self._part(wanted)
         # The first page is read before anything is answered, so that a store that cannot be
         # read is an answer and not a broken stream.
         first = await self._subscriptions.query(_STREAM_PAGE, wanted.cursor)
-        return Result(_listed(bool(first.items)), self._all_from(first))
+        return OperationResult(_listed(bool(first.items)), self._all_from(first))
 
-    async def _part(self, wanted: Range) -> Result:
+    async def _part(self, wanted: ListRange) -> OperationResult:
         items: list[bytes] = []
         size, cursor = 0, wanted.cursor
         while True:
@@ -182,9 +186,9 @@ class Operations:
             if cursor is None or full or len(items) == wanted.limit:
                 break
         body = b"[" + b",".join(items) + b"]"
-        return Result(_listed(bool(items)), body, next_cursor=cursor)
+        return OperationResult(_listed(bool(items)), body, next_cursor=cursor)
 
-    async def _all_from(self, page: Page[StoredSubscription]) -> AsyncIterator[bytes]:
+    async def _all_from(self, page: SubscriptionPage[StoredSubscription]) -> AsyncIterator[bytes]:
         opening = b"["
         while page.items:
             yield opening + b",".join(item.encode() for item in page.items)
@@ -195,8 +199,8 @@ class Operations:
         yield b"[]" if opening == b"[" else b"]"
 
 
-def _made(subscription: StoredSubscription) -> Result:
-    return Result(
+def _made(subscription: StoredSubscription) -> OperationResult:
+    return OperationResult(
         Status.CREATED,
         subscription.encode(),
         etag=subscription.etag,
@@ -208,7 +212,7 @@ def _listed(found: bool) -> Status:
     return Status.OK if found else Status.NO_CONTENT
 
 
-def _step(wanted: Range, count: int) -> int:
+def _step(wanted: ListRange, count: int) -> int:
     """How many to read next; all at once where the size does not matter."""
     if wanted.limit is None:
         return _STEP_PAGE

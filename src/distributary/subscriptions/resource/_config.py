@@ -10,7 +10,7 @@ from typing import Any, Final
 from distributary.core import event
 from distributary.core.errors import Fault
 from distributary.resource.faults import Faults
-from distributary.resource.rules import Rules
+from distributary.resource.rules import ResourceRules
 from distributary.resource.schema import Schema, checked, closed
 from distributary.resource.times import parse_time_ms
 from distributary.subscriptions.resource._shape import EARLIEST, LATEST
@@ -79,7 +79,7 @@ CONFIG: Final[Schema] = closed(CONFIG_KEYS) | {
 }
 
 
-def read_config(faults: Faults, path: str, value: object, rules: Rules) -> dict[str, Any]:
+def read_config(faults: Faults, path: str, value: object, rules: ResourceRules) -> dict[str, Any]:
     """The object as it stands; faults are noted. No default is filled in."""
     config: dict[str, Any] = checked(faults, path, CONFIG, value) or {}
     expires = config.get("expires")

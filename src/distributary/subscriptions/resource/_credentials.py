@@ -17,7 +17,7 @@ from distributary.core.deliver.credential import (
 from distributary.core.protocol import protocols
 from distributary.resource import is_loopback, patterns
 from distributary.resource.faults import Faults, one_of
-from distributary.resource.rules import Rules
+from distributary.resource.rules import ResourceRules
 from distributary.resource.schema import Schema, checked, fits
 from distributary.resource.times import parse_time_ms
 from distributary.resource.uri import check_http_sink
@@ -129,7 +129,7 @@ def refuse_credentials(faults: Faults, path: str, value: Mapping[str, Any]) -> N
 
 
 def read_credential(
-    faults: Faults, body: Mapping[str, Any], rules: Rules, *, kept: bool
+    faults: Faults, body: Mapping[str, Any], rules: ResourceRules, *, kept: bool
 ) -> ReadCredential | None:
     """The credential of the subscription *body*; None where it has none, or with faults noted.
 
@@ -186,7 +186,12 @@ class _Reader:
     """
 
     def __init__(
-        self, faults: Faults, path: str, written: Mapping[str, Any], rules: Rules, protocol: object
+        self,
+        faults: Faults,
+        path: str,
+        written: Mapping[str, Any],
+        rules: ResourceRules,
+        protocol: object,
     ) -> None:
         self._faults = faults
         self._path = path

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from distributary.resource.faults import Faults, member
-from distributary.resource.rules import Rules
+from distributary.resource.rules import ResourceRules
 from distributary.resource.schema import checked
 from distributary.subscriptions.resource._config import check_timer, read_config
 from distributary.subscriptions.resource._credentials import (
@@ -27,7 +27,7 @@ from distributary.subscriptions.resource._settings import check_protocol, realiz
 from distributary.subscriptions.resource._shape import ApiSubscriptionSpec
 
 
-def parse(body: object, rules: Rules, *, secrets_kept: bool = False) -> ApiSubscriptionSpec:
+def parse(body: object, rules: ResourceRules, *, secrets_kept: bool = False) -> ApiSubscriptionSpec:
     """The spec that *body* proposes, in any of the three revisions of the specification.
 
     An ``id`` is not looked at: who creates or replaces decides what it means.
@@ -69,7 +69,7 @@ def parse(body: object, rules: Rules, *, secrets_kept: bool = False) -> ApiSubsc
 
 
 def _realize(
-    faults: Faults, body: Mapping[str, Any], rules: Rules, read: ReadCredential | None
+    faults: Faults, body: Mapping[str, Any], rules: ResourceRules, read: ReadCredential | None
 ) -> dict[str, Any]:
     """The realized object, in the order of the specification; of use without faults only."""
     faults.unknown_members("$", body, members())
@@ -88,7 +88,7 @@ def _realize(
 
 
 def _target(
-    faults: Faults, body: Mapping[str, Any], rules: Rules, read: ReadCredential | None
+    faults: Faults, body: Mapping[str, Any], rules: ResourceRules, read: ReadCredential | None
 ) -> dict[str, Any]:
     protocol: str | None = None
     if "protocol" in body:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from distributary.core.deliver.broker_settings import Scalar
-from distributary.core.deliver.origins import Origin, origin_of
+from distributary.core.deliver.origins import UriOrigin, origin_of
 from distributary.core.protocol import protocols
 from distributary.core.shown import is_secret
 from distributary.resource.faults import Faults, member
@@ -29,7 +29,7 @@ class SecretValues:
         values: Name -> value; None: the client sent the mask, so the stored value is to be kept.
     """
 
-    origin: Origin
+    origin: UriOrigin
     values: dict[str, Scalar | None] = field(repr=False)
 
     @property
@@ -119,7 +119,7 @@ def take_out(realized: dict[str, Any], *, stored: bool = False) -> SecretSetting
     return SecretSettings(**found)
 
 
-def sink_origin(subscription: Mapping[str, Any]) -> Origin:
+def sink_origin(subscription: Mapping[str, Any]) -> UriOrigin:
     """The origin of the sink of *subscription* (realized), with the account at a broker."""
     credential = subscription.get("sinkCredential", {})
     user = credential.get("identifier") if subscription["protocol"] != "HTTP" else None
@@ -177,7 +177,7 @@ def put_back(realized: bytes, secrets: SecretSettings) -> bytes:
     return msgspec.json.encode(value)
 
 
-def _origin(subscription: Mapping[str, Any], place: _Place) -> Origin:
+def _origin(subscription: Mapping[str, Any], place: _Place) -> UriOrigin:
     # A dead letter sink never gets the subscription's credential: it has no user.
     return sink_origin(subscription) if place.which == "sink" else origin_of(place.sink)
 

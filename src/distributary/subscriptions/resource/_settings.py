@@ -9,7 +9,7 @@ from typing import Any, Final
 from distributary.core.protocol import protocols
 from distributary.resource.delivery import realize_delivery
 from distributary.resource.faults import Faults, member, one_of
-from distributary.resource.rules import Rules
+from distributary.resource.rules import ResourceRules
 from distributary.resource.schema import Schema, checked, closed, with_defaults
 from distributary.resource.uri import SinkUri, check_reference, check_sink
 from distributary.subscriptions.resource._certificates import CERTIFICATES
@@ -35,7 +35,7 @@ def format_of(protocol: str) -> Schema:
     }
 
 
-def check_protocol(faults: Faults, path: str, value: object, rules: Rules) -> str | None:
+def check_protocol(faults: Faults, path: str, value: object, rules: ResourceRules) -> str | None:
     """*value* where events can be sent by that protocol; else None, and a fault."""
     if isinstance(value, str) and value in rules.protocols_absent:
         faults.add(path, "unsupported", rules.protocols_absent[value])
@@ -50,7 +50,7 @@ def realize_target(
     path: str,
     holder: Mapping[str, Any],
     protocol: str | None,
-    rules: Rules,
+    rules: ResourceRules,
     *,
     dead_letter_allowed: bool = True,
 ) -> tuple[object, dict[str, Any]]:
@@ -92,7 +92,9 @@ def realize_target(
     return None if sink is None else sink.text, settings
 
 
-def _sink(faults: Faults, path: str, value: object, protocol: str, rules: Rules) -> SinkUri | None:
+def _sink(
+    faults: Faults, path: str, value: object, protocol: str, rules: ResourceRules
+) -> SinkUri | None:
     """The URI, whose path is held to the setting that it stands for; None, and a fault."""
     sink = check_sink(faults, path, value, protocol, rules.sinks)
     if sink is None or sink.place is None:
@@ -153,7 +155,9 @@ def _check_names(faults: Faults, path: str, written: Mapping[str, Any], protocol
     faults.unknown_members(path, unknown, known)
 
 
-def _dead_letter(faults: Faults, path: str, value: object, protocol: str, rules: Rules) -> object:
+def _dead_letter(
+    faults: Faults, path: str, value: object, protocol: str, rules: ResourceRules
+) -> object:
     if isinstance(value, str):  # the same protocol and settings
         sink = _sink(faults, path, value, protocol, rules)
         return None if sink is None else sink.text

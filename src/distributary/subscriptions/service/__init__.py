@@ -1,10 +1,10 @@
 """The operations of the Subscriptions API, whatever protocol they arrive by."""
 
 from distributary.subscriptions.service._deliveries import (
+    DeadLetterSelection,
     Deliveries,
     ListedDeadLetter,
     RouteState,
-    Selection,
 )
 from distributary.subscriptions.service._subscriptions import PAGE_MAX, Subscriptions
 from distributary.subscriptions.service._wiring import (
@@ -16,10 +16,10 @@ from distributary.subscriptions.service._wiring import (
 __all__ = [
     "PAGE_MAX",
     "PROTOCOLS_ABSENT",
+    "DeadLetterSelection",
     "Deliveries",
     "ListedDeadLetter",
     "RouteState",
-    "Selection",
     "Subscriptions",
     "route_policy",
     "rules",

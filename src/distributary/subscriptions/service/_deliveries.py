@@ -26,7 +26,7 @@ from distributary.core.outcome import (
 from distributary.core.shown import shown_uri
 from distributary.subscriptions.store.demands import RouteName
 from distributary.subscriptions.store.store import Store
-from distributary.subscriptions.store.stored import Page, StoredSubscription
+from distributary.subscriptions.store.stored import StoredSubscription, SubscriptionPage
 
 PART_BYTES: Final = 4 * 1024 * 1024
 """A part of the list of dead letters ends early once its events have so many bytes."""
@@ -49,7 +49,7 @@ class RouteState(NamedTuple):
     failing: list[FailingRoute]
 
 
-class Selection(NamedTuple):
+class DeadLetterSelection(NamedTuple):
     """Which dead letters are meant: those of a subscription, of a route, or (neither) all.
 
     Attributes:
@@ -147,14 +147,14 @@ class Deliveries:
         return self._store.demand("resume", uid, run, self._clock.wall_ms())
 
     def dead_letters(
-        self, selection: Selection, limit: int, cursor: str | None
-    ) -> Page[ListedDeadLetter]:
+        self, selection: DeadLetterSelection, limit: int, cursor: str | None
+    ) -> SubscriptionPage[ListedDeadLetter]:
         """A part of the kept dead letters; the oldest of a partition first.
 
         Args:
             selection: Which.
             limit: At most so many, from 1; a part may end earlier.
-            cursor: ``Page.next_cursor`` of the part before; None: from the beginning.
+            cursor: ``SubscriptionPage.next_cursor`` of the part before; None: from the beginning.
 
         Raises:
             NotFoundError: There is no such subscription.
@@ -186,15 +186,17 @@ class Deliveries:
         dead_letters = [
             dead_letter._replace(name=names.get(dead_letter.route)) for _, _, dead_letter in found
         ]
-        return Page(dead_letters, f"{found[-1][0]}-{found[-1][1]}" if more and found else None)
+        return SubscriptionPage(
+            dead_letters, f"{found[-1][0]}-{found[-1][1]}" if more and found else None
+        )
 
-    def _route(self, selection: Selection) -> str:
+    def _route(self, selection: DeadLetterSelection) -> str:
         """Uid of the route that is meant; empty: all."""
         if selection.subscription is not None:
             return self._store.find(selection.subscription).uid
         return selection.route or ""
 
-    def ask(self, kind: DemandKind, selection: Selection, run: str | None) -> Demand:
+    def ask(self, kind: DemandKind, selection: DeadLetterSelection, run: str | None) -> Demand:
         """Ask for dead letters to be sent again, or deleted; a run is asked for once.
 
         Raises:

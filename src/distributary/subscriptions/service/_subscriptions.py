@@ -11,7 +11,7 @@ from typing import Final
 
 from distributary.core.clock import Clock
 from distributary.core.errors import Fault, NotFoundError, ResourceError
-from distributary.resource import Rules
+from distributary.resource import ResourceRules
 from distributary.subscriptions import resource as api_subscription
 from distributary.subscriptions.store.leader import RETRY_WAIT_S, Leader, RouteAppender
 from distributary.subscriptions.store.schedule import Ending
@@ -20,11 +20,11 @@ from distributary.subscriptions.store.stored import (
     NO_PRECONDITION,
     Delete,
     DeleteReason,
-    Page,
     Precondition,
     Put,
     Replaced,
     StoredSubscription,
+    SubscriptionPage,
     end_of,
 )
 
@@ -57,7 +57,7 @@ class Subscriptions:
         self,
         store: Store,
         appender: RouteAppender,
-        rules: Rules,
+        rules: ResourceRules,
         clock: Clock,
         *,
         new_uuid: Callable[[], uuid.UUID] = uuid.uuid4,
@@ -69,7 +69,7 @@ class Subscriptions:
         self.change_rules(rules)
         self._new_uuid = new_uuid
 
-    def change_rules(self, rules: Rules) -> None:
+    def change_rules(self, rules: ResourceRules) -> None:
         """Check proposals against these from now on; what is stored stays."""
         self._rules = dataclasses.replace(rules, wall_ms=self._clock.wall_ms)
 
@@ -119,12 +119,14 @@ class Subscriptions:
         _known_shape(id_)
         return await asyncio.to_thread(self._store.find, id_)
 
-    async def query(self, limit: int, cursor: str | None = None) -> Page[StoredSubscription]:
+    async def query(
+        self, limit: int, cursor: str | None = None
+    ) -> SubscriptionPage[StoredSubscription]:
         """A part of the list. Subscriptions that stand all the time appear exactly once.
 
         Args:
             limit: At most so many, from 1 to ``PAGE_MAX``.
-            cursor: ``Page.next_cursor`` of the part before; None: from the beginning.
+            cursor: ``SubscriptionPage.next_cursor`` of the part before; None: from the beginning.
 
         Raises:
             ResourceError: *limit* or *cursor* is not such a value.
@@ -138,7 +140,7 @@ class Subscriptions:
         after = _read_cursor(cursor) if cursor is not None else ""
         found = await asyncio.to_thread(self._store.page, after, limit + 1)
         items = found[:limit]
-        return Page(items, _write_cursor(items[-1].id) if len(found) > limit else None)
+        return SubscriptionPage(items, _write_cursor(items[-1].id) if len(found) > limit else None)
 
     async def replace(
         self, id_: str, body: object, precondition: Precondition = NO_PRECONDITION

@@ -6,7 +6,7 @@ from typing import Final
 from distributary.core import filter as filter_room
 from distributary.core.policy import BackoffPolicy, DeliveryPolicy
 from distributary.core.protocol import protocols
-from distributary.resource import Rules, SinkRule
+from distributary.resource import ResourceRules, SinkRule
 from distributary.routes.settings import RouteSettings
 
 PROTOCOLS_ABSENT: Final[Mapping[str, str]] = {
@@ -17,11 +17,11 @@ PROTOCOLS_ABSENT: Final[Mapping[str, str]] = {
 """Delivery protocols that this installation cannot speak -> what it needs to, for people."""
 
 
-def rules(sinks: SinkRule) -> Rules:
+def rules(sinks: SinkRule) -> ResourceRules:
     """What proposals are checked against, with this version's filter dialects."""
     refused = {name: sinks.protocol_refusal(name) for name in protocols()}
     absent = {name: reason for name, reason in refused.items() if reason is not None}
-    return Rules(sinks, filter_room.check, protocols_absent={**absent, **PROTOCOLS_ABSENT})
+    return ResourceRules(sinks, filter_room.check, protocols_absent={**absent, **PROTOCOLS_ABSENT})
 
 
 def route_policy(settings: RouteSettings) -> DeliveryPolicy:

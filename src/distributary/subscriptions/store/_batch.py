@@ -17,7 +17,7 @@ _UID_CHARS_IN_TAG = 12
 """Enough of the uid that a recreated subscription never repeats an entity tag."""
 
 
-class Row(NamedTuple):
+class SubscriptionRow(NamedTuple):
     """A row of ``api_subscription``."""
 
     subscription: StoredSubscription
@@ -48,14 +48,14 @@ class Batch:
         schedules: What comes due by itself, by uid, to be written; None: nothing any more.
     """
 
-    live: dict[str, Row]
+    live: dict[str, SubscriptionRow]
     seq: int
     room: int
     now_ms: int
     credentials: CredentialChanges
     targets: RouteTargets
-    inserts: dict[str, Row] = field(default_factory=dict)
-    updates: dict[str, Row] = field(default_factory=dict)
+    inserts: dict[str, SubscriptionRow] = field(default_factory=dict)
+    updates: dict[str, SubscriptionRow] = field(default_factory=dict)
     records: list[dict[str, Any]] = field(default_factory=list)
     schedules: dict[str, Scheduled | None] = field(default_factory=dict)
 
@@ -120,7 +120,7 @@ class Batch:
         gone = before.subscription
         record = self._record("delete", gone, None)
         # What it was leaves with it: a deleted row only tells readers that it is gone.
-        self._keep(Row(gone._replace(realized=b"{}"), _tables.DELETED, self.seq))
+        self._keep(SubscriptionRow(gone._replace(realized=b"{}"), _tables.DELETED, self.seq))
         self.schedules[gone.uid] = None
         self.credentials.remove(gone.uid)
         return Applied(self.seq, change.reason, gone, record)
@@ -128,7 +128,7 @@ class Batch:
     def _stand(self, op: str, sealing: Sealing, new: StoredSubscription) -> Applied:
         spec = sealing.spec
         record = self._record("put", new, spec)
-        row = Row(new, _tables.LIVE, self.seq)
+        row = SubscriptionRow(new, _tables.LIVE, self.seq)
         scheduled = Scheduled(self.seq, spec.config, self.now_ms)
         if op != "created" or not scheduled.empty:
             self.schedules[new.uid] = scheduled
@@ -179,7 +179,7 @@ class Batch:
             )
             raise ResourceError([Fault("$", "too-many", message)])
 
-    def _keep(self, row: Row) -> None:
+    def _keep(self, row: SubscriptionRow) -> None:
         uid = row.subscription.uid
         changed = self.inserts if uid in self.inserts else self.updates
         changed[uid] = row

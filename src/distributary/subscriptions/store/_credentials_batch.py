@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from distributary.core.deliver.credential import Credential
-from distributary.core.deliver.origins import Origin, origin_of
+from distributary.core.deliver.origins import UriOrigin, origin_of
 from distributary.resource import Faults
 from distributary.subscriptions.resource import (
     CREDENTIAL_MEMBERS,
@@ -165,7 +165,7 @@ class CredentialChanges:
         return dataclasses.replace(spec, realized=text, credential=credential)
 
 
-def _elsewhere(new: Credential, old: Credential, origin: Origin) -> str | None:
+def _elsewhere(new: Credential, old: Credential, origin: UriOrigin) -> str | None:
     """Why the secrets of *old*, which were given for *origin*, may not be kept by *new*."""
     assert new.origin is not None
     if not origin.covers(new.origin):

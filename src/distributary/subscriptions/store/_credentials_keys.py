@@ -33,7 +33,7 @@ _FILE_BYTES_MAX: Final = 4096
 """More than any file with ``KEYS_MAX`` keys has; whoever names a disk image is told so."""
 
 
-class Key(NamedTuple):
+class SealingKey(NamedTuple):
     """A key and what it is known by.
 
     Attributes:
@@ -62,7 +62,7 @@ class Keys:
     def __init__(self, path: Path, text: str | None = None) -> None:
         self._path = path
         self._text = text
-        self._known: tuple[Key, ...] = ()
+        self._known: tuple[SealingKey, ...] = ()
 
     @classmethod
     def of(cls, path: Path, environ: Mapping[str, str]) -> "Keys":
@@ -79,7 +79,7 @@ class Keys:
         if self._text is not None or self._path.exists():
             self._read()
 
-    def sealing(self) -> Key:
+    def sealing(self) -> SealingKey:
         """The key to seal with; made where there is none yet.
 
         Raises:
@@ -92,13 +92,13 @@ class Keys:
             key = self._known[0]
         return key
 
-    def current(self) -> Key | None:
+    def current(self) -> SealingKey | None:
         """The key that seals; None: none was made yet, or it is lost."""
         if not self._known:
             self.check()
         return self._known[0] if self._known else None
 
-    def opening(self, key_id: bytes) -> Key | None:
+    def opening(self, key_id: bytes) -> SealingKey | None:
         """The key that is known by *key_id*; None: there is no such key here."""
         found = self._find(key_id)
         if found is None:
@@ -107,7 +107,7 @@ class Keys:
             found = self._find(key_id)
         return found
 
-    def _find(self, key_id: bytes) -> Key | None:
+    def _find(self, key_id: bytes) -> SealingKey | None:
         return next((key for key in self._known if key.id == key_id), None)
 
     def _read(self) -> None:
@@ -117,14 +117,14 @@ class Keys:
             self._known = _parse(_read_private(self._path), f"the key file {self._path}")
 
 
-def _parse(text: str, source: str) -> tuple[Key, ...]:
+def _parse(text: str, source: str) -> tuple[SealingKey, ...]:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not 1 <= len(lines) <= KEYS_MAX:
         raise StoreError(f"{source}: expected 1 to {KEYS_MAX} keys; it has {len(lines)}")
     return tuple(_key(line, number, source) for number, line in enumerate(lines, 1))
 
 
-def _key(text: str, number: int, source: str) -> Key:
+def _key(text: str, number: int, source: str) -> SealingKey:
     try:
         value = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -134,7 +134,9 @@ def _key(text: str, number: int, source: str) -> Key:
             f"{source}: key {number} is not {KEY_BYTES} bytes in Base64;"
             f" make one with: openssl rand -base64 {KEY_BYTES}"
         )
-    return Key(hashlib.sha256(b"distributary key id\0" + value).digest()[:KEY_ID_BYTES], value)
+    return SealingKey(
+        hashlib.sha256(b"distributary key id\0" + value).digest()[:KEY_ID_BYTES], value
+    )
 
 
 def _read_private(path: Path) -> str:

@@ -29,7 +29,7 @@ from distributary.core.deliver.credential import Credential
 from distributary.core.errors import StoreError
 from distributary.datadir import KEY_FILE_NAME
 from distributary.subscriptions.resource import SecretSettings
-from distributary.subscriptions.store._credentials_keys import KEY_ID_BYTES, Key, Keys
+from distributary.subscriptions.store._credentials_keys import KEY_ID_BYTES, Keys, SealingKey
 
 _LAYOUT: Final = b"\x01"
 _NONCE_BYTES: Final = 12
@@ -134,7 +134,7 @@ class Sealer:
         key = self._keys.current()
         return key is not None and sealed[_KEY_AT:_NONCE_AT] != key.id
 
-    def _cipher(self, key: Key) -> AESGCM:
+    def _cipher(self, key: SealingKey) -> AESGCM:
         cipher = self._ciphers.get(key.id)
         if cipher is None:
             cipher = self._ciphers[key.id] = AESGCM(key.value)

@@ -23,7 +23,7 @@ from distributary.core.errors import (
 )
 from distributary.routes.batch import ActiveRoute
 from distributary.routes.changes import AppliedRoute, RouteChange
-from distributary.routes.write_loop import Waiting, WriteLoop
+from distributary.routes.write_loop import PendingWrite, WriteLoop
 from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import Applied, Change, ChangePendingError, Delete, Put
 
@@ -56,7 +56,7 @@ class RouteAppender(Protocol):
         """
 
 
-_Waiting: TypeAlias = Waiting[Change, Applied | AppliedRoute]
+_Waiting: TypeAlias = PendingWrite[Change, Applied | AppliedRoute]
 
 
 class Leader:

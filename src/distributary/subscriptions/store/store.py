@@ -22,7 +22,7 @@ from distributary.routes.batch import (
     write_targets,
 )
 from distributary.routes.changes import AppliedRoute
-from distributary.subscriptions.store._batch import Batch, Row
+from distributary.subscriptions.store._batch import Batch, SubscriptionRow
 from distributary.subscriptions.store._credentials_batch import CredentialChanges
 from distributary.subscriptions.store._credentials_sealed import Sealer, sealer_beside
 from distributary.subscriptions.store._upgrade import bring_up, scrub
@@ -124,7 +124,10 @@ class Store:
                 _SHOWN.add_columns(_t.c.seq).where(_t.c.id.in_(ids), _t.c.state == _tables.LIVE)
             )
             batch = Batch(
-                live={row.id: Row(_shown(row[:-1]), _tables.LIVE, row.seq) for row in found},
+                live={
+                    row.id: SubscriptionRow(_shown(row[:-1]), _tables.LIVE, row.seq)
+                    for row in found
+                },
                 seq=counter.seq,
                 room=self._subscriptions_max - counter.live_count,
                 now_ms=now_ms,

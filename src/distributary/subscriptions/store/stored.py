@@ -47,7 +47,7 @@ class StoredSubscription(NamedTuple):
         return value
 
 
-class Page(NamedTuple, Generic[_Item]):
+class SubscriptionPage(NamedTuple, Generic[_Item]):
     """A part of a list.
 
     Attributes:

@@ -1,12 +1,12 @@
 """Timers and ends: what becomes of subscriptions by itself."""
 
 from distributary.subscriptions.timers._expiry import Counts, Endings, Ends
-from distributary.subscriptions.timers._timers import TimerEventAppender, Timers
+from distributary.subscriptions.timers._timers import SubscriptionTimers, TimerEventAppender
 
 __all__ = [
     "Counts",
     "Endings",
     "Ends",
+    "SubscriptionTimers",
     "TimerEventAppender",
-    "Timers",
 ]

@@ -55,7 +55,7 @@ class TimerEventAppender(Protocol):
         """
 
 
-class Timers:
+class SubscriptionTimers:
     """Fires the timers of all subscriptions, in one process.
 
     Args:

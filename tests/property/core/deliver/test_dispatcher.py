@@ -108,18 +108,18 @@ class DispatcherMachine(RuleBasedStateMachine):
             self.end(task)
 
     @rule(slow_s=st.sampled_from([0.0, 0.1]))
-    def cool_down(self, slow_s):
-        self.dispatcher.cool_down(slow_s)
+    def begin_drain(self, slow_s):
+        self.dispatcher.begin_drain(slow_s)
 
     @rule()
-    def warm_up(self):
-        self.dispatcher.warm_up()
+    def end_drain(self):
+        self.dispatcher.end_drain()
 
     @precondition(lambda self: self.admitted)
     @rule()
     def settle(self):
         """With good sinks and enough time everything ends, and every refusal is followed up."""
-        self.dispatcher.warm_up()
+        self.dispatcher.end_drain()
         self.steps.clear()
         self.timers.advance(400.0)
         assert set(self.ended) == set(self.admitted)

@@ -16,7 +16,7 @@ from distributary.core.route import (
     RouteTable,
     WalkMatcher,
     _affixes,
-    _banks,
+    _batches,
     _buckets,
 )
 from distributary.core.route._route import Route
@@ -151,11 +151,11 @@ def small_limits():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_buckets, "SIMPLE_ROUTES_MAX", 1)
         patch.setattr(_buckets, "SIMPLE_COMPARISONS_MAX", 2)
-        patch.setattr(_banks, "BANK_ROUTES_MAX", 2)
-        patch.setattr(_banks, "MEMO_ENTRIES_MAX", 3)
-        patch.setattr(_banks, "MEMO_CHARS_MAX", 4)
-        patch.setattr(_banks, "TRIAL_MISSES_MAX", 2)
-        patch.setattr(_banks, "TRIAL_AFTER_EVENTS", 3)
+        patch.setattr(_batches, "BATCH_ROUTES_MAX", 2)
+        patch.setattr(_batches, "MEMO_ENTRIES_MAX", 3)
+        patch.setattr(_batches, "MEMO_CHARS_MAX", 4)
+        patch.setattr(_batches, "TRIAL_MISSES_MAX", 2)
+        patch.setattr(_batches, "TRIAL_AFTER_EVENTS", 3)
         patch.setattr(_affixes, "LENGTHS_MAX", 2)
         patch.setattr(_affixes, "HASHED_CHARS_MAX", 3)
         yield
@@ -199,8 +199,8 @@ def test_routes_that_left_leave_nothing_behind(history, several):
         for record in history:
             matcher.remove(record.uid)
     assert not matcher._routes
-    assert not matcher._shelves
-    assert not matcher._coverless._banks
+    assert not matcher._indexes
+    assert not matcher._coverless._batches
     assert not len(matcher._coverless)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from distributary.core.errors import TransportError
 from distributary.core.policy import Reply
 from distributary.net._wheel import Wheel
-from distributary.protocols.http.sink._connection import Connection
+from distributary.protocols.http.sink._connection import HttpConnection
 from distributary.testing.virtual import VirtualClock, VirtualTimers
 
 
@@ -22,7 +22,7 @@ class Around:
         self.reply_share = None
         self.answers = []
         self.aborted = False
-        self.connection = Connection(
+        self.connection = HttpConnection(
             self, Wheel(self, clock.monotonic_s), (b"x",), 10.0, self.answers.append, bodiless=False
         )
         self.connection.connection_made(self)

@@ -10,7 +10,7 @@ from distributary.core.event import Event, canonical
 from distributary.protocols.mqtt import binding as mqtt
 from distributary.protocols.mqtt.engine import PacketError, Version
 from distributary.protocols.mqtt.engine._packets import read_publication
-from distributary.protocols.mqtt.engine._properties import CONTENT_TYPE, Reader, variable
+from distributary.protocols.mqtt.engine._properties import CONTENT_TYPE, PropertyReader, variable
 
 NAMES = st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=1, max_size=20).filter(
     lambda name: name not in {"data", "time", "dataschema", "subject", "specversion"}
@@ -35,7 +35,7 @@ def valid_events(draw):
 
 def taken_apart(block):
     """Properties as a reader of packets takes them apart."""
-    properties = Reader(variable(len(block)) + block).properties()
+    properties = PropertyReader(variable(len(block)) + block).properties()
     return properties.texts.get(CONTENT_TYPE), properties.user
 
 

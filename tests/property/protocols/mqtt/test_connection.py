@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.protocols.mqtt.engine import Connection, Login, Version, target
+from distributary.protocols.mqtt.engine import MqttConnection, MqttLogin, Version, target
 from distributary.protocols.mqtt.engine._properties import variable
 
 ACKNOWLEDGEMENTS = st.builds(
@@ -33,8 +33,8 @@ STEPS = st.lists(
 async def scenario(version, steps, pieces):
     """Play *steps*; what was published, what was settled, what ended."""
     listener = Mock()
-    login = Login(version, "me", packet_bytes_max=200)
-    connection = Connection(login, listener)
+    login = MqttLogin(version, "me", packet_bytes_max=200)
+    connection = MqttConnection(login, listener)
     wire = Mock()
     wire.is_closing.return_value = False
     connection.connection_made(wire)

@@ -174,34 +174,34 @@ def test_queues_that_waited_for_a_place_start_when_one_is_free(make_rig):
     assert rig.dispatcher.in_flight == rig.dispatcher.queued == 0
 
 
-def test_cooling_down_stops_slow_queues_alone(rig):
+def test_draining_stops_slow_queues_alone(rig):
     """Queues whose oldest attempt is old start nothing; the others go on."""
     rig.script = lambda _event, destination: Step(after_s=5.0 if destination.uri == URI else 0.01)
     rig.offer(10)
     rig.advance(1.0)
-    rig.dispatcher.cool_down(0.5)
+    rig.dispatcher.begin_drain(0.5)
     rig.offer(100, uri=OTHER)
     rig.advance(3.0)
     assert len(rig.attempts) == 100
     rig.advance(10.0)
     assert rig.queue().queued in (0, 2)  # when the old ones ended the next four could start
-    rig.dispatcher.warm_up()
+    rig.dispatcher.end_drain()
     rig.advance(10.0)
     assert len(rig.attempts) == 110
 
 
-def test_warming_up_lets_slow_queues_start_again(rig):
-    """``warm_up`` undoes ``cool_down`` at once."""
+def test_ending_the_drain_lets_slow_queues_start_again(rig):
+    """``end_drain`` undoes ``begin_drain`` at once."""
     rig.script = lambda event, _destination: Step(
         after_s=5.0 if event.attributes["id"] == "1" else 0.01
     )
     rig.offer(1)
     rig.advance(1.0)
-    rig.dispatcher.cool_down(0.5)
+    rig.dispatcher.begin_drain(0.5)
     assert rig.offer(3) == [Admission.ADMITTED] * 3
     rig.advance(1.0)
     assert rig.attempts == []
-    rig.dispatcher.warm_up()
+    rig.dispatcher.end_drain()
     rig.advance(1.0)
     assert len(rig.attempts) == 3
 

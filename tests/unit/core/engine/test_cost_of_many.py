@@ -8,8 +8,8 @@ import pytest
 from distributary.core.engine import EngineLimits
 from distributary.core.engine._catching_up import SLICE_READS, SLICE_RECORDS, CatchingUp
 from distributary.core.engine.backfills import Backfills
+from distributary.core.engine.retry_rows import RetryRows
 from distributary.core.engine.tracker import LISTED_MAX, Tracker
-from distributary.core.engine.waiting import Waiting
 from distributary.core.event import Event
 from distributary.core.event import record as event_record
 from distributary.core.flow import DoneKey, Mark, RecordKind, RouteRecord, Stage, encode_route
@@ -87,15 +87,15 @@ def log(clock):
 
 
 @pytest.fixture
-def owner():
+def consumer():
     """Whoever gets the tasks."""
     return _Sending()
 
 
 @pytest.fixture
-def backfills(log, owner):
+def backfills(log, consumer):
     """Backfills of a live reader that stands at the end."""
-    return _CatchUp(log, owner)
+    return _CatchUp(log, consumer)
 
 
 def _row(route, *, types=("other",), start=0):
@@ -135,32 +135,32 @@ def test_many_backfills_share_few_readers_and_give_them_back(log, backfills):
     assert log.closed == log.opened
 
 
-def test_a_sink_that_is_full_is_not_asked_for_every_backfill_in_every_slice(backfills, owner):
+def test_a_sink_that_is_full_is_not_asked_for_every_backfill_in_every_slice(backfills, consumer):
     """A thousand backfills behind one sink: a turn costs a slice of them, and then they rest."""
     names = [f"r{number}" for number in range(1000)]
-    owner.full.update(names)
+    consumer.full.update(names)
     for name in names:
         backfills.add(_row(name, types=()))
     while backfills.advance():  # Each reads its first chunk.
         pass
-    asked = owner.asked
+    asked = consumer.asked
     assert asked == 1000
     assert not backfills.advance()
-    assert owner.asked == asked
+    assert consumer.asked == asked
     backfills.wake()
-    before = owner.asked
+    before = consumer.asked
     while backfills.advance():
-        assert owner.asked - before <= LIMITS.slice_backfills
-        before = owner.asked
-    assert owner.asked - asked == LIMITS.wake_count
+        assert consumer.asked - before <= LIMITS.slice_backfills
+        before = consumer.asked
+    assert consumer.asked - asked == LIMITS.wake_count
 
 
 def test_a_turn_reads_few_chunks_however_many_backfills_there_are(
-    log, backfills, owner, monkeypatch
+    log, backfills, consumer, monkeypatch
 ):
     """A chunk is read, and searched for, in a time in which hundreds of records are looked at."""
     names = [f"r{number}" for number in range(100)]
-    owner.full.update(names)
+    consumer.full.update(names)
     for name in names:
         backfills.add(_row(name, types=()))
     reads = []
@@ -174,48 +174,48 @@ def test_a_turn_reads_few_chunks_however_many_backfills_there_are(
     assert len(reads) == 100
 
 
-def test_a_sink_that_has_room_is_tried_by_those_that_wait_for_it(backfills, owner):
+def test_a_sink_that_has_room_is_tried_by_those_that_wait_for_it(backfills, consumer):
     """And not by those that wait for another."""
-    owner.full.add("r")
+    consumer.full.add("r")
     backfills.add(_row("r", types=()))
     while backfills.advance():
         pass
-    asked = owner.asked
+    asked = consumer.asked
     backfills.wake_for("http://other.example/")
     assert not backfills.advance()
-    assert owner.asked == asked
-    owner.full.clear()
+    assert consumer.asked == asked
+    consumer.full.clear()
     backfills.wake_for("http://full.example/")
     while backfills.advance():
         pass
-    assert len(owner.tasks) == 1000
+    assert len(consumer.tasks) == 1000
 
 
-def test_resting_backfills_hold_no_chunk_when_there_are_many(backfills, owner):
+def test_resting_backfills_hold_no_chunk_when_there_are_many(backfills, consumer):
     """64 KiB each would be 640 MB for 10,000 of them."""
     names = [f"r{number}" for number in range(LIMITS.chunks_max + 1)]
-    owner.full.update(names)
+    consumer.full.update(names)
     for name in names:
         backfills.add(_row(name, types=()))
     while backfills.advance():
         pass
     assert [backfill.peek(1000)[0] for backfill in backfills._all.values()] == [None] * len(names)
-    owner.full.clear()
+    consumer.full.clear()
     backfills.wake_for("http://full.example/")
     backfills.wake()
     while backfills.advance():
         pass
-    assert len(owner.tasks) == 1000 * len(names)
+    assert len(consumer.tasks) == 1000 * len(names)
 
 
-def test_a_task_is_finished_in_the_backfill_that_brought_it(backfills, owner):
+def test_a_task_is_finished_in_the_backfill_that_brought_it(backfills, consumer):
     """Only then does the backfill end."""
     backfills.add(_row("r", types=()))
     backfills.add(_row("q"))
     while backfills.advance():
         pass
     assert backfills.floors() == {"r": 0}
-    for task in owner.tasks:
+    for task in consumer.tasks:
         backfills.finish(task)
     backfills.advance()
     assert set(backfills.ended) == {("r", 0), ("q", 0)}
@@ -250,14 +250,14 @@ def test_finished_rows_are_looked_through_once_a_second(tmp_path, monkeypatch):
 
     partition = Partition(tmp_path)
     partition.start()
-    waiting, outcomes = partition.owner._state.rows, partition.owner._engine.outcomes
+    waiting, outcomes = partition.consumer._state.rows, partition.consumer._engine.outcomes
     asked = []
 
     def needs(route, _offset):
         asked.append(route)
         return True
 
-    monkeypatch.setattr(partition.owner._state.backfills, "needs", needs)
+    monkeypatch.setattr(partition.consumer._state.backfills, "needs", needs)
     key = DoneKey(0, 0, "r")
     waiting.finished[key] = RetryRow(key, 1, 1, 1, 0, None, done=True)
     partition.advance(2.0)
@@ -280,7 +280,7 @@ class _Unwalked(dict):
 def test_the_lowest_row_is_known_without_a_look_at_all_of_them():
     """There may be 100,000 rows, and the status page is written ten times a second."""
     chance = random.Random(7)
-    waiting = Waiting(LIMITS)
+    waiting = RetryRows(LIMITS)
     waiting.rows = _Unwalked()
     left = set()
     for _ in range(3_000):

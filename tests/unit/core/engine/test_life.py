@@ -86,7 +86,7 @@ class Rig:
         self.lane_state = QueueState(
             SINK, 10, 0, 1, 1, BreakerState.CLOSED, 20_000.0, 0.1, 0.0, 0.0
         )
-        self.full_is_short = True
+        self.full_is_exhausted = True
         self.task = None
         self.named = {"sink": Destination(SINK, policy=POLICY), "dead_letter": None, "revision": 1}
         self._target()
@@ -94,7 +94,7 @@ class Rig:
             send=self._send,
             send_again=self._send,
             take_queued=self._take_queued,
-            queue=lambda _name: self.lane_state if self.full_is_short else None,
+            queue=lambda _name: self.lane_state if self.full_is_exhausted else None,
             is_open=lambda _name: False,
             cut_off=lambda: [SINK],
             watch=self.checker.step,
@@ -213,11 +213,11 @@ class Rig:
 
     def full(self):
         self.admission[SINK] = self.admission[DEAD] = Admission.FULL
-        self.full_is_short = False
+        self.full_is_exhausted = False
 
     def nearly_full(self):
         self.admission[SINK] = Admission.FULL
-        self.full_is_short = True
+        self.full_is_exhausted = True
 
     def back_full(self):
         self.admission[BACK] = Admission.FULL
@@ -326,11 +326,11 @@ class Rig:
         self.engine.sending.yield_closed_queues()
 
     def destination_changed(self):
-        self.full_is_short = True
+        self.full_is_exhausted = True
         self.engine.sending.take_back("other", SINK)
 
     def spilled(self):
-        self.engine.outcomes.spill(self.task)
+        self.engine.outcomes.demote(self.task)
 
     def voided(self):
         rows = [*self.state.rows.rows, *self.state.rows.finished]

@@ -148,4 +148,4 @@ def test_which_attributes_are_read_is_known():
 )
 def test_a_cover_that_fewer_events_satisfy_is_taken_for_narrower(narrower, broader):
     """Exact before prefix, long before short, few before many, and no common attribute."""
-    assert filters.breadth(tuple(narrower)) < filters.breadth(tuple(broader))
+    assert filters.selectivity(tuple(narrower)) < filters.selectivity(tuple(broader))

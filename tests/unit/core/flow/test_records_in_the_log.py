@@ -10,7 +10,7 @@ from distributary.core.errors import EventError
 from distributary.core.event import Event, record
 from distributary.core.flow import (
     TTL_DEFAULT,
-    Addressed,
+    AddressedEvents,
     Logged,
     RecordKind,
     RouteRecord,
@@ -39,7 +39,7 @@ def test_a_timer_event_is_read_as_it_was_written():
 def test_addressed_events_are_read_as_they_were_written():
     """Where they were published, the passes of each, and the events; the first for itself."""
     body = encode_addressed("uid", (255, 3), record.encode([EVENT, EVENT]))
-    assert decode_addressed(body) == Addressed("uid", (255, 3), [EVENT, EVENT])
+    assert decode_addressed(body) == AddressedEvents("uid", (255, 3), [EVENT, EVENT])
     assert address_of(body) == "uid"
 
 
@@ -52,7 +52,7 @@ def test_what_goes_along_with_events_is_read_as_it_was_written(address):
     events = [EVENT] * 1_000
     ttls = tuple(1 + number % 255 for number in range(1_000))
     body = encode_carried(address, ttls, record.encode(events), CARRIED)
-    assert decode_addressed(body) == Addressed(address, ttls, events, CARRIED)
+    assert decode_addressed(body) == AddressedEvents(address, ttls, events, CARRIED)
     assert address_of(body) == address
 
 
@@ -110,22 +110,22 @@ def test_a_damaged_body_is_read_or_refused(place):
             continue
 
 
-ALONE = Addressed("", (TTL_DEFAULT,), [EVENT])
+ALONE = AddressedEvents("", (TTL_DEFAULT,), [EVENT])
 RECORDS = {
     "events": (
         RecordKind.EVENTS,
         record.encode([EVENT, EVENT]),
-        Addressed("", (TTL_DEFAULT,) * 2, [EVENT] * 2),
+        AddressedEvents("", (TTL_DEFAULT,) * 2, [EVENT] * 2),
     ),
     "addressed": (
         RecordKind.ADDRESSED,
         encode_addressed("x", (3,), record.encode([EVENT])),
-        Addressed("x", (3,), [EVENT]),
+        AddressedEvents("x", (3,), [EVENT]),
     ),
     "carried": (
         RecordKind.CARRIED,
         encode_carried("x", (3,), record.encode([EVENT]), b"a: b\r\n"),
-        Addressed("x", (3,), [EVENT], b"a: b\r\n"),
+        AddressedEvents("x", (3,), [EVENT], b"a: b\r\n"),
     ),
     "tick": (
         RecordKind.TIMER_EVENT,

@@ -5,9 +5,9 @@ import pytest
 from distributary.core import filter as filters
 from distributary.core.event import Event
 from distributary.core.flow import RouteRecord
-from distributary.core.route import IndexMatcher, RouteTable, _banks
+from distributary.core.route import IndexMatcher, RouteTable, _batches
 from distributary.core.route import _index as index_module
-from distributary.core.route._route import Arrival, Route
+from distributary.core.route._route import NewRoute, Route
 
 COUNT = 500
 
@@ -33,9 +33,9 @@ def matcher():
 def tested(monkeypatch):
     """Uids of the routes whose tests were called, one entry a call."""
     called = []
-    plain = index_module._arrival
+    plain = index_module._new_route
 
-    def arrival(order, uid, conditions, cover):
+    def new_route(order, uid, conditions, cover):
         made = plain(order, uid, conditions, cover)
         test = made.route.test
         if test is not None:
@@ -48,7 +48,7 @@ def tested(monkeypatch):
         ]
         return made._replace(conjuncts=parts)
 
-    monkeypatch.setattr(index_module, "_arrival", arrival)
+    monkeypatch.setattr(index_module, "_new_route", new_route)
     return called
 
 
@@ -150,12 +150,12 @@ def test_true_is_not_taken_for_one(matcher):
 
 def entries(matcher):
     """How many values the memos of a matcher hold."""
-    return sum(len(facet.memo) for bank in matcher._coverless._banks for facet in bank._facets)
+    return sum(len(group.memo) for batch in matcher._coverless._batches for group in batch._groups)
 
 
 def test_values_that_never_come_again_fill_no_memory(matcher, monkeypatch):
     """All memos together are bounded, and the answers stay right."""
-    monkeypatch.setattr(_banks, "MEMO_ENTRIES_MAX", 100)
+    monkeypatch.setattr(_batches, "MEMO_ENTRIES_MAX", 100)
     matcher = IndexMatcher()
     for name in ("id", "subject", "n"):
         matcher.put(put(name, {"not": {"exact": {name: "7"}}}))
@@ -170,29 +170,29 @@ def test_values_that_never_come_again_fill_no_memory(matcher, monkeypatch):
 
 def test_a_test_that_may_look_at_anything_is_asked_each_time():
     """In the end, where its other parts did not exclude the route."""
-    bank = _banks.Bank(_banks.Budget())
+    batch = _batches.RouteBatch(_batches.Budget())
     rare = filters.Part(lambda attributes: "b" in attributes, frozenset({"b"}))
     wild = filters.Part(lambda attributes: attributes.get("a") == "1", None)
     route = Route(0, "r", (), lambda attributes: rare.test(attributes) and wild.test(attributes))
-    bit = bank.put(Arrival(route, 2, [rare, wild]))
+    bit = batch.put(NewRoute(route, 2, [rare, wild]))
     for attributes, found in (
         ({"b": "1", "a": "1"}, {0: "r"}),
         ({"b": "1", "a": "2"}, {}),
         ({"a": "1"}, {}),
     ):
         hits = {}
-        bank.collect(attributes, hits)
+        batch.collect(attributes, hits)
         assert hits == found
-    bank.remove(bit)
-    bank.collect({"b": "1", "a": "1"}, hits)
+    batch.remove(bit)
+    batch.collect({"b": "1", "a": "1"}, hits)
     assert hits == {}
-    assert not len(bank)
+    assert not len(batch)
 
 
 def test_values_that_never_come_again_are_tested_for_few_routes(matcher, tested, monkeypatch):
     """For those that the other values leave; and after a while they are given another trial."""
-    monkeypatch.setattr(_banks, "TRIAL_MISSES_MAX", 10)
-    monkeypatch.setattr(_banks, "TRIAL_AFTER_EVENTS", 20)
+    monkeypatch.setattr(_batches, "TRIAL_MISSES_MAX", 10)
+    monkeypatch.setattr(_batches, "TRIAL_AFTER_EVENTS", 20)
     for number in range(100):
         matcher.put(
             put(
@@ -216,7 +216,7 @@ def test_values_that_never_come_again_are_tested_for_few_routes(matcher, tested,
 
 def test_values_that_come_again_now_and_then_stay_known(matcher, tested, monkeypatch):
     """Half of them are enough."""
-    monkeypatch.setattr(_banks, "TRIAL_MISSES_MAX", 10)
+    monkeypatch.setattr(_batches, "TRIAL_MISSES_MAX", 10)
     for number in range(20):
         matcher.put(put(f"r{number}", {"not": {"exact": {"id": "7"}}}))
     for number in range(100):
@@ -228,9 +228,9 @@ def test_values_that_come_again_now_and_then_stay_known(matcher, tested, monkeyp
 def test_long_values_fill_no_memory(matcher):
     """They are tested each time."""
     matcher.put(put("a", {"not": {"exact": {"id": "7"}}}))
-    assert matcher.match(event(id="x" * _banks.MEMO_CHARS_MAX)) == ("a",)
+    assert matcher.match(event(id="x" * _batches.MEMO_CHARS_MAX)) == ("a",)
     assert entries(matcher) == 1
-    assert matcher.match(event(id="y" * (_banks.MEMO_CHARS_MAX + 1))) == ("a",)
+    assert matcher.match(event(id="y" * (_batches.MEMO_CHARS_MAX + 1))) == ("a",)
     assert entries(matcher) == 1
 
 

@@ -11,13 +11,13 @@ from distributary.knative.kinds import (
     SUBSCRIPTION,
     TRIGGER,
     Delivery,
-    Destination,
+    DuckDestination,
     KReference,
     addressed_spec,
     subscription_spec,
     trigger_spec,
 )
-from distributary.resource import Rules, SinkRule
+from distributary.resource import ResourceRules, SinkRule
 from distributary.subscriptions import resource as api_subscription
 
 REF = {"apiVersion": "v1", "kind": "Service", "name": "sink"}
@@ -62,7 +62,7 @@ def test_a_reference_without_a_namespace_means_its_own(trigger):
 def test_a_destination_carries_what_it_is_trusted_by(trigger):
     """Certificates and audience go with it; empty ones are none."""
     found = trigger(subscriber={"uri": "http://a", "CACerts": "PEM", "audience": "me"}).subscriber
-    assert found == Destination(None, "http://a", "PEM", "me")
+    assert found == DuckDestination(None, "http://a", "PEM", "me")
     assert trigger(subscriber={"uri": "http://a", "CACerts": ""}).subscriber.ca_certs is None
 
 
@@ -102,7 +102,7 @@ def test_one_option_makes_a_whole_delivery(trigger):
 
 
 def _realized(body):
-    rules = Rules(SinkRule(local_allowed=True), check)
+    rules = ResourceRules(SinkRule(local_allowed=True), check)
     return api_subscription.parse(body, rules).realized
 
 
@@ -122,7 +122,7 @@ def test_all_options_are_read(make):
             },
         ),
     )
-    sink = Destination(KReference("v1", "Service", "sink", "default"), None)
+    sink = DuckDestination(KReference("v1", "Service", "sink", "default"), None)
     assert spec.delivery == Delivery(sink, 0, "linear", 60.0, 3600.0, 5.0, "structured")
 
 
@@ -195,7 +195,7 @@ def test_a_subscription_has_a_subscriber_a_reply_or_both(make):
     obj = make(SUBSCRIPTION, reply={"uri": "http://b"})
     spec = subscription_spec(obj)
     assert spec.channel == KReference("messaging.knative.dev/v1", "Channel", "orders", "default")
-    assert spec.subscriber == Destination(None, "http://sink.example/events")
-    assert spec.reply == Destination(None, "http://b")
+    assert spec.subscriber == DuckDestination(None, "http://sink.example/events")
+    assert spec.reply == DuckDestination(None, "http://b")
     obj = make(SUBSCRIPTION, subscriber=..., reply={"uri": "http://b"})
     assert subscription_spec(obj).subscriber is None

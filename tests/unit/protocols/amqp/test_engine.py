@@ -8,11 +8,11 @@ import pytest
 from distributary.protocols.amqp.engine import (
     ACCEPTED,
     AVAILABLE,
+    AmqpEngine,
     AmqpMessage,
+    DeliveryState,
     Ended,
-    Engine,
     Outcome,
-    State,
     encode_message,
 )
 from kit.amqp_client import join
@@ -53,8 +53,8 @@ class Joined:
         self.ends = []
         self.peer.closed = self.ends.append
         self.here = OutcomeChecker()
-        self.client = Engine(self.here, host="localhost")
-        self.server = Engine(self.peer, server=True, message_bytes_max=100_000)
+        self.client = AmqpEngine(self.here, host="localhost")
+        self.server = AmqpEngine(self.peer, server=True, message_bytes_max=100_000)
         self.wire, self.far_wire = join(self.client, self.server)
 
     async def turns(self, count=20):
@@ -97,12 +97,12 @@ def test_messages_arrive_once_in_order_with_their_outcomes():
 @pytest.mark.parametrize(
     "outcome",
     [
-        Outcome(State.REJECTED, "amqp:not-allowed", "é"),
-        Outcome(State.REJECTED),
-        Outcome(State.RELEASED),
-        Outcome(State.MODIFIED, failed=True),
-        Outcome(State.MODIFIED, undeliverable=True),
-        Outcome(State.NONE),
+        Outcome(DeliveryState.REJECTED, "amqp:not-allowed", "é"),
+        Outcome(DeliveryState.REJECTED),
+        Outcome(DeliveryState.RELEASED),
+        Outcome(DeliveryState.MODIFIED, failed=True),
+        Outcome(DeliveryState.MODIFIED, undeliverable=True),
+        Outcome(DeliveryState.NONE),
     ],
     ids=str,
 )
@@ -291,7 +291,7 @@ def test_a_server_ends_a_connection_that_is_garbage(garbage):
         ends = []
         peer = FakeAmqp()
         peer.closed = ends.append
-        server = Engine(peer, server=True)
+        server = AmqpEngine(peer, server=True)
         client = asyncio.Protocol()
         wires = join(client, server)
         server.data_received(garbage)
@@ -374,8 +374,8 @@ def test_a_peer_with_a_short_idle_time_out_hears_of_us_in_time():
         ends = []
         peer = FakeAmqp()
         peer.closed = ends.append
-        client = Engine(OutcomeChecker(), host="localhost")
-        server = Engine(peer, server=True, idle_s=1.0)
+        client = AmqpEngine(OutcomeChecker(), host="localhost")
+        server = AmqpEngine(peer, server=True, idle_s=1.0)
         join(client, server)
         server._tick.cancel()
         loop = SteppedLoop(client)
@@ -435,10 +435,10 @@ def test_a_reader_is_told_of_a_message_that_is_too_large_and_gets_the_next():
         large, good = came
         assert (large.too_large, large.payload) == (True, b"")
         assert (good.too_large, good.payload) == (False, PAYLOAD)
-        large.settle(Outcome(State.REJECTED))
+        large.settle(Outcome(DeliveryState.REJECTED))
         good.settle(ACCEPTED)
         await pair.turns()
-        assert pair.peer.outcomes == [(1, Outcome(State.REJECTED)), (2, ACCEPTED)]
+        assert pair.peer.outcomes == [(1, Outcome(DeliveryState.REJECTED)), (2, ACCEPTED)]
 
     played(scene)
 

@@ -9,8 +9,8 @@ from distributary.protocols.amqp.engine import (
     AVAILABLE,
     PEER_LINKS_MAX,
     SESSION_BYTES_MAX,
+    AmqpEngine,
     AmqpMessage,
-    Engine,
     _values,
     encode_message,
 )
@@ -45,7 +45,7 @@ class RawPeer(asyncio.Protocol):
     """Has one session, and says whatever it is told to."""
 
     def __init__(self, handler):
-        self.engine = Engine(handler, server=True)
+        self.engine = AmqpEngine(handler, server=True)
         self.wire, _ = join(self, self.engine)
         window = UInt(2**31 - 1)
         self.wire.write(b"AMQP\x00\x01\x00\x00" + _frame(OPEN, ["raw"]))

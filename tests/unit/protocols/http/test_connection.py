@@ -11,7 +11,7 @@ from distributary.protocols.http.sink._connection import (
     IDLE_S_MAX,
     KNOWN_MAX,
     RESPONSE_BYTES_MAX,
-    Connection,
+    HttpConnection,
 )
 from distributary.testing.virtual import VirtualClock, VirtualTimers
 
@@ -65,7 +65,7 @@ class Bench:
         self.lost = 0
         self.answers = []
         self.wire = Wire()
-        self.connection = Connection(
+        self.connection = HttpConnection(
             self, self.wheel, (b"one",), timeout_s, self.answers.append, bodiless=bodiless
         )
 

@@ -12,7 +12,7 @@ from distributary.net import is_private
 from distributary.net._wheel import Wheel
 from distributary.protocols.http import binding as http
 from distributary.protocols.http.sink import _connection, _incoming
-from distributary.protocols.http.sink._connection import Connection
+from distributary.protocols.http.sink._connection import HttpConnection
 from distributary.protocols.http.sink._incoming import REPLY_BYTES_MAX, Room, Share
 from distributary.testing.virtual import VirtualClock, VirtualTimers
 
@@ -67,7 +67,7 @@ class Bench:
         self.reply_share = Share(room or Room()) if wants_reply else None
         self.answers = []
         wheel = Wheel(Loop(self.timers), self.clock.monotonic_s)
-        self.connection = Connection(
+        self.connection = HttpConnection(
             self, wheel, (b"one",), 1.0, self.answers.append, bodiless=False
         )
         self.connection.connection_made(Wire())

@@ -30,7 +30,7 @@ def test_what_went_wrong_first_is_told_however_often_it_goes_wrong_again(monkeyp
     monkeypatch.setattr(confluent_kafka, "Producer", Refused)
 
     async def run():
-        client = _client.Client("Producer", {}, None)
+        client = _client.KafkaClient("Producer", {}, None)
         return await client.connect("t", asyncio.get_running_loop())
 
     assert asyncio.run(run()).reason == "tls"

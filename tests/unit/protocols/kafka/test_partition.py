@@ -6,12 +6,12 @@ import pytest
 
 from distributary.core.errors import EventError
 from distributary.protocols.kafka import source as kafka
-from distributary.protocols.kafka._partition import Partition
+from distributary.protocols.kafka._partition import ConsumedPartition
 
 
 def test_where_a_group_has_begun_is_kept():
     """Else one that begins at the end of a topic would begin at another end after a crash."""
-    partition = Partition(0)
+    partition = ConsumedPartition(0)
     assert partition.done is None
 
     partition.take(7)
@@ -21,7 +21,7 @@ def test_where_a_group_has_begun_is_kept():
 
 def test_the_first_message_that_is_not_settled_holds_the_others_back():
     """What comes after it is read again, which is better than never."""
-    partition = Partition(0)
+    partition = ConsumedPartition(0)
     for offset in (3, 4, 7):  # compacted topics and transactions leave offsets out
         partition.take(offset)
 
@@ -37,7 +37,7 @@ def test_the_first_message_that_is_not_settled_holds_the_others_back():
 def test_any_order_of_settling(seed):
     """The offset never passes a message that is not settled, and reaches the end."""
     chance = random.Random(seed)
-    partition = Partition(0)
+    partition = ConsumedPartition(0)
     waiting = []
     settled = {-1}
     offset = 0

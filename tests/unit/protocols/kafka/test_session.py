@@ -111,7 +111,7 @@ class Site:
     def __init__(self, room: int = 1_000) -> None:
         self.producer = FakeProducer(room)
         self.loop = FakeLoop()
-        self.client = _client.Client("Producer", {}, None)
+        self.client = _client.KafkaClient("Producer", {}, None)
         self.client.handle = self.producer
         self.answers = {}
         self.lost = []
@@ -361,7 +361,7 @@ class TestBrokers:
                 return [host]
 
         async def run():
-            client = _client.Client("Producer", {"enable.idempotence": True}, Checked())
+            client = _client.KafkaClient("Producer", {"enable.idempotence": True}, Checked())
             return await client.connect("t", asyncio.get_running_loop())
 
         if refused:
@@ -386,7 +386,7 @@ class TestBrokers:
                 return [host]
 
         async def run():
-            client = _client.Client("Producer", {}, Checked())
+            client = _client.KafkaClient("Producer", {}, Checked())
             client._loop = asyncio.get_running_loop()
             for _ in range(3):
                 client._learn(statistics("new.example:9092", ":0", "[2001:db9::7]:9092"))

@@ -8,8 +8,8 @@ from distributary.core.errors import TransportError
 from distributary.protocols.mqtt.engine import (
     PACKET_BYTES_MAX,
     WRITTEN,
-    Connection,
-    Login,
+    MqttConnection,
+    MqttLogin,
     TooLargeError,
     Version,
     target,
@@ -105,7 +105,7 @@ class Opened:
     def __init__(self, version=Version.V5, connack=None, **login):
         self.listener = Listener()
         self.wire = Wire()
-        self.connection = Connection(Login(version, "me", **login), self.listener)
+        self.connection = MqttConnection(MqttLogin(version, "me", **login), self.listener)
         self.timers = self.connection._loop = Timers(asyncio.get_running_loop())
         self.connection.connection_made(self.wire)
         yes = YES if version is Version.V5 else b"\x20\x02\x00\x00"
@@ -477,7 +477,7 @@ def test_a_connection_that_comes_too_late_is_dropped():
     """Its opener has given up."""
 
     async def scenario():
-        connection = Connection(Login(Version.V5, "me"), Listener())
+        connection = MqttConnection(MqttLogin(Version.V5, "me"), Listener())
         connection.abort()
         wire = Wire()
         connection.connection_made(wire)

@@ -4,9 +4,9 @@ import pytest
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties as PahoProperties
 
-from distributary.protocols.mqtt.engine import Login, PacketError, Version, connect, target
+from distributary.protocols.mqtt.engine import MqttLogin, PacketError, Version, connect, target
 from distributary.protocols.mqtt.engine import _packets as packets
-from distributary.protocols.mqtt.engine._properties import PROPERTIES_MAX, Reader, variable
+from distributary.protocols.mqtt.engine._properties import PROPERTIES_MAX, PropertyReader, variable
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from distributary.protocols.mqtt.engine._properties import PROPERTIES_MAX, Reade
 def test_variable_byte_integers_are_those_of_the_standard(value, raw):
     """Section 1.5.5, table 1-1."""
     assert variable(value) == raw
-    assert Reader(raw).variable() == value
+    assert PropertyReader(raw).variable() == value
     frame = packets.frame(b"\x30" + raw, 0)
     assert (frame.start, frame.end) == (1 + len(raw), 1 + len(raw) + value)
 
@@ -38,7 +38,7 @@ def test_a_length_that_is_not_all_there_waits(count):
 
 def test_a_login_says_its_properties():
     """Read by paho."""
-    login = Login(Version.V5, "me", "u", "p", clean=False, session_s=60, receive_max=7)
+    login = MqttLogin(Version.V5, "me", "u", "p", clean=False, session_s=60, receive_max=7)
     packet = connect(login)
     properties, _ = PahoProperties(PacketTypes.CONNECT).unpack(packet[12:])
     assert properties.SessionExpiryInterval == 60
@@ -49,13 +49,13 @@ def test_a_login_says_its_properties():
 
 def test_a_login_does_not_show_its_password():
     """It must not end up in a log."""
-    assert "hidden" not in repr(Login(Version.V5, "me", "u", "hidden"))
+    assert "hidden" not in repr(MqttLogin(Version.V5, "me", "u", "hidden"))
 
 
 @pytest.mark.parametrize("text", ["a\0b", "x" * 65_536, "\ud800"], ids=["nul", "long", "surrogate"])
 def test_what_no_string_can_hold_is_refused(text):
     """Before anything is sent."""
-    for login in (Login(Version.V5, text), Login(Version.V5, "me", text)):
+    for login in (MqttLogin(Version.V5, text), MqttLogin(Version.V5, "me", text)):
         with pytest.raises(ValueError):
             connect(login)
     with pytest.raises(ValueError):
@@ -149,10 +149,10 @@ def test_a_topic_that_is_not_utf_8_is_shown_as_far_as_it_goes():
 def test_as_many_properties_are_read_as_an_event_can_need():
     """And far more; not as many as fit into a packet."""
     block = b"\x26\x00\x01a\x00\x00" * PROPERTIES_MAX
-    assert len(Reader(variable(len(block)) + block).properties().user) == PROPERTIES_MAX
+    assert len(PropertyReader(variable(len(block)) + block).properties().user) == PROPERTIES_MAX
     block += b"\x26\x00\x01a\x00\x00"
     with pytest.raises(PacketError):
-        Reader(variable(len(block)) + block).properties()
+        PropertyReader(variable(len(block)) + block).properties()
 
 
 def test_retained_messages_are_wanted_of_new_subscriptions_alone():

@@ -2,24 +2,24 @@
 
 import asyncio
 
-from distributary.protocols.mqtt.engine import Connack, Login, Properties, Version
+from distributary.protocols.mqtt.engine import Connack, MqttLogin, Properties, Version
 from distributary.protocols.mqtt.sink import _session as sessions
 
 
 def test_care_ends_by_itself(monkeypatch):
     """The window is wide again, and so is that of the next connection."""
-    monkeypatch.setattr(sessions, "CAREFUL_S", 0.0)
+    monkeypatch.setattr(sessions, "SLOW_START_S", 0.0)
     notes = []
 
     async def scenario():
         over = asyncio.Event()
 
-        def note(careful):
-            notes.append(careful)
+        def note(slow_start):
+            notes.append(slow_start)
             over.set()
 
-        session = sessions.MqttSession("MQTT5", Login(Version.V5, "me"), lambda _: None, note)
-        session.accept(Connack(0, False, Properties()), careful=True)
+        session = sessions.MqttSession("MQTT5", MqttLogin(Version.V5, "me"), lambda _: None, note)
+        session.accept(Connack(0, False, Properties()), slow_start=True)
         assert session.window == 1
         await over.wait()
         assert session.window == sessions.WINDOW

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from distributary.core.errors import TransportError
 from distributary.protocols.nats.sink import _connection
-from distributary.protocols.nats.sink._connection import Connection
+from distributary.protocols.nats.sink._connection import NatsConnection
 from distributary.protocols.nats.sink._parser import (
     LINE_BYTES_MAX,
     OK,
     PING,
     PONG,
     Info,
-    Message,
+    NatsMessage,
     Parser,
     Refusal,
 )
@@ -29,13 +29,19 @@ SAID = {
     b"PONG\r\n": PONG,
     b"+OK\r\n": OK,
     b"-ERR 'Stale Connection'\r\n": Refusal("'Stale Connection'"),
-    b"MSG a.b 7 3\r\nabc\r\n": Message(7, b"a.b", b"", b"", b"abc"),
-    b"MSG a.b 7 c.d 0\r\n\r\n": Message(7, b"a.b", b"c.d", b"", b""),
-    b"MSG a 1 5 1\r\nx\r\n": Message(1, b"a", b"5", b"", b"x"),
-    b"HMSG a 1 5 12 12\r\nNATS/1.0\r\n\r\n\r\n": Message(1, b"a", b"5", b"NATS/1.0\r\n\r\n", b""),
-    b"MSG a 1 6\r\nPING\r\n\r\n": Message(1, b"a", b"", b"", b"PING\r\n"),
-    b"HMSG a 1 12 14\r\nNATS/1.0\r\n\r\nok\r\n": Message(1, b"a", b"", b"NATS/1.0\r\n\r\n", b"ok"),
-    b"HMSG a 1 r 12 12\r\nNATS/1.0\r\n\r\n\r\n": Message(1, b"a", b"r", b"NATS/1.0\r\n\r\n", b""),
+    b"MSG a.b 7 3\r\nabc\r\n": NatsMessage(7, b"a.b", b"", b"", b"abc"),
+    b"MSG a.b 7 c.d 0\r\n\r\n": NatsMessage(7, b"a.b", b"c.d", b"", b""),
+    b"MSG a 1 5 1\r\nx\r\n": NatsMessage(1, b"a", b"5", b"", b"x"),
+    b"HMSG a 1 5 12 12\r\nNATS/1.0\r\n\r\n\r\n": NatsMessage(
+        1, b"a", b"5", b"NATS/1.0\r\n\r\n", b""
+    ),
+    b"MSG a 1 6\r\nPING\r\n\r\n": NatsMessage(1, b"a", b"", b"", b"PING\r\n"),
+    b"HMSG a 1 12 14\r\nNATS/1.0\r\n\r\nok\r\n": NatsMessage(
+        1, b"a", b"", b"NATS/1.0\r\n\r\n", b"ok"
+    ),
+    b"HMSG a 1 r 12 12\r\nNATS/1.0\r\n\r\n\r\n": NatsMessage(
+        1, b"a", b"r", b"NATS/1.0\r\n\r\n", b""
+    ),
 }
 
 
@@ -126,7 +132,7 @@ def test_a_server_that_asks_and_does_not_read_is_left(monkeypatch):
     monkeypatch.setattr(_connection, "UNSENT_BYTES_MAX", 1_000)
 
     async def scenario():
-        connection, below = Connection(None, BYTES_MAX), Below()
+        connection, below = NatsConnection(None, BYTES_MAX), Below()
         connection.connection_made(below)
         endpoint = SimpleNamespace(scheme="nats", tls=False, host="x")
         login = asyncio.ensure_future(connection.log_in(endpoint, None, None))

@@ -8,13 +8,13 @@ from distributary.cli import _subscribe_flags
 from distributary.cli._options import seconds
 from distributary.core.errors import ResourceError, SettingsError
 from distributary.core.filter import check
-from distributary.resource import Rules, SinkRule
+from distributary.resource import ResourceRules, SinkRule
 from distributary.resource.durations import DURATION_S_MAX, iso_duration, read_duration_s
 from distributary.server import settings
 from distributary.subscriptions import resource as api_subscription
 
 SPELLINGS = ["30s", "PT30S", "30", 30, 30.0, "0.5m", "30000ms", " 30 s "]
-RULES = Rules(SinkRule(local_allowed=True), check)
+RULES = ResourceRules(SinkRule(local_allowed=True), check)
 
 
 @pytest.mark.parametrize("value", SPELLINGS)

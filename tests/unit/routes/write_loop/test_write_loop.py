@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from distributary.routes.write_loop import Waiting, WriteLoop
+from distributary.routes.write_loop import PendingWrite, WriteLoop
 
 
 class Medium:
@@ -19,7 +19,7 @@ class Medium:
         self.loop: WriteLoop[str, str] = WriteLoop("medium", self._make, **options)
         self.loop.start()
 
-    async def _make(self, batch: Sequence[Waiting[str, str]]) -> None:
+    async def _make(self, batch: Sequence[PendingWrite[str, str]]) -> None:
         self.batches.append([waiting.asked for waiting in batch])
         self.made.set()
         await self.gate.wait()

@@ -11,7 +11,7 @@ from distributary.core.errors import LogError
 from distributary.core.flow import Received
 from distributary.server.ingest import IngestSettings
 from distributary.server.ingest._context import IngestContext
-from distributary.server.ingest._protocol import Connection
+from distributary.server.ingest._protocol import IngestConnection
 
 EVENT_FIELDS = (
     b"host: localhost\r\nce-specversion: 1.0\r\nce-id: 1\r\nce-source: /s\r\nce-type: t\r\n"
@@ -147,7 +147,7 @@ class Client:
         if self.context is None:
             self.context = IngestContext(self.appends, self.settings, self.clock, self.dial)
             self.context.addresses.learn({"brokers/default/default": ""})
-        self.connection = Connection(self.context)
+        self.connection = IngestConnection(self.context)
         self.transport = MemoryTransport(self.connection, self.peer)
         self.connection.connection_made(self.transport)
 

@@ -4,7 +4,7 @@ import pytest
 
 from distributary.core.event import record
 from distributary.core.flow import TTL_DEFAULT, RecordKind, decode_addressed
-from distributary.server.ingest._addresses import Addresses
+from distributary.server.ingest._event_paths import EventPaths
 
 PATHS = {
     "brokers/default/default": "",
@@ -124,7 +124,7 @@ def test_a_broker_that_is_deleted_while_the_body_comes_takes_nothing(shop, event
 
 def test_brokers_that_are_not_known_yet_are_no_broker_that_is_not_there(client, event):
     """Until the store could be read: come again later. ``/events`` needs no store."""
-    client.context.addresses = Addresses()
+    client.context.addresses = EventPaths()
     answers = client.send(to(event, b"/brokers/shop/orders"), event())
     assert [answer.status for answer in answers] == [503, 202]
     assert answers[0].problem["code"] == "unavailable"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from distributary.core.errors import LogUnavailableError, StoreError
-from distributary.server.processes._addresses import Addresses
+from distributary.server.processes._channel_paths import ChannelPaths
 from distributary.server.processes._route_wire import RouteAppendClient, RouteAppendServer
 
 
@@ -50,7 +50,7 @@ class Stage:
         self.there = True
         self.told = []
         self.reports = []
-        self.addresses = Addresses(self.open, self.reports.append)
+        self.addresses = ChannelPaths(self.open, self.reports.append)
         self.ask = self.addresses.look
 
     def open(self):

@@ -4,7 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from distributary.server.processes._watchdog import HUNG_S, START_SILENT_S, Look, Watchdog, Watched
+from distributary.server.processes._watchdog import (
+    HUNG_S,
+    START_SILENT_S,
+    Look,
+    Watchdog,
+    WatchedProcess,
+)
 
 LOOK_S = 0.25
 
@@ -34,7 +40,7 @@ class System:
 
     def watchdog(self, *, family: bool = False) -> Watchdog:
         """Of the one process."""
-        watched = Watched(
+        watched = WatchedProcess(
             role="it",
             pid=lambda: self.pid,
             sign=lambda: self.sign,

@@ -4,7 +4,13 @@ import asyncio
 
 import pytest
 
-from distributary.protocols.amqp.engine import AmqpMessage, Engine, Link, Outcome, encode_message
+from distributary.protocols.amqp.engine import (
+    AmqpEngine,
+    AmqpLink,
+    AmqpMessage,
+    Outcome,
+    encode_message,
+)
 from distributary.subscriptions.amqp import (
     ANSWER_LINKS_MAX,
     CONNECTIONS_MAX,
@@ -39,7 +45,7 @@ class Opener(AmqpClient):
         self.stands: list[str] = []
         self.refused: list[str] = []
 
-    def opened(self, engine: Engine) -> None:
+    def opened(self, engine: AmqpEngine) -> None:
         """Open what was asked for."""
         for number, (address, sending) in enumerate(self._links_wanted):
             if sending:
@@ -86,7 +92,7 @@ def test_a_client_may_choose_where_answers_arrive(served):
     """The reply-to is then the source address of that link."""
 
     class Choosing(AmqpClient):
-        def opened(self, engine: Engine) -> None:
+        def opened(self, engine: AmqpEngine) -> None:
             engine.open_receiver("my-answers", "answers").grant(1)
             engine.open_sender("subscriptions", "requests")
 
@@ -132,7 +138,7 @@ def test_who_waits_for_the_outcome_may_give_credit_afterwards(served):
     """A client that blocks until its request is settled is not waited for in turn."""
 
     class Patient(AmqpClient):
-        def settled(self, link: Link, token: object, outcome: Outcome) -> None:
+        def settled(self, link: AmqpLink, token: object, outcome: Outcome) -> None:
             super().settled(link, token, outcome)
             self._answers.grant(1)
 
@@ -192,7 +198,7 @@ def test_an_answer_larger_than_its_link_takes_ends_that_link(served, good):
 
     async def ask() -> None:
         client = AmqpClient()
-        client.engine = Engine(client, message_bytes_max=300)
+        client.engine = AmqpEngine(client, message_bytes_max=300)
         join(client.engine, served.server.meet())
         with pytest.raises(ConnectionError, match="amqp:link:message-size-exceeded"):
             await client.ask("Update", good(), id="mine")

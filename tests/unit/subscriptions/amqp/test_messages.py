@@ -19,11 +19,11 @@ from distributary.subscriptions.amqp._messages import (
     problem_of,
     read_request,
 )
-from distributary.subscriptions.http.operations import Operation, Result, Status
+from distributary.subscriptions.http.operations import OperationName, OperationResult, Status
 from distributary.subscriptions.http.problem_details import Problem
 
 
-def asked(**properties: object) -> tuple[Operation | None, AmqpCall]:
+def asked(**properties: object) -> tuple[OperationName | None, AmqpCall]:
     """What a message with these application properties asks."""
     return read_request(AmqpMessage(b"", properties))
 
@@ -41,7 +41,7 @@ def read_body(body: object, content_type: str | None = "application/json") -> ob
     return asyncio.run(read_request(message)[1].read_body())
 
 
-@pytest.mark.parametrize("operation", list(Operation))
+@pytest.mark.parametrize("operation", list(OperationName))
 def test_operations_have_the_names_of_the_specification(operation):
     """Create, Retrieve, Query, Update and Delete."""
     needed = {} if operation in ("Create", "Query") else {"id": "mine"}
@@ -90,7 +90,7 @@ def test_what_tracing_adds_is_no_question():
 def test_symbols_are_texts():
     """Some clients write property values so; nothing of AMQP goes further in."""
     operation, call = asked(operation=Symbol("Retrieve"), id=Symbol("mine"))
-    assert (operation, call.id, type(call.id)) == (Operation.RETRIEVE, "mine", str)
+    assert (operation, call.id, type(call.id)) == (OperationName.RETRIEVE, "mine", str)
 
 
 @pytest.mark.parametrize("limit", [7, "7"])
@@ -161,7 +161,7 @@ def test_a_correlation_id_counts_before_the_message_id():
 def test_a_result_is_said_in_application_properties():
     """The word, the number, and what HTTP says in header fields."""
     request = AmqpMessage(b"", reply_to="answers/1", message_id="m")
-    result = Result(Status.CREATED, b"{}", etag='"e"', created_id="mine", next_cursor="n")
+    result = OperationResult(Status.CREATED, b"{}", etag='"e"', created_id="mine", next_cursor="n")
     answer = answer_of(result, request)
     assert (answer.to, answer.content_type, answer.body) == ("answers/1", "application/json", b"{}")
     assert answer.application_properties == {
@@ -175,7 +175,7 @@ def test_a_result_is_said_in_application_properties():
 
 def test_an_answer_without_a_body_has_no_content_type():
     """As 304 over HTTP."""
-    answer = answer_of(Result(Status.NOT_MODIFIED, etag='"e"'), AmqpMessage(b""))
+    answer = answer_of(OperationResult(Status.NOT_MODIFIED, etag='"e"'), AmqpMessage(b""))
     assert (answer.body, answer.content_type) == (b"", None)
     assert answer.application_properties["status"] == "notmodified"
 

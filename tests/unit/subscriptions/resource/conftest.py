@@ -7,7 +7,7 @@ import pytest
 
 from distributary.core.errors import ResourceError
 from distributary.core.filter import check
-from distributary.resource import Rules, SinkRule
+from distributary.resource import ResourceRules, SinkRule
 from distributary.subscriptions import resource as api_subscription
 from distributary.subscriptions.resource import ApiSubscriptionSpec
 
@@ -15,7 +15,7 @@ from distributary.subscriptions.resource import ApiSubscriptionSpec
 @pytest.fixture
 def rules():
     """Local sinks allowed, the filter dialects and durations of this version."""
-    return Rules(SinkRule(local_allowed=True), check)
+    return ResourceRules(SinkRule(local_allowed=True), check)
 
 
 @pytest.fixture

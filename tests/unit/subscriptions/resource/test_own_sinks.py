@@ -10,7 +10,7 @@ from distributary.resource import (
     PORT_DENIED,
     OwnAddresses,
     Reach,
-    Rules,
+    ResourceRules,
     protocols_allowed,
 )
 from distributary.subscriptions import resource as api_subscription
@@ -29,7 +29,7 @@ def faults(sink, protocol="HTTP", **reach):
         body["protocolsettings"] = {"topicname": "t"}
     try:
         rule = Reach(own=OWN, **reach).rule()
-        api_subscription.parse(body, Rules(rule, check))
+        api_subscription.parse(body, ResourceRules(rule, check))
     except ResourceError as error:
         return [fault.message for fault in error.faults]
     return []

@@ -5,7 +5,7 @@ import pytest
 from distributary.core.errors import ResourceError
 from distributary.core.filter import check
 from distributary.protocols.kafka.settings import HOSTS_MAX
-from distributary.resource import Faults, Rules, SinkRule
+from distributary.resource import Faults, ResourceRules, SinkRule
 from distributary.resource.uri import check_sink
 from distributary.subscriptions import resource as api_subscription
 
@@ -81,7 +81,7 @@ BAD = [
 def parse_sink(sink: str, rule: SinkRule, protocol: str = "HTTP") -> list[str]:
     """Codes of the faults of such a sink."""
     try:
-        api_subscription.parse({"sink": sink, "protocol": protocol}, Rules(rule, check))
+        api_subscription.parse({"sink": sink, "protocol": protocol}, ResourceRules(rule, check))
     except ResourceError as error:
         return [fault.code for fault in error.faults]
     return []
@@ -90,7 +90,7 @@ def parse_sink(sink: str, rule: SinkRule, protocol: str = "HTTP") -> list[str]:
 @pytest.mark.parametrize("sink", GOOD)
 def test_a_good_sink_is_kept_as_it_stands(sink):
     """Nothing is normalised: the receiver may compare what it gets."""
-    rules = Rules(PUBLIC, check)
+    rules = ResourceRules(PUBLIC, check)
     spec = api_subscription.parse({"sink": sink, "protocol": "HTTP"}, rules)
     assert spec.sink == sink
 
@@ -285,5 +285,5 @@ def test_a_dead_letter_sink_follows_the_same_rule():
         "protocolsettings": {"delivery": {"deadLetterSink": "http://127.0.0.1/"}},
     }
     with pytest.raises(ResourceError) as caught:
-        api_subscription.parse(body, Rules(PUBLIC, check))
+        api_subscription.parse(body, ResourceRules(PUBLIC, check))
     assert [fault.code for fault in caught.value.faults] == ["blocked-address"]

@@ -4,7 +4,7 @@ import pytest
 
 from distributary.core.deliver.broker_settings import HttpSettings
 from distributary.core.policy import BackoffPolicy, DeliveryPolicy
-from distributary.resource import Rules, SinkRule
+from distributary.resource import ResourceRules, SinkRule
 from distributary.subscriptions import resource as api_subscription
 from distributary.subscriptions.resource import ApiSubscriptionSpec
 
@@ -203,6 +203,6 @@ def test_to_json_gives_values_of_its_own(parse):
 
 def test_rules_take_the_filter_check_as_an_argument():
     """This room knows no dialect: what the check says is what counts."""
-    lenient = Rules(SinkRule(local_allowed=True), lambda _filters, _path="": [])
+    lenient = ResourceRules(SinkRule(local_allowed=True), lambda _filters, _path="": [])
     body = {"sink": "http://127.0.0.1/", "protocol": "HTTP", "filters": [{"new": {}}]}
     assert api_subscription.parse(body, lenient).filters == ({"new": {}},)

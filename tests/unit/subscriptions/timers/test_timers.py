@@ -11,7 +11,7 @@ from distributary.subscriptions.service import Subscriptions
 from distributary.subscriptions.store.schedule import Schedule
 from distributary.subscriptions.store.store import Store
 from distributary.subscriptions.store.stored import Put
-from distributary.subscriptions.timers import Timers
+from distributary.subscriptions.timers import SubscriptionTimers
 from distributary.subscriptions.timers._timers import NUMBERS_RESERVED, TIMER_EVENTS_MAX
 from distributary.testing.virtual import VirtualClock
 from kit.memory_routes import MemoryRouteAppender, MemoryTimerEventAppender
@@ -35,7 +35,7 @@ class World:
         self.service = Subscriptions(
             self.store, self.routes, self._rules, self.clock, retry_wait_s=60.0
         )
-        self.timers = Timers(
+        self.timers = SubscriptionTimers(
             self.schedule, self.timer_events, self.clock, partition_count=4, count=self._add
         )
         self.runner.run(self.service.start())
@@ -82,7 +82,7 @@ class World:
         return self.runner.run(self.timers.turn())
 
     def pass_s(self, seconds):
-        """Let the time pass as ``Timers.run`` would."""
+        """Let the time pass as ``SubscriptionTimers.run`` would."""
         until_s = self.clock.monotonic_s() + seconds
         while (wait_s := self.turn()) + self.clock.monotonic_s() <= until_s:
             self.clock.move_to(self.clock.monotonic_s() + wait_s)

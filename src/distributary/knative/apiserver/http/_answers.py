@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from distributary.core.errors import CATALOGUE, DistributaryError
 from distributary.knative.apiserver.http._negotiation import JSON
-from distributary.knative.apiserver.http._target import Target
+from distributary.knative.apiserver.http._target import RequestTarget
 from distributary.knative.apiserver.machinery import StatusError
 from distributary.knative.apiserver.machinery.status import status_of, warning_header
 
@@ -59,7 +59,7 @@ async def _in_turns(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
         await asyncio.sleep(0)
 
 
-def status_answer(error: StatusError, target: Target | None = None) -> Response:
+def status_answer(error: StatusError, target: RequestTarget | None = None) -> Response:
     """The answer to a request that *error* refuses."""
     kind, name = (None, "") if target is None else (target.kind, target.name)
     answer = json_answer(status_of(error, kind, name), error.status)

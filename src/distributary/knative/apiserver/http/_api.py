@@ -22,15 +22,15 @@ from distributary.knative.apiserver.http._documents import find_document
 from distributary.knative.apiserver.http._lists import Lists
 from distributary.knative.apiserver.http._negotiation import choose_form
 from distributary.knative.apiserver.http._options import ListOptions, read_list_options
-from distributary.knative.apiserver.http._target import Target, read_target
-from distributary.knative.apiserver.http._view import PIECE_BYTES, View
+from distributary.knative.apiserver.http._target import RequestTarget, read_target
+from distributary.knative.apiserver.http._view import PIECE_BYTES, ListView
 from distributary.knative.apiserver.http._watches import Watches
 from distributary.knative.apiserver.http._writes import Writes
 from distributary.knative.apiserver.machinery import StatusError
 from distributary.knative.apiserver.machinery.table import Include
 from distributary.knative.apiserver.objects import Objects
 
-Handler = Callable[[Request, Target], Awaitable[Response]]
+Handler = Callable[[Request, RequestTarget], Awaitable[Response]]
 
 PATHS: Final = ("/api", "/apis", "/openapi/v2", "/openapi/v3", "/version")
 """Everything at and below these is for ``KubernetesApi``."""
@@ -102,7 +102,7 @@ class KubernetesApi:
             answer = bare
         await answer(scope, receive, send)
 
-    async def _answer(self, request: Request, path: str, target: Target | None) -> Response:
+    async def _answer(self, request: Request, path: str, target: RequestTarget | None) -> Response:
         if target is not None:
             handlers = self._handlers(target)
             handler = handlers.get("GET" if request.method == "HEAD" else request.method)
@@ -120,7 +120,7 @@ class KubernetesApi:
             return _other_method(request, ("GET",))
         return document(request)
 
-    def _handlers(self, target: Target) -> Mapping[str, Handler]:
+    def _handlers(self, target: RequestTarget) -> Mapping[str, Handler]:
         if target.watched:
             return self._of_everywhere
         if target.subresource:
@@ -131,7 +131,7 @@ class KubernetesApi:
             return self._of_everywhere
         return self._of_collection if target.kind.namespaced else self._of_namespaces
 
-    async def _get(self, request: Request, target: Target) -> Response:
+    async def _get(self, request: Request, target: RequestTarget) -> Response:
         options = read_list_options(request.query_params, watched=False)
         if options.watch:  # as the API server does for old clients
             return self._watch(request, target, options)
@@ -139,7 +139,7 @@ class KubernetesApi:
         view = self._view(request, target, options)
         return json_answer(view.show(self._objects.find(target.key), self._clock.wall_ms()))
 
-    async def _list(self, request: Request, target: Target) -> Response:
+    async def _list(self, request: Request, target: RequestTarget) -> Response:
         options = read_list_options(request.query_params, watched=target.watched)
         if options.watch:
             return self._watch(request, target, options)
@@ -150,13 +150,13 @@ class KubernetesApi:
             return streamed(pieces)
         return json_answer(b"".join(pieces))
 
-    def _watch(self, request: Request, target: Target, options: ListOptions) -> Response:
+    def _watch(self, request: Request, target: RequestTarget, options: ListOptions) -> Response:
         view = self._view(request, target, options)
         if request.method == "HEAD":
             return json_answer(b"")
         return self._watches.begin(view, options)
 
-    def _view(self, request: Request, target: Target, options: ListOptions) -> View:
+    def _view(self, request: Request, target: RequestTarget, options: ListOptions) -> ListView:
         form = choose_form(request.headers.get("accept", ""))
         text = request.query_params.get("includeObject", "")
         if text not in _INCLUDES:
@@ -164,7 +164,7 @@ class KubernetesApi:
         fields = options.fields
         if target.name and options.watch:
             fields = f"metadata.name={target.name}" + (f",{fields}" if fields else "")
-        return View(
+        return ListView(
             target.kind,
             target.namespace or None,
             labels=options.labels,

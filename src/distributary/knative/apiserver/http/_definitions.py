@@ -11,7 +11,7 @@ from distributary.knative import kinds as knative
 from distributary.knative.apiserver.http._answers import Document, json_answer
 from distributary.knative.apiserver.http._negotiation import choose_form
 from distributary.knative.apiserver.http._options import read_list_options
-from distributary.knative.apiserver.http._view import Page, View
+from distributary.knative.apiserver.http._view import ListPage, ListView
 from distributary.knative.apiserver.machinery import Key, StatusError
 from distributary.knative.apiserver.objects import Stored
 
@@ -34,7 +34,7 @@ def _list(request: Request) -> Response:
         raise StatusError("MethodNotAllowed", "the definitions cannot be watched: none changes")
     view = _view(request, options.labels, options.fields)
     picked = [stored for stored in _definitions().values() if view.picks(stored.content)]
-    return json_answer(view.show_page(Page(picked, _VERSION), 0))
+    return json_answer(view.show_page(ListPage(picked, _VERSION), 0))
 
 
 def _get(name: str, request: Request) -> Response:
@@ -45,9 +45,9 @@ def _get(name: str, request: Request) -> Response:
     return json_answer(_view(request).show(stored, 0))
 
 
-def _view(request: Request, labels: str = "", fields: str = "") -> View:
+def _view(request: Request, labels: str = "", fields: str = "") -> ListView:
     form = choose_form(request.headers.get("accept", ""))
-    return View(knative.DEFINITION, None, labels=labels, fields=fields, form=form)
+    return ListView(knative.DEFINITION, None, labels=labels, fields=fields, form=form)
 
 
 @functools.cache

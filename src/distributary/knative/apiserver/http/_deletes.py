@@ -13,8 +13,8 @@ from distributary.knative.apiserver.http._lists import Lists
 from distributary.knative.apiserver.http._negotiation import Form
 from distributary.knative.apiserver.http._options import invalid_options, read_list_options
 from distributary.knative.apiserver.http._requests import parse_object, read_body
-from distributary.knative.apiserver.http._target import Target
-from distributary.knative.apiserver.http._view import Page, View
+from distributary.knative.apiserver.http._target import RequestTarget
+from distributary.knative.apiserver.http._view import ListPage, ListView
 from distributary.knative.apiserver.machinery import Key, StatusError
 from distributary.knative.apiserver.machinery.names import unsupported
 from distributary.knative.apiserver.machinery.status import success_status
@@ -49,7 +49,7 @@ class Deletes:
         self._lists = lists
         self._settled = settled
 
-    async def delete(self, request: Request, target: Target) -> Response:
+    async def delete(self, request: Request, target: RequestTarget) -> Response:
         """``DELETE`` of an object: a ``Status``, or the object that waits for its finalizers."""
         write = await _read_options(request)
         stored = await self._objects.delete(target.key, write)
@@ -59,11 +59,11 @@ class Deletes:
             await self._settled(target.key, SETTLE_S)
         return json_answer(success_status(target.kind, target.name, stored.uid))
 
-    async def delete_all(self, request: Request, target: Target) -> Response:
+    async def delete_all(self, request: Request, target: RequestTarget) -> Response:
         """``DELETE`` of a collection: the list of what was deleted."""
         write = await _read_options(request)
         listed = read_list_options(request.query_params, watched=False)
-        view = View(
+        view = ListView(
             target.kind,
             target.namespace or None,
             labels=listed.labels,
@@ -74,7 +74,7 @@ class Deletes:
         gone: list[Stored] = []
         for at in range(0, len(page.items), AT_ONCE):
             gone += await self._delete_some(page.items[at : at + AT_ONCE], write)
-        return json_answer(view.show_page(Page(gone, self._objects.version), 0))
+        return json_answer(view.show_page(ListPage(gone, self._objects.version), 0))
 
     async def _delete_some(self, items: Sequence[Stored], write: Write) -> list[Stored]:
         """Deletes these incarnations; what was gone before is not among those returned."""

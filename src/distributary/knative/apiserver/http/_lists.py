@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from distributary.knative.apiserver.http._options import ListOptions
-from distributary.knative.apiserver.http._view import Page, View
+from distributary.knative.apiserver.http._view import ListPage, ListView
 from distributary.knative.apiserver.machinery import Cause, StatusError
 from distributary.knative.apiserver.objects import Objects, Stored
 
@@ -62,7 +62,7 @@ class Lists:
         self._objects = objects
         self._moments: OrderedDict[_Moment, Sequence[Stored]] = OrderedDict()
 
-    async def page(self, view: View, options: ListOptions) -> Page:
+    async def page(self, view: ListView, options: ListOptions) -> ListPage:
         """The part of the list that *options* ask for.
 
         Raises:
@@ -90,7 +90,7 @@ class Lists:
             cause = Cause("", "ResourceVersionTooLarge", "Too large resource version")
             raise StatusError("Timeout", message, causes=[cause], retry_after_s=1)
 
-    def _first(self, view: View, options: ListOptions) -> tuple[_Moment, Sequence[Stored]]:
+    def _first(self, view: ListView, options: ListOptions) -> tuple[_Moment, Sequence[Stored]]:
         """The list that the first page is of."""
         self.check_version(options.version)
         exact = options.match == "Exact" or (options.limit > 0 and not options.match)
@@ -102,7 +102,7 @@ class Lists:
         return found
 
     def _moment_of(
-        self, view: View, options: ListOptions, token: _Token
+        self, view: ListView, options: ListOptions, token: _Token
     ) -> tuple[_Moment, Sequence[Stored]]:
         """The list that a further page is of."""
         if options.version:
@@ -113,7 +113,9 @@ class Lists:
             raise StatusError("Expired", _PAGE_EXPIRED)
         return found
 
-    def _list_at(self, view: View, version: int | None) -> tuple[_Moment, Sequence[Stored]] | None:
+    def _list_at(
+        self, view: ListView, version: int | None
+    ) -> tuple[_Moment, Sequence[Stored]] | None:
         """The list as it stood in *version* (None: now), if that moment is kept."""
         newest = self._objects.version
         moment = _Moment(view.kind.resource, view.namespace, version or newest)
@@ -123,10 +125,10 @@ class Lists:
         return None if found is None else (moment, found)
 
     async def _cut(
-        self, view: View, moment: _Moment, items: Sequence[Stored], begin: int, limit: int
-    ) -> Page:
+        self, view: ListView, moment: _Moment, items: Sequence[Stored], begin: int, limit: int
+    ) -> ListPage:
         if begin == 0 and not limit and not view.selects:
-            return Page(items, moment.version)
+            return ListPage(items, moment.version)
         picked: list[Stored] = []
         for at in range(begin, len(items)):
             if at % SLICE == SLICE - 1:  # whatever is picked: looking is what takes the time
@@ -137,9 +139,9 @@ class Lists:
                 self._keep(moment, items)
                 token = _Token(moment.version, *_place(picked[-1]))
                 remaining = None if view.selects else len(items) - at
-                return Page(picked, moment.version, _write_token(token), remaining)
+                return ListPage(picked, moment.version, _write_token(token), remaining)
             picked.append(items[at])
-        return Page(picked, moment.version)
+        return ListPage(picked, moment.version)
 
     def _keep(self, moment: _Moment, items: Sequence[Stored]) -> None:
         self._moments[moment] = items

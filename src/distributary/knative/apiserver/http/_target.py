@@ -10,7 +10,7 @@ _WATCH: Final = "watch"
 _STATUS: Final = "status"
 
 
-class Target(NamedTuple):
+class RequestTarget(NamedTuple):
     """What a path names.
 
     Attributes:
@@ -34,7 +34,7 @@ class Target(NamedTuple):
         return Key(self.kind.resource, self.namespace, self.name)
 
 
-def read_target(path: str) -> Target | None:
+def read_target(path: str) -> RequestTarget | None:
     """What *path* names, a path below ``/api`` or ``/apis``; None: no objects of ours.
 
     Source:
@@ -48,7 +48,7 @@ def read_target(path: str) -> Target | None:
     return None
 
 
-def _within(group: str, version: str, rest: list[str]) -> Target | None:
+def _within(group: str, version: str, rest: list[str]) -> RequestTarget | None:
     """What the path behind group and version names."""
     watched = rest[0] == _WATCH and len(rest) > 1
     if watched:
@@ -66,4 +66,4 @@ def _within(group: str, version: str, rest: list[str]) -> Target | None:
     # A name stands behind its namespace, or behind none where the kind has none.
     if (namespace is not None) != kind.namespaced and (namespace is not None or name):
         return None
-    return Target(kind, namespace or "", name, subresource, watched)
+    return RequestTarget(kind, namespace or "", name, subresource, watched)

@@ -14,7 +14,7 @@ from distributary.knative.apiserver.machinery.selector import (
     label_selector,
 )
 from distributary.knative.apiserver.machinery.table import Include, list_metadata, partial, table
-from distributary.knative.apiserver.objects import Change, Stored
+from distributary.knative.apiserver.objects import ObjectChange, Stored
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 """Annotation of the bookmark behind the objects that stood when a watch began (KEP-3157)."""
@@ -26,7 +26,7 @@ slowly keeps in memory."""
 _encode = msgspec.json.encode
 
 
-class Page(NamedTuple):
+class ListPage(NamedTuple):
     """A part of a list.
 
     Attributes:
@@ -42,7 +42,7 @@ class Page(NamedTuple):
     remaining: int | None = None
 
 
-class View:
+class ListView:
     """A kind, a namespace, selectors, and a form: all that a client's wish is made of.
 
     Args:
@@ -95,11 +95,11 @@ class View:
             return stored.json
         return self._reshaped(stored.content, now_ms)
 
-    def show_page(self, page: Page, now_ms: int) -> bytes:
+    def show_page(self, page: ListPage, now_ms: int) -> bytes:
         """A list as JSON."""
         return b"".join(self.page_pieces(page, now_ms))
 
-    def page_pieces(self, page: Page, now_ms: int) -> Iterator[bytes]:
+    def page_pieces(self, page: ListPage, now_ms: int) -> Iterator[bytes]:
         """A list as JSON, made piece by piece."""
         metadata = list_metadata(page.version, page.token, page.remaining)
         if self.form.shape == "table":
@@ -123,7 +123,7 @@ class View:
         picked = (stored for stored in items if self.picks(stored.content))
         return b"".join(_line(b"ADDED", self.show(stored, now_ms)) for stored in picked)
 
-    def lines(self, changes: Sequence[Change], now_ms: int) -> bytes:
+    def lines(self, changes: Sequence[ObjectChange], now_ms: int) -> bytes:
         """Lines of a watch for *changes*; none for those that do not concern the client.
 
         An object that begins to be picked is ADDED, one that is no longer picked is DELETED: as
@@ -150,7 +150,7 @@ class View:
             blank = partial(blank, self.form.version)
         return _line(b"BOOKMARK", _encode(blank))
 
-    def _change_line(self, change: Change, now_ms: int) -> bytes:
+    def _change_line(self, change: ObjectChange, now_ms: int) -> bytes:
         stored, before = change.stored, change.before
         if not self.selects:
             return _line(change.type.encode(), self.show(stored, now_ms))

@@ -23,10 +23,10 @@ from distributary.knative.apiserver.http._answers import as_status
 from distributary.knative.apiserver.http._negotiation import JSON
 from distributary.knative.apiserver.http._options import ListOptions
 from distributary.knative.apiserver.http._requests import left
-from distributary.knative.apiserver.http._view import View, error_line, slices
+from distributary.knative.apiserver.http._view import ListView, error_line, slices
 from distributary.knative.apiserver.machinery import StatusError
 from distributary.knative.apiserver.machinery.status import status_of
-from distributary.knative.apiserver.objects import Change, Objects, Stored, Watch
+from distributary.knative.apiserver.objects import ObjectChange, Objects, Stored, Watch
 
 WATCH_S: Final = 1800.0
 """Shortest end of a watch whose client names none; twice that is the longest, drawn so that
@@ -52,8 +52,8 @@ class SharedLines:
         self._runs: OrderedDict[tuple[object, ...], bytes] = OrderedDict()
         self._size_bytes = 0
 
-    def of(self, view: View, changes: Sequence[Change], now_ms: int) -> bytes:
-        """As ``View.lines``."""
+    def of(self, view: ListView, changes: Sequence[ObjectChange], now_ms: int) -> bytes:
+        """As ``ListView.lines``."""
         key = (view.key, changes[0].stored.version, changes[-1].stored.version, len(changes))
         lines = self._runs.get(key)
         if lines is None:
@@ -81,7 +81,7 @@ class Watches:
         self._open: set[Stream] = set()
         self._closed = False
 
-    def begin(self, view: View, options: ListOptions) -> Response:
+    def begin(self, view: ListView, options: ListOptions) -> Response:
         """The answer to a request for *view*'s changes. All faults come as a line of it."""
         wait_s = options.timeout_s or WATCH_S * (1 + self._random.unit())
         end_s = self._clock.monotonic_s() + wait_s
@@ -94,7 +94,7 @@ class Watches:
             stream.end()
 
     async def _lines(
-        self, view: View, options: ListOptions, end_s: float
+        self, view: ListView, options: ListOptions, end_s: float
     ) -> AsyncGenerator[bytes, None]:
         try:
             async for lines in self._changes(view, options, end_s):
@@ -107,7 +107,7 @@ class Watches:
             yield error_line(status_of(as_status(error), view.kind))
 
     async def _changes(
-        self, view: View, options: ListOptions, end_s: float
+        self, view: ListView, options: ListOptions, end_s: float
     ) -> AsyncGenerator[bytes, None]:
         wall_ms, now_s = self._clock.wall_ms, self._clock.monotonic_s
         watch, standing = self._open_watch(view, options)
@@ -132,7 +132,7 @@ class Watches:
         finally:
             watch.close()
 
-    def _open_watch(self, view: View, options: ListOptions) -> tuple[Watch, Sequence[Stored]]:
+    def _open_watch(self, view: ListView, options: ListOptions) -> tuple[Watch, Sequence[Stored]]:
         """A cursor, and the objects that are said first."""
         version = options.version or 0
         wanted = options.initial if options.initial is not None else version == 0

@@ -15,8 +15,8 @@ from distributary.knative.apiserver.http._options import (
     read_write_options,
 )
 from distributary.knative.apiserver.http._requests import parse_object, parse_value, read_body
-from distributary.knative.apiserver.http._target import Target
-from distributary.knative.apiserver.http._view import View
+from distributary.knative.apiserver.http._target import RequestTarget
+from distributary.knative.apiserver.http._view import ListView
 from distributary.knative.apiserver.machinery import Kind, Object, StatusError
 from distributary.knative.apiserver.machinery.apply import apply
 from distributary.knative.apiserver.machinery.metadata import unknown_metadata
@@ -52,14 +52,14 @@ class Writes:
         self._objects = objects
         self._clock = clock
 
-    async def create(self, request: Request, target: Target) -> Response:
+    async def create(self, request: Request, target: RequestTarget) -> Response:
         """``POST`` to a collection: 201."""
         asked = _Asked(request, target)
         obj = await asked.read()
         stored = await self._objects.create(target.kind, target.namespace, obj, asked.write())
         return self._answer(asked, stored, 201)
 
-    async def replace(self, request: Request, target: Target) -> Response:
+    async def replace(self, request: Request, target: RequestTarget) -> Response:
         """``PUT`` of an object that is there: 200."""
         asked = _Asked(request, target)
         obj = await asked.read()
@@ -67,7 +67,7 @@ class Writes:
         stored = await self._objects.edit(target.key, lambda _: obj, asked.write())
         return self._answer(asked, stored)
 
-    async def patch(self, request: Request, target: Target) -> Response:
+    async def patch(self, request: Request, target: RequestTarget) -> Response:
         """``PATCH``: 200, or 201 where applying made the object."""
         asked = _Asked(request, target)
         content_type = _patch_type(request, target.kind)
@@ -93,7 +93,7 @@ class Writes:
 
         return self._answer(asked, await self._objects.edit(target.key, patched, asked.write()))
 
-    async def _apply(self, asked: "_Asked", target: Target) -> Response:
+    async def _apply(self, asked: "_Asked", target: RequestTarget) -> Response:
         options = asked.options
         if not options.named:
             cause = required("fieldManager", "is required for apply patch")
@@ -135,12 +135,12 @@ class _Asked:
         warnings: For the answer.
     """
 
-    def __init__(self, request: Request, target: Target) -> None:
+    def __init__(self, request: Request, target: RequestTarget) -> None:
         agent = request.headers.get("user-agent", "")
         kind_of_options = _OPTIONS_OF[request.method]
         self.options = read_write_options(request.query_params, agent, kind_of_options)
         form = choose_form(request.headers.get("accept", ""))
-        self.view = View(target.kind, None, form=form)
+        self.view = ListView(target.kind, None, form=form)
         self.warnings: list[str] = []
         self._request = request
         self._target = target
@@ -185,7 +185,7 @@ class _Asked:
             self.warnings += [f'duplicate field "{path}"' for path in paths]
 
 
-def _check_named(obj: Object, target: Target) -> None:
+def _check_named(obj: Object, target: RequestTarget) -> None:
     """Refuses an object without a name: whoever left that out meant to send something else.
 
     Raises:

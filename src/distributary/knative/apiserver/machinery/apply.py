@@ -18,7 +18,7 @@ from distributary.knative.apiserver.machinery.fields import (
 )
 from distributary.knative.apiserver.machinery.metadata import is_managed
 from distributary.knative.apiserver.machinery.read import check_depth
-from distributary.knative.apiserver.machinery.shape import ANY, Shape
+from distributary.knative.apiserver.machinery.shape import ANY, ObjectShape
 from distributary.knative.apiserver.machinery.status import Cause, StatusError
 
 UPDATE_MANAGERS_MAX: Final = 10
@@ -58,7 +58,7 @@ def apply(
     manager: str,
     force: bool,
     now: str,
-    schema: Shape = ANY,
+    schema: ObjectShape = ANY,
     subresource: str = "",
 ) -> Object:
     """The object after *manager* has applied what it wants of it.
@@ -116,7 +116,7 @@ def note_update(
     now: str,
     subresource: str = "",
     *,
-    schema: Shape = ANY,
+    schema: ObjectShape = ANY,
 ) -> Object:
     """*new* with ``managedFields`` that say what *manager* changed by another way than apply.
 
@@ -165,7 +165,7 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
-def _merged(live: Any, wanted: Any, shape: Shape) -> Any:
+def _merged(live: Any, wanted: Any, shape: ObjectShape) -> Any:
     """*live* with what is in *wanted*; items of lists that are merged come in its order."""
     if isinstance(wanted, dict) and isinstance(live, dict) and not shape.atomic_map:
         merged = dict(live)
@@ -239,14 +239,18 @@ def _conflict(taken: dict[_Writer, frozenset[Path]], owners: _Owners) -> StatusE
     return StatusError("Conflict", message[:20_000], causes=causes[:CONFLICTS_SHOWN_MAX])
 
 
-def _pruned(obj: Object, lost: frozenset[Path], kept: frozenset[Path], shape: Shape) -> Object:
+def _pruned(
+    obj: Object, lost: frozenset[Path], kept: frozenset[Path], shape: ObjectShape
+) -> Object:
     """*obj* without the fields *lost*, but for what has fields of *kept* below it."""
     # What lies above a kept field stays; what lies above a lost one alone goes with it once empty.
     above = {path[:length] for path in kept for length in range(len(path) + 1)}
     return _without(obj, (), lost, above, shape) or {}
 
 
-def _without(value: Any, path: Path, lost: frozenset[Path], above: set[Path], shape: Shape) -> Any:
+def _without(
+    value: Any, path: Path, lost: frozenset[Path], above: set[Path], shape: ObjectShape
+) -> Any:
     """*value* without what is lost below *path*; None: nothing of it is left."""
     made_of = parts(value, shape)
     if made_of is None:
@@ -272,7 +276,7 @@ def _managed_of(obj: Object | None) -> Any:
     return metadata.get("managedFields") if isinstance(metadata, dict) else None
 
 
-def _owners(obj: Object | None, shape: Shape, now: str) -> _Owners:
+def _owners(obj: Object | None, shape: ObjectShape, now: str) -> _Owners:
     """Who owns what of *obj*; all of it belongs to one writer where nothing was written down."""
     if obj is None:
         return {}

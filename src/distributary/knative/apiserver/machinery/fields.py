@@ -9,7 +9,7 @@ import msgspec
 
 from distributary.knative.apiserver.machinery._kind import Object
 from distributary.knative.apiserver.machinery.metadata import METADATA_FIELDS
-from distributary.knative.apiserver.machinery.shape import ATOM, Shape
+from distributary.knative.apiserver.machinery.shape import ATOM, ObjectShape
 from distributary.knative.apiserver.machinery.status import StatusError
 
 Path = tuple[str, ...]
@@ -26,7 +26,9 @@ _UNOWNED: Final = frozenset(
 """What nobody owns: it names the object, or is the server's."""
 
 
-def fields(obj: Object, shape: Shape, subresource: str, *, strict: bool = False) -> dict[Path, Any]:
+def fields(
+    obj: Object, shape: ObjectShape, subresource: str, *, strict: bool = False
+) -> dict[Path, Any]:
     """Every field of *obj* that can be owned, with its value.
 
     Members of structs are fields where they hold scalars or what is set as a whole; keys of maps
@@ -54,7 +56,7 @@ def fields(obj: Object, shape: Shape, subresource: str, *, strict: bool = False)
     return {path: value for path, value in found.items() if path[:2] not in _UNOWNED}
 
 
-def key_of(item: Any, shape: Shape) -> str:
+def key_of(item: Any, shape: ObjectShape) -> str:
     """``k:{...}``: what tells *item* of a list of this *shape* apart; absent keys by default."""
     members = item if isinstance(item, dict) else {}
     shown = {key: members.get(key, shape.item.member(key).default) for key in shape.keys}
@@ -113,7 +115,7 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value, order="sorted").decode()
 
 
-def parts(value: Any, shape: Shape) -> list[tuple[str, str, Any, Shape]] | None:
+def parts(value: Any, shape: ObjectShape) -> list[tuple[str, str, Any, ObjectShape]] | None:
     """What *value* is made of: step of the path, name of the member, value, its shape.
 
     None: it is a field as a whole.
@@ -127,7 +129,7 @@ def parts(value: Any, shape: Shape) -> list[tuple[str, str, Any, Shape]] | None:
     return None
 
 
-def _walk(value: Any, shape: Shape, path: Path) -> Iterator[tuple[Path, Any]]:
+def _walk(value: Any, shape: ObjectShape, path: Path) -> Iterator[tuple[Path, Any]]:
     """The fields of *value*, which stands at *path*."""
     made_of = parts(value, shape)
     if made_of is None:

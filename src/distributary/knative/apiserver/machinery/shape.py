@@ -8,7 +8,7 @@ from distributary.knative.apiserver.machinery._meta_schemas import META_SCHEMAS
 from distributary.knative.apiserver.machinery.schema_words import REF
 
 
-class Shape:
+class ObjectShape:
     """The schema at one place of an object; ``ANY`` where there is none.
 
     Without a schema maps are merged member by member, and lists are replaced as a whole.
@@ -22,11 +22,11 @@ class Shape:
 
     def __init__(self, node: Object, schemas: Mapping[str, Object]) -> None:
         self._schemas = schemas
-        self._members: dict[str, Shape] = {}
-        self._item: Shape | None = None
+        self._members: dict[str, ObjectShape] = {}
+        self._item: ObjectShape | None = None
         self._node = node | self._definition(node["$ref"]) if "$ref" in node else node
 
-    def member(self, name: str) -> "Shape":
+    def member(self, name: str) -> "ObjectShape":
         """The shape of the member *name* of an object."""
         node = self._node.get("properties", {}).get(name)
         if node is None:
@@ -35,7 +35,7 @@ class Shape:
         if not isinstance(node, dict):
             return ANY
         if name not in self._members:
-            self._members[name] = Shape(node, self._schemas)
+            self._members[name] = ObjectShape(node, self._schemas)
         return self._members[name]
 
     def is_field(self, name: str) -> bool:
@@ -43,11 +43,11 @@ class Shape:
         return name in self._node.get("properties", {})
 
     @property
-    def item(self) -> "Shape":
+    def item(self) -> "ObjectShape":
         """The shape of the items of a list."""
         if self._item is None:
             node = self._node.get("items")
-            self._item = Shape(node, self._schemas) if isinstance(node, dict) else ANY
+            self._item = ObjectShape(node, self._schemas) if isinstance(node, dict) else ANY
         return self._item
 
     @property
@@ -87,8 +87,8 @@ class Shape:
         return self._schemas.get(name) or META_SCHEMAS.get(name) or {}
 
 
-ANY: Final = Shape({}, {})
+ANY: Final = ObjectShape({}, {})
 """Where nothing is known."""
 
-ATOM: Final = Shape({"x-kubernetes-map-type": "atomic"}, {})
+ATOM: Final = ObjectShape({"x-kubernetes-map-type": "atomic"}, {})
 """Of what is set as a whole."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 from distributary.knative.apiserver.machinery._kind import Object
 from distributary.knative.apiserver.machinery.fields import value_of
 from distributary.knative.apiserver.machinery.read import check_depth
-from distributary.knative.apiserver.machinery.shape import Shape
+from distributary.knative.apiserver.machinery.shape import ObjectShape
 from distributary.knative.apiserver.machinery.status import StatusError
 
 _PATCH: Final = "$patch"
@@ -19,7 +19,7 @@ _DELETE: Final = "$deleteFromPrimitiveList/"
 _GONE: Final = object()
 
 
-def strategic_merge_patch(obj: Object, patch: Any, schema: Shape) -> Object:
+def strategic_merge_patch(obj: Object, patch: Any, schema: ObjectShape) -> Object:
     """*obj* with the members of *patch*.
 
     As a merge patch, but lists that the schema tells a merge key of are merged item by item, and
@@ -45,7 +45,7 @@ def strategic_merge_patch(obj: Object, patch: Any, schema: Shape) -> Object:
     return merged
 
 
-def _merged_map(obj: Object, patch: Object, shape: Shape) -> Object:
+def _merged_map(obj: Object, patch: Object, shape: ObjectShape) -> Object:
     directive = patch.get(_PATCH)
     if directive == "replace":
         return {name: value for name, value in patch.items() if name != _PATCH}
@@ -65,7 +65,7 @@ def _merged_map(obj: Object, patch: Object, shape: Shape) -> Object:
     return merged
 
 
-def _follow(merged: Object, patch: Object, shape: Shape) -> None:
+def _follow(merged: Object, patch: Object, shape: ObjectShape) -> None:
     """Do what the directives about lists in *patch* ask of *merged*."""
     for name, words in patch.items():
         if name.startswith(_DELETE):
@@ -88,7 +88,7 @@ def _retained(obj: Object, patch: Object) -> Object:
     return {name: value for name, value in obj.items() if name in names}
 
 
-def _merged(value: Any, change: Any, shape: Shape) -> Any:
+def _merged(value: Any, change: Any, shape: ObjectShape) -> Any:
     if isinstance(change, dict):
         return _merged_map(value if isinstance(value, dict) else {}, change, shape)
     if not isinstance(change, list) or not shape.merges:
@@ -100,7 +100,7 @@ def _merged(value: Any, change: Any, shape: Shape) -> Any:
     return standing + [word for word in change if value_of(word) not in known]
 
 
-def _merged_items(standing: list[Any], change: list[Any], shape: Shape) -> list[Any]:
+def _merged_items(standing: list[Any], change: list[Any], shape: ObjectShape) -> list[Any]:
     key = shape.merge_key
     if any(_keyed(item, _PATCH) == "replace" for item in change):
         return [item for item in change if _keyed(item, _PATCH) != "replace"]
@@ -138,7 +138,7 @@ def _delete_from(merged: Object, name: str, words: Any) -> None:
         merged[name] = [word for word in standing if value_of(word) not in unwanted]
 
 
-def _reorder(merged: Object, name: str, order: Any, shape: Shape) -> None:
+def _reorder(merged: Object, name: str, order: Any, shape: ObjectShape) -> None:
     """Put the items that *order* names first, in its order; the others keep theirs behind."""
     if not isinstance(order, list):
         raise _bad(f"{_ORDER}{name[:100]} must be a list")

@@ -13,7 +13,7 @@ from distributary.knative.apiserver.objects._addresses import (
 )
 from distributary.knative.apiserver.objects._objects import Objects
 from distributary.knative.apiserver.objects._sweeper import EVENT_KEPT_S
-from distributary.knative.apiserver.objects._values import Change, Stored, Write
+from distributary.knative.apiserver.objects._values import ObjectChange, Stored, Write
 from distributary.knative.apiserver.objects._watch import BATCH_MAX, Watch
 from distributary.knative.apiserver.objects._writer import timestamp
 
@@ -22,7 +22,7 @@ __all__ = [
     "DEFAULT_BROKER",
     "EVENT_KEPT_S",
     "AddressBook",
-    "Change",
+    "ObjectChange",
     "Objects",
     "Stored",
     "Watch",

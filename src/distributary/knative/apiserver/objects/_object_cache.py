@@ -7,7 +7,7 @@ from typing import Final
 
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.apiserver.objects._owners import owners_of
-from distributary.knative.apiserver.objects._values import Change, Stored
+from distributary.knative.apiserver.objects._values import ObjectChange, Stored
 
 _NOBODY: Final[frozenset[Key]] = frozenset()
 
@@ -70,18 +70,18 @@ class ObjectCache:
             first, end = self._span(resource, namespace)
             yield from (Key(resource, *positions[at]) for at in range(first, end))
 
-    def take(self, changes: Iterable[Change]) -> None:
+    def take(self, changes: Iterable[ObjectChange]) -> None:
         """Make *changes*, which were committed."""
         for change in changes:
             self._take(change)
 
-    def differences(self, other: "ObjectCache") -> list[Change]:
+    def differences(self, other: "ObjectCache") -> list[ObjectChange]:
         """What must change for this cache to hold what *other* holds.
 
         In no order: in which it changed is not known any more.
         """
         gone = [
-            Change("DELETED", stored, stored)
+            ObjectChange("DELETED", stored, stored)
             for key, stored in self._by_key.items()
             if _uid_of(other.get(key)) != stored.uid
         ]
@@ -89,9 +89,9 @@ class ObjectCache:
         for key, stored in other.items():
             before = self.get(key)
             if before is None or before.uid != stored.uid:
-                new.append(Change("ADDED", stored, None))
+                new.append(ObjectChange("ADDED", stored, None))
             elif before.version != stored.version:
-                new.append(Change("MODIFIED", stored, before))
+                new.append(ObjectChange("MODIFIED", stored, before))
         return gone + new
 
     def _span(self, resource: str, namespace: str) -> tuple[int, int]:
@@ -101,7 +101,7 @@ class ObjectCache:
             bisect_left(positions, (namespace + _AFTER_NAME, "")),
         )
 
-    def _take(self, change: Change) -> None:
+    def _take(self, change: ObjectChange) -> None:
         key = change.stored.key
         self.version = change.stored.version
         before = self._by_key.pop(key, None)

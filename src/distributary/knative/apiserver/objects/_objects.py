@@ -16,16 +16,16 @@ from distributary.knative.apiserver.objects._rows import Rows
 from distributary.knative.apiserver.objects._sweeper import Sweeper
 from distributary.knative.apiserver.objects._values import (
     Admit,
-    Change,
     Create,
     Default,
-    Delete,
+    DeleteObject,
     Edit,
     Made,
+    ObjectChange,
+    ObjectRules,
     Outcome,
-    Put,
+    PutObject,
     Request,
-    Rules,
     Stored,
     Write,
 )
@@ -99,13 +99,13 @@ class Objects:
     ) -> None:
         self._url = url
         self._kinds = {kind.resource: kind for kind in kinds}
-        self._rules = Rules(self._kinds, admit, default, new_uid, objects_max, json_bytes_max)
+        self._rules = ObjectRules(self._kinds, admit, default, new_uid, objects_max, json_bytes_max)
         self._clock = clock
         self._cache = ObjectCache()
         self._ring = WatchWindow(
             self._kinds, changes_max=changes_kept_max, json_bytes_max=json_kept_bytes_max
         )
-        self._told: list[Callable[[Change], None]] = []
+        self._told: list[Callable[[ObjectChange], None]] = []
         self._rows: Rows | None = None
         self._writer: Writer | None = None
         self._sweeper: Sweeper | None = None
@@ -217,7 +217,7 @@ class Objects:
         Raises:
             StatusError, StoreError: As said above.
         """
-        made = await self._one(Put(key, change, write))
+        made = await self._one(PutObject(key, change, write))
         return made.stored, made.created
 
     async def delete(self, key: Key, write: Write = _PLAIN) -> Stored:
@@ -235,7 +235,7 @@ class Objects:
                 above.
             StoreError: As said above.
         """
-        return (await self._one(Delete(key, write))).stored
+        return (await self._one(DeleteObject(key, write))).stored
 
     async def edit_all(self, edits: _Edits, write: Write = _PLAIN) -> _Results:
         """Make many edits in one transaction, which holds the store for some 40 us each.
@@ -254,7 +254,7 @@ class Objects:
             for outcome in await self._submit(requests, write.by_server)
         ]
 
-    def on_change(self, told: Callable[[Change], None]) -> None:
+    def on_change(self, told: Callable[[ObjectChange], None]) -> None:
         """Let *told* be called with each change, in order, on the event loop, after its commit.
 
         Reads (``get``, ``list``) show what all changes of the same commit left. After a commit
@@ -293,7 +293,7 @@ class Objects:
         (outcome,) = await self._submit([request], request.write.by_server)
         return _made(outcome)
 
-    async def _sweep(self, deletes: Sequence[Delete]) -> Sequence[Outcome]:
+    async def _sweep(self, deletes: Sequence[DeleteObject]) -> Sequence[Outcome]:
         return await self._submit(deletes, by_server=True)
 
     async def _submit(self, requests: Sequence[Request], by_server: bool) -> Sequence[Outcome]:
@@ -301,7 +301,7 @@ class Objects:
             raise StatusError("ServiceUnavailable", "the server is starting", retry_after_s=1)
         return await self._writer.submit(requests, by_server=by_server)
 
-    def _take(self, cache: ObjectCache, changes: Sequence[Change], again: bool) -> None:
+    def _take(self, cache: ObjectCache, changes: Sequence[ObjectChange], again: bool) -> None:
         """After a commit: memory shows it already; tell everybody."""
         self._cache = cache
         if self._sweeper is not None:
@@ -313,7 +313,7 @@ class Objects:
         else:
             self._ring.publish(changes, cache.version)
 
-    def _tell(self, change: Change) -> None:
+    def _tell(self, change: ObjectChange) -> None:
         for told in self._told:
             try:
                 told(change)

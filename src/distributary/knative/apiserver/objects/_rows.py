@@ -11,7 +11,7 @@ from distributary.core.errors import StoreError
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.apiserver.objects import _addresses, _content
 from distributary.knative.apiserver.objects._object_cache import ObjectCache
-from distributary.knative.apiserver.objects._values import Change, Stored
+from distributary.knative.apiserver.objects._values import ObjectChange, Stored
 from distributary.routes import tables as _tables
 
 _o = _tables.object_
@@ -92,7 +92,7 @@ class Rows:
         with sqlite.reading(self._reader) as connection:
             return _version(connection) or 0
 
-    def write(self, changes: Sequence[Change], before: int, now_ms: int) -> None:
+    def write(self, changes: Sequence[ObjectChange], before: int, now_ms: int) -> None:
         """Store *changes* in one transaction, which is durable on return.
 
         Args:
@@ -117,7 +117,7 @@ def _version(connection: Connection) -> int | None:
     return connection.execute(sa.select(_counter.c.version)).scalar()
 
 
-def _count(connection: Connection, changes: Sequence[Change], before: int) -> None:
+def _count(connection: Connection, changes: Sequence[ObjectChange], before: int) -> None:
     version = changes[-1].stored.version
     numbers = {"version": version}
     if any(_moves_address(change) for change in changes):
@@ -129,7 +129,7 @@ def _count(connection: Connection, changes: Sequence[Change], before: int) -> No
         raise StoreError("somebody else wrote objects to the store; it is read anew")
 
 
-def _write_addresses(connection: Connection, newest: Iterable[Change]) -> None:
+def _write_addresses(connection: Connection, newest: Iterable[ObjectChange]) -> None:
     stored = [each for each in newest if _addresses.path_of(each.stored.key) is not None]
     if not stored:
         return
@@ -145,11 +145,11 @@ def _write_addresses(connection: Connection, newest: Iterable[Change]) -> None:
         connection.execute(sa.insert(_a), rows)
 
 
-def _moves_address(change: Change) -> bool:
+def _moves_address(change: ObjectChange) -> bool:
     return change.type != "MODIFIED" and _addresses.path_of(change.stored.key) is not None
 
 
-def _stands(change: Change) -> bool:
+def _stands(change: ObjectChange) -> bool:
     return change.type != "DELETED"
 
 

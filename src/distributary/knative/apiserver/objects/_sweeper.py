@@ -14,7 +14,12 @@ from distributary.core.errors import DistributaryError
 from distributary.knative.apiserver.machinery import Key
 from distributary.knative.apiserver.objects import _namespaces
 from distributary.knative.apiserver.objects._object_cache import ObjectCache
-from distributary.knative.apiserver.objects._values import Change, Delete, Outcome, Write
+from distributary.knative.apiserver.objects._values import (
+    DeleteObject,
+    ObjectChange,
+    Outcome,
+    Write,
+)
 from distributary.knative.kinds import EVENT, NAMESPACE
 from distributary.routes.periodic import keep_turning
 
@@ -53,7 +58,7 @@ class Sweeper:
         self,
         cache: Callable[[], ObjectCache],
         written: Mapping[Key, int],
-        delete: Callable[[Sequence[Delete]], Awaitable[Sequence[Outcome]]],
+        delete: Callable[[Sequence[DeleteObject]], Awaitable[Sequence[Outcome]]],
         clock: Clock,
     ) -> None:
         self._cache = cache
@@ -85,7 +90,7 @@ class Sweeper:
         stored = self._cache().get(key)
         return stored is None or _namespaces.is_ending(stored)
 
-    def note(self, changes: Sequence[Change]) -> None:
+    def note(self, changes: Sequence[ObjectChange]) -> None:
         """See what was committed."""
         for change in changes:
             key = change.stored.key
@@ -98,14 +103,14 @@ class Sweeper:
         if len(self._events) > EVENTS_MAX:
             self._wake.set()
 
-    def _note_event(self, change: Change) -> None:
+    def _note_event(self, change: ObjectChange) -> None:
         key = change.stored.key
         self._events.pop(key, None)
         # One that is being deleted waits for its finalizers, and is no longer ours.
         if change.type != "DELETED" and not _namespaces.is_ending(change.stored):
             self._events[key] = self._clock.wall_ms()
 
-    def _note_namespace(self, change: Change) -> None:
+    def _note_namespace(self, change: ObjectChange) -> None:
         name = change.stored.key.name
         if change.type == "DELETED":
             self._ending.discard(name)
@@ -125,7 +130,7 @@ class Sweeper:
         if not keys:
             return SWEEP_S
         try:
-            outcomes = await self._delete([Delete(key, _BY_SERVER) for key in keys])
+            outcomes = await self._delete([DeleteObject(key, _BY_SERVER) for key in keys])
         except DistributaryError as error:
             _log.warning("objects-not-swept", objects=len(keys), reason=str(error))
             return _AGAIN_S

@@ -37,16 +37,16 @@ from distributary.knative.apiserver.objects._refusals import (
     not_found,
 )
 from distributary.knative.apiserver.objects._values import (
-    Change,
     ChangeType,
     Create,
-    Delete,
+    DeleteObject,
     Edit,
     Made,
+    ObjectChange,
+    ObjectRules,
     Outcome,
-    Put,
+    PutObject,
     Request,
-    Rules,
     Stored,
     Write,
 )
@@ -80,8 +80,8 @@ class Transaction:
         changes: All of them, in order; versions grow by one from the cache's.
     """
 
-    def __init__(self, cache: ObjectCache, rules: Rules, now: str) -> None:
-        self.changes: list[Change] = []
+    def __init__(self, cache: ObjectCache, rules: ObjectRules, now: str) -> None:
+        self.changes: list[ObjectChange] = []
         self._cache = cache
         self._rules = rules
         self._now = now
@@ -133,16 +133,16 @@ class Transaction:
             return self._create(kind, namespace, "", content, write)
         kind = self._rules.kinds[request.key.resource]
         before = self.get(request.key)
-        if isinstance(request, Put) and before is None:
+        if isinstance(request, PutObject) and before is None:
             return self._create_absent(kind, request)
         if before is None:
             raise not_found(kind, request.key.name)
         check_incarnation(kind, before, request.write)
-        if isinstance(request, Delete):
+        if isinstance(request, DeleteObject):
             return Made(self._delete(kind, before, request.write))
         return Made(self._edit(kind, before, request))
 
-    def _create_absent(self, kind: Kind, request: Put) -> Made:
+    def _create_absent(self, kind: Kind, request: PutObject) -> Made:
         key, change, write = request
         if write.uid is not None or write.version is not None:
             raise conflict(kind, key.name, "Precondition failed: the object does not exist")
@@ -197,7 +197,7 @@ class Transaction:
         elif _namespaces.is_ending(standing):
             raise _namespaces.ending_refusal(kind, key.namespace, key.name)
 
-    def _edit(self, kind: Kind, before: Stored, request: Edit | Put) -> Stored:
+    def _edit(self, kind: Kind, before: Stored, request: Edit | PutObject) -> Stored:
         write, old = request.write, before.content
         new = for_update(
             kind,
@@ -322,7 +322,7 @@ class Transaction:
         if type_ != "DELETED" and not write.by_server:
             check_size(len(stored.json))
             self._check_room(stored, before)
-        self._keep(Change(type_, stored, before))
+        self._keep(ObjectChange(type_, stored, before))
         return stored
 
     def _check_room(self, stored: Stored, before: Stored | None) -> None:
@@ -333,7 +333,7 @@ class Transaction:
         if grown > 0 and self._json_bytes + grown > rules.json_bytes_max:
             raise no_room(stored.key, f"{rules.json_bytes_max} bytes of objects")
 
-    def _keep(self, change: Change) -> None:
+    def _keep(self, change: ObjectChange) -> None:
         self.changes.append(change)
         now = None if change.type == "DELETED" else change.stored
         self._set(change.stored.key, change.before, now)

@@ -33,7 +33,7 @@ class Stored(NamedTuple):
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
-class Change(NamedTuple):
+class ObjectChange(NamedTuple):
     """One change of one object, in the order of ``stored.version``.
 
     Attributes:
@@ -97,7 +97,7 @@ class Edit(NamedTuple):
     write: Write = Write()
 
 
-class Put(NamedTuple):
+class PutObject(NamedTuple):
     """As ``Edit``; gets None, and makes the object, where there is none."""
 
     key: Key
@@ -105,14 +105,14 @@ class Put(NamedTuple):
     write: Write = Write()
 
 
-class Delete(NamedTuple):
+class DeleteObject(NamedTuple):
     """Delete an object, or mark it as being deleted where something must be done first."""
 
     key: Key
     write: Write = Write()
 
 
-Request = Create | Edit | Put | Delete
+Request = Create | Edit | PutObject | DeleteObject
 
 
 class Made(NamedTuple):
@@ -132,7 +132,7 @@ Outcome = Made | Exception
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ObjectRules:
     """What requests are held against.
 
     Attributes:

@@ -4,7 +4,7 @@ import asyncio
 from typing import Final
 
 from distributary.knative.apiserver.machinery import StatusError
-from distributary.knative.apiserver.objects._values import Change
+from distributary.knative.apiserver.objects._values import ObjectChange
 from distributary.knative.apiserver.objects._watch_window import WatchWindow, expired
 
 BATCH_MAX: Final = 500
@@ -54,7 +54,7 @@ class Watch:
             self._seen = window.between(self._next, self._next + 1)[0].stored.version - 1
         return self._seen
 
-    async def changes(self, wait_s: float) -> list[Change]:
+    async def changes(self, wait_s: float) -> list[ObjectChange]:
         """What follows, in order.
 
         Args:
@@ -83,7 +83,7 @@ class Watch:
             self._open = False
             self._window.watchers -= 1
 
-    def _take(self) -> list[Change]:
+    def _take(self) -> list[ObjectChange]:
         window = self._window
         if self._next < window.first:
             raise expired(self._seen, window)
@@ -100,7 +100,7 @@ class Watch:
         return [each for each in found if each.stored.key.namespace == self._namespace]
 
 
-def _bounded(changes: list[Change]) -> list[Change]:
+def _bounded(changes: list[ObjectChange]) -> list[ObjectChange]:
     """The first of *changes*, at least one."""
     size_bytes = 0
     for count, change in enumerate(changes):

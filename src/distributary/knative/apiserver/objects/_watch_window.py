@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from distributary.knative.apiserver.machinery import StatusError
-from distributary.knative.apiserver.objects._values import Change
+from distributary.knative.apiserver.objects._values import ObjectChange
 
 CHANGES_KEPT_MAX: Final = 20_000
 """Changes in the window: 200 s of 100 changes a second (the API server keeps 75 s and more)."""
@@ -49,7 +49,7 @@ class KindWindow:
         self.announced = 0
         self.watchers = 0
         self.closed = False
-        self._kept: deque[Change] = deque()
+        self._kept: deque[ObjectChange] = deque()
         self._waiting: dict[asyncio.Future[None], None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._announced_s = 0.0
@@ -65,15 +65,15 @@ class KindWindow:
             self._kept, version, key=lambda change: change.stored.version
         )
 
-    def between(self, first: int, end: int) -> list[Change]:
+    def between(self, first: int, end: int) -> list[ObjectChange]:
         """The changes with these numbers, all of which are kept."""
         return [self._kept[number - self.first] for number in range(first, end)]
 
-    def append(self, change: Change) -> None:
+    def append(self, change: ObjectChange) -> None:
         """Take the newest change; ``announce_soon`` follows."""
         self._kept.append(change)
 
-    def drop_first(self) -> Change:
+    def drop_first(self) -> ObjectChange:
         """Let the oldest change go."""
         change = self._kept.popleft()
         self.first += 1
@@ -150,7 +150,7 @@ class WatchWindow:
         self._order: deque[KindWindow] = deque()
         self._json_bytes = 0
 
-    def publish(self, changes: Sequence[Change], version: int) -> None:
+    def publish(self, changes: Sequence[ObjectChange], version: int) -> None:
         """Take the changes of a commit, in order.
 
         Args:
@@ -207,7 +207,7 @@ def expired(version: int, window: KindWindow) -> StatusError:
     return StatusError("Expired", f"too old resource version: {version} ({window.floor})")
 
 
-def _size(change: Change) -> int:
+def _size(change: ObjectChange) -> int:
     before = change.before
     return len(change.stored.json) + (0 if before is None else len(before.json))
 

@@ -17,8 +17,13 @@ from distributary.knative.apiserver.machinery import StatusError
 from distributary.knative.apiserver.objects._object_cache import ObjectCache
 from distributary.knative.apiserver.objects._rows import Rows
 from distributary.knative.apiserver.objects._transaction import Transaction
-from distributary.knative.apiserver.objects._values import Change, Outcome, Request, Rules
-from distributary.routes.write_loop import Waiting, WriteLoop
+from distributary.knative.apiserver.objects._values import (
+    ObjectChange,
+    ObjectRules,
+    Outcome,
+    Request,
+)
+from distributary.routes.write_loop import PendingWrite, WriteLoop
 
 BATCH_MAX: Final = 256
 """Requests in one transaction; it holds the store for some 10 ms."""
@@ -33,12 +38,12 @@ RETRY_AFTER_S: Final = 1
 _log = structlog.get_logger(__name__)
 
 
-Committed: TypeAlias = Callable[[ObjectCache, Sequence[Change], bool], None]
+Committed: TypeAlias = Callable[[ObjectCache, Sequence[ObjectChange], bool], None]
 """Called after a commit: what stands now, the changes in order, and whether the store was read
 anew, as it held something else than was believed: then changes are in no order, and may be missing.
 """
 
-_Batch: TypeAlias = Sequence[Waiting[Sequence[Request], list[Outcome]]]
+_Batch: TypeAlias = Sequence[PendingWrite[Sequence[Request], list[Outcome]]]
 """Groups of requests, each whole."""
 
 
@@ -57,7 +62,7 @@ class Writer:
         self,
         rows: Rows,
         cache: ObjectCache,
-        rules: Rules,
+        rules: ObjectRules,
         clock: Clock,
         committed: Committed,
     ) -> None:

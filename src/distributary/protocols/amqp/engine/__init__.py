@@ -2,10 +2,10 @@
 
 Called by the AMQP transport, the AMQP source and the AMQP binding of the Subscriptions API. Hides
 proton: its engine, its events, its types. Can be imported where proton is not installed
-(``AVAILABLE``); only an ``Engine`` needs it.
+(``AVAILABLE``); only an ``AmqpEngine`` needs it.
 
-An ``Engine`` is an ``asyncio.Protocol`` for one connection, as a client or as a server. It calls a
-``Handler`` of yours, and you call it and its ``Link`` objects::
+An ``AmqpEngine`` is an ``asyncio.Protocol`` for one connection, as a client or as a server. It
+calls a ``Handler`` of yours, and you call it and its ``AmqpLink`` objects::
 
     class Echo:                                      # a Handler
         def link_opened(self, link): link.accept(); link.grant(10)
@@ -24,15 +24,15 @@ tells of more. After ``closed`` nothing is called any more, and what is still ca
 messages does nothing (``send`` must not be).
 """
 
-from distributary.protocols.amqp.engine._engine import Engine
+from distributary.protocols.amqp.engine._engine import AmqpEngine
 from distributary.protocols.amqp.engine._handler import Handler
 from distributary.protocols.amqp.engine._limits import (
     MESSAGE_BYTES_MAX,
     PEER_LINKS_MAX,
     SESSION_BYTES_MAX,
 )
-from distributary.protocols.amqp.engine._link import Incoming, Link
-from distributary.protocols.amqp.engine._login import Login
+from distributary.protocols.amqp.engine._link import AmqpLink, IncomingMessage
+from distributary.protocols.amqp.engine._login import AmqpLogin
 from distributary.protocols.amqp.engine._message import (
     AmqpMessage,
     MessageId,
@@ -40,7 +40,7 @@ from distributary.protocols.amqp.engine._message import (
     decode_message,
     encode_message,
 )
-from distributary.protocols.amqp.engine._outcomes import ACCEPTED, Ended, Outcome, State
+from distributary.protocols.amqp.engine._outcomes import ACCEPTED, DeliveryState, Ended, Outcome
 from distributary.protocols.amqp.engine._proton import AVAILABLE
 from distributary.protocols.amqp.engine._values import AmqpError
 
@@ -50,17 +50,17 @@ __all__ = [
     "MESSAGE_BYTES_MAX",
     "PEER_LINKS_MAX",
     "SESSION_BYTES_MAX",
+    "AmqpEngine",
     "AmqpError",
+    "AmqpLink",
+    "AmqpLogin",
     "AmqpMessage",
+    "DeliveryState",
     "Ended",
-    "Engine",
     "Handler",
-    "Incoming",
-    "Link",
-    "Login",
+    "IncomingMessage",
     "MessageId",
     "Outcome",
-    "State",
     "Value",
     "decode_message",
     "encode_message",

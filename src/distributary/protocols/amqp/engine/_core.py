@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 from distributary.protocols.amqp.engine import _proton
 from distributary.protocols.amqp.engine._frames import Frames
 from distributary.protocols.amqp.engine._limits import PEER_LINKS_MAX
-from distributary.protocols.amqp.engine._link import Incoming, Link
+from distributary.protocols.amqp.engine._link import AmqpLink, IncomingMessage
 from distributary.protocols.amqp.engine._outcomes import Ended
 from distributary.protocols.amqp.engine._sessions import Sessions
 
 if TYPE_CHECKING:
-    from distributary.protocols.amqp.engine._engine import Engine
+    from distributary.protocols.amqp.engine._engine import AmqpEngine
 
 CLOSED_BY_US: Final = Ended("local", "", "The connection was closed here")
 
@@ -46,7 +46,7 @@ class Core:
 
     def __init__(
         self,
-        engine: "Engine",
+        engine: "AmqpEngine",
         wake: Callable[[], None],
         *,
         server: bool,
@@ -57,13 +57,13 @@ class Core:
     ) -> None:
         self.ended: Ended | None = None
         self.closing = False
-        self._unwritten: dict[Any, Link] = {}
+        self._unwritten: dict[Any, AmqpLink] = {}
         self._engine = engine
         self._handler = engine.handler
         self.wake = wake
         self._server = server
         self._message_bytes_max = message_bytes_max
-        self._links: dict[Any, Link] = {}
+        self._links: dict[Any, AmqpLink] = {}
         self._peer_links: set[Any] = set()
         self._frames = Frames()
         self._in_events = False
@@ -197,7 +197,7 @@ class Core:
         *,
         settled: bool = False,
         properties: dict[str, Any] | None = None,
-    ) -> Link:
+    ) -> AmqpLink:
         c = self._c
         encoded = _proton.symbol_map(properties)
         pointer = self._new_link(c.pn_sender, name)
@@ -212,7 +212,7 @@ class Core:
             c.pn_data_decode(c.pn_link_properties(pointer), encoded)
         return self._opened_here(pointer, address, sending=True)
 
-    def open_receiver(self, address: str | None, name: str) -> Link:
+    def open_receiver(self, address: str | None, name: str) -> AmqpLink:
         c = self._c
         pointer = self._new_link(c.pn_receiver, name)
         source = c.pn_link_source(pointer)
@@ -229,7 +229,7 @@ class Core:
         return self._opened_here(pointer, address, sending=False)
 
     def send(
-        self, link: Link, pointer: Any, payload: bytes, token: object, *, settled: bool
+        self, link: AmqpLink, pointer: Any, payload: bytes, token: object, *, settled: bool
     ) -> None:
         c = self._c
         self._next_tag = tag = self._next_tag + 1
@@ -243,7 +243,7 @@ class Core:
         self._unwritten[pointer] = link
         self.wake()
 
-    def accept_link(self, link: Link, pointer: Any, address: str | None) -> None:
+    def accept_link(self, link: AmqpLink, pointer: Any, address: str | None) -> None:
         c = self._c
         c.pn_terminus_copy(c.pn_link_source(pointer), c.pn_link_remote_source(pointer))
         c.pn_terminus_copy(c.pn_link_target(pointer), c.pn_link_remote_target(pointer))
@@ -255,7 +255,7 @@ class Core:
         c.pn_link_open(pointer)
         self.wake()
 
-    def close_link(self, link: Link, pointer: Any, condition: str, text: str) -> None:
+    def close_link(self, link: AmqpLink, pointer: Any, condition: str, text: str) -> None:
         c = self._c
         if condition:
             _proton.say(c.pn_link_condition(pointer), condition, text)
@@ -405,7 +405,7 @@ class Core:
         self.wake()
         self._handler.settled(link, token, outcome)
 
-    def _on_incoming(self, link: Link, pointer: Any, delivery: Any) -> None:
+    def _on_incoming(self, link: AmqpLink, pointer: Any, delivery: Any) -> None:
         c = self._c
         if c.pn_delivery_aborted(delivery):
             link.partial.clear()
@@ -431,7 +431,7 @@ class Core:
             text = "A message came for which there was no credit"
             self._end_incoming(link, "amqp:link:transfer-limit-exceeded", text)
             return
-        incoming = Incoming(
+        incoming = IncomingMessage(
             link,
             self,
             delivery,
@@ -444,7 +444,7 @@ class Core:
         c.pn_link_advance(pointer)
         self._handler.received(link, incoming)
 
-    def _end_incoming(self, link: Link, condition: str, text: str) -> None:
+    def _end_incoming(self, link: AmqpLink, condition: str, text: str) -> None:
         """The peer does not keep to what was agreed."""
         link.partial.clear()
         link.close(condition, text)
@@ -455,7 +455,7 @@ class Core:
     def _new_link(self, make: Any, name: str) -> Any:
         return make(self._sessions.begin(), name)
 
-    def _opened_here(self, pointer: Any, address: str | None, *, sending: bool) -> Link:
+    def _opened_here(self, pointer: Any, address: str | None, *, sending: bool) -> AmqpLink:
         c = self._c
         c.pn_link_set_max_message_size(pointer, self._message_bytes_max)
         link = self._link(pointer, sending=sending)
@@ -465,8 +465,8 @@ class Core:
         self.wake()
         return link
 
-    def _link(self, pointer: Any, *, sending: bool) -> Link:
-        link = Link(
+    def _link(self, pointer: Any, *, sending: bool) -> AmqpLink:
+        link = AmqpLink(
             self._engine,
             self,
             pointer,

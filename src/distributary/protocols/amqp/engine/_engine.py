@@ -12,8 +12,13 @@ from typing import Any, Final, cast
 from distributary.protocols.amqp.engine._core import CLOSED_BY_US, Core
 from distributary.protocols.amqp.engine._handler import Handler
 from distributary.protocols.amqp.engine._limits import MESSAGE_BYTES_MAX
-from distributary.protocols.amqp.engine._link import Link
-from distributary.protocols.amqp.engine._login import HEADER, Handshake, Login, LoginRefusedError
+from distributary.protocols.amqp.engine._link import AmqpLink
+from distributary.protocols.amqp.engine._login import (
+    HEADER,
+    AmqpLogin,
+    Handshake,
+    LoginRefusedError,
+)
 from distributary.protocols.amqp.engine._outcomes import Ended
 from distributary.protocols.amqp.engine._values import AmqpError
 
@@ -33,7 +38,7 @@ UNREAD_BYTES_MAX: Final = 64 * 1024
 byte may make us say and keep some thirty."""
 
 
-class Engine(asyncio.Protocol):
+class AmqpEngine(asyncio.Protocol):
     """One connection. Give it to ``create_connection``, ``create_server`` or a tunnel.
 
     Args:
@@ -55,7 +60,7 @@ class Engine(asyncio.Protocol):
         handler: Handler,
         *,
         server: bool = False,
-        login: Login | None = None,
+        login: AmqpLogin | None = None,
         host: str = "",
         container: str = "distributary",
         idle_s: float = IDLE_S,
@@ -71,7 +76,7 @@ class Engine(asyncio.Protocol):
             idle_ms=int(idle_s * 1000),
             message_bytes_max=message_bytes_max,
         )
-        self._handshake = None if server else Handshake(login or Login(), host)
+        self._handshake = None if server else Handshake(login or AmqpLogin(), host)
         self._wire: asyncio.Transport | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tick: asyncio.TimerHandle | None = None
@@ -106,7 +111,7 @@ class Engine(asyncio.Protocol):
         *,
         settled: bool = False,
         properties: dict[str, Any] | None = None,
-    ) -> Link:
+    ) -> AmqpLink:
         """Open a link that we send on, on a session of its own.
 
         Args:
@@ -120,7 +125,7 @@ class Engine(asyncio.Protocol):
         """
         return self._core.open_sender(address, name, settled=settled, properties=properties)
 
-    def open_receiver(self, address: str | None, name: str) -> Link:
+    def open_receiver(self, address: str | None, name: str) -> AmqpLink:
         """Open a link that we receive on; ``grant`` it credit.
 
         Args:

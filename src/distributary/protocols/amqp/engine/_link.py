@@ -1,21 +1,21 @@
 """What travels over a connection: links, and deliveries that came.
 
-Called by whoever handles an ``Engine``. Hides proton's links and deliveries: none of their
+Called by whoever handles an ``AmqpEngine``. Hides proton's links and deliveries: none of their
 pointers lives longer here than in proton.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from distributary.protocols.amqp.engine import _proton
-from distributary.protocols.amqp.engine._outcomes import Ended, Outcome, State
+from distributary.protocols.amqp.engine._outcomes import DeliveryState, Ended, Outcome
 
 if TYPE_CHECKING:
     from distributary.protocols.amqp.engine._core import Core
-    from distributary.protocols.amqp.engine._engine import Engine
+    from distributary.protocols.amqp.engine._engine import AmqpEngine
 
 
-class Link:
-    """One link. Made by ``Engine.open_sender``, ``open_receiver``, or by the peer.
+class AmqpLink:
+    """One link. Made by ``AmqpEngine.open_sender``, ``open_receiver``, or by the peer.
 
     Attributes:
         engine: The connection that it belongs to.
@@ -50,7 +50,7 @@ class Link:
     )
 
     def __init__(
-        self, engine: "Engine", core: "Core", pointer: Any, name: str, *, sending: bool
+        self, engine: "AmqpEngine", core: "Core", pointer: Any, name: str, *, sending: bool
     ) -> None:
         self.engine = engine
         self._core = core
@@ -129,7 +129,7 @@ class Link:
         self._core.send(self, self._pointer, payload, token, settled=settled)
 
 
-class Incoming:
+class IncomingMessage:
     """A message that came, until it is settled.
 
     Attributes:
@@ -145,7 +145,7 @@ class Incoming:
 
     def __init__(
         self,
-        link: Link,
+        link: AmqpLink,
         core: "Core",
         pointer: Any,
         payload: bytes,
@@ -171,13 +171,13 @@ class Incoming:
 def _settle(pointer: Any, outcome: Outcome) -> None:
     c = _proton.library()
     state = outcome.state
-    if state is State.REJECTED and outcome.condition:
+    if state is DeliveryState.REJECTED and outcome.condition:
         condition = c.pn_disposition_condition(c.pn_delivery_local(pointer))
         _proton.say(condition, outcome.condition, outcome.text)
-    elif state is State.MODIFIED:
+    elif state is DeliveryState.MODIFIED:
         local = c.pn_delivery_local(pointer)
         c.pn_disposition_set_failed(local, outcome.failed)
         c.pn_disposition_set_undeliverable(local, outcome.undeliverable)
-    if state is not State.NONE:
+    if state is not DeliveryState.NONE:
         c.pn_delivery_update(pointer, state.value)
     c.pn_delivery_settle(pointer)

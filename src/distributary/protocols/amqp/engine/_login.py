@@ -35,7 +35,7 @@ _CODES: Final = ("ok", "sasl-auth", "sasl-sys", "sasl-sys-perm", "sasl-sys-temp"
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class AmqpLogin:
     """Who a client is. Nothing set: anonymous.
 
     Attributes:
@@ -73,7 +73,7 @@ class Handshake:
         done: Whether we are in.
     """
 
-    def __init__(self, login: Login, host: str) -> None:
+    def __init__(self, login: AmqpLogin, host: str) -> None:
         self._login = login
         self._host = host
         self._buffer = b""

@@ -7,7 +7,7 @@ CONDITION_CHARS_MAX: Final = 1_024
 """Characters kept of what a peer says about an error."""
 
 
-class State(Enum):
+class DeliveryState(Enum):
     """What the receiver of a delivery says about it."""
 
     ACCEPTED = 0x24
@@ -29,7 +29,7 @@ class Outcome(NamedTuple):
         undeliverable: Of ``MODIFIED``: not to be given to this link again.
     """
 
-    state: State
+    state: DeliveryState
     condition: str = ""
     text: str = ""
     failed: bool = False
@@ -53,4 +53,4 @@ class Ended(NamedTuple):
     text: str = ""
 
 
-ACCEPTED: Final = Outcome(State.ACCEPTED)
+ACCEPTED: Final = Outcome(DeliveryState.ACCEPTED)

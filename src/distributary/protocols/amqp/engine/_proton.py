@@ -14,19 +14,19 @@ from distributary.protocols.amqp.engine._limits import FRAME_BYTES_MAX, SESSIONS
 from distributary.protocols.amqp.engine._outcomes import (
     ACCEPTED,
     CONDITION_CHARS_MAX,
+    DeliveryState,
     Ended,
     Outcome,
-    State,
 )
 from distributary.protocols.amqp.engine._values import AmqpError, Symbol
 
 AVAILABLE: Final = importlib.util.find_spec("cproton") is not None
 """Whether proton is installed: it needs a C compiler, so it is an extra (``amqp``)."""
 
-STATES: Final = frozenset(state.value for state in State if state is not State.NONE)
+STATES: Final = frozenset(state.value for state in DeliveryState if state is not DeliveryState.NONE)
 """Delivery states that say what became of a message."""
 
-_ACCEPTED: Final = State.ACCEPTED.value
+_ACCEPTED: Final = DeliveryState.ACCEPTED.value
 
 
 @functools.cache
@@ -106,13 +106,13 @@ def outcome(delivery: Any, state: int) -> Outcome:
         return ACCEPTED
     c = library()
     if state not in STATES:
-        return Outcome(State.NONE)
+        return Outcome(DeliveryState.NONE)
     remote = c.pn_delivery_remote(delivery)
-    if state == State.REJECTED.value:
+    if state == DeliveryState.REJECTED.value:
         why = said(c.pn_disposition_condition(remote))
-        return Outcome(State.REJECTED, why.condition, why.text)
+        return Outcome(DeliveryState.REJECTED, why.condition, why.text)
     return Outcome(
-        State(state),
+        DeliveryState(state),
         failed=bool(c.pn_disposition_is_failed(remote)),
         undeliverable=bool(c.pn_disposition_is_undeliverable(remote)),
     )

@@ -12,11 +12,11 @@ from distributary.core.deliver import Transport
 from distributary.net import Connector
 from distributary.net.link import BrokerTransport
 from distributary.protocols.amqp.sink._answers import answer_of_connection, answer_of_link
-from distributary.protocols.amqp.sink._connection import Connection, connect
-from distributary.protocols.amqp.sink._opener import Opener
+from distributary.protocols.amqp.sink._connection import AmqpConnection, connect
+from distributary.protocols.amqp.sink._opener import AmqpOpener
 from distributary.resource import Reach
 
-__all__ = ["Connection", "answer_of_connection", "answer_of_link", "connect", "make"]
+__all__ = ["AmqpConnection", "answer_of_connection", "answer_of_link", "connect", "make"]
 
 
 def make(
@@ -26,5 +26,5 @@ def make(
     _reach: Reach | None = None,
 ) -> Transport:
     """See ``core.protocol.Protocol``."""
-    opener = Opener(connector, clock)
+    opener = AmqpOpener(connector, clock)
     return BrokerTransport(opener.open, opener.key_of, clock, loop)

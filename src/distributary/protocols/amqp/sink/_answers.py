@@ -14,7 +14,7 @@ from distributary.core.policy import (
 )
 from distributary.core.policy.acknowledgements import TEXT_CHARS_MAX
 from distributary.protocols.amqp.answers import RULES
-from distributary.protocols.amqp.engine import Ended, Outcome, State
+from distributary.protocols.amqp.engine import DeliveryState, Ended, Outcome
 
 PROTOCOL: Final = "AMQP"
 
@@ -28,14 +28,14 @@ ACCEPTED: Final = Acknowledgement(PROTOCOL, "accepted")
 def answer_of_outcome(outcome: Outcome) -> Answer:
     """What the receiver says about one message."""
     state = outcome.state
-    if state is State.ACCEPTED:
+    if state is DeliveryState.ACCEPTED:
         return ACCEPTED
-    if state is State.RELEASED:
+    if state is DeliveryState.RELEASED:
         return Acknowledgement(PROTOCOL, "released")
-    if state is State.MODIFIED:
+    if state is DeliveryState.MODIFIED:
         undeliverable = " undeliverable-here" if outcome.undeliverable else ""
         return Acknowledgement(PROTOCOL, f"modified{undeliverable}")
-    if state is State.NONE:
+    if state is DeliveryState.NONE:
         return Acknowledgement(PROTOCOL, "settled")
     return _acknowledgement("rejected", "rejected other", outcome.condition, outcome.text)
 

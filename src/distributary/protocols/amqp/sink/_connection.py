@@ -18,16 +18,16 @@ SUBPROTOCOL: Final = "amqp"
 """OASIS AMQP WebSocket Binding 1.0, section 2.1."""
 
 
-class Connection(amqp.Handler):
+class AmqpConnection(amqp.Handler):
     """A handler that can be waited for: until the connection is open, and until it is over."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
-        self.engine: amqp.Engine | None = None
+        self.engine: amqp.AmqpEngine | None = None
         self._ready: asyncio.Future[amqp.Ended | None] = loop.create_future()
         self._over = asyncio.Event()
 
-    def opened(self, engine: amqp.Engine) -> None:
+    def opened(self, engine: amqp.AmqpEngine) -> None:
         del engine
         if not self._ready.done():
             self._ready.set_result(None)
@@ -57,7 +57,7 @@ async def connect(
     connector: Connector,
     endpoint: Endpoint,
     credential: Credential | None,
-    handler: Connection,
+    handler: AmqpConnection,
 ) -> amqp.Ended | None:
     """Open a connection for *handler*, which gets its ``engine``.
 
@@ -74,7 +74,7 @@ async def connect(
             "AMQP needs the extra distributary[amqp] (python-qpid-proton), which is not installed"
         )
         raise TransportError("protocol", text)
-    engine = amqp.Engine(
+    engine = amqp.AmqpEngine(
         handler,
         login=login_of(credential),
         host=endpoint.host.rstrip("."),
@@ -98,10 +98,10 @@ async def connect(
             engine.abort()
 
 
-def login_of(credential: Credential | None) -> amqp.Login:
+def login_of(credential: Credential | None) -> amqp.AmqpLogin:
     """The login that *credential* is; none: anonymous."""
     if credential is None:
-        return amqp.Login()
+        return amqp.AmqpLogin()
     if credential.type == "PLAIN":
-        return amqp.Login(credential.identifier or "", credential.secret or "")
-    return amqp.Login(credential.identifier or "", token=credential.access_token or "")
+        return amqp.AmqpLogin(credential.identifier or "", credential.secret or "")
+    return amqp.AmqpLogin(credential.identifier or "", token=credential.access_token or "")

@@ -10,14 +10,14 @@ from distributary.core.clock import Clock
 from distributary.core.deliver import Destination
 from distributary.core.policy import Answer
 from distributary.net import Connector
-from distributary.net.link import Care, Lost, Session
+from distributary.net.link import BrokerSession, Lost, SlowStart
 from distributary.protocols.amqp.sink._answers import answer_of_connection
 from distributary.protocols.amqp.sink._connection import connect
 from distributary.protocols.amqp.sink._session import AmqpSession
 
 
-class Opener:
-    """Makes sessions; see ``net.link.Opener``.
+class AmqpOpener:
+    """Makes sessions; see ``net.link.AmqpOpener``.
 
     Args:
         connector: Dials.
@@ -27,7 +27,7 @@ class Opener:
     def __init__(self, connector: Connector, clock: Clock) -> None:
         self._connector = connector
         self._clock = clock
-        self._care = Care()
+        self._slow_start = SlowStart()
 
     def key_of(self, destination: Destination) -> Hashable:
         """What of *destination* belongs to the connection: where it goes, and who we are."""
@@ -36,15 +36,15 @@ class Opener:
             endpoint = endpoint._replace(target=b"")  # the path names an address, not a connection
         return endpoint, destination.credential
 
-    async def open(self, destination: Destination, lost: Lost) -> Session | Answer:
+    async def open(self, destination: Destination, lost: Lost) -> BrokerSession | Answer:
         """Connect and log in."""
         key = self.key_of(destination)
         endpoint = self._connector.endpoint_of(destination)
         session = AmqpSession(
             self._clock,
             lost,
-            functools.partial(self._care.note, key),
-            careful=key in self._care,
+            functools.partial(self._slow_start.note, key),
+            slow_start=key in self._slow_start,
         )
         ended = await connect(self._connector, endpoint, destination.credential, session)
         return session if ended is None else answer_of_connection(ended)

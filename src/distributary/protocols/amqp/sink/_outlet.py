@@ -18,13 +18,13 @@ class Outlet:
         link: Ours.
         settings: What it was opened for.
         asked_s: When; monotonic.
-        careful_until_s: Until when only one message is to be under way on it; monotonic.
+        slow_start_until_s: Until when only one message is to be under way on it; monotonic.
 
     Attributes:
         link: Ours; opened by the peer or not yet.
         settings: What it was opened for.
         asked_s: When the peer was asked to open it.
-        careful_until_s: See above; 0.0: as many as the broker takes.
+        slow_start_until_s: See above; 0.0: as many as the broker takes.
         open: Whether the peer has agreed to it.
         waiting: Flights that could not be sent yet, in order.
         unwritten: Flights that were sent without acknowledgement and are not in the socket yet.
@@ -32,21 +32,21 @@ class Outlet:
 
     __slots__ = (
         "asked_s",
-        "careful_until_s",
         "link",
         "open",
         "settings",
+        "slow_start_until_s",
         "unwritten",
         "waiting",
     )
 
     def __init__(
-        self, link: amqp.Link, settings: AmqpSettings, asked_s: float, careful_until_s: float
+        self, link: amqp.AmqpLink, settings: AmqpSettings, asked_s: float, slow_start_until_s: float
     ) -> None:
         self.link = link
         self.settings = settings
         self.asked_s = asked_s
-        self.careful_until_s = careful_until_s
+        self.slow_start_until_s = slow_start_until_s
         self.open = False
         self.waiting: deque[Flight] = deque()
         self.unwritten: list[Flight] = []

@@ -13,12 +13,12 @@ from typing import Any, Final, cast
 from distributary.core.clock import Clock
 from distributary.core.errors import EventError, TransportError
 from distributary.core.policy import Acknowledgement, Answer
-from distributary.net.link import CAREFUL_S, Flight, Lost
+from distributary.net.link import SLOW_START_S, Flight, Lost
 from distributary.protocols.amqp import binding
 from distributary.protocols.amqp import engine as amqp
 from distributary.protocols.amqp.settings import AmqpSettings
 from distributary.protocols.amqp.sink import _answers
-from distributary.protocols.amqp.sink._connection import Connection
+from distributary.protocols.amqp.sink._connection import AmqpConnection
 from distributary.protocols.amqp.sink._outlet import Outlet
 
 WINDOW: Final = 4_096
@@ -42,18 +42,18 @@ ATTACH_S_MAX: Final = 10.0
 """Longest time for a broker to open a link or to refuse it; the next attempt asks again."""
 
 
-class AmqpSession(Connection):
+class AmqpSession(AmqpConnection):
     """One open connection; see ``net.link.Session``.
 
     Args:
         clock: Says when a flight was sent.
         lost: Told when the connection ends by itself.
         note: Told before that, with whether the next connection has to be careful.
-        careful: Whether this one has to be.
+        slow_start: Whether this one has to be.
     """
 
     def __init__(
-        self, clock: Clock, lost: Lost, note: Callable[[bool], None], *, careful: bool
+        self, clock: Clock, lost: Lost, note: Callable[[bool], None], *, slow_start: bool
     ) -> None:
         super().__init__()
         self.window = WINDOW
@@ -61,7 +61,7 @@ class AmqpSession(Connection):
         self._lost = lost
         self._note = note
         self._since_s = clock.monotonic_s()
-        self._careful_until_s = self._since_s + CAREFUL_S if careful else 0.0
+        self._slow_start_until_s = self._since_s + SLOW_START_S if slow_start else 0.0
         self._careful_places: dict[AmqpSettings, float] = {}  # their next link, until when
         self._outlets: dict[AmqpSettings, Outlet] = {}
         self._sweep: asyncio.TimerHandle | None = None
@@ -101,21 +101,21 @@ class AmqpSession(Connection):
             outlet.open
             and link.credit > 0
             and link.unwritten_bytes <= UNWRITTEN_BYTES_MAX
-            and not (outlet.careful_until_s and self._must_wait(outlet))
-            and not (self._careful_until_s and self._all_must_wait())
+            and not (outlet.slow_start_until_s and self._must_wait(outlet))
+            and not (self._slow_start_until_s and self._all_must_wait())
         )
 
     def _must_wait(self, outlet: Outlet) -> bool:
         """Whether something is under way that may be what has ended the last link."""
-        if outlet.careful_until_s <= self._monotonic_s():
-            outlet.careful_until_s = 0.0
+        if outlet.slow_start_until_s <= self._monotonic_s():
+            outlet.slow_start_until_s = 0.0
             return False
         return outlet.awaited
 
     def _all_must_wait(self) -> bool:
         """Whether something is under way that may be what has ended the last connection."""
-        if self._careful_until_s <= self._monotonic_s():
-            self._careful_until_s = 0.0
+        if self._slow_start_until_s <= self._monotonic_s():
+            self._slow_start_until_s = 0.0
             self._note(False)
             return False
         return any(outlet.awaited for outlet in self._outlets.values())
@@ -172,14 +172,14 @@ class AmqpSession(Connection):
         except amqp.AmqpError as error:
             text = f"The link properties cannot be sent: {error}"
             raise TransportError("protocol", text, retryable=False) from error
-        careful_until_s = self._careful_places.pop(settings, 0.0)
-        outlet = link.context = Outlet(link, settings, self._monotonic_s(), careful_until_s)
+        slow_start_until_s = self._careful_places.pop(settings, 0.0)
+        outlet = link.context = Outlet(link, settings, self._monotonic_s(), slow_start_until_s)
         self._outlets[settings] = outlet
         return outlet
 
     def _go_on(self, outlet: Outlet) -> None:
         """Send what waits for *outlet*; where one of all may be sent, of those who wait longest."""
-        if not self._careful_until_s:
+        if not self._slow_start_until_s:
             if outlet.waiting:
                 self._pump(outlet)
             return
@@ -232,7 +232,7 @@ class AmqpSession(Connection):
 
     # -- amqp.Handler -------------------------------------------------------------------------
 
-    def link_opened(self, link: amqp.Link) -> None:
+    def link_opened(self, link: amqp.AmqpLink) -> None:
         """Begin to send on it."""
         if not link.ours:
             link.close("amqp:not-allowed", "This client takes no links")
@@ -240,27 +240,27 @@ class AmqpSession(Connection):
         link.context.open = True
         self._pump(link.context)
 
-    def credited(self, link: amqp.Link) -> None:
+    def credited(self, link: amqp.AmqpLink) -> None:
         """Go on with what waits."""
         self._pump(link.context)
 
-    def received(self, link: amqp.Link, incoming: amqp.Incoming) -> None:
+    def received(self, link: amqp.AmqpLink, incoming: amqp.IncomingMessage) -> None:
         """Nothing comes: no link of ours receives."""
         del link, incoming
 
-    def settled(self, link: amqp.Link, token: object, outcome: amqp.Outcome) -> None:
+    def settled(self, link: amqp.AmqpLink, token: object, outcome: amqp.Outcome) -> None:
         """The answer of one flight."""
         cast("Flight", token).answer(_answers.answer_of_outcome(outcome))
         self._go_on(link.context)
 
-    def written(self, link: amqp.Link) -> None:
+    def written(self, link: amqp.AmqpLink) -> None:
         """What was sent without acknowledgement is delivered now, and there is room again."""
         outlet: Outlet = link.context
         flights, outlet.unwritten = outlet.unwritten, []
         self._tell(flights, _answers.ACCEPTED)
         self._go_on(outlet)
 
-    def link_closed(self, link: amqp.Link) -> None:
+    def link_closed(self, link: amqp.AmqpLink) -> None:
         """The broker wants no more on this link.
 
         Where several were under way none of them can be told apart, so all are tried again, and
@@ -278,11 +278,11 @@ class AmqpSession(Connection):
             return
         now_s = self._monotonic_s()
         judged = _answers.condemns(answer)
-        young = now_s - outlet.asked_s < CAREFUL_S
-        if judged or outlet.careful_until_s > now_s or (len(under_way) > 1 and young):
+        young = now_s - outlet.asked_s < SLOW_START_S
+        if judged or outlet.slow_start_until_s > now_s or (len(under_way) > 1 and young):
             places = self._careful_places.items()
             self._careful_places = {each: until_s for each, until_s in places if until_s > now_s}
-            self._careful_places[outlet.settings] = now_s + CAREFUL_S
+            self._careful_places[outlet.settings] = now_s + SLOW_START_S
         if judged and len(under_way) > 1:
             text = f"The link was ended for one message ({ended.condition}): {ended.text}"
             answer = TransportError("reset", text)
@@ -311,8 +311,8 @@ class AmqpSession(Connection):
         now_s = self._monotonic_s()
         count = sum(len(outlet.under_way) for outlet in self._outlets.values())
         if count and ended.cause != "silent":
-            young = now_s - self._since_s < CAREFUL_S
-            self._note(self._careful_until_s > now_s or (count > 1 and young))
+            young = now_s - self._since_s < SLOW_START_S
+            self._note(self._slow_start_until_s > now_s or (count > 1 and young))
         self._lost(_answers.answer_of_connection(ended))
 
 

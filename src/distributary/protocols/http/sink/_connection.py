@@ -33,7 +33,12 @@ from distributary.core.errors import TransportError
 from distributary.core.policy import Reply
 from distributary.net import TICK_S, Wheel
 from distributary.net.http1 import ResponseReader
-from distributary.protocols.http.sink._incoming import REPLY_BYTES_MAX, Incoming, Share, says_event
+from distributary.protocols.http.sink._incoming import (
+    REPLY_BYTES_MAX,
+    IncomingReply,
+    Share,
+    says_event,
+)
 
 RESPONSE_BYTES_MAX: Final = 256 * 1024
 """Whole response: larger than any page that a sink answers with in good faith. Nothing of it is
@@ -67,7 +72,7 @@ class Home(Protocol):
     """Where a connection comes from and goes back to.
 
     Attributes:
-        known: Whole responses that came in one piece, and what they mean; see ``Connection``.
+        known: Whole responses that came in one piece, and what they mean; see ``HttpConnection``.
         reply_share: Where the destinations want replies: for those that are half received.
     """
 
@@ -77,14 +82,14 @@ class Home(Protocol):
     def quotes(self, peer: str) -> bool:
         """What the address *peer* writes into an error may be told."""
 
-    def free(self, connection: "Connection") -> None:
+    def free(self, connection: "HttpConnection") -> None:
         """The connection can take a request."""
 
-    def gone(self, connection: "Connection") -> None:
+    def gone(self, connection: "HttpConnection") -> None:
         """The connection is closed for good."""
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """A connection, from before it is dialled until it is closed.
 
     One request at a time: pipelining would make one slow answer delay the next, and a reset
@@ -141,7 +146,7 @@ class Connection(asyncio.Protocol):
         self.due_s = due_s
         self.closed = False
         self.slot = 0
-        self._incoming: Incoming | None = None
+        self._incoming: IncomingReply | None = None
         wheel.watch(self)
         self._retire_s = wheel.now_s + AGE_S_MAX
 
@@ -204,7 +209,7 @@ class Connection(asyncio.Protocol):
             return
         if not head_known and self._brings_reply():
             assert self._home.reply_share is not None
-            self._incoming = Incoming(self._home.reply_share, reader.fields)
+            self._incoming = IncomingReply(self._home.reply_share, reader.fields)
         for piece in pieces:
             self._take(piece)
         if reader.complete:

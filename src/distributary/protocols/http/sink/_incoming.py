@@ -74,7 +74,7 @@ class Share:
         self._room.free += size
 
 
-class Incoming:
+class IncomingReply:
     """One answer that may hold an event.
 
     Args:

@@ -20,7 +20,7 @@ from distributary.protocols.http.sink._authorization import (
     masked,
     secrets_of,
 )
-from distributary.protocols.http.sink._connection import Connection
+from distributary.protocols.http.sink._connection import HttpConnection
 from distributary.protocols.http.sink._incoming import Room, Share
 from distributary.resource import ErrorData
 
@@ -77,7 +77,7 @@ class _Pool:
         self.endpoint = endpoint
         self.reply_share = reply_share
         self._error_data: ErrorData = "all" if endpoint.own else transport.error_data
-        self.idle: dict[Connection, None] = {}  # the one used last is used first
+        self.idle: dict[HttpConnection, None] = {}  # the one used last is used first
         self.known: dict[bytes, Reply] = {}
 
     def quotes(self, peer: str) -> bool:
@@ -85,13 +85,13 @@ class _Pool:
             return not is_private(peer)
         return self._error_data == "all"
 
-    def free(self, connection: Connection) -> None:
+    def free(self, connection: HttpConnection) -> None:
         if len(self.idle) >= IDLE_MAX or len(self._transport.connections) > OPEN_MAX:
             connection.close()
         else:
             self.idle[connection] = None
 
-    def gone(self, connection: Connection) -> None:
+    def gone(self, connection: HttpConnection) -> None:
         self.idle.pop(connection, None)
         self._transport.connections.discard(connection)
 
@@ -148,7 +148,7 @@ class HttpTransport:
         self._reply_room = Room()
         self._stale_look_s = float("-inf")
         self._closed = False
-        self.connections: set[Connection] = set()
+        self.connections: set[HttpConnection] = set()
 
     def send(
         self,
@@ -216,11 +216,13 @@ class HttpTransport:
             self._loop.call_soon(done, _closed())
             return
         pool = target.pool
-        connection = Connection(pool, self._wheel, request, due_s, done, bodiless=target.bodiless)
+        connection = HttpConnection(
+            pool, self._wheel, request, due_s, done, bodiless=target.bodiless
+        )
         self.connections.add(connection)
         connection.dialling = self._loop.create_task(self._connect(connection, pool.endpoint))
 
-    async def _connect(self, connection: Connection, endpoint: Endpoint) -> None:
+    async def _connect(self, connection: HttpConnection, endpoint: Endpoint) -> None:
         try:
             await self._connector.open(endpoint, lambda: connection)
         except TransportError as error:

@@ -12,11 +12,11 @@ from distributary.net import Connector
 from distributary.net.link import BrokerTransport
 from distributary.protocols.kafka.sink import _session
 from distributary.protocols.kafka.sink._answers import answer_of
-from distributary.protocols.kafka.sink._client import Client
+from distributary.protocols.kafka.sink._client import KafkaClient
 from distributary.protocols.kafka.sink._cluster import Cluster
 from distributary.resource import Reach
 
-__all__ = ["Client", "Cluster", "answer_of", "make"]
+__all__ = ["Cluster", "KafkaClient", "answer_of", "make"]
 
 
 def make(
@@ -26,5 +26,5 @@ def make(
     _reach: Reach | None = None,
 ) -> Transport:
     """See ``core.protocol.Protocol``."""
-    opener = _session.Opener(connector, clock, loop)
+    opener = _session.KafkaOpener(connector, clock, loop)
     return BrokerTransport(opener.open, _session.key_of, clock, loop)

@@ -30,7 +30,7 @@ class _Connected(NamedTuple):
     refusal: Answer | None = None
 
 
-class Client:
+class KafkaClient:
     """A producer or a consumer that answers for where its brokers are.
 
     The client dials by itself. What it is told to dial is checked before; where the brokers say

@@ -17,11 +17,11 @@ from distributary.core.deliver import Destination
 from distributary.core.errors import TransportError
 from distributary.core.policy import Acknowledgement, Answer
 from distributary.net import Connector
-from distributary.net.link import Flight, Lost, Session
+from distributary.net.link import BrokerSession, Flight, Lost
 from distributary.protocols.kafka import binding as kafka
 from distributary.protocols.kafka.settings import KafkaSettings
 from distributary.protocols.kafka.sink._answers import ACCEPTED, answer_of
-from distributary.protocols.kafka.sink._client import Client
+from distributary.protocols.kafka.sink._client import KafkaClient
 from distributary.protocols.kafka.sink._cluster import Cluster, Settings
 
 WINDOW: Final = 2_000
@@ -76,7 +76,7 @@ _NEVER_FITS: Final = Acknowledgement(
 )
 
 
-class Opener:
+class KafkaOpener:
     """Makes sessions.
 
     Args:
@@ -90,11 +90,11 @@ class Opener:
         self._clock = clock
         self._loop = loop
 
-    async def open(self, destination: Destination, lost: Lost) -> Session | Answer:
-        """A session for *destination*; see ``_broker.Opener``."""
+    async def open(self, destination: Destination, lost: Lost) -> BrokerSession | Answer:
+        """A session for *destination*; see ``_broker.KafkaOpener``."""
         cluster = _cluster_of(destination)
         settings = await cluster.settings(self._connector, self._clock)
-        client = Client("Producer", settings | producer_settings(destination), self._connector)
+        client = KafkaClient("Producer", settings | producer_settings(destination), self._connector)
         refusal = await client.connect(_settings_of(destination).topicname, self._loop)
         return refusal or ProducerSession(client, lost, self._loop, self._clock)
 
@@ -150,15 +150,15 @@ def _settings_of(destination: Destination) -> KafkaSettings:
 
 
 class ProducerSession:
-    """A ``Session`` over a producer.
+    """A ``BrokerSession`` over a producer.
 
     Attributes:
-        window: See ``Session``.
+        window: See ``BrokerSession``.
     """
 
     def __init__(
         self,
-        client: Client,
+        client: KafkaClient,
         lost: Lost,
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
@@ -179,7 +179,7 @@ class ProducerSession:
         self._quick = False
 
     def publish(self, flight: Flight) -> None:
-        """Put the record into the client's queue; see ``Session``."""
+        """Put the record into the client's queue; see ``BrokerSession``."""
         settings = _settings_of(flight.destination)
         event = flight.event
         encode = (
@@ -254,7 +254,7 @@ class ProducerSession:
             self._held.popleft()
 
     async def close(self) -> None:
-        """Let go of the producer with all it holds; see ``Session``."""
+        """Let go of the producer with all it holds; see ``BrokerSession``."""
         self._timer.cancel()
         self._held.clear()
         self._producer = None

@@ -11,21 +11,21 @@ Source:
     MQTT Version 5.0 and MQTT Version 3.1.1, OASIS Standards; sections are those of 5.0.
 """
 
-from distributary.protocols.mqtt.engine._connection import Connection
+from distributary.protocols.mqtt.engine._connection import MqttConnection
 from distributary.protocols.mqtt.engine._listener import (
     WRITTEN,
     End,
     Granted,
-    Listener,
+    MqttListener,
     TooLargeError,
 )
 from distributary.protocols.mqtt.engine._packets import (
     FAILURE,
     PACKET_BYTES_MAX,
     Connack,
-    Login,
+    MqttLogin,
     Publication,
-    Target,
+    PublishTarget,
     Version,
     connect,
     target,
@@ -48,15 +48,15 @@ __all__ = [
     "RETAIN_AVAILABLE",
     "WRITTEN",
     "Connack",
-    "Connection",
     "End",
     "Granted",
-    "Listener",
-    "Login",
+    "MqttConnection",
+    "MqttListener",
+    "MqttLogin",
     "PacketError",
     "Properties",
     "Publication",
-    "Target",
+    "PublishTarget",
     "TooLargeError",
     "Version",
     "connect",

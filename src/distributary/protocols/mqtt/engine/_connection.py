@@ -21,7 +21,7 @@ from distributary.protocols.mqtt.engine._listener import (
     WRITTEN,
     End,
     Granted,
-    Listener,
+    MqttListener,
     TooLargeError,
 )
 from distributary.protocols.mqtt.engine._packets import (
@@ -34,9 +34,9 @@ from distributary.protocols.mqtt.engine._packets import (
     PUBREL,
     Connack,
     Frame,
-    Login,
+    MqttLogin,
     Publication,
-    Target,
+    PublishTarget,
     Version,
 )
 from distributary.protocols.mqtt.engine._properties import STRING_BYTES_MAX, PacketError, variable
@@ -58,7 +58,7 @@ _OVERSIZED_HEAD_BYTES: Final = 2 + STRING_BYTES_MAX + 2
 Answer = TypeVar("Answer")
 
 
-class Connection(asyncio.Protocol, Generic[Token]):
+class MqttConnection(asyncio.Protocol, Generic[Token]):
     """The client's half of one MQTT connection. Runs on one event loop.
 
     Args:
@@ -71,7 +71,7 @@ class Connection(asyncio.Protocol, Generic[Token]):
         packet_bytes_max: Largest packet that the broker takes.
     """
 
-    def __init__(self, login: Login, listener: Listener[Token]) -> None:
+    def __init__(self, login: MqttLogin, listener: MqttListener[Token]) -> None:
         self._login = login
         self._version = login.version
         self._listener = listener
@@ -199,7 +199,9 @@ class Connection(asyncio.Protocol, Generic[Token]):
 
     # -- publishing ---------------------------------------------------------------------------
 
-    def publish(self, target: Target, properties: bytes, payload: bytes, token: Token) -> None:
+    def publish(
+        self, target: PublishTarget, properties: bytes, payload: bytes, token: Token
+    ) -> None:
         """Send a message; the listener gets *token* back with its answer.
 
         Written at the end of this turn of the loop, together with what else came in it.

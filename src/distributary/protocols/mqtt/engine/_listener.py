@@ -45,7 +45,7 @@ class TooLargeError(Exception):
     """A message is larger than the broker takes; nothing of it was sent."""
 
 
-class Listener(Protocol[Token_contra]):
+class MqttListener(Protocol[Token_contra]):
     """Who is told what happens on a connection."""
 
     def settled(self, token: Token_contra, code: int, text: str) -> None:

@@ -9,7 +9,7 @@ from distributary.protocols.mqtt.engine import _properties
 from distributary.protocols.mqtt.engine._properties import (
     PacketError,
     Properties,
-    Reader,
+    PropertyReader,
     binary,
     number,
     string,
@@ -55,7 +55,7 @@ class Version(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class MqttLogin:
     """How a connection introduces itself.
 
     Attributes:
@@ -86,7 +86,7 @@ class Login:
         return f"Login({self.version.name}, {self.client_id!r})"
 
 
-class Target(NamedTuple):
+class PublishTarget(NamedTuple):
     """What is the same in every message to one destination; see ``target``.
 
     Attributes:
@@ -130,7 +130,7 @@ class Publication(NamedTuple):
     fault: Fault | None = None
 
 
-def connect(login: Login) -> bytes:
+def connect(login: MqttLogin) -> bytes:
     """CONNECT (3.1).
 
     Raises:
@@ -152,7 +152,7 @@ def connect(login: Login) -> bytes:
     return b"\x10" + variable(len(body)) + body
 
 
-def _connect_properties(login: Login) -> bytes:
+def _connect_properties(login: MqttLogin) -> bytes:
     block = number(_properties.RECEIVE_MAXIMUM, login.receive_max)
     block += number(_properties.MAXIMUM_PACKET_SIZE, login.packet_bytes_max)
     if login.session_s:
@@ -162,7 +162,7 @@ def _connect_properties(login: Login) -> bytes:
 
 def target(
     topic: str, qos: int, *, retain: bool, expiry_s: int | None, user: tuple[tuple[str, str], ...]
-) -> Target:
+) -> PublishTarget:
     """What the messages to *topic* begin with (3.3).
 
     Args:
@@ -178,7 +178,7 @@ def target(
     block = b"" if expiry_s is None else number(_properties.EXPIRY, expiry_s)
     for name, value in user:
         block += bytes((_properties.USER_PROPERTY,)) + string(name) + string(value)
-    return Target(PUBLISH | qos << 1 | int(retain), string(topic), qos, block)
+    return PublishTarget(PUBLISH | qos << 1 | int(retain), string(topic), qos, block)
 
 
 def subscribe(version: Version, packet_id: int, topic_filter: str, qos: int) -> bytes:
@@ -238,7 +238,7 @@ def frame(buffer: bytes | bytearray, at: int) -> Frame | None:
 
 def read_connack(version: Version, body: bytes) -> Connack:
     """CONNACK (3.2)."""
-    reader = Reader(body)
+    reader = PropertyReader(body)
     flags, code = reader.integer(1), reader.integer(1)
     # A broker of MQTT 3 refuses a client of MQTT 5 without properties.
     five = version is Version.V5 and reader.left > 0
@@ -248,7 +248,7 @@ def read_connack(version: Version, body: bytes) -> Connack:
 
 def read_acknowledgement(version: Version, body: bytes) -> tuple[int, int, str]:
     """Packet identifier, reason code and reason of PUBACK, PUBREC or PUBCOMP (3.4)."""
-    reader = Reader(body)
+    reader = PropertyReader(body)
     packet_id = reader.integer(2)
     if version is Version.V3 or not reader.left:
         return packet_id, 0, ""
@@ -259,7 +259,7 @@ def read_acknowledgement(version: Version, body: bytes) -> tuple[int, int, str]:
 
 def read_suback(version: Version, body: bytes) -> tuple[int, int, str]:
     """Packet identifier, the code of the one topic filter, and reason of SUBACK (3.9)."""
-    reader = Reader(body)
+    reader = PropertyReader(body)
     packet_id = reader.integer(2)
     properties = reader.properties() if version is Version.V5 else Properties()
     return packet_id, reader.integer(1), properties.reason
@@ -267,7 +267,7 @@ def read_suback(version: Version, body: bytes) -> tuple[int, int, str]:
 
 def read_disconnect(body: bytes) -> tuple[int, str]:
     """Reason code and reason of DISCONNECT (3.14); MQTT 5 alone."""
-    reader = Reader(body)
+    reader = PropertyReader(body)
     code = reader.integer(1) if reader.left else 0
     properties = reader.properties() if reader.left else Properties()
     return code, properties.reason
@@ -294,7 +294,7 @@ def read_publication(
     qos = first >> 1 & 3
     if qos == 3:
         raise PacketError("there is no QoS 3")
-    reader = Reader(body)
+    reader = PropertyReader(body)
     topic = reader.raw(reader.integer(2)).decode(errors="replace")
     packet_id = reader.integer(2) if qos else 0
     if qos and not packet_id:

@@ -115,7 +115,7 @@ def variable(value: int) -> bytes:
     return bytes(raw)
 
 
-class Reader:
+class PropertyReader:
     """Takes the fields of one packet, one after the other.
 
     Args:
@@ -182,7 +182,7 @@ class Reader:
                 ``PROPERTIES_MAX``.
         """
         found = Properties()
-        inner = Reader(self.raw(self.variable()))
+        inner = PropertyReader(self.raw(self.variable()))
         for _ in range(PROPERTIES_MAX):
             if not inner.left:
                 return found
@@ -192,7 +192,7 @@ class Reader:
         return found
 
 
-def _read_one(reader: Reader, found: Properties) -> None:
+def _read_one(reader: PropertyReader, found: Properties) -> None:
     identifier = reader.variable()
     if identifier == USER_PROPERTY:
         found.user.append((reader.text(), reader.text()))

@@ -7,7 +7,7 @@ from distributary.core.deliver.credential import Credential
 from distributary.core.errors import TransportError
 from distributary.net import Connector
 from distributary.protocols.mqtt import engine as mqtt
-from distributary.protocols.mqtt.engine import Connack, Connection, Version
+from distributary.protocols.mqtt.engine import Connack, MqttConnection, Version
 
 VERSIONS: Final = {"MQTT3": Version.V3, "MQTT5": Version.V5}
 """Delivery protocol -> what is spoken."""
@@ -36,7 +36,7 @@ def login_names(credential: Credential | None, version: Version) -> tuple[str | 
 
 
 async def open_connection(
-    connector: Connector, endpoint: Endpoint, connection: Connection[Token]
+    connector: Connector, endpoint: Endpoint, connection: MqttConnection[Token]
 ) -> Connack:
     """Connect, log in, and wait for the broker's answer, whatever it says.
 
@@ -60,7 +60,7 @@ async def open_connection(
         raise
 
 
-def checked(login: mqtt.Login) -> mqtt.Login:
+def checked(login: mqtt.MqttLogin) -> mqtt.MqttLogin:
     """*login*, after it is certain that it can be written.
 
     Raises:

@@ -6,11 +6,11 @@ from distributary.core.event import Event
 from distributary.core.policy import Acknowledgement
 from distributary.protocols.mqtt import binding
 from distributary.protocols.mqtt import engine as mqtt
-from distributary.protocols.mqtt.engine import Target, Version
+from distributary.protocols.mqtt.engine import PublishTarget, Version
 from distributary.protocols.mqtt.settings import MqttSettings
 
 
-class Plan:
+class PublishPlan:
     """How events go to one destination.
 
     Args:
@@ -42,7 +42,7 @@ class Plan:
         self.retain = settings.retain
         self.refusal: Acknowledgement | None = None
 
-    def target_of(self, event: Event) -> Target:
+    def target_of(self, event: Event) -> PublishTarget:
         """What the message of *event* begins with.
 
         Properties of the subscription that have the name of an attribute of *event* are left out:
@@ -58,7 +58,7 @@ class Plan:
 
 def _target(
     settings: MqttSettings, expiry_s: int | None, user: tuple[tuple[str, str], ...]
-) -> Target:
+) -> PublishTarget:
     topic, qos, retain = settings.topicname, settings.qos, settings.retain
     try:
         return mqtt.target(topic, qos, retain=retain, expiry_s=expiry_s, user=user)

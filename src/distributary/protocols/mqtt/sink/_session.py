@@ -7,10 +7,10 @@ from typing import Final
 from distributary.core.deliver import Destination
 from distributary.core.policy import Acknowledgement, Answer
 from distributary.core.policy.acknowledgements import TEXT_CHARS_MAX
-from distributary.net.link import CAREFUL_S, Flight, Lost
+from distributary.net.link import SLOW_START_S, Flight, Lost
 from distributary.protocols.mqtt import engine as mqtt
-from distributary.protocols.mqtt.engine import Connack, Connection, End, Publication, Version
-from distributary.protocols.mqtt.sink._plan import Plan
+from distributary.protocols.mqtt.engine import Connack, End, MqttConnection, Publication, Version
+from distributary.protocols.mqtt.sink._plan import PublishPlan
 
 WINDOW: Final = 256
 """Messages in flight; fewer where the broker names a smaller Receive Maximum. Packet identifiers
@@ -54,12 +54,12 @@ class MqttSession:
     def __init__(
         self,
         protocol: str,
-        login: mqtt.Login,
+        login: mqtt.MqttLogin,
         lost: Lost,
         note: Callable[[bool], None],
     ) -> None:
         self.version = login.version
-        self.connection: Connection[Flight] = Connection(login, self)
+        self.connection: MqttConnection[Flight] = MqttConnection(login, self)
         self.window = 1
         self.qos_max = 2
         self.retains = True
@@ -67,25 +67,25 @@ class MqttSession:
         self._lost = lost
         self._note = note
         self._unanswerable = False  # something was sent at QoS 0
-        self._plans: dict[Destination, Plan] = {}
+        self._plans: dict[Destination, PublishPlan] = {}
         self._loop = asyncio.get_running_loop()
         self._since_s = self._loop.time()
         self._widening: asyncio.TimerHandle | None = None
         self._yes = Acknowledgement(protocol, _YES[login.version])
         self._written = Acknowledgement(protocol, "written")
 
-    def accept(self, connack: Connack, *, careful: bool) -> None:
+    def accept(self, connack: Connack, *, slow_start: bool) -> None:
         """Keep to what the broker said at the login (MQTT 5, 3.2.2.3).
 
         Args:
             connack: What it said.
-            careful: Take one message at a time for ``CAREFUL_S``.
+            slow_start: Take one message at a time for ``SLOW_START_S``.
         """
         numbers = connack.properties.numbers
         window = min(WINDOW, numbers.get(mqtt.RECEIVE_MAXIMUM, WINDOW))
-        self.window = 1 if careful else window
-        if careful:
-            self._widening = self._loop.call_later(CAREFUL_S, self._widen, window)
+        self.window = 1 if slow_start else window
+        if slow_start:
+            self._widening = self._loop.call_later(SLOW_START_S, self._widen, window)
         self.qos_max = numbers.get(mqtt.MAXIMUM_QOS, 2)
         self.retains = numbers.get(mqtt.RETAIN_AVAILABLE, 1) == 1
 
@@ -107,8 +107,8 @@ class MqttSession:
         except mqtt.TooLargeError as error:
             self._answer_soon(flight, self._acknowledgement(_TOO_LARGE, f"Not sent: {error}"))
 
-    def _plan(self, destination: Destination) -> Plan:
-        plan = Plan(destination, self.version)
+    def _plan(self, destination: Destination) -> PublishPlan:
+        plan = PublishPlan(destination, self.version)
         if plan.target.qos == 0:
             self._unanswerable = True
         if plan.target.qos > self.qos_max:
@@ -150,7 +150,7 @@ class MqttSession:
         unless it may have been a message at QoS 0, which is not in flight any more.
         """
         in_flight = self.connection.in_flight
-        young = self._loop.time() - self._since_s < CAREFUL_S
+        young = self._loop.time() - self._since_s < SLOW_START_S
         judged = end.code in _JUDGES_A_MESSAGE
         is_its_answer = judged and in_flight == 1 and not self._unanswerable
         answer: Answer = end.error()

@@ -10,8 +10,8 @@ from distributary.core.clock import Clock
 from distributary.core.deliver import Destination, Transport
 from distributary.core.policy import Acknowledgement, Answer
 from distributary.net import Connector
-from distributary.net.link import BrokerTransport, Care, Lost, Session
-from distributary.protocols.mqtt.engine import Connack, Login, Version
+from distributary.net.link import BrokerSession, BrokerTransport, Lost, SlowStart
+from distributary.protocols.mqtt.engine import Connack, MqttLogin, Version
 from distributary.protocols.mqtt.sink._login import (
     VERSIONS,
     checked,
@@ -42,7 +42,7 @@ class _Opener:
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
-        self._care = Care()
+        self._slow_start = SlowStart()
 
     def key_of(self, destination: Destination) -> Hashable:
         """What of *destination* belongs to its connection; see ``BrokerTransport``."""
@@ -50,7 +50,7 @@ class _Opener:
         user, password = login_names(destination.credential, VERSIONS[destination.protocol])
         return destination.protocol, endpoint, user, password
 
-    async def open(self, destination: Destination, lost: Lost) -> Session | Answer:
+    async def open(self, destination: Destination, lost: Lost) -> BrokerSession | Answer:
         """Connect and log in; see ``Opener``."""
         key = self.key_of(destination)
         protocol = destination.protocol
@@ -58,15 +58,15 @@ class _Opener:
         user, password = login_names(destination.credential, version)
         # A name of our own: two connections of one name would end each other for ever.
         name = f"distributary{secrets.token_hex(5)}"
-        login = checked(Login(version, name, user, password, packet_bytes_max=PACKET_BYTES_MAX))
-        session = MqttSession(protocol, login, lost, functools.partial(self._care.note, key))
+        login = checked(MqttLogin(version, name, user, password, packet_bytes_max=PACKET_BYTES_MAX))
+        session = MqttSession(protocol, login, lost, functools.partial(self._slow_start.note, key))
         endpoint = self._connector.endpoint_of(destination)
         connack = await open_connection(self._connector, endpoint, session.connection)
         if connack.code:
             # Nothing is left to say, and nobody to wait for: the broker may not even hang up.
             session.connection.abort()
             return _refused(protocol, version, connack)
-        session.accept(connack, careful=key in self._care)
+        session.accept(connack, slow_start=key in self._slow_start)
         return session
 
 

@@ -11,13 +11,13 @@ from distributary.core.clock import Clock
 from distributary.core.deliver import Destination, Transport
 from distributary.core.policy import Answer
 from distributary.net import Connector
-from distributary.net.link import BrokerTransport, Lost, Session
+from distributary.net.link import BrokerSession, BrokerTransport, Lost
 from distributary.protocols.nats.sink._answers import JETSTREAM_NOT_ENABLED
-from distributary.protocols.nats.sink._connection import Connection, Listener, connect
+from distributary.protocols.nats.sink._connection import NatsConnection, NatsListener, connect
 from distributary.protocols.nats.sink._session import NatsSession
 from distributary.resource import Reach
 
-__all__ = ["JETSTREAM_NOT_ENABLED", "Connection", "Listener", "connect", "make"]
+__all__ = ["JETSTREAM_NOT_ENABLED", "NatsConnection", "NatsListener", "connect", "make"]
 
 
 def make(
@@ -28,10 +28,10 @@ def make(
 ) -> Transport:
     """See ``core.protocol.Protocol``."""
 
-    async def open_session(destination: Destination, lost: Lost) -> Session | Answer:
+    async def open_session(destination: Destination, lost: Lost) -> BrokerSession | Answer:
         session = NatsSession(lost)
         connection = await connect(connector, destination, session)
-        if isinstance(connection, Connection):
+        if isinstance(connection, NatsConnection):
             session.start(connection)
             return session
         return connection

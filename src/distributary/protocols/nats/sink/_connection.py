@@ -24,7 +24,7 @@ from distributary.protocols.nats.sink._parser import (
     PING,
     PONG,
     Info,
-    Message,
+    NatsMessage,
     Parser,
     Refusal,
     Said,
@@ -49,7 +49,7 @@ _MAX_PAYLOAD: Final = 1024 * 1024
 """Largest message of a server that does not say (nats-server's default)."""
 
 
-class Listener(Protocol):
+class NatsListener(Protocol):
     """Takes what comes off the wire. Called on the loop; must not raise."""
 
     def taken(self, sid: int, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
@@ -66,7 +66,7 @@ class Listener(Protocol):
         """The connection has ended by itself. Called once, and nothing is called after it."""
 
 
-class Connection(asyncio.Protocol):
+class NatsConnection(asyncio.Protocol):
     """A connection, which ``log_in`` opens.
 
     Args:
@@ -79,7 +79,7 @@ class Connection(asyncio.Protocol):
         headers: Whether it takes headers.
     """
 
-    def __init__(self, listener: Listener, received_bytes_max: int) -> None:
+    def __init__(self, listener: NatsListener, received_bytes_max: int) -> None:
         self.message_bytes_max = _MAX_PAYLOAD
         self.headers = False
         self._listener = listener
@@ -205,7 +205,7 @@ class Connection(asyncio.Protocol):
             self._end(error)
 
     def _take(self, said: Said) -> None:
-        if isinstance(said, Message) and self._open:
+        if isinstance(said, NatsMessage) and self._open:
             self._listener.taken(*said)
         elif isinstance(said, Refusal):
             self._refused(said.text)
@@ -260,7 +260,7 @@ class Connection(asyncio.Protocol):
         self.send(b"PUB %b%d\r\n%b\r\n" % ((subject + between).encode(), len(payload), payload))
 
     def subscribe(self, subject: str, queue: str = "", sid: int = 0) -> int:
-        """Have the messages of *subject* from now on; their number for ``Listener.taken``.
+        """Have the messages of *subject* from now on; their number for ``NatsListener.taken``.
 
         Args:
             subject: May hold wildcards.
@@ -352,9 +352,9 @@ def _login_of(credential: Credential | None) -> dict[str, Any]:
 async def connect(
     connector: Connector,
     destination: Destination,
-    listener: Listener,
+    listener: NatsListener,
     message_bytes_max: int = ANSWER_BYTES_MAX,
-) -> Connection | Acknowledgement:
+) -> NatsConnection | Acknowledgement:
     """Connect and log in as *destination* says.
 
     Args:
@@ -371,7 +371,7 @@ async def connect(
         TransportError: There is no connection.
     """
     endpoint = connector.endpoint_of(destination)
-    connection = Connection(listener, message_bytes_max)
+    connection = NatsConnection(listener, message_bytes_max)
     if endpoint.scheme in TUNNEL_SCHEMES:
         await open_tunnel(connector, endpoint, None, lambda: connection)
     else:

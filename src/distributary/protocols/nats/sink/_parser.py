@@ -25,7 +25,7 @@ _MESSAGE: Final = re.compile(
 (HMSG), bytes of all. More digits exist only to overflow."""
 
 
-class Message(NamedTuple):
+class NatsMessage(NamedTuple):
     """MSG or HMSG.
 
     Attributes:
@@ -66,7 +66,7 @@ PONG: Final = Signal(b"PONG")
 OK: Final = Signal(b"+OK")
 _SIGNALS: Final = {signal.name: signal for signal in (PING, PONG, OK)}
 
-Said: TypeAlias = Message | Info | Refusal | Signal
+Said: TypeAlias = NatsMessage | Info | Refusal | Signal
 
 
 class Parser:
@@ -121,7 +121,7 @@ class Parser:
             raise _fault()
         return signal
 
-    def _message(self, line: re.Match[bytes]) -> Message | None:
+    def _message(self, line: re.Match[bytes]) -> NatsMessage | None:
         """The message behind *line*, once all of it is here."""
         headed, subject, sid, reply, headers_size, size = line.groups()
         buffer, start = self._buffer, line.end()
@@ -141,7 +141,7 @@ class Parser:
             raise _fault()
         self._pos = end + 2
         headers = bytes(buffer[start:split]) if headed else b""
-        return Message(int(sid), subject, reply or b"", headers, bytes(buffer[split:end]))
+        return NatsMessage(int(sid), subject, reply or b"", headers, bytes(buffer[split:end]))
 
 
 def _info(text: bytes) -> Info:

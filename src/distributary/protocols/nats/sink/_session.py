@@ -25,7 +25,7 @@ from distributary.net.link import Flight, Lost
 from distributary.protocols.nats import binding as nats
 from distributary.protocols.nats.settings import NatsSettings
 from distributary.protocols.nats.sink import _answers
-from distributary.protocols.nats.sink._connection import Connection
+from distributary.protocols.nats.sink._connection import NatsConnection
 from distributary.protocols.nats.sink._holders import Holder, Holders
 
 WINDOW: Final = 1_024
@@ -57,7 +57,7 @@ class NatsSession:
     def __init__(self, lost: Lost) -> None:
         self.window = WINDOW
         self._tell_lost = lost
-        self._connection: Connection | None = None
+        self._connection: NatsConnection | None = None
         self._inbox = b""  # with the dot before the token; empty: not subscribed yet
         self._deaf: Acknowledgement | None = None  # why no acknowledgement can reach us
         self._number = 0  # of the latest message
@@ -68,7 +68,7 @@ class NatsSession:
         self._flushed_next: list[_Sent] = []  # a PING is on its way behind these
         self._flusher: asyncio.Task[None] | None = None
 
-    def start(self, connection: Connection) -> None:
+    def start(self, connection: NatsConnection) -> None:
         """Use *connection*."""
         self._connection = connection
 

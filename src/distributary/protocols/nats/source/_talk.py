@@ -14,7 +14,7 @@ from distributary.core.policy import Acknowledgement
 from distributary.core.policy.acknowledgements import TEXT_CHARS_MAX
 from distributary.core.source import Message, Settlement
 from distributary.protocols.nats import binding as nats
-from distributary.protocols.nats.sink import JETSTREAM_NOT_ENABLED, Connection
+from distributary.protocols.nats.sink import JETSTREAM_NOT_ENABLED, NatsConnection
 
 ASK_S_MAX: Final = 5.0
 """Longest time for an answer of JetStream's API."""
@@ -29,13 +29,13 @@ class Talk:
     def __init__(self) -> None:
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._over = False
-        self._connection: Connection | None = None
+        self._connection: NatsConnection | None = None
         self._inbox = ""
         self._number = 0
         self._answers: dict[str, asyncio.Future[tuple[bytes, bytes]]] = {}
         self._takers: dict[int, Take] = {}
 
-    def start(self, connection: Connection) -> None:
+    def start(self, connection: NatsConnection) -> None:
         """Use *connection*."""
         self._connection = connection
         self._inbox = connection.new_inbox()
@@ -72,7 +72,7 @@ class Talk:
             self._connection.publish(subject, payload, reply)
 
     def subscribe(self, subject: str, take: Take, queue: str = "", sid: int = 0) -> int:
-        """Have the messages of *subject*; see ``Connection.subscribe``. 0: the run has ended."""
+        """Subscribe to *subject* (``NatsConnection.subscribe``). 0: the run has ended."""
         if self._connection is None:
             return 0
         sid = self._connection.subscribe(subject, queue, sid)

@@ -284,8 +284,8 @@ def test_a_bug_ends_a_watch_with_a_status(cluster, monkeypatch):
 def test_changes_are_encoded_once_for_all_who_watch_the_same(cluster, monkeypatch):
     """A thousand watchers cost a thousand writes, not a thousand encodings."""
     encoded = []
-    real = _view.View.lines
-    monkeypatch.setattr(_view.View, "lines", lambda *given: encoded.append(1) or real(*given))
+    real = _view.ListView.lines
+    monkeypatch.setattr(_view.ListView, "lines", lambda *given: encoded.append(1) or real(*given))
     streams = [cluster.watch(f"{TRIGGERS}?watch=1&resourceVersion=1") for _ in range(10)]
     cluster.run(asyncio.sleep(0))
     cluster.trigger("a")

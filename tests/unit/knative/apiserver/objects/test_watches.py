@@ -6,7 +6,7 @@ import pytest
 
 from distributary.knative.apiserver.machinery import Key, StatusError
 from distributary.knative.apiserver.objects import BATCH_MAX, Write
-from distributary.knative.apiserver.objects._values import Change, Stored
+from distributary.knative.apiserver.objects._values import ObjectChange, Stored
 from distributary.knative.apiserver.objects._watch import Watch
 from distributary.knative.apiserver.objects._watch_window import WatchWindow
 from distributary.knative.kinds import BROKER, CONFIG_MAP, TRIGGER
@@ -192,7 +192,7 @@ def test_a_watcher_that_leaves_is_forgotten(world):
 
 def _change(version):
     key = Key("r", "n", "o")
-    return Change("MODIFIED", Stored(key, "u", version, {}, b"{}"), None)
+    return ObjectChange("MODIFIED", Stored(key, "u", version, {}, b"{}"), None)
 
 
 class _Loop(asyncio.SelectorEventLoop):

@@ -8,9 +8,9 @@ one is at work, the code names it.
 
 from collections.abc import Callable, Sequence
 
+from distributary.core.engine.backpressure import PAUSE_S
 from distributary.core.engine.effects import Effects
 from distributary.core.engine.machine import Engine
-from distributary.core.engine.patience import PAUSE_S
 from distributary.core.engine.reservations import QuotaBatch, claims
 from distributary.core.engine.state import PartitionState
 from distributary.core.errors import DistributaryError
@@ -23,7 +23,7 @@ from distributary.partitions._intake import Intake
 from distributary.partitions._keeping import Keeping
 from distributary.partitions._log_reads import LogReads
 from distributary.partitions._progress import Progress
-from distributary.partitions._quota import Quota
+from distributary.partitions._quota import QuotaClient
 from distributary.partitions._reload import Reload
 from distributary.partitions._resources import Resources
 from distributary.partitions._runs import Runs
@@ -33,7 +33,7 @@ TICK_S = 0.1
 """How often the owner looks at its targets, its status page and its backfills."""
 
 
-class Owner:
+class PartitionConsumer:
     """Owns one partition from ``start`` until ``drain`` has called back.
 
     Args:
@@ -78,7 +78,7 @@ class Owner:
         self._engine = Engine(self._state)
         self._attempted = self._engine.attempted
         self._holding = self._engine.sending.held
-        self._quota = Quota(context, self._state.reservations, self._on_answers)
+        self._quota = QuotaClient(context, self._state.reservations, self._on_answers)
         self._limit = BackfillLimit(context, self._engine)
         self._runs = Runs(context, self._flusher, self._state, self._engine)
         self._standing = Progress(
@@ -340,7 +340,7 @@ class Owner:
         self._context.timers.call_later(TICK_S, self._tick)
         if not self._decide(self._look) or self._failed:
             return
-        self._engine.spill(self._flusher.durable_mark.offset)
+        self._engine.demote(self._flusher.durable_mark.offset)
         self._standing.save_routes(self._state.live)
         self._engine.look_after_rows()
         self._failing.tick()

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from distributary.core.engine import EngineLimits
 from distributary.core.engine.limits import ROW_TASK_BYTES
-from distributary.core.engine.waiting import Waiting
+from distributary.core.engine.retry_rows import RetryRows
 from distributary.core.event import Event
 from distributary.core.flow import DoneKey, Stage
 from distributary.core.outcome import RetryRow
@@ -23,7 +23,7 @@ def row(offset):
 @pytest.fixture
 def waiting():
     """Rows 1, 2 and 3, due at 30, 10 and 20 seconds."""
-    waiting = Waiting(EngineLimits())
+    waiting = RetryRows(EngineLimits())
     for offset, due_s in ((1, 30.0), (2, 10.0), (3, 20.0)):
         waiting.put(row(offset), due_s, None)
     return waiting
@@ -91,7 +91,7 @@ def test_events_are_held_while_there_is_room(make_task):
     """Beyond that a row is read from the log again, so that memory stays bounded in bytes."""
     tasks = [make_task(offset) for offset in range(3)]
     size = ROW_TASK_BYTES + len(tasks[0].event.data or b"")
-    waiting = Waiting(EngineLimits(row_events_bytes_max=2 * size))
+    waiting = RetryRows(EngineLimits(row_events_bytes_max=2 * size))
     for task in tasks:
         waiting.put(row(task.position.offset), 1.0, task)
     assert [waiting.held(DoneKey(n, 0, "r")) for n in range(3)] == [tasks[0], tasks[1], None]
@@ -104,7 +104,7 @@ def test_events_are_held_while_there_is_room(make_task):
 
 def test_an_event_that_changes_while_it_is_held_leaves_no_trace(make_task):
     """It became a dead letter, perhaps another event of another size, before it waits again."""
-    waiting = Waiting(EngineLimits(row_events_bytes_max=ROW_TASK_BYTES + 1_000))
+    waiting = RetryRows(EngineLimits(row_events_bytes_max=ROW_TASK_BYTES + 1_000))
     for offset, before, after in ((0, 900, 1), (1, 900, 1), (2, 1, 900), (3, 1, 900)):
         task, key = make_task(offset), DoneKey(offset, 0, "r")
         task = replace(task, event=Event(task.event.attributes, b"x" * before))
@@ -118,7 +118,7 @@ def test_an_event_that_changes_while_it_is_held_leaves_no_trace(make_task):
 
 def test_large_attributes_count(make_task):
     """A sink may reply with a megabyte of them, and no data."""
-    waiting = Waiting(EngineLimits(row_events_bytes_max=4 * ROW_TASK_BYTES))
+    waiting = RetryRows(EngineLimits(row_events_bytes_max=4 * ROW_TASK_BYTES))
     task = make_task(0)
     task = replace(task, event=Event({**task.event.attributes, "large": "x" * 60_000}, None))
     waiting.put(row(0), 1.0, task)
@@ -127,7 +127,7 @@ def test_large_attributes_count(make_task):
 
 def test_a_route_is_crowded_by_its_own_rows_alone():
     """Rows that are done or void make room again; putting one twice counts once."""
-    waiting = Waiting(EngineLimits(rows_per_route_max=4))
+    waiting = RetryRows(EngineLimits(rows_per_route_max=4))
     for offset in (0, 1, 2, 2):
         waiting.put(row(offset), 1.0, None)
     assert not waiting.saturated("r")
@@ -147,7 +147,7 @@ def test_the_lowest_record_that_a_row_needs(waiting):
     assert waiting.lowest_offset() == 1
     waiting.finish(DoneKey(1, 0, "r"))
     assert waiting.lowest_offset() == 2
-    assert Waiting(EngineLimits()).lowest_offset() is None
+    assert RetryRows(EngineLimits()).lowest_offset() is None
 
 
 def test_nothing_is_remembered_of_rows_that_came_and_went_above_one_that_stays(waiting):

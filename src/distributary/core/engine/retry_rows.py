@@ -15,7 +15,7 @@ DEFERRED_LOOK_COUNT = 256
 """Sinks with parked rows looked after at a tick, in turn: 10,000 of them take four seconds."""
 
 
-class Waiting:
+class RetryRows:
     """The retry rows of a partition. Times are of the monotonic clock, seconds.
 
     Args:

@@ -41,7 +41,7 @@ ANSWER_S_MAX: Final = 20.0
 LOGIN: Final = {"credentialType": "PLAIN", "identifier": USER, "secret": PASSWORD}
 
 
-class Trial(abc.ABC):
+class BrokerScenario(abc.ABC):
     """A broker, a place and a checker; a context manager, started and prepared inside it.
 
     Args:
@@ -136,7 +136,7 @@ class Trial(abc.ABC):
         self._stack.close()
 
 
-class MqttTrial(Trial):
+class MqttScenario(BrokerScenario):
     """Mosquitto; the checker listens at QoS 0, so that the broker says yes after it has sent on.
 
     Mosquitto keeps nothing on disk at the moment of its yes: what it has not passed on when it is
@@ -150,16 +150,16 @@ class MqttTrial(Trial):
         self._checkers: list[MqttChecker] = []
 
     def uri(self, port: int) -> str:
-        """See ``Trial``."""
+        """See ``BrokerScenario``."""
         return f"mqtt://127.0.0.1:{port}"
 
     @property
     def settings(self) -> dict[str, Any]:
-        """See ``Trial``."""
+        """See ``BrokerScenario``."""
         return {"topicname": PLACE, "qos": 1}
 
     def watch(self) -> None:
-        """See ``Trial``; a client of its own for each life of the broker, since it comes back."""
+        """See ``BrokerScenario``; each life of the broker has its own client: it comes back."""
         for earlier in self._checkers[-1:]:
             earlier.__exit__(None, None, None)
         checker = MqttChecker(self.server.port, PLACE, qos=0)
@@ -167,7 +167,7 @@ class MqttTrial(Trial):
         self._checkers.append(checker)
 
     def events(self) -> list[Event]:
-        """See ``Trial``."""
+        """See ``BrokerScenario``."""
         return [seen.event() for checker in self._checkers for seen in checker.seen]
 
     def __exit__(
@@ -181,7 +181,7 @@ class MqttTrial(Trial):
         super().__exit__(kind, error, trace)
 
 
-class NatsTrial(Trial):
+class NatsScenario(BrokerScenario):
     """NATS; a stream on disk holds what came."""
 
     protocol = "NATS"
@@ -191,25 +191,25 @@ class NatsTrial(Trial):
         super().__init__(NatsServer(authority))
 
     def uri(self, port: int) -> str:
-        """See ``Trial``."""
+        """See ``BrokerScenario``."""
         return f"nats://127.0.0.1:{port}"
 
     @property
     def settings(self) -> dict[str, Any]:
-        """See ``Trial``."""
+        """See ``BrokerScenario``."""
         return {"subject": PLACE, "jetstream": True}
 
     def prepare(self) -> None:
-        """See ``Trial``."""
+        """See ``BrokerScenario``."""
         asyncio.run(self.server.create_stream(PLACE, PLACE))
 
     def events(self) -> list[Event]:
-        """See ``Trial``."""
+        """See ``BrokerScenario``."""
         stored = asyncio.run(self.server.stored(PLACE))
         return [json_format.decode(payload) for _, _, payload in stored]
 
 
-class KafkaTrial(Trial):
+class KafkaScenario(BrokerScenario):
     """Kafka, one broker: a topic on disk holds what came."""
 
     protocol = "KAFKA"
@@ -222,20 +222,20 @@ class KafkaTrial(Trial):
         super().__init__(server, cut)
 
     def uri(self, port: int) -> str:
-        """See ``Trial``."""
+        """See ``BrokerScenario``."""
         return f"kafka://127.0.0.1:{port}"
 
     @property
     def settings(self) -> dict[str, Any]:
-        """See ``Trial``."""
+        """See ``BrokerScenario``."""
         return {"topicname": PLACE, "acks": "all"}
 
     def prepare(self) -> None:
-        """See ``Trial``."""
+        """See ``BrokerScenario``."""
         self.server.create_topic(PLACE)
 
     def events(self) -> list[Event]:
-        """See ``Trial``."""
+        """See ``BrokerScenario``."""
         from confluent_kafka import (  # noqa: PLC0415 - only where Kafka is wanted
             Consumer,
             TopicPartition,
@@ -256,7 +256,7 @@ class KafkaTrial(Trial):
             consumer.close()
 
 
-class AmqpTrial(Trial):
+class AmqpScenario(BrokerScenario):
     """A broker of AMQP 1.0 with a durable queue, emptied at the end.
 
     Args:
@@ -275,7 +275,7 @@ class AmqpTrial(Trial):
         super().__init__(make(authority))
 
     def uri(self, port: int) -> str:
-        """See ``Trial``."""
+        """See ``BrokerScenario``."""
         return f"amqp://127.0.0.1:{port}"
 
     @property
@@ -285,11 +285,11 @@ class AmqpTrial(Trial):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """See ``Trial``."""
+        """See ``BrokerScenario``."""
         return {"address": self.address}
 
     def events(self) -> list[Event]:
-        """See ``Trial``."""
+        """See ``BrokerScenario``."""
         return [json_format.decode(body) for body in self._bodies()]
 
     def _connect(self) -> Any:
@@ -320,7 +320,7 @@ class AmqpTrial(Trial):
             connection.close()
 
 
-class RabbitTrial(AmqpTrial):
+class RabbitScenario(AmqpScenario):
     """RabbitMQ with its AMQP 1.0 plugin."""
 
     def __init__(self, authority: Authority) -> None:
@@ -328,7 +328,7 @@ class RabbitTrial(AmqpTrial):
 
     @property
     def address(self) -> str:
-        """See ``AmqpTrial``; of a queue that is there."""
+        """See ``AmqpScenario``; of a queue that is there."""
         return f"/amq/queue/{PLACE}"
 
     def prepare(self) -> None:
@@ -351,7 +351,7 @@ class RabbitTrial(AmqpTrial):
         wait_until(lambda: server.has_on_disk(PLACE), ANSWER_S_MAX, "RabbitMQ has its queue", 0.05)
 
 
-class ArtemisTrial(AmqpTrial):
+class ArtemisScenario(AmqpScenario):
     """Apache ActiveMQ Artemis."""
 
     def __init__(self, authority: Authority) -> None:
@@ -359,15 +359,15 @@ class ArtemisTrial(AmqpTrial):
 
     @property
     def address(self) -> str:
-        """See ``AmqpTrial``."""
+        """See ``AmqpScenario``."""
         return PLACE
 
 
-TRIALS: Final[dict[str, Callable[[Authority], Trial]]] = {
-    "mosquitto": MqttTrial,
-    "nats": NatsTrial,
-    "kafka": KafkaTrial,
-    "rabbitmq": RabbitTrial,
-    "artemis": ArtemisTrial,
+SCENARIOS: Final[dict[str, Callable[[Authority], BrokerScenario]]] = {
+    "mosquitto": MqttScenario,
+    "nats": NatsScenario,
+    "kafka": KafkaScenario,
+    "rabbitmq": RabbitScenario,
+    "artemis": ArtemisScenario,
 }
 """Name of a broker -> its trial; made with an ``Authority``."""

@@ -63,7 +63,7 @@ _ACCEPTED = status_line(202)
 _CONTINUE = status_line(100) + b"\r\n"
 
 
-class Answers:
+class Responses:
     """Builds answers; ``restamp`` renews the date.
 
     Attributes:

@@ -13,7 +13,7 @@ EVENTS_PATH: Final = b"/events"
 _BELOW: Final = (b"/brokers/", b"/channels/")
 
 
-class Addresses:
+class EventPaths:
     """The paths that take events.
 
     Attributes:

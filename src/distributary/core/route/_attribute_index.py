@@ -5,7 +5,7 @@ from distributary.core.route._affixes import Affixes
 from distributary.core.route._buckets import Bucket
 
 
-class Shelf:
+class AttributeIndex:
     """What stands behind the predicates on one attribute.
 
     A prefix of no characters says that the attribute is there, with any value.

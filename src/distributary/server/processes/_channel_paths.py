@@ -27,7 +27,7 @@ class Book(Protocol):
         """Close the connections."""
 
 
-class Addresses:
+class ChannelPaths:
     """What the receiver knows of Brokers and Channels. What cannot be read stays as it was.
 
     Args:

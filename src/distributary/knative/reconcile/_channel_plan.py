@@ -18,16 +18,16 @@ from distributary.knative.kinds import (
 )
 from distributary.knative.reconcile._findings import HOLDS, Finding, worst
 from distributary.knative.reconcile._resolve import (
+    ObjectView,
     Resolution,
     Resolved,
     Unresolved,
-    View,
     not_found,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Addressed:
+class ChannelPlan:
     """What is found out about a Broker or Channel.
 
     Attributes:
@@ -50,7 +50,7 @@ class Addressed:
         return worst(found for found in self.findings.values() if not found.severity)
 
 
-def plan_addressed(view: View, stored: Stored) -> Addressed:
+def plan_channel(view: ObjectView, stored: Stored) -> ChannelPlan:
     """What is to be said of the Broker or Channel *stored*."""
     findings: dict[str, Finding] = {}
     spec = addressed_spec(stored.content, early=stored.early)
@@ -67,10 +67,10 @@ def plan_addressed(view: View, stored: Stored) -> Addressed:
     dead = resolve_dead_letter(view, spec.delivery)
     findings[conditions.DEAD_LETTER_SINK_RESOLVED] = dead_letter_finding(dead)
     members |= destination_members("deadLetterSink", dead)
-    return Addressed(own_address(stored), spec.delivery, dead, findings, members)
+    return ChannelPlan(own_address(stored), spec.delivery, dead, findings, members)
 
 
-def resolve_dead_letter(view: View, delivery: Delivery | None) -> Resolution | None:
+def resolve_dead_letter(view: ObjectView, delivery: Delivery | None) -> Resolution | None:
     """Where the dead letter sink of *delivery* leads; None: it has none."""
     if delivery is None or delivery.dead_letter_sink is None:
         return None
@@ -110,7 +110,7 @@ def destination_members(prefix: str, resolution: Resolution | None) -> Object:
     return members
 
 
-def _configuration(view: View, config: KReference | None) -> Finding:
+def _configuration(view: ObjectView, config: KReference | None) -> Finding:
     """Nothing in a configuration concerns us, so one that is missing is only told."""
     if config is None or (config.api_version, config.kind) != (
         CONFIG_MAP.api_version,

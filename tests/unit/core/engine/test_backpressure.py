@@ -3,12 +3,12 @@
 import pytest
 
 from distributary.core.deliver import BreakerState, QueueState
-from distributary.core.engine.patience import (
+from distributary.core.engine.backpressure import (
     DRAIN_S_MAX,
     PAUSE_S,
     SHARE_MAX,
     UNPROVEN_S,
-    Patience,
+    Backpressure,
 )
 
 URI, OTHER = "http://sink.example/", "http://other.example/"
@@ -65,14 +65,14 @@ class Lanes:
 def test_a_pause_is_for_a_sink_that_is_about_to_have_room(clock, changed, worth):
     """Everything else is backfilled alone (promise 4)."""
     assert (
-        Patience(Lanes(queue(**changed)).queue, lambda _: False).worth(URI, clock.monotonic_s())
+        Backpressure(Lanes(queue(**changed)).queue, lambda _: False).worth(URI, clock.monotonic_s())
         is worth
     )
 
 
 def test_a_sink_without_a_queue_is_not_waited_for(clock):
     """There is nothing to wait for."""
-    assert not Patience(Lanes().queue, lambda _: False).worth(URI, clock.monotonic_s())
+    assert not Backpressure(Lanes().queue, lambda _: False).worth(URI, clock.monotonic_s())
 
 
 def pauses(patience, clock):
@@ -87,13 +87,15 @@ def pauses(patience, clock):
 def test_a_sink_may_hold_up_the_others_for_a_share_of_the_time(clock):
     """Half of a second while another queue is hungry."""
     hungry = queue(OTHER, queued=0, drain_s=0.0)
-    count = pauses(Patience(Lanes(queue(), hungry).queue, lambda _: False), clock)
+    count = pauses(Backpressure(Lanes(queue(), hungry).queue, lambda _: False), clock)
     assert SHARE_MAX <= count * PAUSE_S <= SHARE_MAX + 3 * PAUSE_S
 
 
 def test_the_share_is_of_each_second(clock):
     """What was spent before does not count for ever."""
-    patience = Patience(Lanes(queue(), queue(OTHER, queued=0, drain_s=0.0)).queue, lambda _: False)
+    patience = Backpressure(
+        Lanes(queue(), queue(OTHER, queued=0, drain_s=0.0)).queue, lambda _: False
+    )
     pauses(patience, clock)
     assert not patience.worth(URI, clock.monotonic_s())
     clock.move_to(clock.monotonic_s() + 1.0)
@@ -109,13 +111,15 @@ def test_the_share_is_of_each_second(clock):
 )
 def test_the_share_holds_whatever_the_other_queues_say(clock, other):
     """A sink whose events lie behind in the log has no queue that could be hungry."""
-    count = pauses(Patience(Lanes(queue(), queue(OTHER, **other)).queue, lambda _: False), clock)
+    count = pauses(
+        Backpressure(Lanes(queue(), queue(OTHER, **other)).queue, lambda _: False), clock
+    )
     assert SHARE_MAX <= count * PAUSE_S <= SHARE_MAX + 3 * PAUSE_S
 
 
 def test_the_only_sink_may_hold_up_the_intake_for_long(clock):
     """Nobody waits behind it, and a backfill would read the log twice."""
-    assert pauses(Patience(Lanes(queue()).queue, lambda uri: uri == URI), clock) == 45
+    assert pauses(Backpressure(Lanes(queue()).queue, lambda uri: uri == URI), clock) == 45
 
 
 @pytest.mark.parametrize(
@@ -136,9 +140,11 @@ def test_the_only_sink_may_hold_up_the_intake_for_long(clock):
 )
 def test_a_route_joins_where_its_sink_keeps_up(changed, comfortable):
     """Else it would be backfilled again at once."""
-    assert Patience(Lanes(queue(**changed)).queue, lambda _: False).comfortable(URI) is comfortable
+    assert (
+        Backpressure(Lanes(queue(**changed)).queue, lambda _: False).comfortable(URI) is comfortable
+    )
 
 
 def test_a_sink_without_a_queue_is_comfortable():
     """Nothing was sent there lately, so nothing waits."""
-    assert Patience(Lanes().queue, lambda _: False).comfortable(URI)
+    assert Backpressure(Lanes().queue, lambda _: False).comfortable(URI)

@@ -1,4 +1,4 @@
-"""Which connections begin carefully, because a message may have ended the one before.
+"""Which connections slow-start, because a message may have ended the one before.
 
 Called by the transports whose brokers end a connection over one message (MQTT, AMQP).
 """
@@ -6,17 +6,17 @@ Called by the transports whose brokers end a connection over one message (MQTT, 
 from collections.abc import Hashable
 from typing import Final
 
-CAREFUL_S: Final = 10.0
+SLOW_START_S: Final = 10.0
 """How long a connection (or a link) takes one message at a time after one that a message may have
 ended; and how soon after its beginning an end is put down to a message, whatever the broker says:
 one that restarts does not end two connections within this."""
 
-CAREFUL_MAX: Final = 1_024
-"""Connections of which is remembered that the next one is to be careful; the oldest goes."""
+SLOW_START_KEYS_MAX: Final = 1_024
+"""Connections of which is remembered that the next one is to slow-start; the oldest goes."""
 
 
-class Care:
-    """The keys (see ``BrokerTransport``) whose next connection is to be careful."""
+class SlowStart:
+    """The keys (see ``BrokerTransport``) whose next connection is to slow-start."""
 
     __slots__ = ("_keys",)
 
@@ -24,13 +24,13 @@ class Care:
         self._keys: dict[Hashable, None] = {}
 
     def __contains__(self, key: Hashable) -> bool:
-        """Whether the next connection of *key* is to be careful."""
+        """Whether the next connection of *key* is to slow-start."""
         return key in self._keys
 
-    def note(self, key: Hashable, careful: bool) -> None:
+    def note(self, key: Hashable, slow_start: bool) -> None:
         """Remember how the next connection of *key* is to begin."""
         self._keys.pop(key, None)
-        if careful:
-            if len(self._keys) >= CAREFUL_MAX:
+        if slow_start:
+            if len(self._keys) >= SLOW_START_KEYS_MAX:
                 del self._keys[next(iter(self._keys))]
             self._keys[key] = None

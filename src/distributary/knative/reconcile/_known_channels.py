@@ -6,7 +6,7 @@ from distributary.knative.apiserver.machinery import Key
 from distributary.knative.apiserver.objects import Stored
 
 
-class Addresses:
+class KnownChannels:
     """Brokers and Channels that stand, and which of them the receiver of events knows."""
 
     def __init__(self) -> None:

@@ -3,10 +3,10 @@
 from typing import Final, TypeAlias
 
 from distributary.core import filter as filters
-from distributary.core.route._route import Arrival, Hits, Route
+from distributary.core.route._route import Hits, NewRoute, Route
 
-BANK_ROUTES_MAX: Final = 256
-"""Routes in a bank: bits of the numbers that are kept. More would make every number larger and
+BATCH_ROUTES_MAX: Final = 256
+"""Routes in a batch: bits of the numbers that are kept. More would make every number larger and
 every change forget more; fewer would mean more looking up."""
 MEMO_ENTRIES_MAX: Final = 65_536
 """Values of which all memos of one table's matchers know the answer, together: about 12 MB, and 45
@@ -48,8 +48,8 @@ class Budget:
             self._left = MEMO_ENTRIES_MAX
 
 
-class _Facet:
-    """What the routes of a bank ask of the same attributes.
+class _AttributeGroup:
+    """What the routes of a batch ask of the same attributes.
 
     Attributes:
         names: Of the attributes.
@@ -91,22 +91,22 @@ class _Facet:
         return answer
 
 
-class Bank:
-    """Up to ``BANK_ROUTES_MAX`` routes that are tested together.
+class RouteBatch:
+    """Up to ``BATCH_ROUTES_MAX`` routes that are tested together.
 
-    The parts of their tests are sorted into facets by what they look at. A facet knows for the
+    The parts of their tests are sorted into groups by what they look at. A group knows for the
     values that came before which routes they exclude, a bit a route. So an event costs one
-    look-up a facet, whatever the number of routes; and since most parts look at one attribute, it
-    is values that must come again, not combinations of values. Where they do not, the facet is
-    fleeting: only the routes that the other facets leave are tested for it.
+    look-up a group, whatever the number of routes; and since most parts look at one attribute, it
+    is values that must come again, not combinations of values. Where they do not, the group is
+    fleeting: only the routes that the other groups leave are tested for it.
     """
 
     __slots__ = (
         "_all",
         "_budget",
         "_events",
-        "_facets",
         "_fleeting",
+        "_groups",
         "_routes",
         "_trial_at",
         "_unsure",
@@ -117,17 +117,17 @@ class Bank:
         self._all = 0
         self._unsure = 0  # those with a part that may look at anything: tested in the end
         self._routes: dict[int, Route] = {}  # by bit
-        self._facets: list[_Facet] = []
-        self._fleeting: list[_Facet] = []
+        self._groups: list[_AttributeGroup] = []
+        self._fleeting: list[_AttributeGroup] = []
         self._events = 0
         self._trial_at = 0
 
     @property
     def full(self) -> bool:
         """True where no more routes fit."""
-        return len(self._routes) >= BANK_ROUTES_MAX
+        return len(self._routes) >= BATCH_ROUTES_MAX
 
-    def put(self, arrival: Arrival) -> int:
+    def put(self, new_route: NewRoute) -> int:
         """Add a route, which there is room for.
 
         Returns:
@@ -135,12 +135,12 @@ class Bank:
         """
         bit = ~self._all & (self._all + 1)  # the lowest that is free
         self._all |= bit
-        self._routes[bit] = arrival.route
-        for part in arrival.conjuncts:
+        self._routes[bit] = new_route.route
+        for part in new_route.conjuncts:
             if part.reads is None:
                 self._unsure |= bit
                 continue
-            self._facet(tuple(sorted(part.reads))).put(bit, part.test)
+            self._group(tuple(sorted(part.reads))).put(bit, part.test)
         return bit
 
     def remove(self, bit: int) -> None:
@@ -148,17 +148,17 @@ class Bank:
         del self._routes[bit]
         self._all &= ~bit
         self._unsure &= ~bit
-        self._facets = [facet for facet in self._facets if not facet.remove(bit)]
-        self._fleeting = [facet for facet in self._fleeting if not facet.remove(bit)]
+        self._groups = [group for group in self._groups if not group.remove(bit)]
+        self._fleeting = [group for group in self._fleeting if not group.remove(bit)]
 
-    def _facet(self, names: tuple[str, ...]) -> _Facet:
-        for facet in (*self._facets, *self._fleeting):
-            if facet.names == names:
-                return facet
-        facet = _Facet(names)
-        facet.since = self._events
-        self._facets.append(facet)
-        return facet
+    def _group(self, names: tuple[str, ...]) -> _AttributeGroup:
+        for group in (*self._groups, *self._fleeting):
+            if group.names == names:
+                return group
+        group = _AttributeGroup(names)
+        group.since = self._events
+        self._groups.append(group)
+        return group
 
     def __len__(self) -> int:
         return len(self._routes)
@@ -167,9 +167,9 @@ class Bank:
         """Add to *hits* the routes here that match an event with *attributes*."""
         self._events += 1
         excluded = 0
-        facets = self._facets
-        for place, facet in enumerate(facets):
-            names = facet.names
+        groups = self._groups
+        for place, group in enumerate(groups):
+            names = group.names
             key: _Key
             if len(names) == 1:
                 key = attributes.get(names[0])
@@ -177,42 +177,42 @@ class Bank:
                     key = (key,)  # as a key it would equal 1 or 0
             else:
                 key = _key(attributes, names)
-            answer = facet.memo.get(key)
+            answer = group.memo.get(key)
             if answer is None:
-                answer = self._ask(facet, key, attributes)
+                answer = self._ask(group, key, attributes)
             excluded |= answer
             if excluded == self._all:
                 if place:
                     # which tells most is asked first: nearly always that is all
-                    facets.insert(0, facets.pop(place))
+                    groups.insert(0, groups.pop(place))
                 return
         self._decide(self._all & ~excluded, attributes, hits)
 
-    def _ask(self, facet: _Facet, key: _Key, attributes: filters.Attributes) -> int:
-        """The routes that *facet* excludes, for values that are new."""
-        answer = facet.excluded(attributes, self._all)
+    def _ask(self, group: _AttributeGroup, key: _Key, attributes: filters.Attributes) -> int:
+        """The routes that *group* excludes, for values that are new."""
+        answer = group.excluded(attributes, self._all)
         if answer == self._all:
             answer = self._all  # the same number, not another object
         if _chars(key) <= MEMO_CHARS_MAX:
-            self._budget.keep(facet.memo, key, answer)
-        facet.misses += 1
-        if facet.misses >= TRIAL_MISSES_MAX:
-            if self._events - facet.since < 2 * TRIAL_MISSES_MAX:
-                self._facets = [one for one in self._facets if one is not facet]
-                self._fleeting.append(facet)
+            self._budget.keep(group.memo, key, answer)
+        group.misses += 1
+        if group.misses >= TRIAL_MISSES_MAX:
+            if self._events - group.since < 2 * TRIAL_MISSES_MAX:
+                self._groups = [one for one in self._groups if one is not group]
+                self._fleeting.append(group)
                 self._trial_at = self._events + TRIAL_AFTER_EVENTS
-                facet.memo.clear()
-            self._begin_trial(facet)
+                group.memo.clear()
+            self._begin_trial(group)
         return answer
 
     def _decide(self, left: int, attributes: filters.Attributes, hits: Hits) -> None:
         """Test the routes of *left*, which no memo excludes, for what no memo knows."""
-        for facet in self._fleeting:
-            left &= ~facet.excluded(attributes, left)
+        for group in self._fleeting:
+            left &= ~group.excluded(attributes, left)
         if self._fleeting and self._events >= self._trial_at:
-            self._facets += self._fleeting
-            for facet in self._fleeting:
-                self._begin_trial(facet)
+            self._groups += self._fleeting
+            for group in self._fleeting:
+                self._begin_trial(group)
             self._fleeting = []
         while left:
             bit = left & -left
@@ -221,8 +221,8 @@ class Bank:
             if not bit & self._unsure or (route.test is not None and route.test(attributes)):
                 hits[route.order] = route.uid
 
-    def _begin_trial(self, facet: _Facet) -> None:
-        facet.misses, facet.since = 0, self._events
+    def _begin_trial(self, group: _AttributeGroup) -> None:
+        group.misses, group.since = 0, self._events
 
 
 def _key(attributes: filters.Attributes, names: tuple[str, ...]) -> _Key:

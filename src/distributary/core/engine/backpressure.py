@@ -26,7 +26,7 @@ REJOIN_SHARE = 0.25
 _QUEUED_MAX = Limits().queued_max
 
 
-class Patience:
+class Backpressure:
     """Keeps account of the pauses that each sink has cost.
 
     Args:

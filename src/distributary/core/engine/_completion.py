@@ -21,7 +21,7 @@ REFUSED_LOOK_S: Final = 60.0
 Its queue closes meanwhile, so that all but a few matches wait as their route's backfill."""
 
 
-class Answers:
+class Completion:
     """Settles what came of attempts.
 
     Args:
