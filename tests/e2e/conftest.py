@@ -5,20 +5,30 @@ from collections.abc import Iterator
 
 import pytest
 
-from kit.running_server import RunningServer, wait_until
+from kit import proton_client
+from kit.running_server import RunningServer, free_port, wait_until
 
 SETTLE_S_MAX = 60.0
 """Longest wait until nothing is under way for subscriptions that are gone."""
 
 
 @pytest.fixture(scope="session")
-def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def amqp_port() -> int | None:
+    """Where the shared server takes requests over AMQP; None: Qpid Proton is not installed."""
+    return free_port() if proton_client.installed() else None
+
+
+@pytest.fixture(scope="session")
+def shared_server(
+    tmp_path_factory: pytest.TempPathFactory, amqp_port: int | None
+) -> Iterator[RunningServer]:
     """A server with the settings it is shipped with; starting one is the dearest part of a test.
 
-    Who uses it has sources, sinks or a namespace of its own, counts from what it found, and
-    leaves a server that runs.
+    It listens for AMQP too. Who uses it has sources, sinks or a namespace of its own, counts from
+    what it found, and leaves a server that runs.
     """
-    with RunningServer(tmp_path_factory.mktemp("shared") / "data") as server:
+    flags = ["--amqp-port", str(amqp_port)] if amqp_port else []
+    with RunningServer(tmp_path_factory.mktemp("shared") / "data", flags=flags) as server:
         yield server
 
 

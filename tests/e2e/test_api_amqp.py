@@ -9,14 +9,14 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
-from kit.running_server import RunningServer, clean_environ, free_port
+from kit.proton_client import ProtonClient
+from kit.running_server import RunningServer, clean_environ
 
-proton = pytest.importorskip("proton", reason="Qpid Proton is not installed")
-utils = pytest.importorskip("proton.utils")
+pytest.importorskip("proton", reason="Qpid Proton is not installed")
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -44,36 +44,15 @@ class Served(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory) -> Iterator[Served]:
-    """One for all tests."""
-    port = free_port()
-    folder = tmp_path_factory.mktemp("amqp")
-    with RunningServer(folder / "data", flags=["--amqp-port", str(port)]) as server:
-        yield Served(server, port)
-
-
-class Client:
-    """One connection of proton's blocking client, with the links of a request and an answer."""
-
-    def __init__(self, served: Served) -> None:
-        self._connection = utils.BlockingConnection(served.url, timeout=30)
-        self._links = utils.SyncRequestResponse(self._connection, "subscriptions")
-
-    def ask(self, operation: str, body: Any = None, **properties: Any) -> Any:
-        """The answer, as proton reads it."""
-        said = {"operation": operation, **properties}
-        text = None if body is None else json.dumps(body)
-        return self._links.call(proton.Message(properties=said, body=text))
-
-    def close(self) -> None:
-        """Go."""
-        self._connection.close()
+def served(plain_server: RunningServer, amqp_port: int) -> Served:
+    """The shared server."""
+    return Served(plain_server, amqp_port)
 
 
 @pytest.fixture
-def client(served) -> Iterator[Client]:
+def client(served) -> Iterator[ProtonClient]:
     """A connection."""
-    made = Client(served)
+    made = ProtonClient(served.port)
     yield made
     made.close()
 
@@ -110,7 +89,7 @@ def test_a_hundred_requests_from_ten_connections(served):
     ready = threading.Barrier(CONNECTIONS)
 
     def talk(number: int) -> list[tuple[str, str]]:
-        made = Client(served)
+        made = ProtonClient(served.port)
         ready.wait(timeout=30)
         names = [f"crowd{number}-{each}" for each in range(EACH)]
         answers = [made.ask("Update", PROPOSAL | {"source": f"/{name}"}, id=name) for name in names]
@@ -136,7 +115,7 @@ def test_hostile_connections_harm_nobody(served, client):
         connection.sendall(raw)
         hostile.append(connection)
     assert client.ask("Discover").properties["status"] == "ok"
-    assert Client(served).ask("Discover").properties["status"] == "ok"
+    assert ProtonClient(served.port).ask("Discover").properties["status"] == "ok"
     for connection in hostile:
         connection.close()
     assert served.server.request("GET", "/healthz").status == 200
@@ -152,12 +131,3 @@ def test_a_port_that_is_taken_ends_the_start(served, tmp_path):
     assert done.returncode == 1
     assert f"cannot listen on 127.0.0.1:{served.port} for AMQP" in done.stderr
     assert "choose another: --amqp-port" in done.stderr
-
-
-def test_a_server_that_stops_says_goodbye_and_ends_in_order(served):
-    """With a client on it that does not leave. The last one: the server is gone then."""
-    staying = Client(served)
-    assert staying.ask("Discover").properties["status"] == "ok"
-    assert served.server.stop() == 0
-    with pytest.raises(proton.ProtonException):
-        staying.ask("Discover")

@@ -15,6 +15,7 @@ from distributary.cli._listen_server import Request
 from distributary.core.outcome import DeliveryStore
 from distributary.core.sqlite import sqlite_url
 from distributary.datadir import StatusField
+from kit.proton_client import ProtonClient
 from kit.running_server import (
     Role,
     RunningServer,
@@ -341,13 +342,21 @@ def test_events_published_while_the_pipeline_is_down_are_delivered_later(world: 
     assert world.server.metrics()[RESTARTS] == restarts + 1
 
 
-def test_a_stop_drains_and_a_start_goes_on_with_waiting_retries(world: World) -> None:
-    """SIGTERM ends with exit code 0; the retries that waited are made by the next run."""
+def test_a_stop_drains_and_a_start_goes_on_with_waiting_retries(
+    world: World, amqp_port: int | None
+) -> None:
+    """SIGTERM ends with exit code 0; the retries that waited are made by the next run.
+
+    A client of AMQP that does not leave by itself is told, and holds nothing up.
+    """
+    staying = ProtonClient(amqp_port) if amqp_port else None
     world.traffic.behave("later", Behaviour(statuses=(StatusChance(503),)))
     world.subscribe("/restart", "later", protocolsettings={"delivery": STEADFAST})
     world.publish("/restart", "1")
     world.arrived("/restart", "later", 2)
+    assert staying is None or not staying.has_ended()
     assert world.server.stop() == 0
+    assert staying is None or staying.has_ended()
     assert all(
         world.server.look(number, StatusField.IN_FLIGHT) == 0
         for number in range(world.server.partition_count())
