@@ -16,7 +16,7 @@ API = "starts the Subscriptions API over AMQP"
 
 ALLOWED = {
     "cli/_subscribe.py": "examples of its help",
-    "knative/kinds/_export.py": "kinds of channels that other systems have",
+    "knative/kinds/export.py": "kinds of channels that other systems have",
     "server/processes/_ground.py": API,
     "server/processes/_banner.py": API,
     "server/processes/_running.py": API,

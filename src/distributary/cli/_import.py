@@ -1,7 +1,7 @@
 """``distributary import``: objects of a real cluster, put into this server one by one.
 
 Callers: ``_commands``. Hides: reading YAML, server-side apply, and the lines that say what
-became of each object. ``knative.kinds.converted`` decides what is taken, changed or left; the
+became of each object. ``knative.kinds.export`` decides what is taken, changed or left; the
 server decides what is right.
 """
 
@@ -23,7 +23,8 @@ from distributary.cli import _console
 from distributary.cli._http import Address, Client, Response, parse_address
 from distributary.cli._options import DEFAULT_URL, Url
 from distributary.core.errors import SettingsError, TransportError
-from distributary.knative.kinds import BROKER, Converted, converted
+from distributary.knative.kinds import BROKER
+from distributary.knative.kinds.export import Converted, converted
 
 FILE_BYTES_MAX = 64 * 1024 * 1024
 """Of one file: an export of 10,000 objects has 30 MiB; decoded it takes twenty times that."""

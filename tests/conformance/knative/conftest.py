@@ -49,10 +49,10 @@ class World(KnativeClient):
 
     def kept_ids(self) -> set[str]:
         """Ids of the events that could not be delivered and are kept for that."""
-        places = self.server.places
+        paths = self.server.paths
         found = []
         for partition in range(self.server.partition_count()):
-            store = sqlite3.connect(f"file:{places.delivery_db(partition)}?mode=ro", uri=True)
+            store = sqlite3.connect(f"file:{paths.delivery_db(partition)}?mode=ro", uri=True)
             with contextlib.closing(store):
                 query = "SELECT event FROM letter_body WHERE id IN (SELECT body FROM letter)"
                 found += store.execute(query).fetchall()

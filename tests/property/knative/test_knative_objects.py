@@ -13,13 +13,11 @@ from distributary.knative.kinds import (
     KINDS,
     SUBSCRIPTION,
     TRIGGER,
-    addressed_spec,
     admit,
     defaulted,
-    subscription_spec,
-    trigger_spec,
     unknown_fields,
 )
+from distributary.knative.kinds.specs import addressed_spec, subscription_spec, trigger_spec
 
 RULES = filters.check
 READ = {

@@ -14,13 +14,7 @@ from distributary.core.sqlite import sqlite_url
 from distributary.datadir import DataDir
 from distributary.knative.apiserver.machinery import Key, Object
 from distributary.knative.apiserver.machinery import Kind as ObjectKind
-from distributary.knative.kinds import (
-    BROKER,
-    CHANNEL,
-    SERVICE,
-    SUBSCRIPTION,
-    TRIGGER,
-)
+from distributary.knative.kinds import BROKER, CHANNEL, SERVICE, SUBSCRIPTION, TRIGGER
 from distributary.routes import RouteEndpoint, RouteSettings
 from distributary.subscriptions.store.store import Store
 from distributary.testing.virtual import VirtualClock

@@ -1,18 +1,16 @@
 """Knative Eventing's kinds, and the core kinds they refer to: shape, defaults, validation.
 
-Called by ``apiserver.objects`` (admission), ``reconcile`` (typed specs, conditions) and
+Called by ``apiserver.objects`` (admission), ``reconcile`` (``specs``, conditions) and
 ``apiserver.http`` (kinds). Pure.
 """
 
 from distributary.knative.kinds import conditions
 from distributary.knative.kinds._admit import BROKER_CLASS, admit
-from distributary.knative.kinds._annotations import dependency_of
 from distributary.knative.kinds._defaulted import (
     NAMESPACE_LABEL,
     defaulted,
 )
 from distributary.knative.kinds._definitions import DEFINITION, definitions
-from distributary.knative.kinds._export import Converted, converted
 from distributary.knative.kinds._kinds import (
     BROKER,
     CHANNEL,
@@ -28,16 +26,6 @@ from distributary.knative.kinds._kinds import (
 from distributary.knative.kinds._schemas import SCHEMAS, shape_of
 from distributary.knative.kinds._schemas_core import SERVICE_ADDRESS
 from distributary.knative.kinds._shape_check import unknown_fields
-from distributary.knative.kinds._shapes import (
-    Delivery,
-    DuckDestination,
-    KReference,
-)
-from distributary.knative.kinds._specs import (
-    addressed_spec,
-    subscription_spec,
-    trigger_spec,
-)
 
 __all__ = [
     "BROKER",
@@ -55,19 +43,10 @@ __all__ = [
     "SERVICE_ADDRESS",
     "SUBSCRIPTION",
     "TRIGGER",
-    "Converted",
-    "Delivery",
-    "DuckDestination",
-    "KReference",
-    "addressed_spec",
     "admit",
     "conditions",
-    "converted",
     "defaulted",
     "definitions",
-    "dependency_of",
     "shape_of",
-    "subscription_spec",
-    "trigger_spec",
     "unknown_fields",
 ]

@@ -10,7 +10,6 @@ import msgspec
 
 from distributary.knative.apiserver.machinery import Cause, Object
 from distributary.knative.apiserver.machinery.names import bad_value, required
-from distributary.knative.kinds._shapes import KReference
 
 DEPENDENCY: Final = "knative.dev/dependency"
 """Names an object, as JSON, that must be Ready before the Trigger is."""
@@ -19,7 +18,7 @@ INJECTION: Final = "eventing.knative.dev/injection"
 """``enabled`` or ``disabled``, at the Broker ``default`` alone. It is checked and has no effect."""
 
 
-class _Reference(msgspec.Struct):
+class ObjectReference(msgspec.Struct):
     """As much of a ``v1.ObjectReference`` as counts."""
 
     apiVersion: str = ""  # noqa: N815 - the member's own name
@@ -39,21 +38,10 @@ def check_annotations(causes: list[Cause], trigger: Object) -> None:
         _check_injection(causes, text, _object(trigger.get("spec")).get("broker"))
 
 
-def dependency_of(trigger: Object) -> KReference | None:
-    """The object that the admitted *trigger* waits for; None: none."""
-    text = annotations_of(trigger).get(DEPENDENCY)
-    if not isinstance(text, str):
-        return None
-    found = _reference(text)
-    if found is None:  # an older version let everything pass
-        return KReference("", "", text, trigger["metadata"]["namespace"])
-    namespace = found.namespace or trigger["metadata"]["namespace"]
-    return KReference(found.apiVersion, found.kind, found.name, namespace)
-
-
-def _reference(text: str) -> _Reference | None:
+def reference_in(text: str) -> ObjectReference | None:
+    """What the text of ``DEPENDENCY`` names; None: it is no reference."""
     try:
-        return msgspec.json.decode(text, type=_Reference)
+        return msgspec.json.decode(text, type=ObjectReference)
     except msgspec.MsgspecError:
         return None
 
@@ -70,7 +58,7 @@ def _object(value: object) -> Object:
 
 def _check_dependency(causes: list[Cause], text: str, namespace: object) -> None:
     path = f"metadata.annotations[{DEPENDENCY}]"
-    found = _reference(text)
+    found = reference_in(text)
     if found is None:
         why = "The provided annotation was not a corev1.ObjectReference"
         causes.append(bad_value(path, text, why))

@@ -8,14 +8,8 @@ from dataclasses import dataclass
 
 from distributary.knative.apiserver.machinery import Key, Object
 from distributary.knative.apiserver.objects import Stored, own_address
-from distributary.knative.kinds import (
-    BROKER,
-    CONFIG_MAP,
-    Delivery,
-    KReference,
-    addressed_spec,
-    conditions,
-)
+from distributary.knative.kinds import BROKER, CONFIG_MAP, conditions
+from distributary.knative.kinds.specs import Delivery, KReference, addressed_spec
 from distributary.knative.reconcile._findings import HOLDS, Finding, worst
 from distributary.knative.reconcile._resolve import (
     ObjectView,

@@ -159,7 +159,11 @@ class Reconciler:
         if stored.key.resource in _ROUTED:
             self._keys[stored.uid] = stored.key
         else:
-            self._pass.addresses.note(stored, known=told_before and _is_addressable(stored))
+            # Where its status says so, the receiver has known it, and still does, as it reads all
+            # at its start: nothing turns not ready only because this process begins before it.
+            addressable = condition_of(stored.content, conditions.ADDRESSABLE)
+            known = told_before and addressable.get("status") == "True"
+            self._pass.addresses.note(stored, known=known)
         self._queue.add(stored.key)
 
     def _forget(self, gone: Stored) -> None:
@@ -219,14 +223,6 @@ class Reconciler:
         except DistributaryError as error:
             # The condition says the same; the next telling tries again.
             _log.warning("event-not-stored", event=told.name, reason=str(error))
-
-
-def _is_addressable(stored: Stored) -> bool:
-    """Its status says so: the receiver has known it, and still does, as it reads all at its start.
-
-    So that nothing turns not ready only because this process begins before the receiver.
-    """
-    return condition_of(stored.content, conditions.ADDRESSABLE).get("status") == "True"
 
 
 def _read_by_others(content: Object) -> tuple[object, ...]:

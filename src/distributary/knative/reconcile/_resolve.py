@@ -21,9 +21,8 @@ from distributary.knative.kinds import (
     KINDS,
     SERVICE,
     SERVICE_ADDRESS,
-    DuckDestination,
-    KReference,
 )
+from distributary.knative.kinds.specs import DuckDestination, KReference
 from distributary.knative.reconcile._site import Site
 from distributary.knative.reconcile._trust import BUNDLES
 from distributary.routes.settings import RouteEndpoint

@@ -20,12 +20,9 @@ from distributary.core.policy import (
 )
 from distributary.knative.apiserver.machinery import Key, Kind, Object
 from distributary.knative.apiserver.objects import Stored
-from distributary.knative.kinds import (
-    BROKER,
-    CHANNEL,
-    TRIGGER,
+from distributary.knative.kinds import BROKER, CHANNEL, TRIGGER, conditions
+from distributary.knative.kinds.specs import (
     Delivery,
-    conditions,
     dependency_of,
     subscription_spec,
     trigger_spec,

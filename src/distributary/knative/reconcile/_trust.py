@@ -8,7 +8,7 @@ Source:
 """
 
 import ssl
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -40,7 +40,7 @@ def concerns(key: Key) -> bool:
 
 
 class Bundles:
-    """What ``bundles_of`` says, read again when a ConfigMap has changed.
+    """The certificates in trust bundles, read again when a ConfigMap has changed.
 
     Every look at a destination with https asks; what is left out is told once.
     """
@@ -50,20 +50,19 @@ class Bundles:
         self._found = ""
 
     def of(self, config_maps: Sequence[Stored]) -> str:
-        """As ``bundles_of``."""
+        """Of those of *config_maps* that are bundles, as PEM; empty: there are none.
+
+        Args:
+            config_maps: Of the namespace, by name.
+        """
         versions = [(stored.key, stored.version) for stored in config_maps]
         if versions != self._versions:
             self._versions = versions
-            self._found = bundles_of(config_maps)
+            self._found = _certificates(config_maps)
         return self._found
 
 
-def bundles_of(config_maps: Iterable[Stored]) -> str:
-    """The certificates of those of *config_maps* that are bundles, as PEM; empty: there are none.
-
-    Args:
-        config_maps: Of the namespace, by name.
-    """
+def _certificates(config_maps: Sequence[Stored]) -> str:
     kept: list[str] = []
     room = BUNDLES_CHARS_MAX
     for stored in config_maps:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from distributary.knative.kinds import converted
+from distributary.knative.kinds.export import converted
 
 EVENTING, MESSAGING = "eventing.knative.dev/v1", "messaging.knative.dev/v1"
 

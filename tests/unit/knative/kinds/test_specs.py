@@ -5,11 +5,8 @@ from dataclasses import replace
 import pytest
 
 from distributary.core.filter import check, naive_matches
-from distributary.knative.kinds import (
-    BROKER,
-    CHANNEL,
-    SUBSCRIPTION,
-    TRIGGER,
+from distributary.knative.kinds import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER
+from distributary.knative.kinds.specs import (
     Delivery,
     DuckDestination,
     KReference,
@@ -95,7 +92,7 @@ def test_one_option_makes_a_whole_delivery(trigger):
     """The others are as they are by default; the Subscriptions API has the same defaults."""
     assert trigger(delivery={"retry": 10}).delivery == WHOLE
     body = {"sink": "http://a", "protocol": "HTTP"}
-    realized = api_subscription.restore(_realized(body)).delivery
+    realized = api_subscription.restore(_realized(body)).policy
     assert (realized.retry, realized.backoff_policy) == (WHOLE.retry, WHOLE.backoff_policy)
     assert (realized.backoff_delay_s, realized.timeout_s) == (0.2, 30.0)
     assert realized.backoff_max_s == WHOLE.backoff_max_s

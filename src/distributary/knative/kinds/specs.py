@@ -1,0 +1,227 @@
+"""What the reconciler reads of Knative's kinds: the typed specs of objects that were admitted.
+
+A ``ValueError``, ``KeyError`` or the like from here is a bug or a damaged store: what stands there
+was checked before. *early* is that of ``apiserver.objects.Stored``.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from distributary.knative.apiserver.machinery import Object
+from distributary.knative.kinds._annotations import DEPENDENCY, annotations_of, reference_in
+from distributary.knative.kinds._delivery import options_of
+from distributary.knative.kinds._trigger_filters import filters_of
+from distributary.resource.delivery import realize_delivery
+from distributary.resource.durations import parse_duration_s
+from distributary.resource.faults import Faults
+
+_FORMATS: Final[dict[str, Literal["binary", "structured"]]] = {
+    "binary": "binary",
+    "json": "structured",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KReference:
+    """``KReference``: names an object.
+
+    Attributes:
+        api_version: ``group/version``.
+        kind: In CamelCase.
+        name: Of the object.
+        namespace: Of the object; filled in with that of the referring object where it was unset.
+    """
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True)
+class DuckDestination:
+    """``duckv1.DuckDestination``: at least one of *ref* and *uri* is set.
+
+    Attributes:
+        ref: An Addressable, or a ``v1/Service``.
+        uri: Absolute, or relative to the address of *ref*.
+        ca_certs: PEM of certificates that the destination is trusted by.
+        audience: OIDC audience; carried, not used.
+    """
+
+    ref: KReference | None
+    uri: str | None
+    ca_certs: str | None = None
+    audience: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """``DeliverySpec`` with every default filled in (decision 21), units in the names.
+
+    Attributes:
+        dead_letter_sink: Where an event goes that could not be delivered; None: it is kept.
+        retry: Retries after the first attempt.
+        backoff_policy: ``linear`` or ``exponential``.
+        backoff_delay_s: The first wait.
+        backoff_max_s: Ceiling of a wait.
+        timeout_s: Deadline of one attempt.
+        format: ``binary`` or ``structured`` (Knative's ``json``).
+        retry_after_max_s: The most that ``Retry-After`` counts; None: *backoff_max_s*.
+    """
+
+    dead_letter_sink: DuckDestination | None
+    retry: int
+    backoff_policy: Literal["linear", "exponential"]
+    backoff_delay_s: float
+    backoff_max_s: float
+    timeout_s: float
+    format: Literal["binary", "structured"]
+    retry_after_max_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AddressedSpec:
+    """Spec of a Broker or a Channel.
+
+    Attributes:
+        config: What a Broker's ``spec.config`` names.
+        delivery: Of Triggers or Subscriptions that have none of their own; None: unset.
+    """
+
+    config: KReference | None
+    delivery: Delivery | None
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerSpec:
+    """Spec of a Trigger.
+
+    Attributes:
+        broker: Name of its Broker, in its own namespace.
+        filters: As the Subscriptions API's dialects have them: ``filters``, or made of
+            ``filter.attributes`` where that is what counts; ``cesql`` is called ``sql``.
+        present: Attributes that must be there with any value.
+        subscriber: Where events go.
+        delivery: None: unset, the Broker's counts. Set (however little): whole.
+    """
+
+    broker: str
+    filters: tuple[dict[str, Any], ...]
+    present: tuple[str, ...]
+    subscriber: DuckDestination
+    delivery: Delivery | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelSubscriptionSpec:
+    """Spec of a messaging Subscription (not of the Subscriptions API).
+
+    Attributes:
+        channel: A Channel of its own namespace.
+        subscriber: Where events go; None: to *reply*, and no reply is asked for.
+        reply: Where the events go that the subscriber answers with.
+        delivery: None: unset, the Channel's counts. Set (however little): whole.
+    """
+
+    channel: KReference
+    subscriber: DuckDestination | None
+    reply: DuckDestination | None
+    delivery: Delivery | None
+
+
+def dependency_of(trigger: Object) -> KReference | None:
+    """The object that the admitted *trigger* waits for; None: none."""
+    text = annotations_of(trigger).get(DEPENDENCY)
+    if not isinstance(text, str):
+        return None
+    namespace = trigger["metadata"]["namespace"]
+    found = reference_in(text)
+    if found is None:  # an older version let everything pass
+        return KReference("", "", text, namespace)
+    return KReference(found.apiVersion, found.kind, found.name, found.namespace or namespace)
+
+
+def addressed_spec(obj: Object, *, early: bool = False) -> AddressedSpec:
+    """Spec of the Broker or Channel *obj*."""
+    spec, namespace = _spec(obj)
+    config = spec.get("config")
+    return AddressedSpec(
+        config=None if config is None else _kreference(config, namespace),
+        delivery=_delivery(spec, namespace, early=early),
+    )
+
+
+def trigger_spec(obj: Object, *, early: bool = False) -> TriggerSpec:
+    """Spec of the Trigger *obj*."""
+    spec, namespace = _spec(obj)
+    filters, present = filters_of(spec)
+    return TriggerSpec(
+        broker=spec["broker"],
+        filters=filters,
+        present=present,
+        subscriber=_destination(spec["subscriber"], namespace),
+        delivery=_delivery(spec, namespace, early=early),
+    )
+
+
+def subscription_spec(obj: Object, *, early: bool = False) -> ChannelSubscriptionSpec:
+    """Spec of the messaging Subscription *obj*."""
+    spec, namespace = _spec(obj)
+    subscriber, reply = spec.get("subscriber"), spec.get("reply")
+    return ChannelSubscriptionSpec(
+        channel=_kreference(spec["channel"], namespace),
+        subscriber=None if subscriber is None else _destination(subscriber, namespace),
+        reply=None if reply is None else _destination(reply, namespace),
+        delivery=_delivery(spec, namespace, early=early),
+    )
+
+
+def _spec(obj: Object) -> tuple[Object, str]:
+    return obj.get("spec") or {}, obj["metadata"]["namespace"]
+
+
+def _delivery(spec: Object, namespace: str, *, early: bool) -> Delivery | None:
+    """``spec.delivery`` with every default; None where none stands.
+
+    One that stands and says nothing of ``retry`` makes no retry, as Knative reads it: whoever
+    wants a dead letter sink and nothing else gets the dead letter at once. *early*: it was written
+    when that meant the default, and an empty one none at all.
+    """
+    value = spec.get("delivery")
+    if value is None or (early and not value):
+        return None
+    sink, asked_max = value.get("deadLetterSink"), value.get("retryAfterMax")
+    options = options_of(value)
+    if not early:
+        options.setdefault("retry", 0)
+    whole = realize_delivery(Faults(), "", options, iso_alone=True)
+    return Delivery(
+        dead_letter_sink=None if sink is None else _destination(sink, namespace),
+        retry=whole["retry"],
+        backoff_policy=whole["backoffPolicy"],
+        backoff_delay_s=parse_duration_s(whole["backoffDelay"]),
+        backoff_max_s=parse_duration_s(whole["backoffMax"]),
+        timeout_s=parse_duration_s(whole["timeout"]),
+        format=_FORMATS[value.get("format", "binary")],
+        retry_after_max_s=None if asked_max is None else parse_duration_s(asked_max),
+    )
+
+
+def _destination(value: Object, namespace: str) -> DuckDestination:
+    ref = value.get("ref")
+    return DuckDestination(
+        ref=None if ref is None else _kreference(ref, namespace),
+        uri=value.get("uri"),
+        ca_certs=value.get("CACerts") or None,
+        audience=value.get("audience") or None,
+    )
+
+
+def _kreference(value: Object, namespace: str) -> KReference:
+    return KReference(
+        api_version=value["apiVersion"],
+        kind=value["kind"],
+        name=value["name"],
+        namespace=value.get("namespace") or namespace,
+    )
