@@ -11,6 +11,7 @@ the long ones instead (``soak.py``).
 
 import argparse
 import json
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -18,6 +19,8 @@ from pathlib import Path
 import psutil
 from rich.console import Console
 from rich.table import Table
+
+from distributary.core.errors import DistributaryError
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -31,6 +34,10 @@ BUSY_LOOK_S = 1.0
 
 TABLE_COLUMNS = 130
 """The table is wider than a terminal that nobody made wider."""
+
+FAILURES = (AssertionError, OSError, RuntimeError, subprocess.SubprocessError, DistributaryError)
+"""How a group fails: a server that does not answer in time, a check that does not hold, a process
+that ends. A bug of the benchmarks ends the run, with its trace."""
 
 QUICK = 0.25
 """Sizes and durations of a quick run, of the full ones: shows that it works, no figures."""
@@ -60,7 +67,7 @@ def main():
         more = {"profile": True} if options.profile and name in _lines.PROFILED else {}
         try:
             measured = _lines.GROUPS[name](scale, **more)
-        except Exception as error:  # noqa: BLE001 - one group that fails must not cost the others
+        except FAILURES as error:  # one group that fails must not cost the others
             failed.append(name)
             print(f"{name} failed: {error!r}", file=sys.stderr, flush=True)
             continue

@@ -7,11 +7,13 @@ standard library (an event a file).
 Callers: ``demo``. Hides: where the facts come from and how they become events.
 """
 
+import collections
 import datetime as dt
+import itertools
 import re
 import subprocess
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,12 +51,15 @@ class DemoInput(NamedTuple):
 def find_input(folder: Path, package_log: Path = Path("/var/log/dpkg.log")) -> DemoInput:
     """The first source that has enough events; the standard library always has."""
     python = {"suffix": {"subject": ".py"}}
-    git = _take(lambda: git_events(folder))
+    git = list(itertools.islice(git_events(folder), EVENTS_MAX))
     if len(git) >= EVENTS_MIN:
-        added = {"exact": {"type": TYPE + "file.added"}}
+        # The kind of change that is rarest: what there is of each depends on the folder.
+        others = [e for e in git if not str(e.attributes["subject"]).endswith(".py")]
+        kinds = collections.Counter(str(event.attributes["type"]) for event in others or git)
+        rarest = {"exact": {"type": kinds.most_common()[-1][0]}}
         title = f"the git history of {folder.resolve().name}"
-        return DemoInput(title, git, python, {"all": [added, {"not": python}]})
-    packages = _take(lambda: package_events(package_log))
+        return DemoInput(title, git, python, {"all": [rarest, {"not": python}]})
+    packages = list(itertools.islice(package_events(package_log), EVENTS_MAX))
     if len(packages) >= EVENTS_MIN:
         libraries = {"prefix": {"subject": "lib"}}
         installed = {"exact": {"type": TYPE + "package.installed"}}
@@ -63,17 +68,8 @@ def find_input(folder: Path, package_log: Path = Path("/var/log/dpkg.log")) -> D
         return DemoInput("the package log of this machine", packages, libraries, few)
     tests = {"prefix": {"subject": "json/"}}
     few = {"all": [python, {"any": [tests, {"prefix": {"subject": "asyncio/"}}]}]}
-    library = _take(library_events)
+    library = list(itertools.islice(library_events(), EVENTS_MAX))
     return DemoInput("the files of Python's standard library", library, python, few)
-
-
-def _take(source: Callable[[], Iterator[Event]]) -> list[Event]:
-    events = []
-    for event in source():
-        events.append(event)
-        if len(events) == EVENTS_MAX:
-            break
-    return events
 
 
 def _event(number: int, about: str, *, source: str, subject: str, time: str, data: object) -> Event:

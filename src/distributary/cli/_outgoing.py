@@ -98,11 +98,7 @@ def one_event(
 
 
 def _guess_content_type(data: bytes) -> str:
-    try:
-        msgspec.json.decode(data, type=msgspec.Raw)
-    except msgspec.MsgspecError:
-        pass
-    else:
+    if _is_json(data):
         return "application/json"
     try:
         data.decode()

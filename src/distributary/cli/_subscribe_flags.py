@@ -4,6 +4,7 @@ Callers: ``_subscribe``. Hides: how flags become a subscription object. What is 
 wrong with it the server alone decides; its faults are shown as they come.
 """
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,7 +13,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 import typer
 
-from distributary.cli._credential import SOURCE_HELP, read_secret
 from distributary.cli._options import (
     DEFAULT_URL,
     Exact,
@@ -35,6 +35,12 @@ _OWN_FLAGS = {
     "delivery": "--retry and the flags beside it",
 }
 """Settings that have flags of their own -> which."""
+
+SOURCE_HELP = "env:NAME|file:PATH"
+"""Places that a secret is read from."""
+
+SECRET_FILE_BYTES_MAX = 64 * 1024
+"""More than the server takes for any secret: a wrong file is told at once."""
 
 
 def parse_pair(text: str, separator: str = "=") -> tuple[str, str]:
@@ -75,6 +81,40 @@ def _content(flag: str, path: str) -> str:
         raise ValueError(f"{flag}: cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError:
         raise ValueError(f"{flag}: {path} is not text in UTF-8") from None
+
+
+def read_secret(flag: str, source: str, environ: Mapping[str, str] = os.environ) -> str:
+    """The secret at the place that *source* names, without the line end that files have.
+
+    A process list shows the command line to everybody on the machine: a flag only names the place.
+
+    Args:
+        flag: Named in errors.
+        source: ``env:NAME`` or ``file:PATH``.
+        environ: The environment.
+
+    Raises:
+        ValueError: There is no such place, or it cannot be read. The message repeats *source*
+            only where it names a place: what does not may be the secret itself.
+    """
+    kind, _, name = source.partition(":")
+    if kind == "env" and name:
+        if name not in environ:
+            raise ValueError(f"{flag}: there is no environment variable {name}")
+        return environ[name]
+    if kind != "file" or not name:
+        raise ValueError(f"{flag}: expected {SOURCE_HELP}: others could read a secret there")
+    try:
+        with Path(name).expanduser().open("rb") as file:
+            content = file.read(SECRET_FILE_BYTES_MAX + 1)
+        text = content.decode()
+    except OSError as error:
+        raise ValueError(f"{flag}: cannot read {name}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise ValueError(f"{flag}: {name} is not text in UTF-8") from None
+    if len(content) > SECRET_FILE_BYTES_MAX:
+        raise ValueError(f"{flag}: {name} is longer than any secret")
+    return text.removesuffix("\n").removesuffix("\r")
 
 
 def _expressions(flag: str, texts: list[str]) -> list[Any]:

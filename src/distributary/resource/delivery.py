@@ -89,13 +89,9 @@ DELIVERY: Final[dict[str, Schema]] = {
 }
 """Member of ``delivery`` -> its schema, in the order of realized objects."""
 
-
-def _iso_alone(schema: Schema) -> Schema:
-    return schema | {"type": "string", "pattern": patterns.ISO_DURATION}
-
-
 _SPEC: Final = DELIVERY | {
-    name: _iso_alone(DELIVERY[name]) for name in ("backoffDelay", "backoffMax", "timeout")
+    name: DELIVERY[name] | {"type": "string", "pattern": patterns.ISO_DURATION}
+    for name in ("backoffDelay", "backoffMax", "timeout")
 }
 """The same in Knative's DeliverySpec, where durations are ISO 8601."""
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from distributary.cli._credential import SECRET_FILE_BYTES_MAX, read_secret
-from distributary.cli._subscribe_flags import body_of
+from distributary.cli._subscribe_flags import SECRET_FILE_BYTES_MAX, body_of, read_secret
 
 
 def test_a_secret_comes_from_the_environment():

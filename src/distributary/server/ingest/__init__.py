@@ -14,7 +14,7 @@ from distributary.server.ingest._counters import ACK_BOUNDS_S, Counters
 from distributary.server.ingest._event_paths import EVENTS_PATH
 from distributary.server.ingest._guard import Guard
 from distributary.server.ingest._limits import IngestSettings
-from distributary.server.ingest._partition import choose_partition, partition_key
+from distributary.server.ingest._received import choose_partition, partition_key
 from distributary.server.ingest._responses import Persistence, Responses
 from distributary.server.ingest._server import IngestServer, serve
 

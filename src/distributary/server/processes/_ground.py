@@ -1,8 +1,10 @@
-"""What a server stands on: its ports, its descriptors, its folders: whose they are.
+"""What a server stands on: its ports and who reaches them, its descriptors, its folders.
 
 Called by ``_serve``.
 """
 
+import asyncio
+import ipaddress
 import os
 import resource
 import shutil
@@ -11,9 +13,12 @@ import stat
 from pathlib import Path
 from typing import TextIO
 
+from structlog.typing import FilteringBoundLogger
+
 from distributary.core.errors import SettingsError
 from distributary.datadir import SOCKET_PATH_BYTES_MAX
 from distributary.protocols.amqp.engine import AVAILABLE
+from distributary.server.settings import Settings
 
 LOG_BYTES_MAX = 16 * 1024 * 1024
 """The file of other programs' lines (the JVM's) is turned over at start when it is larger."""
@@ -21,14 +26,15 @@ FILES_MAX = 16_384
 """Descriptors that children may have: connections in, 5,000 connections out of each owner."""
 BACKLOG = 1024
 """Connections that the kernel keeps while ingest is restarted."""
-
-
 AMQP_BACKLOG = 128
 """The same of the port for AMQP, while the loop is busy."""
 UMASK = 0o077
 """Of every process of the server: events, filters and logs are for the user who runs it."""
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+WARN_S = 86_400.0
+"""Between two warnings of an open port: one in each day's log, whoever looks at which."""
 
 
 def listen(
@@ -79,6 +85,42 @@ def listen_for_amqp(host: str, port: int | None) -> socket.socket | None:
             " Install it (pip install 'distributary[amqp]'), or leave the setting out"
         )
     return listen(host, port, flag="--amqp-port", purpose=" for AMQP", backlog=AMQP_BACKLOG)
+
+
+def check_open(settings: Settings) -> None:
+    """Refuse an address that is not loopback, where nobody said that this is meant.
+
+    Raises:
+        SettingsError: Says how to say so.
+    """
+    if settings.no_auth or not is_open(settings.host):
+        return
+    raise SettingsError(
+        f"--host {settings.host} is reached from outside of this machine, and nobody is asked who"
+        " they are: whoever reaches it may publish, and read and change every subscription."
+        " Listen on 127.0.0.1 behind something that asks; or, where everybody who reaches the"
+        " address may do all that, say so: --no-auth (no_auth = true)"
+    )
+
+
+def is_open(host: str) -> bool:
+    """Whether *host* names an address that is not loopback; a name that nobody knows does not."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError:
+        return False  # whoever listens says so better
+    return not all(ipaddress.ip_address(where[0]).is_loopback for *_, where in found)
+
+
+async def keep_warning(host: str, log: FilteringBoundLogger) -> None:
+    """Warn of an open port now and each day; never ends where *host* is one."""
+    while is_open(host):
+        log.warning(
+            "open-to-everybody",
+            host=host,
+            reason="no_auth is set: whoever reaches this address may do everything",
+        )
+        await asyncio.sleep(WARN_S)
 
 
 def raise_file_limit() -> None:

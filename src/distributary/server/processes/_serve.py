@@ -41,7 +41,6 @@ from distributary.server.processes._health import Health
 from distributary.server.processes._knative import Knative
 from distributary.server.processes._logging import LineLoggers, Lines, configure, set_level
 from distributary.server.processes._memory import give_back, map_large_blocks
-from distributary.server.processes._open import check_open, keep_warning
 from distributary.server.processes._probe import Probe, listen_for_health
 from distributary.server.processes._reload import OF_SINKS, OF_SOURCES, Reloads, change_of
 from distributary.server.processes._renewal import Renewal
@@ -49,8 +48,7 @@ from distributary.server.processes._retention import RetentionLimits
 from distributary.server.processes._route_wire import RouteAppendClient
 from distributary.server.processes._running import Running, beat
 from distributary.server.processes._sources import check_sources, sources_child
-from distributary.server.processes._watchdog import ProcFolder, Watchdog
-from distributary.server.processes._watched import watched_processes
+from distributary.server.processes._watchdog import ProcFolder, Watchdog, watched_processes
 from distributary.server.processes._where import (
     base,
     listeners_of,
@@ -111,7 +109,7 @@ class Server:
     def __init__(self, settings: Settings, read_settings: Callable[[], Settings]) -> None:
         self._settings = settings
         self._read_settings = read_settings
-        check_open(settings)
+        ground.check_open(settings)
         check_sources(settings)
         ground.raise_file_limit()
         data_dir = settings.data_dir.absolute()
@@ -223,7 +221,7 @@ class Server:
         serving = asyncio.create_task(running.api.serve())
         beating = asyncio.create_task(beat(health))
         aside = [
-            asyncio.create_task(keep_warning(self.address[0], self._log)),
+            asyncio.create_task(ground.keep_warning(self.address[0], self._log)),
             asyncio.create_task(give_back()),
         ]
         starting = asyncio.create_task(self._start(running, health, reloads))

@@ -24,7 +24,6 @@ from distributary.subscriptions.service import (
 
 LIMIT_DEFAULT: Final = 100
 """Dead letters of a part, where nobody says how many: a screen or two."""
-_JSON: Final = "application/json"
 
 
 def delivery_resources(deliveries: Deliveries) -> dict[str, Resource]:
@@ -46,7 +45,7 @@ def delivery_resources(deliveries: Deliveries) -> dict[str, Resource]:
 
 def json_response(value: object, status: int = 200) -> Response:
     """*value* as JSON."""
-    return Response(msgspec.json.encode(value), status, media_type=_JSON)
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 
 def time_text(wall_ms: int) -> str:

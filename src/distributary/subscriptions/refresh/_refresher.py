@@ -283,7 +283,8 @@ class Refresher:
             held = await self._run_blocking(self._rows.find, uid)
             if held is None or held.sealed != plan.held.sealed:
                 # Deleted, or replaced: then the next look brings what stands now.
-                self._drop(plan)
+                if self._plans.get(uid) is plan:
+                    del self._plans[uid]
                 return
             used = await self._run_blocking(self._rows.open, held)
             assert used.refresh_token is not None
@@ -317,10 +318,6 @@ class Refresher:
     async def _run_blocking(self, work: Callable[..., _T], *arguments: object) -> _T:
         async with self._blocking:
             return await asyncio.to_thread(work, *arguments)
-
-    def _drop(self, plan: _Plan) -> None:
-        if self._plans.get(plan.held.uid) is plan:
-            del self._plans[plan.held.uid]
 
     def _failed(self, plan: _Plan, reason: str, *, for_good: bool = False) -> None:
         self._count("failed")

@@ -8,7 +8,6 @@ from distributary.core.flow import RouteRecord, encode_route
 from distributary.routes import tables as _tables
 from distributary.routes.batch import RouteTargets, standing
 from distributary.routes.changes import AppliedRoute, DropRoute, PutRoute
-from distributary.subscriptions.resource import ApiSubscriptionSpec
 from distributary.subscriptions.store._credentials_batch import CredentialChanges, Sealing
 from distributary.subscriptions.store.schedule import Scheduled
 from distributary.subscriptions.store.stored import Applied, Change, Delete, Put, StoredSubscription
@@ -118,7 +117,7 @@ class Batch:
         del self.live[change.id]
         self.room += 1
         gone = before.subscription
-        record = self._record("delete", gone, None)
+        record = self._write_record("delete", gone.uid, gone.revision)
         # What it was leaves with it: a deleted row only tells readers that it is gone.
         self._keep(SubscriptionRow(gone._replace(realized=b"{}"), _tables.DELETED, self.seq))
         self.schedules[gone.uid] = None
@@ -127,7 +126,16 @@ class Batch:
 
     def _stand(self, op: str, sealing: Sealing, new: StoredSubscription) -> Applied:
         spec = sealing.spec
-        record = self._record("put", new, spec)
+        record = self._write_record(
+            "put",
+            new.uid,
+            new.revision,
+            source=spec.source,
+            types=spec.types,
+            filters=spec.filters,
+            # A beginning counts once: a replace, and whoever repeats it, replays nothing.
+            begin_ms=spec.config.begin_ms if new.revision == 1 else None,
+        )
         row = SubscriptionRow(new, _tables.LIVE, self.seq)
         scheduled = Scheduled(self.seq, spec.config, self.now_ms)
         if op != "created" or not scheduled.empty:
@@ -183,27 +191,6 @@ class Batch:
         uid = row.subscription.uid
         changed = self.inserts if uid in self.inserts else self.updates
         changed[uid] = row
-
-    def _record(
-        self,
-        op: Literal["put", "delete"],
-        subscription: StoredSubscription,
-        spec: ApiSubscriptionSpec | None,
-    ) -> bytes:
-        uid, revision = subscription.uid, subscription.revision
-        if spec is None:
-            return self._write_record(op, uid, revision)
-        # A beginning counts once: a replace, and whoever repeats it, replays nothing.
-        begin_ms = spec.config.begin_ms if revision == 1 else None
-        return self._write_record(
-            op,
-            uid,
-            revision,
-            source=spec.source,
-            types=spec.types,
-            filters=spec.filters,
-            begin_ms=begin_ms,
-        )
 
     def _write_record(
         self, op: Literal["put", "delete"], uid: str, revision: int, **matching: Any

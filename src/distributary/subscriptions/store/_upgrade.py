@@ -1,6 +1,6 @@
 """Bringing the store of an older version up: in the transaction that opens it.
 
-Called by ``_store.prepare``. An older version has written secret settings in the clear, and sealed
+Called by ``Store``. An older version has written secret settings in the clear, and sealed
 credentials without saying whom they are for.
 """
 

@@ -73,7 +73,8 @@ class Store:
         sealer: For credentials; None: with the key file beside the store.
 
     Raises:
-        StoreError: It cannot be opened, or a newer version wrote it.
+        StoreError: It cannot be opened, a newer version wrote it, or there is no key to seal what
+            an older one has not sealed.
     """
 
     def __init__(
@@ -90,7 +91,9 @@ class Store:
         self._trimmed_at = 0
         self._writer = sqlite.open_writer(url, _tables.STORE)
         with sqlite.writing(self._writer) as connection:
-            prepare(connection, self._sealer)
+            version = _tables.create(connection)
+            if version < _tables.SCHEMA_VERSION:
+                bring_up(connection, version, self._sealer)
         scrub(self._writer)
         # That a record was appended may be forgotten: it is appended again, which changes nothing.
         self._noter = sqlite.open_writer(url, _tables.STORE, durable=False)
@@ -236,21 +239,6 @@ class Store:
 def _shown(row: Iterable[Any]) -> StoredSubscription:
     *members, spec_json = row
     return StoredSubscription._make((*members, spec_json.encode()))
-
-
-def prepare(connection: Connection, sealer: Sealer) -> None:
-    """Make the tables where they are missing, and bring up those of an older version.
-
-    Args:
-        connection: In a transaction.
-        sealer: For what an older version has not sealed.
-
-    Raises:
-        StoreError: A newer version wrote the store; or there is no key to seal with.
-    """
-    version = _tables.create(connection)
-    if version < _tables.SCHEMA_VERSION:
-        bring_up(connection, version, sealer)
 
 
 def _write(connection: Connection, batch: Batch, live_count: int) -> None:

@@ -160,7 +160,8 @@ class Endings:
     async def _end(self, ended: list[Ending], reason: DeleteReason) -> None:
         changes = [self._ends.end(ending, reason) for ending in ended]
         results = await asyncio.gather(*changes, return_exceptions=True)
-        self._tell(sum(_is_made(result) for result in results), reason)
+        made = [one for one in results if one is None or isinstance(one, ChangePendingError)]
+        self._tell(len(made), reason)
         for result in results:
             if isinstance(result, NotFoundError | ConflictError | ChangePendingError):
                 continue  # ended by somebody else, replaced, or as good as ended
@@ -176,7 +177,3 @@ class Endings:
 
 class _HeldUpError(Exception):
     """The log or the store takes no changes now."""
-
-
-def _is_made(result: BaseException | None) -> bool:
-    return result is None or isinstance(result, ChangePendingError)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from distributary.server import processes as app
-from distributary.server.processes._open import check_open, is_open, keep_warning
+from distributary.server.processes._ground import check_open, is_open, keep_warning
 from distributary.server.settings import Settings
 from distributary.testing.virtual_loop import VirtualLoop
 
