@@ -30,6 +30,9 @@ IDLE_AFTER_S = 1.0
 """Nothing for so long means idle."""
 SIGN_OF_LIFE_S = 1.0
 """An empty row so often: a reader whose JVM is gone finds out by writing to it (rule 7)."""
+LOOK_S = 0.05
+"""A reader tells that it runs, and looks what the driver wants, so often: not at each of its polls,
+of which there are hundreds a second. Who watches it waits for seconds."""
 FAILED_WAIT_S = 1.0
 """A reader that fails waits so long before it says so: it is started again at once."""
 
@@ -148,12 +151,15 @@ def _tail(
 ) -> Iterator[pa.RecordBatch]:
     empty = _row(reading, offset, b"")
     spoke_s = heard_s = time.monotonic()
+    looked_s = float("-inf")
     pause_s = POLL_S
     while not _ended(status_page, reading):
-        preparing.look()
         chunk, after = records.read_chunk(offset, CHUNK_BYTES)
         now_s = time.monotonic()
-        status_page[StatusField.READER_MS] = time.time_ns() // 1_000_000
+        if now_s - looked_s >= LOOK_S:
+            looked_s = now_s
+            preparing.look()
+            status_page[StatusField.READER_MS] = time.time_ns() // 1_000_000
         if after > offset:
             offset = after
             yield _row(reading, offset, chunk)
