@@ -34,8 +34,21 @@ def _installed(folder: Path) -> dict[str, str]:
     return environ
 
 
+def _broken(site: Path) -> None:
+    """Install a package there that cannot be imported."""
+    (site / "broken_protocol.py").write_text("raise RuntimeError('no client library')\n")
+    metadata = site / "broken-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    entry = "[distributary.protocols]\nbroken = broken_protocol:PROTOCOLS\n"
+    (metadata / "entry_points.txt").write_text(entry)
+
+
 def test_a_package_of_somebody_else_adds_a_protocol(tmp_path: Path) -> None:
-    """Subscribe, deliver, settings, flags, description: without a line changed here."""
+    """Subscribe, deliver, settings, flags, description: without a line changed here.
+
+    A second package that cannot be imported is told of, and all goes on without it.
+    """
     folder = tmp_path / "files"
     folder.mkdir()
     environ = _installed(tmp_path / "site") | {"FILES_FOLDER": str(folder)}
@@ -43,6 +56,15 @@ def test_a_package_of_somebody_else_adds_a_protocol(tmp_path: Path) -> None:
     def cli(*words: str) -> "subprocess.CompletedProcess[str]":
         command = [sys.executable, "-m", "distributary.cli", *words]
         return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+
+    _broken(tmp_path / "site")
+    told = cli("version")
+    assert told.returncode == 0
+    assert told.stdout
+    assert told.stderr == (
+        "protocol-unavailable: the package broken cannot be used"
+        " (broken = broken_protocol:PROTOCOLS): RuntimeError: no client library\n"
+    )
 
     flags = ("--protocols", "FILES,HTTP")
     with RunningServer(tmp_path / "data", environ=environ, flags=flags) as server:

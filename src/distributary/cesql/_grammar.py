@@ -229,13 +229,10 @@ class _Builder(Transformer[Token, tree.Node]):
         return deeper
 
     def string(self, parts: Sequence[Any]) -> tree.Node:
-        return _literal(parts[0])
+        token = parts[0]
+        return _constant(str(token), _start(token))
 
-    def integer(self, parts: Sequence[Any]) -> tree.Node:
-        return _literal(parts[0])
-
-    def boolean(self, parts: Sequence[Any]) -> tree.Node:
-        return _literal(parts[0])
+    integer = boolean = string
 
     def attribute(self, parts: Sequence[Any]) -> tree.Node:
         token = parts[0]
@@ -250,10 +247,6 @@ class _PlaceFields(TypedDict):
 
 def _place(token: Token, span: tuple[int, int]) -> _PlaceFields:
     return {"offset": _start(token), "span": span}
-
-
-def _literal(token: Token) -> tree.Literal:
-    return _constant(str(token), _start(token))
 
 
 def _constant(text: str, offset: int) -> tree.Literal:

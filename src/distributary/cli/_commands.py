@@ -18,6 +18,7 @@ from distributary.cli._listen import listen
 from distributary.cli._options import add_command
 from distributary.cli._send import send
 from distributary.cli._subscribe import subscribe, subscriptions
+from distributary.core import protocol
 from distributary.core.errors import DistributaryError, EventError
 
 app = typer.Typer(
@@ -89,6 +90,9 @@ add_command(app, "version", version)
 
 def main() -> None:
     """Run the command line; ends the process. The exit codes stand in ``--help``."""
+    for refusal in protocol.refused():
+        text = f"{refusal.code}: {refusal}"
+        _console.errors().print(text, style="yellow", markup=False, soft_wrap=True)
     try:
         app()
     except EventError as error:

@@ -18,6 +18,7 @@ The tree::
     │   ├── FencedError           another process has taken over what this one wrote
     │   └── StoreTrimmedError     never: what was asked for is kept no longer
     ├── TransportError      no answer came from a sink (never an invented status code)
+    ├── ProtocolUnavailableError  what another package declares as a protocol cannot be used
     └── SettingsError       settings that cannot be used; the message says what to do
 
 Delivery failure is a value, not an exception: ``policy.classify`` turns a reply or a
@@ -83,6 +84,7 @@ CATALOGUE: dict[str, CatalogueEntry] = {
     "log-format": CatalogueEntry(500, "The data directory was written by a newer version"),
     "store-failed": CatalogueEntry(503, "The store cannot do this now"),
     "no-answer": CatalogueEntry(502, "No answer came from the sink"),
+    "protocol-unavailable": CatalogueEntry(500, "A delivery protocol of a package cannot be used"),
     "settings": CatalogueEntry(500, "The settings cannot be used"),
 }
 """Code -> HTTP status and title: problem bodies, logs and docs/reference/errors.md use it."""
@@ -207,6 +209,21 @@ class TransportError(DistributaryError):
         self.reason = reason
         self.retryable = retryable
         super().__init__(message)
+
+
+class ProtocolUnavailableError(DistributaryError):
+    """What another package declares as a delivery protocol cannot be used; all else can.
+
+    Args:
+        package: Name of the package.
+        entry: Its entry point.
+        reason: What failed.
+    """
+
+    code = "protocol-unavailable"
+
+    def __init__(self, package: str, entry: str, reason: str) -> None:
+        super().__init__(f"the package {package} cannot be used ({entry}): {reason}")
 
 
 class SettingsError(DistributaryError):

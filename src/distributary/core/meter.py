@@ -98,18 +98,19 @@ class Meter:
         """
         if self._path is None:
             return
-        saved = _Saved(
-            counters=self.counters,
-            gauges=self.gauges,
-            histograms={
-                name: (list(h.bounds), h.counts, h.total) for name, h in self.histograms.items()
-            },
-        )
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self._path, msgspec.json.encode(saved))
+            write_atomically(self._path, msgspec.json.encode(_snapshot(self)))
         except OSError:
             self.add("snapshots_left_out_total")
+
+
+def _snapshot(meter: Meter) -> _Saved:
+    histograms = {
+        name: (list(each.bounds), each.counts, each.total)
+        for name, each in meter.histograms.items()
+    }
+    return _Saved(meter.counters, meter.gauges, histograms)
 
 
 def _load(path: Path) -> _Saved:
@@ -202,16 +203,7 @@ def render(paths: Iterable[Path], now: Meter, helps: dict[str, str]) -> bytes:
         now: Numbers of the calling process.
         helps: Name (without prefix) -> its help line.
     """
-    saved = [_load(path) for path in paths]
-    saved.append(
-        _Saved(
-            counters=now.counters,
-            gauges=now.gauges,
-            histograms={
-                name: (list(h.bounds), h.counts, h.total) for name, h in now.histograms.items()
-            },
-        )
-    )
+    saved = [*map(_load, paths), _snapshot(now)]
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Files(saved, helps, "distributary_"))
     return generate_latest(registry)

@@ -8,11 +8,14 @@ so too. Called by whatever knows protocols by their names alone.
 import functools
 import importlib
 import importlib.metadata
+import itertools
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from distributary.core.errors import ProtocolUnavailableError
 
 ENTRY_POINTS: Final = "distributary.protocols"
 """Group of the entry points; and the package whose folders are this project's own protocols."""
@@ -132,46 +135,104 @@ class Protocol:
     absent: str | None = None
 
 
+class _Claim(NamedTuple):
+    """What one entry point declares.
+
+    Attributes:
+        package: Name of the package; empty: this project's own.
+        entry: The entry point, as its metadata say it.
+        protocols: What stands there.
+    """
+
+    package: str
+    entry: str
+    protocols: tuple[Protocol, ...]
+
+
+class _Found(NamedTuple):
+    protocols: Mapping[str, Protocol]
+    refused: tuple[ProtocolUnavailableError, ...]
+
+
 @functools.cache
+def _found() -> _Found:
+    own = importlib.import_module(ENTRY_POINTS)
+    claims = [
+        _Claim("", folder.name, load(f"{ENTRY_POINTS}.{folder.name}:PROTOCOLS"))
+        for folder in sorted(pkgutil.iter_modules(own.__path__))
+        if folder.ispkg
+    ]
+    refused: list[ProtocolUnavailableError] = []
+    entries = importlib.metadata.entry_points(group=ENTRY_POINTS)
+    for package, name, value in sorted(
+        {(_package(each), each.name, each.value) for each in entries}
+    ):
+        if value.startswith(f"{ENTRY_POINTS}."):
+            continue  # a folder; metadata may name one that is there no more
+        try:
+            claims.append(_Claim(package, f"{name} = {value}", _declared(value)))
+        except Exception as error:  # noqa: BLE001 - the code of others, as it is imported
+            reason = f"{type(error).__name__}: {error}"
+            refused.append(ProtocolUnavailableError(package, f"{name} = {value}", reason))
+    found: dict[str, Protocol] = {}
+    for claim in claims:
+        clash = _clash(claim, claims)
+        if clash is None:
+            found |= {protocol.name: protocol for protocol in claim.protocols}
+        else:
+            refused.append(ProtocolUnavailableError(claim.package, claim.entry, clash))
+    return _Found(MappingProxyType(dict(sorted(found.items()))), tuple(refused))
+
+
+def _package(entry: importlib.metadata.EntryPoint) -> str:
+    return "of no name" if entry.dist is None else entry.dist.name
+
+
+def _declared(value: Reference) -> tuple[Protocol, ...]:
+    declared = load(value)
+    if not isinstance(declared, tuple) or not all(isinstance(each, Protocol) for each in declared):
+        raise TypeError("expected a tuple of Protocol")
+    return declared
+
+
+def _clash(claim: _Claim, claims: Sequence[_Claim]) -> str | None:
+    """Why *claim* cannot stand beside another; None: it can. This project's own always stand."""
+    others = [other for other in claims if claim.package and other is not claim]
+    for other, mine in itertools.product(others, claim.protocols):
+        whose = f"the package {other.package}" if other.package else "distributary itself"
+        for theirs in other.protocols:
+            if theirs.name == mine.name:
+                return f"{whose} declares the protocol {mine.name}, too"
+            for scheme, meaning in mine.schemes.items():
+                if theirs.schemes.get(scheme, meaning) != meaning:
+                    return f"the scheme {scheme} means something else in {whose}"
+    return None
+
+
 def protocols() -> Mapping[str, Protocol]:
-    """Every protocol by its name, in the order of the names.
+    """Every protocol that can be used, by its name, in the order of the names.
 
     The folders of this package count even where the metadata of the installation do not name them:
     an editable install keeps those of the day on which it was made.
-
-    Raises:
-        ImportError: A package that declares one cannot be imported.
-        ValueError: Two packages declare the same name.
     """
-    own = importlib.import_module(ENTRY_POINTS)
-    values = {entry.value for entry in importlib.metadata.entry_points(group=ENTRY_POINTS)}
-    values |= {
-        f"{ENTRY_POINTS}.{folder.name}:PROTOCOLS"
-        for folder in pkgutil.iter_modules(own.__path__)
-        if folder.ispkg
-    }
-    found: dict[str, Protocol] = {}
-    for value in sorted(values):
-        for protocol in load(value):
-            if protocol.name in found:
-                raise ValueError(f"{value}: there is a delivery protocol {protocol.name} already")
-            found[protocol.name] = protocol
-    return MappingProxyType(dict(sorted(found.items())))
+    return _found().protocols
+
+
+def refused() -> tuple[ProtocolUnavailableError, ...]:
+    """The declarations of other packages that cannot be used; all else goes on without them.
+
+    One cannot be imported or declares no protocols; or two give one name, or one scheme two
+    meanings: then neither is given the deliveries of the other.
+    """
+    return _found().refused
 
 
 @functools.cache
 def schemes() -> Mapping[str, Scheme]:
-    """Every scheme of sink URIs; it means the same in each protocol that has it.
-
-    Raises:
-        ValueError: It does not.
-    """
-    found: dict[str, Scheme] = {}
-    for protocol in protocols().values():
-        for name, scheme in protocol.schemes.items():
-            if found.setdefault(name, scheme) != scheme:
-                raise ValueError(f"{protocol.name}: the scheme {name} means something else already")
-    return MappingProxyType(found)
+    """Every scheme of sink URIs; it means the same in each protocol that has it."""
+    return MappingProxyType(
+        {name: scheme for each in protocols().values() for name, scheme in each.schemes.items()}
+    )
 
 
 def load(reference: Reference) -> Any:

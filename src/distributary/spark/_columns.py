@@ -79,20 +79,6 @@ def batches(partition: int, logged: Iterable[Logged]) -> Iterator[pa.RecordBatch
 class _Rows:
     """Columns of a batch in the making (lists: Arrow turns a list into a column quickest)."""
 
-    __slots__ = (
-        "addresses",
-        "attributes",
-        "body_bytes",
-        "data",
-        "extension_ends",
-        "extension_names",
-        "extension_texts",
-        "indexes",
-        "offsets",
-        "stamps_us",
-        "ttls",
-    )
-
     def __init__(self) -> None:
         self.body_bytes = 0
         self.offsets: list[int] = []

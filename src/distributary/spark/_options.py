@@ -111,7 +111,7 @@ def parse_options(options: Mapping[str, str]) -> FormatOptions:
         data_dir=Path(given.get("path", ".").removeprefix("file://")),
         start=start,
         end=end,
-        records_per_trigger_max=read("maxRecordsPerTrigger", _count_or_none, None),
+        records_per_trigger_max=read("maxRecordsPerTrigger", _count, None),
         records_per_task_max=read("recordsPerTask", _count, _RECORDS_PER_TASK_DEFAULT),
         fail_on_data_loss=read("failOnDataLoss", _truth, default=True),
     )
@@ -171,10 +171,6 @@ def _count(text: str) -> int:
     if not re.fullmatch(r"\d{1,18}", text) or int(text) == 0:
         raise ValueError("expected a number from 1")
     return int(text)
-
-
-def _count_or_none(text: str) -> int | None:
-    return _count(text)
 
 
 def _truth(text: str) -> bool:

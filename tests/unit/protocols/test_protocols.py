@@ -1,14 +1,17 @@
 """The delivery protocols that are there, and how they are found."""
 
+import dataclasses
 import importlib.metadata
+import sys
 import tomllib
+import types
 from pathlib import Path
 
 import pytest
 
 from distributary.core import protocol as _protocol
 from distributary.core.policy import Decision, acknowledgement_rules
-from distributary.core.protocol import load, protocols
+from distributary.core.protocol import Scheme, load, protocols
 
 ROOT = Path(__file__).parents[3]
 
@@ -30,14 +33,82 @@ def test_every_folder_is_declared_as_other_packages_declare_theirs() -> None:
 def test_an_installation_of_before_finds_the_folders_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Metadata of an editable install are as old as the install."""
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: ())
-    assert protocols.__wrapped__() == protocols()
+    assert _protocol._found.__wrapped__().protocols == protocols()
 
 
-def test_two_protocols_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither of two packages is given the deliveries of the other."""
-    monkeypatch.setattr(_protocol, "load", lambda _: (protocols()["HTTP"],))
-    with pytest.raises(ValueError, match="there is a delivery protocol HTTP already"):
-        protocols.__wrapped__()
+class _Package(importlib.metadata.Distribution):
+    """A package that is installed, by its name."""
+
+    def __init__(self, name):
+        self._name = name
+
+    def read_text(self, filename):
+        return f"Name: {self._name}\n" if filename == "METADATA" else None
+
+    def locate_file(self, path):
+        raise NotImplementedError
+
+
+def _found(monkeypatch, **declared):
+    """What is found where packages (by name) declare such objects."""
+    entries = [
+        importlib.metadata.EntryPoint("it", f"{name}:PROTOCOLS", _protocol.ENTRY_POINTS)._for(
+            _Package(name)
+        )
+        for name in declared
+    ]
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: entries)
+    for name, value in declared.items():
+        monkeypatch.setitem(sys.modules, name, types.SimpleNamespace(PROTOCOLS=value))
+    return _protocol._found.__wrapped__()
+
+
+def _named(name, **changes):
+    return (dataclasses.replace(protocols()["NATS"], name=name, **changes),)
+
+
+def test_two_packages_of_one_protocol_are_refused(monkeypatch) -> None:
+    """Neither is given the deliveries of the other, and each refusal has both names."""
+    found = _found(monkeypatch, one=_named("X"), other=_named("X"), third=_named("Y"))
+    assert set(found.protocols) == {*protocols(), "Y"}
+    one, other = map(str, found.refused)
+    assert one.startswith("the package one cannot be used (it = one:PROTOCOLS):")
+    assert one.endswith("the package other declares the protocol X, too")
+    assert other.startswith("the package other cannot be used (it = other:PROTOCOLS):")
+    assert other.endswith("the package one declares the protocol X, too")
+
+
+def test_a_package_that_declares_one_of_ours_is_refused(monkeypatch) -> None:
+    """What the project has stays as it is."""
+    found = _found(monkeypatch, one=_named("HTTP"))
+    assert found.protocols == protocols()
+    (error,) = found.refused
+    assert "distributary itself declares the protocol HTTP, too" in str(error)
+
+
+def test_two_meanings_of_one_scheme_are_refused(monkeypatch) -> None:
+    """A URI means one thing; the same meaning may be shared."""
+    mine, theirs = {"file": Scheme(0)}, {"file": Scheme(1)}
+    declared = {"one": _named("X", schemes=mine), "other": _named("Y", schemes=theirs)}
+    found = _found(monkeypatch, **declared)
+    assert found.protocols == protocols()
+    assert ["the scheme file means something else in" in str(each) for each in found.refused] == [
+        True,
+        True,
+    ]
+    assert (
+        _found(monkeypatch, one=_named("X", schemes=mine), other=_named("Y", schemes=mine)).refused
+        == ()
+    )
+
+
+def test_what_is_no_protocol_is_refused(monkeypatch) -> None:
+    """The rest goes on."""
+    found = _found(monkeypatch, one="HTTP", other=_named("X"))
+    assert set(found.protocols) == {*protocols(), "X"}
+    (error,) = found.refused
+    assert error.code == "protocol-unavailable"
+    assert str(error).endswith("(it = one:PROTOCOLS): TypeError: expected a tuple of Protocol")
 
 
 @pytest.mark.parametrize("name", protocols())

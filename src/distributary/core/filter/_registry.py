@@ -4,17 +4,18 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from distributary.core.filter import _all, _any, _not, _sql
+from distributary.core.filter import _not, _sql
 from distributary.core.filter._comparison import EXACT, PREFIX, SUFFIX
 from distributary.core.filter._dialect import Dialect
+from distributary.core.filter._nested import ALL, ANY
 
 REGISTRY: Final[Mapping[str, Dialect]] = MappingProxyType(
     {
         "exact": EXACT,
         "prefix": PREFIX,
         "suffix": SUFFIX,
-        "all": _all,
-        "any": _any,
+        "all": ALL,
+        "any": ANY,
         "not": _not,
         "sql": _sql,
     }

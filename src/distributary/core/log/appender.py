@@ -290,7 +290,7 @@ class Appender:
             write_all(self._disk, self._handle, frames, self._position)
         except OSError as error:
             # What was written of it may stand there: the next write covers all of it.
-            self._dirty_to = max(self._dirty_to, self._position + len(frames))
+            self._dirty_to = self._position + len(frames)
             failed = unavailable(error, self._folder, "write to")
             if error.errno not in SPACE_ERRNOS:
                 self._die(failed)

@@ -56,28 +56,6 @@ class BrokerLink:
         used_s: When it was made, or last published; monotonic.
     """
 
-    __slots__ = (
-        "_answered_s",
-        "_clock",
-        "_close",
-        "_destination",
-        "_ended",
-        "_flights",
-        "_forgotten",
-        "_next_dial_s",
-        "_open",
-        "_opened_s",
-        "_pause_s",
-        "_pumping",
-        "_waiting",
-        "dialling",
-        "loop",
-        "sending",
-        "session",
-        "used_s",
-        "wheel",
-    )
-
     def __init__(
         self,
         open_session: Opener,

@@ -1,8 +1,10 @@
 """Which offset of a partition may be committed: that of the first message that is not settled."""
 
 from collections import deque
+from dataclasses import dataclass, field
 
 
+@dataclass(slots=True, eq=False)
 class ConsumedPartition:
     """What was taken of one partition, while it is ours.
 
@@ -14,15 +16,12 @@ class ConsumedPartition:
         ours: False once it was given to another member; what is settled later counts no more.
     """
 
-    __slots__ = ("_settled", "_taken", "done", "number", "ours", "unsettled")
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.done: int | None = None
-        self.unsettled = 0
-        self.ours = True
-        self._taken: deque[int] = deque()
-        self._settled: set[int] = set()
+    number: int
+    done: int | None = None
+    unsettled: int = 0
+    ours: bool = True
+    _taken: deque[int] = field(default_factory=deque)
+    _settled: set[int] = field(default_factory=set)
 
     def take(self, offset: int) -> None:
         """Take note of a message; offsets only grow, and may leave some out.

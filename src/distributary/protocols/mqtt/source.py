@@ -14,6 +14,7 @@ import contextlib
 import functools
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from distributary.core.clock import Clock
@@ -128,14 +129,12 @@ async def _subscribed(connection: MqttConnection[None], topic_filter: str, qos: 
         raise TransportError("protocol", text, retryable=False) from error
 
 
+@dataclass(slots=True, eq=False)
 class _Taken:
     """A message that was taken and not acknowledged yet."""
 
-    __slots__ = ("done", "publication")
-
-    def __init__(self, publication: Publication) -> None:
-        self.publication = publication
-        self.done = False
+    publication: Publication
+    done: bool = False
 
 
 class _Reading:

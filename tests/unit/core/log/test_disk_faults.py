@@ -253,3 +253,26 @@ def test_no_reader_before_the_first_appender():
     open_folder(LOG_DIR, 1, disk=log.disk)
     with pytest.raises(LogUnavailableError, match="start the server"):
         Reader(LOG_DIR, 0, disk=log.disk)
+
+
+def test_what_a_failed_write_left_is_covered_by_the_next():
+    """Also where a shorter write fails after it: behind what is appended stand zeros again."""
+    log = SmallLog()
+    log.open()
+    log.append(b"before")
+    behind = log.disk.content(segment(log)).rfind(b"before") + len(b"before")
+    for body in (b"x" * 1_000, b"y" * 10):
+        log.disk.fail(1, errno.ENOSPC, only=lambda name: name == "pwrite")
+        with pytest.raises(LogUnavailableError):
+            log.append(body)
+        assert any(log.disk.content(segment(log))[behind:]), "the first half was written"
+    log.append(b"after")
+    behind = log.disk.content(segment(log)).rfind(b"after") + len(b"after")
+    assert not any(log.disk.content(segment(log))[behind:])
+    check_promises(log, log.disk.power_cut())
+
+
+def segment(log):
+    """The file of the one segment that there is."""
+    (path,) = (path for path in log.disk.names if path.suffix == ".seg")
+    return path

@@ -4,6 +4,7 @@ Called by whoever handles an ``AmqpEngine``. Hides proton's links and deliveries
 pointers lives longer here than in proton.
 """
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from distributary.protocols.amqp.engine import _proton
@@ -129,6 +130,7 @@ class AmqpLink:
         self._core.send(self, self._pointer, payload, token, settled=settled)
 
 
+@dataclass(slots=True, eq=False)
 class IncomingMessage:
     """A message that came, until it is settled.
 
@@ -141,24 +143,12 @@ class IncomingMessage:
             Links of the peer are ended by such a message.
     """
 
-    __slots__ = ("_core", "_pointer", "link", "payload", "settled", "too_large")
-
-    def __init__(
-        self,
-        link: AmqpLink,
-        core: "Core",
-        pointer: Any,
-        payload: bytes,
-        *,
-        settled: bool,
-        too_large: bool,
-    ) -> None:
-        self._core = core
-        self.link = link
-        self.payload = payload
-        self.settled = settled
-        self.too_large = too_large
-        self._pointer = pointer
+    link: AmqpLink
+    _core: "Core"
+    _pointer: Any
+    payload: bytes
+    settled: bool
+    too_large: bool
 
     def settle(self, outcome: Outcome) -> None:
         """Say what became of it. Once; where the link has ended meanwhile, nobody hears it."""

@@ -183,10 +183,10 @@ def decode_message(raw: bytes) -> AmqpMessage:
     return AmqpMessage(
         body=b"".join(data) if 0x75 in bodies else value,
         application_properties=application,
-        content_type=_symbol(fields[6], "content-type"),
+        content_type=_read_text(fields[6], "content-type is no symbol"),
         message_id=_checked_id(fields[0], "message-id"),
-        to=_address(fields[2], "to"),
-        reply_to=_address(fields[4], "reply-to"),
+        to=_read_text(fields[2], "to is no string"),
+        reply_to=_read_text(fields[4], "reply-to is no string"),
         correlation_id=_checked_id(fields[5], "correlation-id"),
         durable=durable,
     )
@@ -220,16 +220,10 @@ def _application(content: object) -> dict[str, Any]:
     return content
 
 
-def _symbol(value: object, name: str) -> str | None:
+def _read_text(value: object, what: str) -> str | None:
     # Some clients write a string where the standard has a symbol.
     if value is not None and not isinstance(value, str):
-        raise AmqpError(f"{name} is no symbol")
-    return None if value is None else str(value)
-
-
-def _address(value: object, name: str) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise AmqpError(f"{name} is no string")
+        raise AmqpError(what)
     return None if value is None else str(value)
 
 

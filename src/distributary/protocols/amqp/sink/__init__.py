@@ -6,14 +6,17 @@ proton when the first connection is opened.
 """
 
 import asyncio
+import functools
+from collections.abc import Hashable
 
 from distributary.core.clock import Clock
-from distributary.core.deliver import Transport
+from distributary.core.deliver import Destination, Transport
+from distributary.core.policy import Answer
 from distributary.net import Connector
-from distributary.net.link import BrokerTransport
+from distributary.net.link import BrokerSession, BrokerTransport, Lost, SlowStart
 from distributary.protocols.amqp.sink._answers import answer_of_connection, answer_of_link
 from distributary.protocols.amqp.sink._connection import AmqpConnection, connect
-from distributary.protocols.amqp.sink._opener import AmqpOpener
+from distributary.protocols.amqp.sink._session import AmqpSession
 from distributary.resource import Reach
 
 __all__ = ["AmqpConnection", "answer_of_connection", "answer_of_link", "connect", "make"]
@@ -26,5 +29,20 @@ def make(
     _reach: Reach | None = None,
 ) -> Transport:
     """See ``core.protocol.Protocol``."""
-    opener = AmqpOpener(connector, clock)
-    return BrokerTransport(opener.open, opener.key_of, clock, loop)
+    slow_start = SlowStart()
+
+    def key_of(destination: Destination) -> Hashable:
+        endpoint = connector.endpoint_of(destination)
+        if endpoint.scheme in {"amqp", "amqps"}:
+            endpoint = endpoint._replace(target=b"")  # the path names an address, not a connection
+        return endpoint, destination.credential
+
+    async def open_session(destination: Destination, lost: Lost) -> BrokerSession | Answer:
+        key = key_of(destination)
+        note = functools.partial(slow_start.note, key)
+        session = AmqpSession(clock, lost, note, slow_start=key in slow_start)
+        endpoint = connector.endpoint_of(destination)
+        ended = await connect(connector, endpoint, destination.credential, session)
+        return session if ended is None else answer_of_connection(ended)
+
+    return BrokerTransport(open_session, key_of, clock, loop)

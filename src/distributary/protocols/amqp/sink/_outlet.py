@@ -4,6 +4,7 @@ Called by ``_session``. Plain state; decides nothing.
 """
 
 from collections import deque
+from dataclasses import dataclass, field
 from typing import cast
 
 from distributary.net.link import Flight
@@ -11,45 +12,28 @@ from distributary.protocols.amqp import engine as amqp
 from distributary.protocols.amqp.settings import AmqpSettings
 
 
+@dataclass(slots=True, eq=False)
 class Outlet:
     """A link, and the flights that are for it.
-
-    Args:
-        link: Ours.
-        settings: What it was opened for.
-        asked_s: When; monotonic.
-        slow_start_until_s: Until when only one message is to be under way on it; monotonic.
 
     Attributes:
         link: Ours; opened by the peer or not yet.
         settings: What it was opened for.
-        asked_s: When the peer was asked to open it.
-        slow_start_until_s: See above; 0.0: as many as the broker takes.
+        asked_s: When the peer was asked to open it; monotonic.
+        slow_start_until_s: Until when only one message is to be under way on it; monotonic. 0.0: as
+            many as the broker takes.
         open: Whether the peer has agreed to it.
         waiting: Flights that could not be sent yet, in order.
         unwritten: Flights that were sent without acknowledgement and are not in the socket yet.
     """
 
-    __slots__ = (
-        "asked_s",
-        "link",
-        "open",
-        "settings",
-        "slow_start_until_s",
-        "unwritten",
-        "waiting",
-    )
-
-    def __init__(
-        self, link: amqp.AmqpLink, settings: AmqpSettings, asked_s: float, slow_start_until_s: float
-    ) -> None:
-        self.link = link
-        self.settings = settings
-        self.asked_s = asked_s
-        self.slow_start_until_s = slow_start_until_s
-        self.open = False
-        self.waiting: deque[Flight] = deque()
-        self.unwritten: list[Flight] = []
+    link: amqp.AmqpLink
+    settings: AmqpSettings
+    asked_s: float
+    slow_start_until_s: float
+    open: bool = False
+    waiting: deque[Flight] = field(default_factory=deque)
+    unwritten: list[Flight] = field(default_factory=list)
 
     @property
     def idle(self) -> bool:

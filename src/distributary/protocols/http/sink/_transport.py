@@ -60,16 +60,6 @@ class _Pool:
     Destinations that want replies have their own: what an answer means depends on it.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_error_data",
-        "_transport",
-        "endpoint",
-        "idle",
-        "known",
-        "reply_share",
-    )
-
     def __init__(
         self, transport: "HttpTransport", endpoint: Endpoint, reply_share: Share | None
     ) -> None:

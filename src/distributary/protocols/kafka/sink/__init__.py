@@ -7,9 +7,10 @@ settings, its threads, its errors. It is imported when the first connection is o
 import asyncio
 
 from distributary.core.clock import Clock
-from distributary.core.deliver import Transport
+from distributary.core.deliver import Destination, Transport
+from distributary.core.policy import Answer
 from distributary.net import Connector
-from distributary.net.link import BrokerTransport
+from distributary.net.link import BrokerSession, BrokerTransport, Lost
 from distributary.protocols.kafka.sink import _session
 from distributary.protocols.kafka.sink._answers import answer_of
 from distributary.protocols.kafka.sink._client import KafkaClient
@@ -26,5 +27,12 @@ def make(
     _reach: Reach | None = None,
 ) -> Transport:
     """See ``core.protocol.Protocol``."""
-    opener = _session.KafkaOpener(connector, clock, loop)
-    return BrokerTransport(opener.open, _session.key_of, clock, loop)
+
+    async def open_session(destination: Destination, lost: Lost) -> BrokerSession | Answer:
+        settings = await _session.cluster_of(destination).settings(connector, clock)
+        settings |= _session.producer_settings(destination)
+        client = KafkaClient("Producer", settings, connector)
+        refusal = await client.connect(_session.settings_of(destination).topicname, loop)
+        return refusal or _session.ProducerSession(client, lost, loop, clock)
+
+    return BrokerTransport(open_session, _session.key_of, clock, loop)

@@ -16,8 +16,7 @@ from distributary.core.clock import Clock
 from distributary.core.deliver import Destination
 from distributary.core.errors import TransportError
 from distributary.core.policy import Acknowledgement, Answer
-from distributary.net import Connector
-from distributary.net.link import BrokerSession, Flight, Lost
+from distributary.net.link import Flight, Lost
 from distributary.protocols.kafka import binding as kafka
 from distributary.protocols.kafka.settings import KafkaSettings
 from distributary.protocols.kafka.sink._answers import ACCEPTED, answer_of
@@ -76,42 +75,19 @@ _NEVER_FITS: Final = Acknowledgement(
 )
 
 
-class KafkaOpener:
-    """Makes sessions.
-
-    Args:
-        connector: Checks addresses.
-        clock: For tokens.
-        loop: Runs everything.
-    """
-
-    def __init__(self, connector: Connector, clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
-        self._connector = connector
-        self._clock = clock
-        self._loop = loop
-
-    async def open(self, destination: Destination, lost: Lost) -> BrokerSession | Answer:
-        """A session for *destination*; see ``_broker.KafkaOpener``."""
-        cluster = _cluster_of(destination)
-        settings = await cluster.settings(self._connector, self._clock)
-        client = KafkaClient("Producer", settings | producer_settings(destination), self._connector)
-        refusal = await client.connect(_settings_of(destination).topicname, self._loop)
-        return refusal or ProducerSession(client, lost, self._loop, self._clock)
-
-
 def key_of(destination: Destination) -> Hashable:
     """What of *destination* belongs to its connection; see ``BrokerTransport``.
 
     Raises:
         TransportError: ``blocked-address``: its URI cannot be used.
     """
-    settings = _settings_of(destination)
-    return _cluster_of(destination), settings.clientid, settings.acks, _patience_s(destination)
+    settings = settings_of(destination)
+    return cluster_of(destination), settings.clientid, settings.acks, _patience_s(destination)
 
 
 def producer_settings(destination: Destination) -> Settings:
     """What librdkafka must know beyond how to connect."""
-    settings = _settings_of(destination)
+    settings = settings_of(destination)
     certain = settings.acks == "all"
     return {
         "client.id": settings.clientid or CLIENT_ID,
@@ -140,20 +116,22 @@ def _patience_s(destination: Destination) -> int:
     return 1 << max(0, math.ceil(math.log2(destination.policy.timeout_s)))
 
 
-def _cluster_of(destination: Destination) -> Cluster:
+def cluster_of(destination: Destination) -> Cluster:
+    """The cluster that *destination* names."""
     return Cluster.of(destination.uri, destination.credential, destination.ca_certs)
 
 
-def _settings_of(destination: Destination) -> KafkaSettings:
+def settings_of(destination: Destination) -> KafkaSettings:
+    """The settings of *destination*, made with its protocol."""
     assert isinstance(destination.settings, KafkaSettings)
     return destination.settings
 
 
 class ProducerSession:
-    """A ``BrokerSession`` over a producer.
+    """A ``Session`` over a producer.
 
     Attributes:
-        window: See ``BrokerSession``.
+        window: See ``Session``.
     """
 
     def __init__(
@@ -179,8 +157,8 @@ class ProducerSession:
         self._quick = False
 
     def publish(self, flight: Flight) -> None:
-        """Put the record into the client's queue; see ``BrokerSession``."""
-        settings = _settings_of(flight.destination)
+        """Put the record into the client's queue; see ``Session``."""
+        settings = settings_of(flight.destination)
         event = flight.event
         encode = (
             kafka.encode_structured
@@ -254,7 +232,7 @@ class ProducerSession:
             self._held.popleft()
 
     async def close(self) -> None:
-        """Let go of the producer with all it holds; see ``BrokerSession``."""
+        """Let go of the producer with all it holds; see ``Session``."""
         self._timer.cancel()
         self._held.clear()
         self._producer = None

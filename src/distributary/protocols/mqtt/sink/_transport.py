@@ -33,41 +33,32 @@ def make(
     _reach: Reach | None = None,
 ) -> Transport:
     """The transport of both versions, told apart by the destination. See ``core.protocol``."""
-    opener = _Opener(connector)
-    return BrokerTransport(opener.open, opener.key_of, clock, loop)
+    slow_start = SlowStart()  # which sessions must be careful (``MqttSession.ended``)
 
-
-class _Opener:
-    """Opens sessions, and remembers which must be careful (``MqttSession.ended``)."""
-
-    def __init__(self, connector: Connector) -> None:
-        self._connector = connector
-        self._slow_start = SlowStart()
-
-    def key_of(self, destination: Destination) -> Hashable:
-        """What of *destination* belongs to its connection; see ``BrokerTransport``."""
-        endpoint = self._connector.endpoint_of(destination)
+    def key_of(destination: Destination) -> Hashable:
+        endpoint = connector.endpoint_of(destination)
         user, password = login_names(destination.credential, VERSIONS[destination.protocol])
         return destination.protocol, endpoint, user, password
 
-    async def open(self, destination: Destination, lost: Lost) -> BrokerSession | Answer:
-        """Connect and log in; see ``Opener``."""
-        key = self.key_of(destination)
+    async def open_session(destination: Destination, lost: Lost) -> BrokerSession | Answer:
+        key = key_of(destination)
         protocol = destination.protocol
         version = VERSIONS[protocol]
         user, password = login_names(destination.credential, version)
         # A name of our own: two connections of one name would end each other for ever.
         name = f"distributary{secrets.token_hex(5)}"
         login = checked(MqttLogin(version, name, user, password, packet_bytes_max=PACKET_BYTES_MAX))
-        session = MqttSession(protocol, login, lost, functools.partial(self._slow_start.note, key))
-        endpoint = self._connector.endpoint_of(destination)
-        connack = await open_connection(self._connector, endpoint, session.connection)
+        session = MqttSession(protocol, login, lost, functools.partial(slow_start.note, key))
+        endpoint = connector.endpoint_of(destination)
+        connack = await open_connection(connector, endpoint, session.connection)
         if connack.code:
             # Nothing is left to say, and nobody to wait for: the broker may not even hang up.
             session.connection.abort()
             return _refused(protocol, version, connack)
-        session.accept(connack, slow_start=key in self._slow_start)
+        session.accept(connack, slow_start=key in slow_start)
         return session
+
+    return BrokerTransport(open_session, key_of, clock, loop)
 
 
 def _refused(protocol: str, version: Version, connack: Connack) -> Acknowledgement:

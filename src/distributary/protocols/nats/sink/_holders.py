@@ -5,6 +5,7 @@ Called by ``_session``, which sends the questions and publishes what waits for t
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 from distributary.net.link import Flight
@@ -17,6 +18,7 @@ SUBJECTS_MAX: Final = 10_000
 """Subjects whose stream is remembered; as many as there are destinations."""
 
 
+@dataclass(slots=True, eq=False)
 class Holder:
     """What is known about who holds a subject.
 
@@ -28,14 +30,11 @@ class Holder:
         waiting: Events that wait for the first answer, in their order.
     """
 
-    __slots__ = ("asked_s", "held", "subject", "token", "waiting")
-
-    def __init__(self, subject: str) -> None:
-        self.subject = subject
-        self.held: bool | None = None
-        self.asked_s = 0.0
-        self.token = b""
-        self.waiting: deque[Flight] = deque()
+    subject: str
+    held: bool | None = None
+    asked_s: float = 0.0
+    token: bytes = b""
+    waiting: deque[Flight] = field(default_factory=deque)
 
 
 class Holders:
