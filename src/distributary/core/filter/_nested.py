@@ -39,7 +39,7 @@ class _Nested:
             checker.expression(expression, at)
 
     def compiled(self, value: Sequence[Any], nested: Callable[[Any], Compiled]) -> Compiled:
-        """What covers any part of ``all`` covers all; of ``any``, the covers of all parts joined."""
+        """What covers a part of ``all`` covers it; ``any`` has the covers of all parts joined."""
         parts = [nested(expression) for expression in value]
         if len(parts) == 1:
             return parts[0]
