@@ -131,10 +131,10 @@ def _sound(schema: Schema, value: Any, path: str, causes: list[Cause]) -> Any:
     found = _target(schema)
     if found is None or schema.get("$ref") == REF + FILTER:
         return value
-    if found.get("format") == "int-or-string" and type(value) is int:
-        return value
     type_, check = _TYPES[found["type"]]
     if not isinstance(value, type_) or (type_ is int and isinstance(value, bool)):
+        if found.get("format") == "int-or-string" and type(value) is int:
+            return value
         causes.append(wrong_type(path, value, found["type"]))
         return None
     return check(found, value, path, causes)

@@ -19,6 +19,7 @@ NODE: Final = object()
 """Stands for the value of a field that is owned for itself and has more below it."""
 
 _SELF: Final = "."
+_NESTED: Final = (dict, list)
 _OWNED_METADATA: Final = ("annotations", "finalizers", "generateName", "labels", "ownerReferences")
 _UNOWNED: Final = frozenset(
     ("f:metadata", f"f:{name}") for name in METADATA_FIELDS if name not in _OWNED_METADATA
@@ -137,11 +138,15 @@ def _walk(value: Any, shape: ObjectShape, path: Path) -> Iterator[tuple[Path, An
         return
     for step, name, child, inner in made_of:
         below = (*path, step)
+        nested = isinstance(child, _NESTED)
         # An item, or a key of a map, is a field for itself; a member of a struct is not.
-        map_key = isinstance(child, dict) and child and path and not shape.is_field(name)
-        if step.startswith("k:") or (map_key and step.startswith("f:")):
+        map_key = nested and path and step[0] == "f" and child and not shape.is_field(name)
+        if step[0] == "k" or (map_key and isinstance(child, dict)):
             yield below, NODE
-        yield from _walk(child, inner, below)
+        if nested:
+            yield from _walk(child, inner, below)
+        else:
+            yield below, child
 
 
 def _read(tree: Object, path: Path) -> Iterator[Path]:

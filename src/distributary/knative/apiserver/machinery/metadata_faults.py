@@ -61,9 +61,11 @@ def _faults(kind: Kind, metadata: Object, namespace: str) -> Iterator[Cause]:
     sound: Object = {}
     for member, (type_, expected) in _TYPES.items():
         value = metadata.get(member)
+        if value is None:
+            continue
         if isinstance(value, type_):
             sound[member] = value
-        elif value is not None:
+        else:
             yield wrong_type(f"metadata.{member}", value, expected)
     yield from _name_faults(kind, metadata)
     yield from _namespace_faults(kind, sound.get("namespace"), namespace)
