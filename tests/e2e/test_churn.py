@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def test_each_event_meets_exactly_the_routes_that_stood_before_it(tmp_path: Path) -> None:
-    """RELIABILITY P3, small: some 270 changes in five seconds, and an owner that is killed."""
+    """Small: some 270 changes in five seconds, and an owner that is killed."""
     report = run_churn(
         tmp_path, Plan(subscriptions=100, seconds=5.0, rate_per_s=300.0, kills=1, seed=3)
     )

@@ -1,4 +1,4 @@
-"""The HTTP transport and TLS (RELIABILITY S10)."""
+"""The HTTP transport and TLS."""
 
 import asyncio
 import ssl

@@ -1,9 +1,9 @@
 """The one place that dials. Everything that leaves this machine goes through here.
 
 Called by the transports, and by whatever else must reach an address that a user named (token
-URLs, handshakes). Hides name look-up and the address rule, in the order that leaves no gap
-(RELIABILITY section 4): resolve once, check every answer, dial the checked address and not the
-name, check the peer that was reached. Proxies of the environment are not used.
+URLs, handshakes). Hides name look-up and the address rule, in the order that leaves no gap:
+resolve once, check every answer, dial the checked address and not the name, check the peer that
+was reached. Proxies of the environment are not used.
 """
 
 import asyncio

@@ -2,10 +2,10 @@
 
 Everything that happened since the last flush goes in together: retry rows, backfills and dead
 letters into the store first, then the cursor and the outcomes into the journal (DESIGN
-rule 1). Reservations of counted subscriptions are freed before all that and counted after it: what
-a crash leaves between is a reservation too few, never a delivery too many. Where the counts cannot
-be written they are told later, and the rest goes on: it is other subscriptions' too. One flush at a
-time; the next takes all that came meanwhile.
+rule 1). Reservations of counted subscriptions are freed before all that and counted after it. A
+crash may leak a reservation, never exceed the limit. A failed count is retried later and does not
+fail the flush, which other subscriptions share. One flush at a time; the next takes all that came
+meanwhile.
 """
 
 from collections.abc import Callable

@@ -18,7 +18,7 @@ class Taker(Protocol):
         ...
 
     def take(self, logged: Logged) -> bool:
-        """Take the next record; False where that cost as much as a slice, or is not over."""
+        """Take the next record; returns False to yield to the event loop."""
         ...
 
     def take_rest(self) -> bool:

@@ -1,4 +1,4 @@
-"""Where the owner stands: told on its status page, to retention, and kept to shorten a start."""
+"""Publishes progress: status page, retention floor, route-table cache."""
 
 from collections.abc import Callable
 

@@ -56,7 +56,7 @@ class QuotaClient:
         self._stopped = True
 
     def when_idle(self, then: Callable[[], None]) -> None:
-        """Call *then* when the store knows all that it is to know, or cannot be told."""
+        """Call *then* once all pending changes are written, or writing has failed."""
         self._idle.append(then)
         if not self._armed:
             self._look_on()

@@ -40,7 +40,7 @@ class _Line(msgspec.Struct, omit_defaults=True):
 
 
 VALUE_CHARS_MAX = 1024
-"""Longer attribute values are cut in the log (RELIABILITY H17): a line stays a line."""
+"""Longer attribute values are cut, so that an attempt stays one line of the log."""
 
 
 class AttemptLog:

@@ -1,4 +1,4 @@
-"""What the validation of a resource is told from outside.
+"""Dependencies injected into validation: filter checker, clock, sink policy.
 
 This room knows no filter dialects and no operator's settings; ``server`` wires it.
 """

@@ -172,7 +172,7 @@ def test_names_every_wrong_entry_of_an_allow_list():
 
 
 def test_the_table_is_as_long_as_promised():
-    """RELIABILITY section 4 asks for 120 cases and more."""
+    """There are 120 cases and more."""
     assert len(list(edges())) + len(list(disguised())) >= 120
 
 

@@ -58,7 +58,7 @@ def test_an_attempt_without_an_answer_has_no_status(tmp_path, make_task):
 
 
 def test_hostile_values_stay_one_short_line(tmp_path, make_task):
-    """Line breaks are escaped, long values cut (RELIABILITY H17)."""
+    """Line breaks are escaped, long values cut."""
     log = AttemptLog(tmp_path / "a")
     task = make_task(id="x\r\n" * 1000, type="\x1b[31m")
     log.line(Attempt(task, Reply(204, None, None, b""), 0.0), DELIVERED, 1)

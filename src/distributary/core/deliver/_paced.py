@@ -1,6 +1,6 @@
 """The queue of one subscription with a rate limit, in front of the queue of its sink.
 
-Called by ``dispatcher`` and ``sink_queue`` alone. The pace is the subscription's, so what waits for
+Called by ``_dispatcher`` and ``_queue`` alone. The pace is the subscription's, so what waits for
 it waits here, behind nobody and before nobody; concurrency, breaker and ``Retry-After`` are the
 queue's (decision 12).
 """

@@ -1,6 +1,6 @@
 """How many attempts of one sink run at once, and how many start a second.
 
-Called by ``queue`` and ``paced`` alone. Hides the two control laws; pure arithmetic on times that
+Called by ``_queue`` and ``_paced`` alone. Hides the two control laws; pure arithmetic on times that
 it is given.
 """
 

@@ -1,6 +1,6 @@
 """The queue of one sink: what waits, what is under way, and whether more may start.
 
-Called by ``dispatcher`` and ``paced`` alone; the pipeline sees ``QueueState``. Hides queue,
+Called by ``_dispatcher`` and ``_paced`` alone; the pipeline sees ``QueueState``. Hides queue,
 concurrency, ``Retry-After`` and circuit breaker of a sink URI (decision 12). Runs on whatever
 calls it: no event loop, no thread, no clock of its own.
 """

@@ -1,6 +1,6 @@
 """What the queues of one dispatcher share: ports, callbacks, and two budgets.
 
-Called by ``queue`` and ``dispatcher``. Hides how the room that is left is divided, so that no
+Called by ``_queue`` and ``_dispatcher``. Hides how the room that is left is divided, so that no
 sink can take what the others need.
 """
 

@@ -1,6 +1,6 @@
 """How a sink is spoken to: the realized ``protocolsettings`` as typed values.
 
-Called by ``api_subscription`` (makes them from a subscription) and by the transports (read them).
+Made by ``subscriptions.resource`` from a subscription; read by the transports.
 Hides nothing; they are plain values, hashable, and part of a ``Destination``. Each protocol beside
 HTTP has a class of its own (``protocols.<name>.settings``).
 """

@@ -100,7 +100,7 @@ class Sending:
         return True
 
     def _note_position(self, task: Task) -> None:
-        """Answers of the store let later matches of a counted route overtake earlier ones."""
+        """Remember the furthest position sent: reservations are granted out of order."""
         position = task.position[1:]
         self._furthest[task.route] = max(position, self._furthest.get(task.route, position))
 

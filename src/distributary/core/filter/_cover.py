@@ -1,7 +1,8 @@
 """Covers: what an index may go by to find the expressions that an event can match.
 
 A cover of an expression is a list of predicates of which every matching event satisfies at least
-one. Dialects derive them when they compile; an index stands an expression under one cover.
+one. Dialects derive them when they compile; the index files each expression under one of
+them, a condition that is necessary for a match.
 """
 
 from collections.abc import Iterable, Sequence

@@ -47,7 +47,7 @@ class AttributeIndex:
         return None if affixes is None else affixes.get(predicate.text)
 
     def put(self, predicate: filters.Predicate, bucket: Bucket) -> None:
-        """Let *bucket* stand behind *predicate*, in place of what stood there."""
+        """File *bucket* under *predicate*, in place of what was there."""
         if predicate.how == "exact":
             self.exact[predicate.text] = bucket
         elif not predicate.text:
@@ -60,7 +60,7 @@ class AttributeIndex:
             self.suffixes.put(predicate.text, bucket)
 
     def remove(self, predicate: filters.Predicate) -> None:
-        """Let nothing stand behind *predicate* any more."""
+        """Remove *predicate* from the index."""
         if predicate.how == "exact":
             del self.exact[predicate.text]
         elif not predicate.text:

@@ -1,4 +1,4 @@
-"""Many routes tested at once: what their tests say of a value is kept, as bits of a number."""
+"""Tests up to 256 routes together; caches which of them each attribute value excludes."""
 
 from typing import Final, TypeAlias
 

@@ -1,4 +1,4 @@
-"""One turn of the reconciler: a few hundred objects from how they are wanted to how they are."""
+"""One pass of the reconciler: a few hundred objects from how they are wanted to how they are."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
@@ -39,13 +39,13 @@ PLANS_AT_ONCE: Final = 64
 """Objects looked at before others get the loop: some 5 ms."""
 
 _LISTS_AGAIN_S: Final = 1.0
-"""Wait before lists of Channels are written again that could not be, seconds."""
+"""Retry delay after a failed write of Channel subscriber lists, seconds."""
 
 _BY_SERVER: Final = Write(by_server=True)
 _GONE: Final = frozenset(("NotFound", "Conflict"))
 
 _ORPHAN: Final = Key(TRIGGER.resource, "", "")
-"""Stands for an object that an earlier process saw last: there is none of this name."""
+"""Placeholder key for routes whose object is unknown to this process."""
 
 _T = TypeVar("_T")
 

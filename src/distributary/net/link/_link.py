@@ -1,4 +1,4 @@
-"""The way to one broker for one key: a session, or the attempt to have one, and who waits for it.
+"""A reconnecting connection to a broker, with its in-flight window and its queue.
 
 Called by ``BrokerTransport``. Hides who dials when, the pause between dials, the window of
 messages in flight, deadlines, and connections that break or fall silent. Runs on the loop and by

@@ -1,4 +1,4 @@
-"""Which connections slow-start, because a message may have ended the one before.
+"""Reconnects that start with a window of 1, to isolate a poison message.
 
 Called by the transports whose brokers end a connection over one message (MQTT, AMQP).
 """

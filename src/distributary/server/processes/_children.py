@@ -1,4 +1,4 @@
-"""The processes of a server: started with their parent's end as their own, watched, restarted."""
+"""Supervises child processes: restart with backoff, die with the parent (``PDEATHSIG``)."""
 
 import contextlib
 import ctypes

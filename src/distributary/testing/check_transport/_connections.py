@@ -22,7 +22,7 @@ from distributary.testing.check_transport._rig import (
 )
 
 RECONNECTED_S_MAX: Final = 10.0
-"""Longest time from the far side's return to the first delivery (``RELIABILITY``, row B1)."""
+"""Longest time from the far side's return to the first delivery."""
 
 IN_FLIGHT_S: Final = 0.2
 """How long attempts get to be sent before their connection is cut."""

@@ -328,7 +328,7 @@ def test_the_beginning_of_a_reply_is_no_delivery(ending):
 
 
 def test_a_page_without_end_is_cut_off_as_before(bench):
-    """It is no reply: the status decides (RELIABILITY S3)."""
+    """It is no reply: the status decides."""
     bench.feed(b"HTTP/1.1 200 OK\r\ncontent-length: 9999999\r\n\r\n", b"x" * 300_000)
     (reply,) = bench.answers
     assert reply.cut

@@ -131,7 +131,7 @@ def test_preconditions_are_checked_with_the_change(runner, service, proposal):
 
 
 def test_of_many_concurrent_conditional_updates_one_wins(runner, service, proposal):
-    """PATCH races of RELIABILITY H12: lost updates cannot happen."""
+    """PATCH requests that race: lost updates cannot happen."""
     first = runner.run(service.replace("mine", proposal())).subscription
     condition = Precondition(if_match=tags(first.etag))
 

@@ -18,7 +18,7 @@ a reply, and no room for it here            ``TransportError("replies-crowded")`
 ==========================================  ================================================
 
 So once the status line and the headers are in, the status decides, and a sink gains nothing by
-an endless body (RELIABILITY S2, S3); a connection that breaks in the middle of a response may
+an endless body; a connection that breaks in the middle of a response may
 have broken off anything, and the attempt is made again (S4). A *reply*, an event in a 2xx answer
 (but 202) to a request that asked for one, is part of what the delivery brings: it is read whole, or
 the attempt is made again.
