@@ -4,7 +4,7 @@ import pytest
 
 from distributary.core.engine import EngineLimits
 from distributary.core.flow import DoneKey
-from distributary.core.outcome import Grant, QuotaRequest, Reservation
+from distributary.core.outcome import Grant, QuotaBatch, QuotaRequest, Reservation
 from distributary.core.policy import BackoffPolicy, DeliveryPolicy
 from distributary.testing.simulation import answers, hangs
 
@@ -22,6 +22,12 @@ def arrivals(partition, uri):
 def publish(partition, count, type_="t"):
     """So many records of one event; their ids."""
     return [event for _ in range(count) for event in partition.publish(type_)]
+
+
+def told(partition, number, *, freed=(), counted=(), requests=()):
+    """What the counts answer to the owner of partition *number*."""
+    batch = QuotaBatch([], list(freed), list(counted), [], list(requests))
+    return partition.quotas.exchange(number, batch)
 
 
 def delivered(partition, route):
@@ -194,16 +200,16 @@ def test_a_thousand_rows_without_a_reservation_do_not_all_ask_again_and_again(pa
     publish(partition, 1_500)
     partition.advance(2.0)
     asked = []
-    take = partition.quotas.take
+    exchange = partition.quotas.exchange
 
-    def counts(number, requests, **others):
-        asked.extend(requests)
-        return take(number, requests, **others)
+    def counts(number, batch):
+        asked.extend(batch.requests)
+        return exchange(number, batch)
 
-    partition.quotas.take = counts
+    partition.quotas.exchange = counts
     partition.advance(5.0)
     assert 16 <= len(asked) <= 5 * 4 * 16 + 100
-    partition.quotas.take = take
+    partition.quotas.exchange = exchange
     partition.put_route("counted", A)
     partition.sinks[A] = answers()
     partition.rest()
@@ -239,16 +245,16 @@ def test_reservations_that_others_hold_are_waited_for(partition):
     partition.put_route("counted", A, events_max=2)
     held = [Reservation(DoneKey(offset, 0, "counted"), 1) for offset in range(2)]
     requests = [QuotaRequest(reservation, 2) for reservation in held]
-    assert partition.quotas.take(7, requests) == [Grant.HELD, Grant.HELD]
+    assert told(partition, 7, requests=requests) == [Grant.HELD, Grant.HELD]
     partition.start()
     events = publish(partition, 5)
     partition.advance(3.0)
     assert not partition.sends
-    partition.quotas.free(7, held[:1])
+    told(partition, 7, freed=held[:1])
     partition.advance(3.0)
     (sent,) = arrivals(partition, A)
     assert sent in events[:2]  # the row that waits, or the backfill behind it: whoever asks first
-    partition.quotas.count(7, held[1:])
+    told(partition, 7, counted=held[1:])
     partition.end_used_up()
     partition.rest()
 
@@ -294,7 +300,7 @@ def test_counts_that_cannot_be_written_stop_nobody(partition):
 
 
 def test_a_match_whose_route_is_deleted_while_it_asks_is_dropped(partition):
-    """Its backfill is gone, so nothing would keep its record for a row."""
+    """Each with its reason, and no row stays behind."""
     partition.start()
     events = publish(partition, 5)
     partition.quotas.failing = True
@@ -306,7 +312,8 @@ def test_a_match_whose_route_is_deleted_while_it_asks_is_dropped(partition):
     partition.advance(5.0)
     assert not partition.store.kept_rows
     assert not partition.sends
-    assert len([fields for name, fields in partition.reports if name == "dropped"]) > len(events)
+    dropped = [fields for name, fields in partition.reports if name == "dropped"]
+    assert [fields["reason"] for fields in dropped] == ["route-deleted"] * len(events)
     partition.rest()
 
 
@@ -320,7 +327,7 @@ def test_a_reservation_uncertain_that_lies_too_far_ahead_counts(partition):
     last = partition.log.durable_end() - 1
     (record,) = partition.log.read(last, last + 1)
     reservation = Reservation(DoneKey(last, 0, "counted"), record.checksum)
-    partition.quotas.take(0, [QuotaRequest(reservation, 1)])
+    told(partition, 0, requests=[QuotaRequest(reservation, 1)])
     partition.start()
     partition.sinks[A] = answers()
     partition.rest()

@@ -2,10 +2,8 @@
 
 Everything that happened since the last flush goes in together: retry rows, backfills and dead
 letters into the store first, then the cursor and the outcomes into the journal (DESIGN
-rule 1). Reservations of counted subscriptions are freed before all that and counted after it. A
-crash may leak a reservation, never exceed the limit. A failed count is retried later and does not
-fail the flush, which other subscriptions share. One flush at a time; the next takes all that came
-meanwhile.
+rule 1). What the store of counts is asked and told goes along. One flush at a time; the next takes
+all that came meanwhile.
 """
 
 from collections.abc import Callable
@@ -25,11 +23,10 @@ from distributary.core.outcome import (
     GivenUp,
     Ownership,
     ParkedRow,
-    Quota,
-    Reservation,
     RetryRow,
     RunRow,
 )
+from distributary.partitions._quota import QuotaClient
 from distributary.partitions.ports import Blocking
 
 FLUSH_S = 0.01
@@ -64,52 +61,45 @@ class Flusher:
 
     Args:
         ownership: Takes the flushes.
-        quota: Reservations of counted subscriptions.
-        partition: Partition number.
+        quota: Tells and asks the store of counts.
         blocking: Runs the flush beside the loop.
         timers: For the flush interval.
         clock: Likewise.
         point: Gives the owner's position; called once a flush.
         forgettable: Gives finished rows, and backfills, that the cursor *at that mark* has passed.
         failed: Called once when a flush fails: the owner must start nothing any more.
-        untold: Takes the reservations that could not be freed, and those that could not be counted.
         given_up: Takes what budgets ended.
     """
 
     def __init__(
         self,
         ownership: Ownership,
-        quota: Quota,
+        quota: QuotaClient,
         *,
-        partition: int,
         blocking: Blocking,
         timers: Timers,
         clock: Clock,
         point: Callable[[], Point],
         forgettable: Callable[[Point], Forgettable],
         failed: Callable[[StoreError], None],
-        untold: Callable[[list[Reservation], list[Reservation]], None],
         given_up: Callable[[list[GivenUp]], None],
     ) -> None:
         self._ownership = ownership
         self._quota = quota
-        self._partition = partition
         self._blocking = blocking
         self._clock = clock
         self._point = point
         self._forgettable = forgettable
         self._failed = failed
-        self._untold = untold
         self._given_up = given_up
         self._changes = Changes()
         self._done: list[tuple[DoneKey, int]] = []
         self._caught_up: list[tuple[DoneKey, int]] = []
-        self._freed: list[Reservation] = []
-        self._counted: list[Reservation] = []
         self._durable = Point(ownership.state.mark)
         self._flushing = False
         self._due = Soon(timers, self.flush)
-        self._dead = False
+        self.dead = False
+        """A flush has failed: nothing more will be durable."""
         self._cursor_s = clock.monotonic_s()
         self._idle: list[Callable[[], None]] = []
         self.flush_count = 0
@@ -175,13 +165,9 @@ class Flusher:
         self._changes.forget.append(key)
         self._arm()
 
-    def free(self, reservation: Reservation) -> None:
-        """The match with this reservation failed for good; say so before its outcome is noted."""
-        self._freed.append(reservation)
-
-    def count(self, reservation: Reservation) -> None:
-        """The match with this reservation was delivered; say so before its outcome is noted."""
-        self._counted.append(reservation)
+    def ask_quota(self) -> None:
+        """There is something that the store of counts is to be asked, or told."""
+        self._arm()
 
     def moved(self) -> None:
         """The cursor may have moved: flush in a while."""
@@ -191,64 +177,46 @@ class Flusher:
     def _arm(self, *, at_once: bool = False) -> None:
         if at_once:
             self.flush()
-        elif not self._flushing and not self._dead:
+        elif not self._flushing and not self.dead:
             self._due.ask(FLUSH_S)
 
     def flush(self) -> None:
         """Start a flush of everything so far, unless one is under way (then one follows it)."""
-        if self._flushing or self._dead:
+        if self._flushing or self.dead:
             return
         self.begun_round += 1
         point = self._point()
         batch = self._collect(point)
-        freed, self._freed = self._freed, []
-        counted, self._counted = self._counted, []
+        asked = self._quota.take()
         self._cursor_s = self._clock.monotonic_s()
-        told = freed or counted
-        if not (told or batch.changes or batch.done) and point.mark == self._durable.mark:
+        if not (batch.changes or batch.done) and point.mark == self._durable.mark:
             self.durable_round = self.begun_round
+            self._quota.after(asked)
             self._call_idle()
             return
         self._flushing = True
-        late_freed: list[Reservation] = []
-        late_counted: list[Reservation] = []
         given_up: list[GivenUp] = []
 
         def finished(error: StoreError | None) -> None:
             self._flushing = False
             if error is not None:
-                self._dead = True
+                self.dead = True
                 self._failed(error)
                 self._call_idle()
                 return
             self.flush_count += 1
             self.durable_round = self.begun_round
             self._durable = point
-            if late_freed or late_counted:
-                self._untold(late_freed, late_counted)
+            self._quota.after(asked)
             if given_up:
                 self._given_up(given_up)
             self._again()
 
         def write() -> None:
-            # A reservation that is free late, or counted late, is a reservation too few until then.
-            if not self._told(self._quota.free, freed):
-                late_freed.extend(freed)
+            self._quota.before(asked)
             given_up.extend(self._ownership.flush(batch))
-            if not self._told(self._quota.count, counted):
-                late_counted.extend(counted)
 
         self._blocking.run(write, finished)
-
-    def _told(
-        self, tell: Callable[[int, list[Reservation]], None], reservations: list[Reservation]
-    ) -> bool:
-        try:
-            if reservations:
-                tell(self._partition, reservations)
-        except StoreError:
-            return False  # Who tells it later reports that.
-        return True
 
     def _collect(self, point: Point) -> Batch:
         """All that came since the last flush."""
@@ -270,13 +238,13 @@ class Flusher:
     def _again(self) -> None:
         if len(self._done) >= FLUSH_COUNT or self._idle:
             self.flush()
-        elif self._done or self._caught_up or self._changes:
+        elif self._done or self._caught_up or self._changes or self._quota.waiting:
             self._arm()
 
     def when_durable(self, then: Callable[[], None]) -> None:
         """Call *then* when everything up to now is durable (or the flusher is dead)."""
         self._idle.append(then)
-        if self._dead:
+        if self.dead:
             self._call_idle()
         else:
             self.flush()

@@ -1,14 +1,24 @@
-"""Asks the store of counts for the engine, beside the loop."""
+"""Asks the store of counts for the engine: beside the loop, and after a flush.
 
-from collections.abc import Callable
+A flush takes along what is to be asked and told. What failed for good is told before the flush
+writes anything, all else once it is durable: what a crash leaves between is a reservation too few
+at most, never a delivery too many. Where the counts cannot be written, counted routes wait and all
+others go on.
+"""
 
-from distributary.core.engine.reservations import Claim, ClaimOf, QuotaBatch, Reservations
-from distributary.core.errors import DistributaryError, StoreError
-from distributary.core.outcome import Grant, Reservation
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from distributary.core.engine.reservations import Reservations
+from distributary.core.errors import StoreError
+from distributary.core.flow import DoneKey
+from distributary.core.outcome import Grant, QuotaBatch, Reservation, RetryRow
 from distributary.partitions.context import PartitionContext
+from distributary.partitions.ports import Job
 
 RETRY_S = 1.0
 """After a failure of the store it is tried again this late."""
+NOTHING = QuotaBatch([], [], [], [], [])
 
 
 class QuotaClient:
@@ -16,143 +26,86 @@ class QuotaClient:
 
     Args:
         context: Ports of the owner.
-        reservations: Says what is to be asked.
         answered: The engine's input: what was asked, and the answers.
     """
 
     def __init__(
-        self,
-        context: PartitionContext,
-        reservations: Reservations,
-        answered: Callable[[QuotaBatch, list[Grant]], None],
+        self, context: PartitionContext, answered: Callable[[QuotaBatch, list[Grant]], None]
     ) -> None:
-        self._partition = context.partition
+        self._context = context
         self._store = context.quota
-        self._blocking = context.aside
-        self._timers = context.timers
-        self._report = context.report
-        self._reservations = reservations
         self._answered = answered
-        self._claim_of: ClaimOf | None = None
-        self._idle: list[Callable[[], None]] = []
-        self._armed = False
+        self._reservations: Reservations | None = None
+        self._busy = False
         self._failing = False
         self._stopped = False
 
-    def load(self, claim_of: ClaimOf) -> None:
-        """Begin with what the last owner left; nobody gets an answer before that is read.
-
-        Args:
-            claim_of: Who claims a reservation. Those that nobody claims were delivered (a failure
-                frees its own before it is durable): they count, or more would be delivered than
-                may be.
-        """
-        if self._store.exists:
-            self._claim_of = claim_of
-            self._reservations.load()
-
-    def stop(self) -> None:
-        """Answer nobody any more."""
-        self._stopped = True
-
-    def when_idle(self, then: Callable[[], None]) -> None:
-        """Call *then* once all pending changes are written, or writing has failed."""
-        self._idle.append(then)
-        if not self._armed:
-            self._look_on()
-
-    def ask(self) -> None:
-        """Ask soon: whoever else asks in this turn of the loop goes along."""
-        if not self._armed:
-            self._armed = True
-            self._timers.call_later(0.0, self._run)
-
-    def _run(self) -> None:
-        if self._claim_of is None:
-            self._ask_store()
-        elif not self._stopped:
-            self._load(self._claim_of)
-        else:
-            self._armed = False
-            self._call_idle()
-
-    def _load(self, claim_of: ClaimOf) -> None:
+    def load(self, reservations: Reservations, rows: Mapping[DoneKey, RetryRow]) -> None:
+        """Begin with what the last owner left; nobody gets an answer before that is read."""
+        self._reservations = reservations
         found: dict[Reservation, bool] = {}
 
-        def work() -> None:
-            reservations = self._store.reservations(self._partition)
-            over = {
-                reservation for reservation in reservations if claim_of(reservation) is Claim.NONE
-            }
-            if over:
-                self._store.count(self._partition, over)
-            found.update(
-                (reservation, reservations[reservation])
-                for reservation in reservations
-                if reservation not in over
-            )
+        def read() -> None:
+            found.update(self._store.reservations(self._context.partition))
 
-        def done(error: StoreError | None) -> None:
-            if error is not None:
-                self._fail(error)
-                return
-            self._claim_of = None
-            self._reservations.loaded(found, claim_of)
-            self._go_on()
+        def done() -> None:
+            reservations.loaded(found, rows)
+            self._answered(NOTHING, [])
 
-        self._blocking.run(work, done)
+        if self._store.exists:
+            self._run(read, done)
 
-    def _ask_store(self) -> None:
-        batch = self._reservations.take_batch()
+    @property
+    def waiting(self) -> bool:
+        """True where a flush would take something along."""
+        return not self._busy and self._reservations is not None and self._reservations.waiting
+
+    @property
+    def idle(self) -> bool:
+        """True where the store knows all that it is to know, or cannot be told."""
+        return self._failing or not (self._busy or self.waiting)
+
+    def take(self) -> QuotaBatch:
+        """A flush begins: what goes with it."""
+        return self._reservations.take_batch() if self.waiting and self._reservations else NOTHING
+
+    def before(self, batch: QuotaBatch) -> None:
+        """The flush is about to write; beside the loop. Told again after it, which is harmless."""
+        if batch.freed and not self._failing:
+            with suppress(StoreError):
+                self._store.exchange(self._context.partition, NOTHING._replace(freed=batch.freed))
+
+    def after(self, batch: QuotaBatch) -> None:
+        """The flush is durable."""
         answers: list[Grant] = []
 
-        def work() -> None:
-            if batch.gone and self._store.exists:
-                self._store.forget(*batch.gone)
-            if batch.counted:
-                self._store.count(self._partition, batch.counted)
-            if batch.asking or batch.given_up or batch.idled:
-                requests = [request for _, request in batch.asking]
-                answers[:] = self._store.take(
-                    self._partition, requests, free=batch.given_up, resting=batch.idled
-                )
+        def exchange() -> None:
+            answers[:] = self._store.exchange(self._context.partition, batch)
 
-        def done(error: StoreError | None) -> None:
-            if error is not None:
-                self._reservations.put_back(batch)
-                self._fail(error)
+        if any(batch):
+            self._run(exchange, lambda: self._answered(batch, answers))
+
+    def stop(self) -> None:
+        """Try nothing again."""
+        self._stopped = True
+
+    def _run(self, work: Job, done: Job) -> None:
+        """Run *work* until it succeeds, then *done*."""
+        self._busy = True
+
+        def over(error: StoreError | None) -> None:
+            if error is None:
+                self._busy = False
+                self._note(failing=False)
+                done()
                 return
-            self._answered(batch, answers)
-            self._go_on()
+            self._note(failing=True, error=str(error))
+            if not self._stopped:
+                self._context.timers.call_later(RETRY_S, lambda: self._run(work, done))
 
-        self._blocking.run(work, done)
+        self._context.aside.run(work, over)
 
-    def _go_on(self) -> None:
-        if self._failing:
-            self._failing = False
-            self._report("counts-again", {})
-        self._armed = False
-        self._look_on()
-
-    def _look_on(self) -> None:
-        """Ask again where there is something to say, or be idle."""
-        if self._reservations.waiting:
-            self.ask()
-        else:
-            self._call_idle()
-
-    def _call_idle(self) -> None:
-        waiting, self._idle = self._idle, []
-        for then in waiting:
-            then()
-
-    def _fail(self, error: DistributaryError) -> None:
-        """Nobody is sent without a reservation; those that need none go on."""
-        if not self._failing:
-            self._failing = True
-            self._report("counts-unavailable", {"error": str(error)})
-        if self._stopped:
-            self._armed = False
-            self._call_idle()  # What was not told leaves deliveries in doubt, as after a crash.
-        else:
-            self._timers.call_later(RETRY_S, self._run)
+    def _note(self, *, failing: bool, **fields: object) -> None:
+        if failing is not self._failing:
+            self._failing = failing
+            self._context.report("counts-unavailable" if failing else "counts-again", fields)

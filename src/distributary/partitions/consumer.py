@@ -11,11 +11,10 @@ from collections.abc import Callable, Sequence
 from distributary.core.engine.backpressure import PAUSE_S
 from distributary.core.engine.effects import Effects
 from distributary.core.engine.machine import Engine
-from distributary.core.engine.reservations import QuotaBatch, claims
 from distributary.core.engine.state import PartitionState
 from distributary.core.errors import DistributaryError
 from distributary.core.flow import Attempt, Logged, RouteRecord
-from distributary.core.outcome import Grant, Reservation
+from distributary.core.outcome import Grant, QuotaBatch
 from distributary.partitions._backfill_budget import BackfillLimit
 from distributary.partitions._failing import FailingFile
 from distributary.partitions._flusher import Flusher, Forgettable, Point
@@ -62,6 +61,7 @@ class PartitionConsumer:
         self._keeping = Keeping(context, context.follower.table.__contains__)
         self._resources = Resources(context, news=self._on_news, fail=self.fail)
         self._reload = Reload(context, self.fail)
+        self._quota = QuotaClient(context, self._on_answers)
         self._flusher = self._make_ledger(context)
         self._log_reads = LogReads(context.make_records, context.limits.readers_max)
         self._state = PartitionState(
@@ -78,7 +78,6 @@ class PartitionConsumer:
         self._engine = Engine(self._state)
         self._attempted = self._engine.attempted
         self._holding = self._engine.sending.held
-        self._quota = QuotaClient(context, self._state.reservations, self._on_answers)
         self._limit = BackfillLimit(context, self._engine)
         self._runs = Runs(context, self._flusher, self._state, self._engine)
         self._standing = Progress(
@@ -113,9 +112,7 @@ class PartitionConsumer:
             find_lost=self._find_lost,
             keep=flusher.keep,
             put_parked=flusher.put_parked,
-            count=flusher.count,
-            free=flusher.free,
-            ask_quota=lambda: self._quota.ask(),  # noqa: PLW0108 - made later
+            ask_quota=flusher.ask_quota,
             read=self._read,
             wake_at=self._wake_at,
             drained_soon=lambda name: timers.call_later(0.0, lambda: self._on_drained(name)),
@@ -129,15 +126,13 @@ class PartitionConsumer:
     def _make_ledger(self, context: PartitionContext) -> Flusher:
         return Flusher(
             context.ownership,
-            context.quota,
-            partition=context.partition,
+            self._quota,
             blocking=context.blocking,
             timers=context.timers,
             clock=context.clock,
             point=self._point,
             forgettable=self._forgettable,
             failed=self.fail,
-            untold=self._on_untold,
             given_up=self._keeping.tell,
         )
 
@@ -159,7 +154,7 @@ class PartitionConsumer:
         (rows, backfills), self._left = self._left, ([], [])
         self._now()
         self._engine.load(done, rows, backfills)
-        self._quota.load(claims(self._state.live, done, rows, backfills))
+        self._quota.load(self._state.reservations, self._state.rows.rows)
         self._tick()
 
     def _now(self) -> None:
@@ -283,9 +278,8 @@ class PartitionConsumer:
         """The store of counts has answered."""
         self._decide(lambda: self._engine.quota_answered(batch, grants))
         self._advance_backfills()
-
-    def _on_untold(self, freed: list[Reservation], counted: list[Reservation]) -> None:
-        self._state.reservations.tell_later(freed, counted)
+        if self._quota.waiting:
+            self._flusher.ask_quota()
 
     def _on_news(self) -> None:
         """Resources changed."""
@@ -417,8 +411,10 @@ class PartitionConsumer:
         self._engine.leave(self.dispatcher.take_queued())
         clock, timers = self._clock, self._context.timers
         until_s = clock.monotonic_s() + deadline_s
+        left = 0
 
         def look() -> None:
+            nonlocal left
             self._now()
             if self.dispatcher.queued:  # Replies whose destination fails meanwhile.
                 self._engine.sending.yield_closed_queues()
@@ -427,9 +423,13 @@ class PartitionConsumer:
             if left and clock.monotonic_s() < until_s:
                 timers.call_later(0.005, look)
             else:
-                self._flusher.when_durable(
-                    lambda: self._quota.when_idle(lambda: self._finish(left, done))
-                )
+                self._flusher.when_durable(settle)
+
+        def settle() -> None:
+            if self._quota.idle or self._flusher.dead:
+                self._finish(left, done)
+            else:  # What the store of counts answers may have to be told back.
+                timers.call_later(0.005, lambda: self._flusher.when_durable(settle))
 
         look()
 

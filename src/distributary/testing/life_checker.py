@@ -17,7 +17,13 @@ _FIRST = {
     Origin.RETRY: MatchState.WAITING,
 }
 _STAND_ALONE = frozenset(
-    {MatchState.WAITING, MatchState.DEFERRED, MatchState.READING, MatchState.DONE}
+    {
+        MatchState.RESERVING,
+        MatchState.WAITING,
+        MatchState.DEFERRED,
+        MatchState.READING,
+        MatchState.DONE,
+    }
 )
 """States in which no stream waits for a match."""
 

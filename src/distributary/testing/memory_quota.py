@@ -1,10 +1,9 @@
 """Counts of deliveries in memory; passes the contract of ``outcome.Quota``."""
 
 import threading
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from distributary.core.outcome import Grant, QuotaRequest, Reservation
+from distributary.core.outcome import Grant, QuotaBatch, QuotaRequest, Reservation
 
 
 @dataclass
@@ -32,31 +31,30 @@ class MemoryQuota:
         """See ``Quota.exists``."""
         return bool(self._counts)
 
-    def take(
-        self,
-        partition: int,
-        requests: Sequence[QuotaRequest],
-        *,
-        free: Iterable[Reservation] = (),
-        resting: Iterable[Reservation] = (),
-    ) -> list[Grant]:
-        """See ``Quota.take``."""
-        self.free(partition, free)
+    def exchange(self, partition: int, batch: QuotaBatch) -> list[Grant]:
+        """See ``Quota.exchange``."""
         with self._turn:
-            for reservation in resting:
-                held = self._held(reservation)
-                if (partition, reservation) in held:
-                    held[partition, reservation] = True
-            for request in requests:
+            for uid in self._counts.keys() & batch.gone:
+                self._counts[uid].closed = True
+                self._counts[uid].held.clear()
+            for reservation in batch.freed:
+                self._held(reservation).pop((partition, reservation), None)
+            for reservation in batch.counted:
+                if self._held(reservation).pop((partition, reservation), None) is not None:
+                    self._counts[reservation.key.route].delivered += 1
+            for reservation in batch.resting:
+                if (partition, reservation) in self._held(reservation):
+                    self._held(reservation)[partition, reservation] = True
+            for request in batch.requests:
                 count = self._counts.setdefault(
                     request.reservation.key.route, _Count(request.events_max)
                 )
                 count.events_max = request.events_max
-            return [self._grant(partition, request.reservation) for request in requests]
+            return [self._grant(partition, request) for request in batch.requests]
 
-    def _grant(self, partition: int, reservation: Reservation) -> Grant:
-        count = self._counts[reservation.key.route]
-        mine = (partition, reservation)
+    def _grant(self, partition: int, request: QuotaRequest) -> Grant:
+        count = self._counts[request.reservation.key.route]
+        mine = (partition, request.reservation)
         if mine not in count.held:
             if count.used_up:
                 return Grant.USED_UP
@@ -68,19 +66,6 @@ class MemoryQuota:
     def _held(self, reservation: Reservation) -> dict[tuple[int, Reservation], bool]:
         count = self._counts.get(reservation.key.route)
         return {} if count is None else count.held
-
-    def free(self, partition: int, reservations: Iterable[Reservation]) -> None:
-        """See ``Quota.free``."""
-        with self._turn:
-            for reservation in reservations:
-                self._held(reservation).pop((partition, reservation), None)
-
-    def count(self, partition: int, reservations: Iterable[Reservation]) -> None:
-        """See ``Quota.count``."""
-        with self._turn:
-            for reservation in reservations:
-                if self._held(reservation).pop((partition, reservation), None) is not None:
-                    self._counts[reservation.key.route].delivered += 1
 
     def reservations(self, partition: int) -> dict[Reservation, bool]:
         """See ``Quota.reservations``."""
@@ -102,11 +87,3 @@ class MemoryQuota:
         """See ``Quota.delivered``."""
         count = self._counts.get(uid)
         return 0 if count is None else count.delivered
-
-    def forget(self, *uids: str) -> None:
-        """See ``Quota.forget``."""
-        with self._turn:
-            for uid in uids:
-                if uid in self._counts:
-                    self._counts[uid].closed = True
-                    self._counts[uid].held.clear()

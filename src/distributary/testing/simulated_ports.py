@@ -5,7 +5,7 @@ process do; ``LifeTimers`` and ``LateFlushes`` alone die with the owner that the
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from typing import TypeAlias
 
 from distributary.core.engine import RouteTarget
@@ -19,9 +19,8 @@ from distributary.core.outcome import (
     DeliveryStore,
     GivenUp,
     Grant,
-    QuotaRequest,
+    QuotaBatch,
     QuotaStore,
-    Reservation,
     RetryRow,
 )
 from distributary.core.sqlite import memory_url
@@ -248,48 +247,22 @@ class FaultyQuotas(QuotaStore):
     crash_before = False
     failing = False
 
-    def take(
-        self,
-        partition: int,
-        requests: Sequence[QuotaRequest],
-        *,
-        free: Iterable[Reservation] = (),
-        resting: Iterable[Reservation] = (),
-    ) -> list[Grant]:
-        """See ``QuotaStore.take``."""
-        falls = self._falls()
-        grants = super().take(partition, requests, free=free, resting=resting)
-        self._fall(falls)
-        return grants
-
-    def free(self, partition: int, reservations: Iterable[Reservation]) -> None:
-        """See ``QuotaStore.free``."""
-        falls = self._falls()
-        super().free(partition, reservations)
-        self._fall(falls)
-
-    def count(self, partition: int, reservations: Iterable[Reservation]) -> None:
-        """See ``QuotaStore.count``."""
-        falls = self._falls()
-        super().count(partition, reservations)
-        self._fall(falls)
-
-    def _falls(self) -> bool:
+    def exchange(self, partition: int, batch: QuotaBatch) -> list[Grant]:
+        """See ``QuotaStore.exchange``."""
         if self.failing:
             raise StoreError("the simulated counts were told to fail")
-        if self.crash_after is None:
-            return False
-        self.crash_after -= 1
-        if self.crash_after >= 0:
-            return False
-        self.crash_after = None
-        if self.crash_before:
-            raise Crashed
-        return True
-
-    def _fall(self, falls: bool) -> None:
+        falls = False
+        if self.crash_after is not None:
+            self.crash_after -= 1
+            falls = self.crash_after < 0
+        if falls:
+            self.crash_after = None
+            if self.crash_before:
+                raise Crashed
+        grants = super().exchange(partition, batch)
         if falls:
             raise Crashed
+        return grants
 
 
 class SimulatedFiles:

@@ -5,7 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from distributary.core.flow import DoneKey
-from distributary.core.outcome import Grant, Quota, QuotaRequest, QuotaStore, Reservation
+from distributary.core.outcome import (
+    Grant,
+    Quota,
+    QuotaBatch,
+    QuotaRequest,
+    QuotaStore,
+    Reservation,
+)
 from distributary.testing.memory_quota import MemoryQuota
 
 HELD, WAIT, USED_UP = Grant.HELD, Grant.WAIT, Grant.USED_UP
@@ -19,6 +26,12 @@ def reservation(offset, route="r", index=0, checksum=7):
 def request(offset, events_max=2, route="r", **more):
     """A match that asks."""
     return QuotaRequest(reservation(offset, route, **more), events_max)
+
+
+def tell(quota, *requests, partition=0, gone=(), freed=(), counted=(), resting=()):
+    """What an owner tells and asks in one change."""
+    batch = QuotaBatch(list(gone), list(freed), list(counted), list(resting), list(requests))
+    return quota.exchange(partition, batch)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -41,91 +54,107 @@ def store(owners):
 
 
 def test_nothing_is_counted_where_nobody_asked(store):
-    """Asking for what was counted makes nothing."""
+    """Asking for what was counted makes nothing, nor does a route that is deleted."""
     assert (store.used_up(), store.reservations(0), store.delivered("r")) == ([], {}, 0)
-    store.forget("r")
+    assert tell(store, gone=["r"], counted=[reservation(1)]) == []
     assert not store.exists
 
 
 def test_reservations_are_given_to_those_who_come_first(store):
     """And to no more than there are."""
-    assert store.take(0, [request(1), request(2), request(3)]) == [HELD, HELD, WAIT]
-    assert store.take(1, [request(1)]) == [WAIT]
+    assert tell(store, request(1), request(2), request(3)) == [HELD, HELD, WAIT]
+    assert tell(store, request(1), partition=1) == [WAIT]
     assert store.used_up() == []
 
 
 def test_who_holds_a_reservation_gets_the_same_one(store):
     """An attempt after a crash is the same match: it counts once."""
-    assert store.take(0, [request(1), request(1)]) == [HELD, HELD]
-    assert store.take(0, [request(1), request(2)]) == [HELD, HELD]
+    assert tell(store, request(1), request(1)) == [HELD, HELD]
+    assert tell(store, request(1), request(2)) == [HELD, HELD]
     assert set(store.reservations(0)) == {reservation(1), reservation(2)}
 
 
 def test_another_record_at_the_position_is_another_match(store):
     """The log lost its tail: what was delivered then may have been."""
-    store.take(0, [request(1)])
-    assert store.take(0, [request(1, checksum=8), request(1, checksum=9)]) == [HELD, WAIT]
+    tell(store, request(1))
+    assert tell(store, request(1, checksum=8), request(1, checksum=9)) == [HELD, WAIT]
 
 
 def test_what_was_delivered_is_counted_once(store):
     """Noting it again changes nothing."""
-    store.take(0, [request(1), request(2)])
-    store.count(0, [reservation(1)])
-    store.count(0, [reservation(1), reservation(5)])
+    tell(store, request(1), request(2))
+    tell(store, counted=[reservation(1)])
+    tell(store, counted=[reservation(1), reservation(5)])
     assert store.delivered("r") == 1
     assert store.reservations(0) == {reservation(2): False}
-    assert store.take(0, [request(3)]) == [WAIT]
-    store.count(0, [reservation(2)])
+    assert tell(store, request(3)) == [WAIT]
+    tell(store, counted=[reservation(2)])
     assert store.used_up() == ["r"]
-    assert store.take(0, [request(3)]) == [USED_UP]
+    assert tell(store, request(3)) == [USED_UP]
 
 
 def test_what_failed_for_good_is_free_again(store):
-    """Once: noting it again frees nothing else."""
-    store.take(0, [request(1), request(2)])
-    store.free(0, [reservation(1)])
-    store.free(0, [reservation(1)])
-    assert store.take(0, [request(3), request(4)]) == [HELD, WAIT]
+    """Once: noting it again frees nothing else, and counts nothing."""
+    tell(store, request(1), request(2))
+    tell(store, freed=[reservation(1)])
+    tell(store, freed=[reservation(1)], counted=[reservation(1)])
+    assert store.delivered("r") == 0
+    assert tell(store, request(3), request(4)) == [HELD, WAIT]
 
 
 def test_reservations_are_given_up_before_others_are_taken(store):
     """In one change: who gives up makes room for who asks."""
-    store.take(0, [request(1), request(2)])
-    assert store.take(0, [request(3)], free=[reservation(1)]) == [HELD]
+    tell(store, request(1), request(2))
+    assert tell(store, request(3), freed=[reservation(1)]) == [HELD]
+
+
+def test_what_is_freed_and_what_is_counted_in_one_change_are_told_apart(store):
+    """Of several subscriptions at a time."""
+    tell(store, *(request(n, 5, route) for n in range(4) for route in "ab"))
+    freed = [reservation(0, "a"), reservation(0, "b"), reservation(1, "b")]
+    tell(
+        store, freed=freed, counted=[reservation(1, "a"), reservation(2, "a"), reservation(2, "b")]
+    )
+    assert (store.delivered("a"), store.delivered("b")) == (2, 1)
+    assert set(store.reservations(0)) == {reservation(3, "a"), reservation(3, "b")}
+    assert tell(store, *(request(n, 5, "a") for n in range(10, 14))) == [HELD, HELD, WAIT, WAIT]
 
 
 def test_a_reservation_rests_until_it_is_asked_for_again(store):
     """What does not rest at a restart is in doubt."""
-    store.take(0, [request(1), request(2)])
-    store.take(0, [], resting=[reservation(1)])
+    tell(store, request(1), request(2))
+    tell(store, resting=[reservation(1)])
     assert store.reservations(0) == {reservation(1): True, reservation(2): False}
-    assert store.take(0, [request(1)]) == [HELD]
+    assert tell(store, request(1)) == [HELD]
     assert store.reservations(0) == {reservation(1): False, reservation(2): False}
 
 
 def test_the_newest_limit_counts(store):
     """Raised: it goes on. Lowered below what was delivered: it is used up."""
-    store.take(0, [request(1), request(2)])
-    store.count(0, [reservation(1), reservation(2)])
-    assert store.take(0, [request(3, events_max=3), request(4, events_max=3)]) == [HELD, WAIT]
+    tell(store, request(1), request(2))
+    tell(store, counted=[reservation(1), reservation(2)])
+    assert tell(store, request(3, events_max=3), request(4, events_max=3)) == [HELD, WAIT]
     assert store.used_up() == []
-    assert store.take(0, [request(4, events_max=1)]) == [USED_UP]
+    assert tell(store, request(4, events_max=1)) == [USED_UP]
     assert store.used_up() == ["r"]
 
 
 def test_routes_are_counted_each_for_itself(store):
     """One call may ask for several."""
-    requests = [request(1, 1, "a"), request(1, 1, "b"), request(2, 1, "a")]
-    assert store.take(0, requests) == [HELD, HELD, WAIT]
+    assert tell(store, request(1, 1, "a"), request(1, 1, "b"), request(2, 1, "a")) == [
+        HELD,
+        HELD,
+        WAIT,
+    ]
 
 
 def test_a_deleted_subscription_gets_nothing_any_more(store):
     """A partition that is behind may still ask: a count that began anew would allow more."""
-    store.take(0, [request(1), request(2)])
-    store.count(0, [reservation(1)])
-    store.forget("r", "unknown")
-    assert store.take(0, [request(1), request(3)]) == [USED_UP, USED_UP]
-    store.count(0, [reservation(2)])
+    tell(store, request(1), request(2))
+    tell(store, counted=[reservation(1)])
+    tell(store, gone=["r", "unknown"])
+    assert tell(store, request(1), request(3)) == [USED_UP, USED_UP]
+    tell(store, counted=[reservation(2)])
     assert (store.used_up(), store.reservations(0)) == ([], {})
 
 
@@ -133,7 +162,7 @@ def test_owners_of_several_partitions_share_the_limit(owners):
     """They ask at the same time, and see what the others did."""
 
     def ask(partition):
-        return [owners[partition].take(partition, [request(n, 25)])[0] for n in range(20)]
+        return [tell(owners[partition], request(n, 25), partition=partition)[0] for n in range(20)]
 
     with ThreadPoolExecutor(4) as pool:
         answers = [answer for found in pool.map(ask, range(4)) for answer in found]
@@ -143,9 +172,9 @@ def test_owners_of_several_partitions_share_the_limit(owners):
 
 def test_a_reservation_is_its_partition_s(owners):
     """The same position in another partition is another match."""
-    owners[0].take(0, [request(1)])
-    owners[1].free(1, [reservation(1)])
-    owners[1].count(1, [reservation(1)])
+    tell(owners[0], request(1))
+    tell(owners[1], freed=[reservation(1)], partition=1)
+    tell(owners[1], counted=[reservation(1)], partition=1)
     assert owners[2].reservations(0) == {reservation(1): False}
     assert owners[2].reservations(1) == {}
     assert owners[3].delivered("r") == 0

@@ -12,7 +12,6 @@ from distributary.core.outcome import (
     Changes,
     DeadLetter,
     Failure,
-    Reservation,
     RetryRow,
 )
 from distributary.partitions._flusher import CURSOR_S, FLUSH_COUNT, FLUSH_S, Flusher, Point
@@ -26,8 +25,7 @@ class Rig:
     def __init__(self, clock, timers):
         self.calls = []
         self.failures = []
-        self.untold = []
-        self.quota_error = None
+        self.asked = ""
         self.works = []
         self.error = None
         self.state = JournalState([Mark(5, 50)])
@@ -38,14 +36,12 @@ class Rig:
         self.flusher = Flusher(
             self,
             self,
-            partition=0,
             blocking=self,
             timers=timers,
             clock=clock,
             point=lambda: self.point,
             forgettable=lambda _durable: (self.forgettable, self.over),
             failed=self.failures.append,
-            untold=lambda freed, counted: self.untold.append((freed, counted)),
             given_up=self.given_up.extend,
         )
 
@@ -65,15 +61,21 @@ class Rig:
         """What it changed."""
         return self.batch.changes
 
-    def free(self, partition, reservations):
-        if self.quota_error:
-            raise self.quota_error
-        self.calls.append(("free", partition, reservations))
+    @property
+    def waiting(self):
+        return bool(self.asked)
 
-    def count(self, partition, reservations):
-        if self.quota_error:
-            raise self.quota_error
-        self.calls.append(("count", partition, reservations))
+    def take(self):
+        asked, self.asked = self.asked, ""
+        return asked
+
+    def before(self, asked):
+        if asked:
+            self.calls.append(("before", asked))
+
+    def after(self, asked):
+        if asked:
+            self.calls.append(("after", asked))
 
     def run(self, work, done):
         self.works.append((work, done))
@@ -100,30 +102,47 @@ def row(offset):
     return RetryRow(DoneKey(offset, 0, "r"), 1, Stage.PRIMARY, 2, 0, None, done=False)
 
 
-def test_counts_that_cannot_be_written_stop_no_flush(rig, timers):
-    """Outcomes of all routes go on; the reservations are handed to whoever tells them later."""
-    failed, delivered = (Reservation(DoneKey(offset, 0, "r"), 1) for offset in (8, 9))
-    rig.quota_error = StoreError("locked")
-    rig.flusher.free(failed)
-    rig.flusher.count(delivered)
-    rig.flusher.done(DoneKey(8, 0, "r"), 1)
-    timers.advance(FLUSH_S)
-    rig.medium()
-    assert [call[0] for call in rig.calls] == ["flush"]
-    assert rig.untold == [([failed], [delivered])]
-    assert not rig.failures
-
-
-def test_reservations_are_freed_before_everything_and_counted_after_it(rig, timers):
+def test_counts_are_told_of_failures_first_and_of_the_rest_last(rig, timers):
     """What a crash leaves between is a reservation too few, never a delivery too many."""
-    failed, delivered = (Reservation(DoneKey(offset, 0, "r"), 1) for offset in (8, 9))
-    rig.flusher.free(failed)
-    rig.flusher.count(delivered)
+    rig.asked = "told"
+    rig.flusher.put_row(row(8))
+    timers.advance(FLUSH_S)
+    assert not rig.asked
+    rig.medium()
+    assert [call[0] for call in rig.calls] == ["before", "flush", "after"]
+    assert rig.calls[0][1] == rig.calls[-1][1] == "told"
+
+
+def test_what_only_the_counts_are_asked_writes_nothing(rig, timers):
+    """All rows are durable already; the next flush takes what came meanwhile."""
+    rig.asked = "told"
+    rig.flusher.ask_quota()
+    timers.advance(FLUSH_S)
+    assert rig.calls == [("after", "told")]
+    assert not rig.works
+
+
+def test_what_the_counts_are_asked_during_a_flush_goes_with_the_next_one(rig, timers):
+    """Its row may not stand in the one that is under way."""
+    rig.flusher.put_row(row(8))
+    timers.advance(FLUSH_S)
+    rig.asked = "told"
+    rig.flusher.ask_quota()
+    rig.medium()
+    assert ("after", "told") not in rig.calls
+    timers.advance(FLUSH_S)
+    assert rig.calls[-1] == ("after", "told")
+
+
+def test_nothing_is_asked_after_a_flush_that_failed(rig, timers):
+    """Whether the rows are durable is not known: their matches hold no reservation."""
+    rig.asked = "told"
+    rig.error = StoreError("full")
     rig.flusher.put_row(row(8))
     timers.advance(FLUSH_S)
     rig.medium()
-    assert [call[0] for call in rig.calls] == ["free", "flush", "count"]
-    assert (rig.calls[0][2], rig.calls[-1][2]) == ([failed], [delivered])
+    assert rig.flusher.dead
+    assert [call[0] for call in rig.calls] == ["before"]
 
 
 def test_backfills_that_have_ended_are_forgotten_with_the_rows(rig, timers):

@@ -16,7 +16,7 @@ class MatchState(enum.Enum):
     HELD = "Held"
     """In memory, behind a destination that is saturated: the head of the intake, or a reply."""
     RESERVING = "Reserving"
-    """It has asked for a quota reservation (``maxevents``)."""
+    """A durable row that has asked for a quota reservation (``maxevents``)."""
     QUEUED = "Queued"
     """In the per-destination queue."""
     IN_FLIGHT = "InFlight"
@@ -79,7 +79,7 @@ LIFE: Final[dict[Step, LifeRow]] = {
     Step.RESERVE: LifeRow(
         (_M.MATCHED, _M.HELD, _M.WAITING, _M.DEFERRED, _M.READING, _M.BACKFILLING),
         _M.RESERVING,
-        ("ask_quota",),
+        ("ask_quota", "put_row"),
     ),
     Step.QUEUE: LifeRow(
         (
@@ -98,9 +98,9 @@ LIFE: Final[dict[Step, LifeRow]] = {
     ),
     Step.START: LifeRow((_M.QUEUED,), _M.IN_FLIGHT),
     Step.BEGIN_BACKFILL: LifeRow(
-        (_M.MATCHED, _M.HELD, _M.RESERVING, _M.QUEUED), _M.BACKFILLING, ("put_backfill",)
+        (_M.MATCHED, _M.HELD, _M.QUEUED), _M.BACKFILLING, ("put_backfill",)
     ),
-    Step.LEAVE_TO_BACKFILL: LifeRow((_M.MATCHED, _M.HELD, _M.RESERVING, _M.QUEUED), _M.BACKFILLING),
+    Step.LEAVE_TO_BACKFILL: LifeRow((_M.MATCHED, _M.HELD, _M.QUEUED), _M.BACKFILLING),
     Step.DEFER: LifeRow(
         (
             _M.MATCHED,
@@ -110,12 +110,11 @@ LIFE: Final[dict[Step, LifeRow]] = {
             _M.WAITING,
             _M.READING,
             _M.DEFERRED,
-            _M.BACKFILLING,
         ),
         _M.DEFERRED,
         ("put_row",),
     ),
-    Step.DEMOTE: LifeRow((_M.HELD, _M.RESERVING, _M.QUEUED, _M.IN_FLIGHT), None, ("put_row",)),
+    Step.DEMOTE: LifeRow((_M.HELD, _M.QUEUED, _M.IN_FLIGHT), None, ("put_row",)),
     Step.RETRY: LifeRow((_M.IN_FLIGHT, _M.HELD, _M.QUEUED), _M.WAITING, ("put_row",)),
     Step.TURN_TO_DEAD_LETTER: LifeRow((_M.IN_FLIGHT, _M.HELD, _M.QUEUED), _M.WAITING, ("put_row",)),
     Step.READ: LifeRow((_M.WAITING, _M.DEFERRED, _M.RESERVING), _M.READING, ("read",)),

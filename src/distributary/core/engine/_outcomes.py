@@ -44,6 +44,7 @@ class Outcomes:
         self._rows = state.rows
         self._tracker = state.tracker
         self._reservations = state.reservations
+        self._reserved = state.reservations.by_match
         self._meter = state.meter
         self._counters = state.meter.counters
         for name in ("events_read", "matches", "delivered", "retried"):
@@ -65,10 +66,8 @@ class Outcomes:
             if state.failing.any:
                 state.failing.delivered(task.route)
             self._latency.observe((state.now_ms - task.logged_ms) / 1000)
-            if self._reservations.any:
-                reservation = self._reservations.complete(key)
-                if reservation is not None:
-                    self._effects.count(reservation)
+            if self._reserved:
+                self._reservations.end(key, delivered=True)
         else:
             self._meter.add('dead_lettered_total{to="sink"}')
         if self._effects.watch is not None:
@@ -102,7 +101,7 @@ class Outcomes:
             reply: The dead letter is this reply of the sink, not the event.
         """
         key = key_of(task)
-        self._free(key)
+        self._reservations.end(key, delivered=False)
         event = task.event if reply is None else reply
         if task.stage is Stage.PRIMARY and target.dead_letter is not None:
             dead_letter = dead_letter_event(event, failure)
@@ -139,19 +138,12 @@ class Outcomes:
             self._effects.put_row(done)
 
     def _report_drop(self, key: DoneKey, reason: str | None, task: Task | None = None) -> None:
-        self._free(key)
+        self._reservations.end(key, delivered=False)
         self._state.step(Step.DROP, key, task)
         reason = reason or self.why_gone(key.route)
         self._meter.add(f'dropped_total{{reason="{reason}"}}')
         fields = {"route": key.route, "offset": key.offset, "index": key.index, "reason": reason}
         self._effects.report("dropped", fields)
-
-    def _free(self, key: DoneKey) -> None:
-        """The match is not delivered: another one may be, where they are counted."""
-        is_uncertain = self._reservations.is_uncertain(key)
-        reservation = self._reservations.complete(key)
-        if reservation is not None:
-            (self._effects.count if is_uncertain else self._effects.free)(reservation)
 
     # -- rows ----------------------------------------------------------------------------------
 
@@ -257,15 +249,18 @@ class Outcomes:
 
     def defer(self, task: Task, name: str) -> None:
         """*task* was not taken, or handed back: its row waits for *name* to have room."""
+        self.defer_row(self.make_row(task), name, task)
+
+    def make_row(self, task: Task) -> DoneKey:
+        """*task* goes on as its row alone."""
         self._give_row(task)
         key = key_of(task)
         self._rows.hold(key, replace(task, origin=Origin.RETRY))
-        self.defer_row(key, name, task)
+        return key
 
     def defer_row(self, key: DoneKey, name: str, task: Task | None = None) -> str:
         """The row of *key* waits for *name* to have room."""
         self._state.step(Step.DEFER, key, task)
-        self._reservations.defer(key)
         self._rows.defer(key, name)
         return name
 
@@ -279,6 +274,7 @@ class Outcomes:
         """The log has another record where the row of *key* knew one: nothing stands for it."""
         if key in self._rows.rows or key in self._rows.finished:
             self._state.step(Step.VOID, key)
+            self._reservations.end(key, delivered=False)
             self._rows.drop(key)
             self._effects.forget_row(key)
             self._meter.add("void_rows_total")

@@ -12,7 +12,6 @@ from distributary.core.deliver.destination import Destination
 from distributary.core.deliver.queue_state import Admission, QueueState
 from distributary.core.engine._life import Step
 from distributary.core.flow import Attempt, DoneKey, Task
-from distributary.core.outcome.counts import Reservation
 from distributary.core.outcome.dead_letter import DeadLetter
 from distributary.core.outcome.rows import BackfillRow, ParkedRow, RetryRow
 from distributary.core.policy import Verdict
@@ -44,9 +43,7 @@ class Effects:
             which ends at this offset (``lost_found``).
         keep: A dead letter is kept.
         put_parked: A route is parked; None: it is not any more.
-        count: A reservation was used by a delivery.
-        free: A reservation is free again.
-        ask_quota: There is something to ask of, or to tell, the store of counts.
+        ask_quota: There is something to ask of the store of counts, or to tell it.
         read: There are rows whose events must be read.
         wake_at: Rows are due then (monotonic, seconds).
         drained_soon: Give the input ``drained`` with this name in a turn of the loop.
@@ -73,8 +70,6 @@ class Effects:
     find_lost: Callable[[tuple[str, int], int, int], None]
     keep: Callable[[DeadLetter], None]
     put_parked: Callable[[str, ParkedRow | None], None]
-    count: Callable[[Reservation], None]
-    free: Callable[[Reservation], None]
     ask_quota: Callable[[], None]
     read: Callable[[], None]
     wake_at: Callable[[float], None]

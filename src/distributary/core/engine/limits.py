@@ -57,9 +57,9 @@ class EngineLimits:
     no room here fails its delivery, which is made again."""
     reply_count: int = 64
     """Held replies offered before the loop gets its turn."""
-    asking_per_route_max: int = 1_024
-    """Tasks of one route that wait for a reservation: what 100,000/s bring in the 10 ms that it
-    takes."""
+    counted_rows_share: float = 0.1
+    """Of its rows, those that a counted route may have and take more: each of its matches is one.
+    1,000 are what 100,000/s bring in the 10 ms that a reservation takes."""
     asking_when_exhausted_max: int = 16
     """Tasks of a route that ask again at once: its thousand rows would all be refused four times a
     second, for a twentieth of the loop's time. Once one is granted the others follow."""

@@ -19,7 +19,7 @@ from distributary.core.engine._parking import Parking, waits_for_resume
 from distributary.core.engine._replies import Replies
 from distributary.core.engine.backfills import Name
 from distributary.core.engine.reads import NoTask
-from distributary.core.engine.reservations import QuotaBatch, waits_for_reservation
+from distributary.core.engine.reservations import key_of, waits_for_reservation
 from distributary.core.engine.sending import Sending
 from distributary.core.engine.state import PartitionState
 from distributary.core.flow import (
@@ -31,7 +31,7 @@ from distributary.core.flow import (
     Task,
     encode_route,
 )
-from distributary.core.outcome.counts import Grant
+from distributary.core.outcome.counts import Grant, QuotaBatch
 from distributary.core.outcome.rows import BackfillRow, RetryRow
 
 
@@ -171,14 +171,11 @@ class Engine:
     def quota_answered(self, batch: QuotaBatch, grants: list[Grant]) -> None:
         """The store of counts has said who holds a reservation."""
         state = self._state
-        for task, granted in state.reservations.answered(batch, grants, state.now_s):
-            if state.stopped:
-                state.reservations.leave(task, row=state.is_row(task))
-            else:
-                self.sending.take_answer(task, granted=granted)
-        if not state.stopped:
-            for route in dict.fromkeys(task.route for task, _ in batch.asking):
-                self._backfills.wake_for(waits_for_reservation(route))
+        for request, grant in zip(batch.requests, grants, strict=True):
+            state.reservations.answered(request, grant, state.now_s)
+            self.sending.take_answer(request.reservation, granted=grant is Grant.HELD)
+        for route in dict.fromkeys(request.reservation.key.route for request in batch.requests):
+            self._backfills.wake_for(waits_for_reservation(route))
 
     # -- what changes --------------------------------------------------------------------------
 
@@ -274,7 +271,7 @@ class Engine:
     def stop(self) -> None:
         """Begin nothing any more."""
         self._state.stopped = True
-        self._state.reservations.stop()
+        self._state.reservations.stop(self._state.rows.idle())
 
     def leave(self, queued: list[Task]) -> None:
         """*queued* comes back unsent, for good: replies alone are sent yet."""
@@ -282,7 +279,7 @@ class Engine:
             if task.stage is Stage.REPLY:
                 self._replies.hand_back(task)
             else:
-                self._state.reservations.leave(task, row=self._state.is_row(task))
+                self._state.reservations.make_idle(key_of(task))
 
     def replies_left(self) -> int:
         """Held replies that are worth waiting for; those that have room go on."""

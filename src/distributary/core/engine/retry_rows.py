@@ -170,15 +170,18 @@ class RetryRows:
         """Rows that wait or are being attempted."""
         return len(self.rows)
 
+    def idle(self) -> set[DoneKey]:
+        """Rows of which no attempt is under way; some may be gone."""
+        return set(self._turns).union(*self._deferred.values())
+
     def idle_below(self, offset: int) -> list[RetryRow]:
         """Rows below *offset* that need the log and of which no attempt is under way."""
         lowest = self.lowest_offset()
         if lowest is None or lowest >= offset:
             return []
-        idle = set(self._turns).union(*self._deferred.values())
         return [
             self.rows[key]
-            for key in idle
+            for key in self.idle()
             if key.offset < offset and key in self.rows and self.rows[key].event is None
         ]
 

@@ -16,6 +16,7 @@ from distributary.core.engine.ports import RouteTarget, waits_for_resource
 from distributary.core.engine.reservations import key_of, waits_for_reservation
 from distributary.core.engine.state import PartitionState
 from distributary.core.flow import Origin, Stage, Task, encode_route
+from distributary.core.outcome.counts import Reservation
 from distributary.core.outcome.dead_letter import Failure
 from distributary.core.outcome.rows import BackfillRow, RetryRow
 
@@ -44,7 +45,8 @@ class Sending:
         self.held: deque[Task] = deque()
         """Tasks that wait for their destinations before the next record may be taken."""
         self._held_count: Counter[str] = Counter()  # by route
-        self._furthest: dict[str, tuple[int, int]] = {}  # of counted routes: offset and index
+        self._furthest: dict[str, tuple[int, int]] = {}
+        """Of counted routes the last match that is a row: offset and index."""
         self._backpressure = Backpressure(state.effects.queue, state.targets.all_go_to)
 
     # -- the live reader's --------------------------------------------------------------------
@@ -84,25 +86,13 @@ class Sending:
         if route in self._parked:
             self._yield(task, waits_for_resume(route))
             return True
-        if target.events_max is not None and self._holds_reservation(task):
-            self._note_position(task)
-            return self._send(task, target)
         if self._rows.saturated(route):
             self._yield(task, target.sink.queue)
         elif target.events_max is None:
-            if route in self._furthest:  # It was counted a moment ago.
-                self._note_position(task)
             return self._send(task, target)
-        elif not self._ask(task, target.events_max):
+        elif not self._reserve(task, target.events_max):
             self._yield(task, waits_for_reservation(route))
-        else:
-            self._note_position(task)
         return True
-
-    def _note_position(self, task: Task) -> None:
-        """Remember the furthest position sent: reservations are granted out of order."""
-        position = task.position[1:]
-        self._furthest[task.route] = max(position, self._furthest.get(task.route, position))
 
     def forget(self, route: str) -> None:
         """The route is deleted."""
@@ -134,12 +124,8 @@ class Sending:
         return self._backfills.covers(task.route, offset, index) and not self._state.is_row(task)
 
     def _leave_to_backfill(self, task: Task) -> None:
-        """The backfill's row stands for *task*; there it asks again for what it holds here."""
+        """The backfill's row stands for *task*."""
         self._state.step(Step.LEAVE_TO_BACKFILL, key_of(task), task)
-        self._pass_on(task)
-
-    def _pass_on(self, task: Task) -> None:
-        self._reservations.give_up(task)
         self._state.tracker.finish(task)
 
     def _yield(self, task: Task, uri: str) -> None:
@@ -166,14 +152,15 @@ class Sending:
             or (offset, index) < self._furthest.get(task.route, (0, 0))
         ):
             # The filters of today did not stand there, and a backfill's row holds no others; or
-            # what lies behind was another backfill's, or is sent, and this one would read it again.
+            # what lies behind was another backfill's, or is a row, and this one would read it
+            # again.
             self._outcomes.defer(task, uri)
             return
         row = BackfillRow(task.route, offset, index, offset, None, encode_route(record))
         self._backfills.add(row)
         self._effects.put_backfill(row)
         self._state.step(Step.BEGIN_BACKFILL, key_of(task), task)
-        self._pass_on(task)
+        self._state.tracker.finish(task)
         self._meter.add("lags_begun_total")
         self._effects.report("route-lags", {"route": task.route, "from": offset})
 
@@ -193,9 +180,10 @@ class Sending:
         target = self._targets.get(task.route)
         if target is None:
             return self._without_target(task)
-        if target.events_max is not None and not self._holds_reservation(task):
-            return self._ask_for_backfill(task, target.events_max)
-        if target.events_max is None and self._rows.saturated(task.route):
+        if target.events_max is not None:
+            granted = self._reserve(task, target.events_max)
+            return None if granted else waits_for_reservation(task.route)
+        if self._rows.saturated(task.route):
             return target.sink.queue
         saturated = self._replies.saturated(target)
         if saturated is not None:
@@ -212,76 +200,56 @@ class Sending:
         self._outcomes.drop(task)
         return None
 
-    def _ask_for_backfill(self, task: Task, events_max: int) -> str | None:
-        route = task.route
-        saturated = self._rows.saturated(route)
-        if not saturated and self._ask(task, events_max):
-            return None
-        if self._reservations.awaited(route):
-            # A match further on holds a reservation, uncertain: the backfill must come there, or
-            # nobody gets it. Where it lies too far away it counts as delivered.
-            if not saturated:
-                self._outcomes.defer(task, waits_for_reservation(task.route))
-                return None
-            for reservation in self._reservations.write_off(route):
-                self._effects.count(reservation)
-        return waits_for_reservation(route)
-
     def may_join(self, route: str) -> bool:
         """True where the live path can have *route* again: it stands there, and has room."""
         if route not in self._state.follower.table:
             return False  # It is being replayed, and a restart went back behind its creation.
         if route in self._held_count or route in self._parked:
             return False  # The backfill has those: they must meet it before it is gone.
-        if self._rows.saturated(route, 0.5) or self._reservations.busy(route, self._state.now_s):
-            return False
         target = self._targets.get(route)
+        counted = target is not None and target.events_max is not None
+        share = self._state.limits.counted_rows_share if counted else 1.0
+        exhausted = self._reservations.exhausted(route, self._state.now_s)
+        if exhausted or self._rows.saturated(route, share / 2):
+            return False
         if target is None:
             return not self._state.unseen(route)
         if self._replies.saturated(target) is not None:
             return False
         return self._backpressure.comfortable(target.sink.queue)
 
-    # -- reservations -------------------------------------------------------------------------
+    # -- quota reservations -------------------------------------------------------------------
 
-    def _holds_reservation(self, task: Task) -> bool:
-        return task.route in self._reservations.held and self._reservations.holds(task)
-
-    def _ask(self, task: Task, events_max: int) -> bool:
-        """Have *task* ask for a reservation; False where its route is short now."""
-        if not self._reservations.ask(task, events_max, self._state.now_s):
+    def _reserve(self, task: Task, events_max: int) -> bool:
+        """Make *task* a row that asks for a reservation; False where its route takes no more."""
+        key = key_of(task)
+        if self._rows.saturated(key.route, self._state.limits.counted_rows_share):
             return False
-        self._state.step(Step.RESERVE, key_of(task), task)
+        if not self._ask(Reservation(key, task.checksum), events_max, task):
+            return False
+        self._outcomes.make_row(task)
+        if task.origin is Origin.LIVE:
+            self._furthest[key.route] = key.offset, key.index
         return True
 
-    def take_answer(self, task: Task, *, granted: bool) -> None:
-        """The store has said whether a task that asked holds its reservation now."""
-        if self._state.is_row(task):
-            self._go_on(task, granted=granted)
-        elif self._has_backfill(task):
-            self._leave_to_backfill(task)
-        elif self._targets.get(task.route) is None:
-            self._outcomes.drop(task)  # Nothing keeps its record any more: no row may need it.
-        elif not granted:
-            self._outcomes.defer(task, waits_for_reservation(task.route))
-        elif task.origin is Origin.BACKFILL:
-            refused_by = self.offer_backfill(task)
-            if refused_by is not None:
-                self._outcomes.defer(task, refused_by)
-        elif not self._offer(task):
-            target = self._targets.get(task.route)
-            self._yield(task, "" if target is None else target.sink.queue)
+    def _ask(self, reservation: Reservation, events_max: int, task: Task | None = None) -> bool:
+        if not self._reservations.ask(reservation, events_max, self._state.now_s):
+            return False
+        self._state.step(Step.RESERVE, reservation.key, task)
+        self._effects.ask_quota()
+        return True
 
-    def _go_on(self, task: Task, *, granted: bool) -> None:
-        """The row of *task* has asked for its reservation, and has it or must wait."""
-        key = key_of(task)
-        row = self._rows.rows.get(key)
-        if row is None:
-            self._reservations.give_up(task)
+    def take_answer(self, reservation: Reservation, *, granted: bool) -> None:
+        """The store has said whether the row that asked for *reservation* holds it now."""
+        row = self._rows.rows.get(reservation.key)
+        if row is None or row.checksum != reservation.checksum:
+            self._reservations.end(reservation.key, delivered=False)
+        elif self._state.stopped:
+            self._reservations.make_idle(reservation.key)
         elif granted:
             self.attempt_row(row)
         else:
-            self._outcomes.defer_row(key, waits_for_reservation(key.route))
+            self._outcomes.defer_row(reservation.key, waits_for_reservation(reservation.key.route))
 
     # -- rows ----------------------------------------------------------------------------------
 
@@ -289,13 +257,15 @@ class Sending:
         """Hand a row out; what it waits for instead, if it does."""
         route = row.key.route
         target = self._targets.get(route)
-        if target is None and self._state.unseen(route):
-            return self._outcomes.defer_row(row.key, waits_for_resource(route))
         if target is None:
-            self._outcomes.drop_row(row)
-            return None
+            return self._row_without_target(row)
         if row.stage is Stage.PRIMARY and route in self._parked:
             return self._outcomes.defer_row(row.key, waits_for_resume(route))
+        events_max = target.events_max if row.stage is Stage.PRIMARY else None
+        if events_max is not None and not self._reservations.holds(row.key):
+            if self._ask(Reservation(row.key, row.checksum), events_max):
+                return None
+            return self._outcomes.defer_row(row.key, waits_for_reservation(route))
         task = task or self._rows.held(row.key)
         if task is None:
             self._state.step(Step.READ, row.key)
@@ -306,13 +276,14 @@ class Sending:
             self._rows.hold(row.key, task)
         return waits_for
 
+    def _row_without_target(self, row: RetryRow) -> str | None:
+        if self._state.unseen(row.key.route):
+            return self._outcomes.defer_row(row.key, waits_for_resource(row.key.route))
+        self._outcomes.drop_row(row)
+        return None
+
     def _offer_row(self, row: RetryRow, task: Task, target: RouteTarget) -> str | None:
         primary = row.stage is Stage.PRIMARY
-        events_max = target.events_max if primary else None
-        if events_max is not None and not self._reservations.holds(task):
-            if self._ask(task, events_max):
-                return None
-            return self._outcomes.defer_row(row.key, waits_for_reservation(task.route))
         dest = target.sink if primary else target.dead_letter
         if dest is None:
             # The dead letter sink was taken away while its dead letter waited.

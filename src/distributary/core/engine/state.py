@@ -62,7 +62,7 @@ class PartitionState:
         self.backfills = Backfills(partition, limits, effects)
         self.failing = Failing()
         self.rows = RetryRows(limits)
-        self.reservations = Reservations(limits, effects.ask_quota)
+        self.reservations = Reservations(limits)
         self.reads = Reads(limits, effects.read)
         self.parked: dict[str, ParkedRow] = {}
         """By route: nothing is sent there until somebody resumes."""

@@ -15,7 +15,7 @@ from distributary.core.outcome._ownership import Batch, Deliveries, FileOwnershi
 from distributary.core.outcome._quota import QuotaStore
 from distributary.core.outcome._reader import DeliveryReader, RouteDeliveries
 from distributary.core.outcome._store import DeliveryStore, KeptDeadLetters
-from distributary.core.outcome.counts import Grant, Quota, QuotaRequest, Reservation
+from distributary.core.outcome.counts import Grant, Quota, QuotaBatch, QuotaRequest, Reservation
 from distributary.core.outcome.dead_letter import (
     AGE_MAX_S,
     BYTES_MAX,
@@ -58,6 +58,7 @@ __all__ = [
     "Ownership",
     "ParkedRow",
     "Quota",
+    "QuotaBatch",
     "QuotaRequest",
     "QuotaStore",
     "Reservation",

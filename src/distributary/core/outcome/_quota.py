@@ -15,8 +15,8 @@ transaction, and control asks ``used_up``.
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -27,7 +27,7 @@ from distributary.core.clock import Clock, SystemClock
 from distributary.core.errors import StoreError
 from distributary.core.flow import DoneKey
 from distributary.core.outcome._store import upsert
-from distributary.core.outcome.counts import Grant, QuotaRequest, Reservation
+from distributary.core.outcome.counts import Grant, QuotaBatch, QuotaRequest, Reservation
 
 STORE = "count store"
 """What messages call it."""
@@ -67,6 +67,16 @@ _THIS_RESERVATION = sa.and_(
 )
 
 
+_HELD = (
+    sa.select(sa.func.count())
+    .select_from(_reservation)
+    .where(_reservation.c.uid == _quota.c.uid)
+    .scalar_subquery()
+    .correlate(_quota)
+)
+"""How many reservations a subscription has given out."""
+
+
 class QuotaStore:
     """A ``Quota`` in an SQLite file. For any thread.
 
@@ -88,111 +98,85 @@ class QuotaStore:
         """See ``Quota.exists``."""
         return self._path.exists()
 
-    def take(
-        self,
-        partition: int,
-        requests: Sequence[QuotaRequest],
-        *,
-        free: Iterable[Reservation] = (),
-        resting: Iterable[Reservation] = (),
-    ) -> list[Grant]:
-        """See ``Quota.take``."""
-        with self._begin() as connection:
-            self._give_up(connection, partition, free)
-            self._set_resting(connection, partition, resting, resting=True)
-            held: set[Reservation] = set()
-            used_up: set[str] = set()
-            for uid, asking in _by_uid(requests).items():
-                mine, all_made = self._take_for(connection, partition, uid, asking)
-                held |= mine
-                if all_made:
-                    used_up.add(uid)
-        return [_grant(request.reservation, held, used_up) for request in requests]
+    def exchange(self, partition: int, batch: QuotaBatch) -> list[Grant]:
+        """See ``Quota.exchange``."""
+        if not (batch.requests or self.exists):
+            return []
+        with sqlite.writing(self._opened()[0]) as connection:
+            self._close(connection, batch.gone)
+            self._remove(connection, partition, batch.freed)
+            self._remove(connection, partition, batch.counted, delivered=True)
+            if batch.resting:
+                values = [_bound(partition, reservation) for reservation in batch.resting]
+                connection.execute(
+                    _reservation.update().where(_THIS_RESERVATION).values(resting=True), values
+                )
+            by_uid: dict[str, list[QuotaRequest]] = defaultdict(list)
+            for request in batch.requests:
+                by_uid[request.reservation.key.route].append(request)
+            given: dict[Reservation, Grant] = {}
+            for uid, requests in by_uid.items():
+                given |= self._take(connection, partition, uid, requests)
+        return [given[request.reservation] for request in batch.requests]
 
-    def _take_for(
-        self, connection: Connection, partition: int, uid: str, asking: list[QuotaRequest]
-    ) -> tuple[set[Reservation], bool]:
-        events_max = asking[-1].events_max
+    def _take(
+        self, connection: Connection, partition: int, uid: str, requests: list[QuotaRequest]
+    ) -> dict[Reservation, Grant]:
+        events_max = requests[-1].events_max
         row = {"uid": uid, "events_max": events_max, "delivered": 0, "taken": 0}
         upsert(connection, _quota, [row], only=("events_max",))
         quota = connection.execute(sa.select(_quota).where(_quota.c.uid == uid)).one()
-        offsets = [request.reservation.key.offset for request in asking]
-        found = connection.execute(
-            sa.select(_reservation).where(
-                _reservation.c.uid == uid,
-                _reservation.c.partition == partition,
-                _reservation.c.offset.between(min(offsets), max(offsets)),
-            )
-        )
-        there = {_reservation_of(row) for row in found.mappings()}
+        mine = _reservation.c.partition == partition
+        found = _reservations(connection, sa.and_(_reservation.c.uid == uid, mine))
         used_up = quota.closed_ms is not None or quota.delivered >= events_max
         left = 0 if used_up else max(0, events_max - quota.delivered - quota.taken)
-        wanted = dict.fromkeys(request.reservation for request in asking)
-        again = [reservation for reservation in wanted if reservation in there]
-        self._set_resting(connection, partition, again, resting=False)
-        new = [reservation for reservation in wanted if reservation not in there][:left]
-        if new:
-            connection.execute(
-                _reservation.insert(),
-                [_values(partition, reservation) | {"resting": False} for reservation in new],
-            )
-            _move(connection, uid, taken=len(new))
-        return there | set(new), used_up
+        wanted = dict.fromkeys(request.reservation for request in requests)
+        new = [reservation for reservation in wanted if reservation not in found][:left]
+        held = [reservation for reservation in wanted if reservation in found] + new
+        if held:
+            rows = [_values(partition, reservation) | {"resting": False} for reservation in held]
+            upsert(connection, _reservation, rows, only=("resting",))
+            _move(connection, [uid], taken=_HELD)
+        refused = Grant.USED_UP if used_up else Grant.WAIT
+        return dict.fromkeys(wanted, refused) | dict.fromkeys(held, Grant.HELD)
 
-    def free(self, partition: int, reservations: Iterable[Reservation]) -> None:
-        """See ``Quota.free``."""
-        with self._begin() as connection:
-            self._give_up(connection, partition, reservations)
-
-    def count(self, partition: int, reservations: Iterable[Reservation]) -> None:
-        """See ``Quota.count``."""
-        with self._begin() as connection:
-            for uid, count in self._remove(connection, partition, reservations).items():
-                _move(connection, uid, taken=-count, delivered=count)
-
-    def _give_up(
-        self, connection: Connection, partition: int, reservations: Iterable[Reservation]
-    ) -> None:
-        for uid, count in self._remove(connection, partition, reservations).items():
-            _move(connection, uid, taken=-count)
-
-    def _set_resting(
+    def _remove(
         self,
         connection: Connection,
         partition: int,
-        reservations: Iterable[Reservation],
+        reservations: list[Reservation],
         *,
-        resting: bool,
+        delivered: bool = False,
     ) -> None:
+        if not reservations:
+            return
         values = [_bound(partition, reservation) for reservation in reservations]
-        if values:
-            statement = _reservation.update().where(_THIS_RESERVATION).values(resting=resting)
-            connection.execute(statement, values)
+        connection.execute(_reservation.delete().where(_THIS_RESERVATION), values)
+        # Those that were there: told twice, a reservation counts once.
+        more = {"delivered": _quota.c.delivered + _quota.c.taken - _HELD} if delivered else {}
+        _move(
+            connection, {reservation.key.route for reservation in reservations}, taken=_HELD, **more
+        )
 
-    def _remove(
-        self, connection: Connection, partition: int, reservations: Iterable[Reservation]
-    ) -> dict[str, int]:
-        """How many of *reservations* were there, by subscription."""
-        by_uid: dict[str, list[Reservation]] = defaultdict(list)
-        for reservation in reservations:
-            by_uid[reservation.key.route].append(reservation)
-        removed: dict[str, int] = {}
-        for uid, mine in by_uid.items():
-            values = [_bound(partition, reservation) for reservation in mine]
-            removed[uid] = connection.execute(
-                _reservation.delete().where(_THIS_RESERVATION), values
-            ).rowcount
-        return removed
+    def _close(self, connection: Connection, uids: list[str]) -> None:
+        if uids:
+            now_ms = self._clock.wall_ms()
+            values = [{"b_uid": uid} for uid in uids]
+            connection.execute(
+                _reservation.delete().where(_reservation.c.uid == sa.bindparam("b_uid")), values
+            )
+            _move(connection, uids, taken=0, closed_ms=sa.func.coalesce(_quota.c.closed_ms, now_ms))
+            old = _quota.c.closed_ms < now_ms - CLOSED_KEPT_MS
+            connection.execute(_quota.delete().where(old))
 
     def reservations(self, partition: int) -> dict[Reservation, bool]:
         """See ``Quota.reservations``."""
-        if not self.exists:
-            return {}
-        query = sa.select(_reservation).where(_reservation.c.partition == partition)
-        query = query.order_by(_reservation.c.offset, _reservation.c.index, _reservation.c.uid)
-        with self._connect() as connection:
-            found = connection.execute(query).mappings()
-            return {_reservation_of(row): row["resting"] for row in found}
+        with self._reading() as connection:
+            return (
+                _reservations(connection, _reservation.c.partition == partition)
+                if connection
+                else {}
+            )
 
     def used_up(self) -> list[str]:
         """See ``Quota.used_up``."""
@@ -201,34 +185,14 @@ class QuotaStore:
             .where(_quota.c.closed_ms.is_(None), _quota.c.delivered >= _quota.c.events_max)
             .order_by(_quota.c.uid)
         )
-        if not self.exists:
-            return []
-        with self._connect() as connection:
-            return list(connection.execute(query).scalars())
+        with self._reading() as connection:
+            return list(connection.execute(query).scalars()) if connection else []
 
     def delivered(self, uid: str) -> int:
         """See ``Quota.delivered``."""
-        if not self.exists:
-            return 0
         query = sa.select(_quota.c.delivered).where(_quota.c.uid == uid)
-        with self._connect() as connection:
-            return connection.execute(query).scalar() or 0
-
-    def forget(self, *uids: str) -> None:
-        """See ``Quota.forget``."""
-        if not self.exists or not uids:
-            return
-        now_ms = self._clock.wall_ms()
-        with self._begin() as connection:
-            for uid in uids:
-                connection.execute(
-                    _quota.update()
-                    .where(_quota.c.uid == uid, _quota.c.closed_ms.is_(None))
-                    .values(closed_ms=now_ms, taken=0)
-                )
-                connection.execute(_reservation.delete().where(_reservation.c.uid == uid))
-            old = _quota.c.closed_ms < now_ms - CLOSED_KEPT_MS
-            connection.execute(_quota.delete().where(old))
+        with self._reading() as connection:
+            return (connection and connection.execute(query).scalar()) or 0
 
     def close(self) -> None:
         """Close the connections."""
@@ -239,46 +203,48 @@ class QuotaStore:
         """Who writes and who reads."""
         with self._opening:
             if self._engines is None:
-                self._engines = self._open()
+                url = sqlite.sqlite_url(self._path)
+                writer = sqlite.open_writer(url, STORE)
+                with sqlite.writing(writer) as connection:
+                    _check_version(connection)
+                self._engines = writer, sqlite.open_reader(url, STORE)
             return self._engines
 
-    def _open(self) -> tuple[Engine, Engine]:
-        url = sqlite.sqlite_url(self._path)
-        writer = sqlite.open_writer(url, STORE)
-        with sqlite.writing(writer) as connection:
-            _meta.create_all(connection)
-            found = connection.execute(sa.select(_version.c.version)).scalar()
-            if found is None:
-                upsert(connection, _version, [{"one": 1, "version": SCHEMA_VERSION}])
-        if found is not None and found > SCHEMA_VERSION:
-            raise StoreError(
-                f"the count store has schema {found}, this version knows {SCHEMA_VERSION}:"
-                " upgrade distributary, or use another data directory"
-            )
-        return writer, sqlite.open_reader(url, STORE)
-
-    def _begin(self) -> AbstractContextManager[Connection]:
-        return sqlite.writing(self._opened()[0])
-
-    def _connect(self) -> AbstractContextManager[Connection]:
-        return sqlite.reading(self._opened()[1])
+    @contextmanager
+    def _reading(self) -> Iterator[Connection | None]:
+        """None: nothing was ever counted."""
+        if not self.exists:
+            yield None
+            return
+        with sqlite.reading(self._opened()[1]) as connection:
+            yield connection
 
 
-def _grant(reservation: Reservation, held: set[Reservation], used_up: set[str]) -> Grant:
-    if reservation in held:
-        return Grant.HELD
-    return Grant.USED_UP if reservation.key.route in used_up else Grant.WAIT
+def _check_version(connection: Connection) -> None:
+    _meta.create_all(connection)
+    found = connection.execute(sa.select(_version.c.version)).scalar()
+    if found is None:
+        upsert(connection, _version, [{"one": 1, "version": SCHEMA_VERSION}])
+    elif found > SCHEMA_VERSION:
+        raise StoreError(
+            f"the count store has schema {found}, this version knows {SCHEMA_VERSION}:"
+            " upgrade distributary, or use another data directory"
+        )
 
 
-def _by_uid(requests: Sequence[QuotaRequest]) -> dict[str, list[QuotaRequest]]:
-    found: dict[str, list[QuotaRequest]] = defaultdict(list)
-    for request in requests:
-        found[request.reservation.key.route].append(request)
-    return found
-
-
-def _reservation_of(row: sa.RowMapping) -> Reservation:
-    return Reservation(DoneKey(row["offset"], row["index"], row["uid"]), row["checksum"])
+def _reservations(connection: Connection, which: sa.ColumnElement[bool]) -> dict[Reservation, bool]:
+    """Reservations, with whether each rests; in the order of the log."""
+    query = (
+        sa.select(_reservation)
+        .where(which)
+        .order_by(_reservation.c.offset, _reservation.c.index, _reservation.c.uid)
+    )
+    return {
+        Reservation(DoneKey(row["offset"], row["index"], row["uid"]), row["checksum"]): row[
+            "resting"
+        ]
+        for row in connection.execute(query).mappings()
+    }
 
 
 def _bound(partition: int, reservation: Reservation) -> dict[str, int | str]:
@@ -296,9 +262,6 @@ def _values(partition: int, reservation: Reservation) -> dict[str, int | str]:
     }
 
 
-def _move(connection: Connection, uid: str, *, taken: int = 0, delivered: int = 0) -> None:
-    connection.execute(
-        _quota.update()
-        .where(_quota.c.uid == uid)
-        .values(taken=_quota.c.taken + taken, delivered=_quota.c.delivered + delivered)
-    )
+def _move(connection: Connection, uids: Iterable[str], **values: object) -> None:
+    statement = _quota.update().where(_quota.c.uid == sa.bindparam("b_uid")).values(**values)
+    connection.execute(statement, [{"b_uid": uid} for uid in uids])

@@ -1,7 +1,6 @@
 """How many deliveries of a counted subscription may still be made: the port, and its values."""
 
 import enum
-from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from distributary.core.flow import DoneKey
@@ -42,6 +41,26 @@ class Grant(enum.Enum):
     """All deliveries were made, or the subscription is deleted."""
 
 
+class QuotaBatch(NamedTuple):
+    """What a partition tells the counts, and asks of them, in one transaction and in this order.
+
+    Attributes:
+        gone: Uids of deleted subscriptions: no reservation of theirs is given out any more.
+        freed: Reservations whose match failed for good. They are told before that is durable: a
+            match that is open after a crash asks again.
+        counted: Reservations whose match was delivered. They are told once that is durable.
+        resting: Reservations whose match waits for a retry: no attempt is under way.
+        requests: Who asks, first come first served. Who has its reservation keeps it; it does not
+            rest.
+    """
+
+    gone: list[str]
+    freed: list[Reservation]
+    counted: list[Reservation]
+    resting: list[Reservation]
+    requests: list[QuotaRequest]
+
+
 class Quota(Protocol):
     """The counts of all subscriptions with a ``maxevents``, shared by the owners of all partitions.
 
@@ -53,43 +72,8 @@ class Quota(Protocol):
         """False where nothing was ever counted."""
         ...
 
-    def take(
-        self,
-        partition: int,
-        requests: Sequence[QuotaRequest],
-        *,
-        free: Iterable[Reservation] = (),
-        resting: Iterable[Reservation] = (),
-    ) -> list[Grant]:
-        """Take reservations for matches; before that give some up, and lay some to rest.
-
-        Idempotent: who holds a reservation already gets the same one, and it does not rest any
-            more.
-
-        Args:
-            partition: Where the matches stand.
-            requests: Who asks, first come first served.
-            free: Reservations with which no attempt was made.
-            resting: Reservations of matches whose attempts have all been answered.
-
-        Returns:
-            What each request got.
-        """
-        ...
-
-    def free(self, partition: int, reservations: Iterable[Reservation]) -> None:
-        """These matches failed for good: their reservations are others'. Idempotent.
-
-        Call it before that is made durable: a match that is still open after a crash then
-        asks again.
-        """
-        ...
-
-    def count(self, partition: int, reservations: Iterable[Reservation]) -> None:
-        """These matches were delivered. Idempotent: a reservation is counted once.
-
-        Call it once that is durable: until then a crash leaves the reservation with its match.
-        """
+    def exchange(self, partition: int, batch: QuotaBatch) -> list[Grant]:
+        """Tell and ask; what each request got. Idempotent: all of it happens once."""
         ...
 
     def reservations(self, partition: int) -> dict[Reservation, bool]:
@@ -106,8 +90,4 @@ class Quota(Protocol):
 
     def delivered(self, uid: str) -> int:
         """How many deliveries of the subscription *uid* were counted, from 0."""
-        ...
-
-    def forget(self, *uids: str) -> None:
-        """These subscriptions are deleted: no reservation of theirs is given out any more."""
         ...

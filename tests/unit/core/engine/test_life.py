@@ -10,7 +10,6 @@ from distributary.core.engine import LIFE, EngineLimits, MatchState, RouteTarget
 from distributary.core.engine.effects import Effects
 from distributary.core.engine.machine import Engine
 from distributary.core.engine.reads import NoTask
-from distributary.core.engine.reservations import Claim
 from distributary.core.engine.state import PartitionState
 from distributary.core.event import Event
 from distributary.core.flow import (
@@ -24,7 +23,7 @@ from distributary.core.flow import (
     Task,
 )
 from distributary.core.meter import Meter
-from distributary.core.outcome import Grant, Reservation, RetryRow
+from distributary.core.outcome import Grant, RetryRow
 from distributary.core.policy import DeliveryPolicy, Reply
 from distributary.testing.life_checker import LifeChecker, transitions
 
@@ -32,7 +31,7 @@ SINK, DEAD, BACK = "http://sink.example/", "http://dead.example/", "http://back.
 ROUTE = "r"
 POLICY = DeliveryPolicy(retry=1, backoff_delay_s=1.0)
 RECORD = RouteRecord(seq=1, op="put", uid=ROUTE, revision=1)
-ROWS = {MatchState.WAITING, MatchState.DEFERRED, MatchState.READING}
+ROWS = {MatchState.RESERVING, MatchState.WAITING, MatchState.DEFERRED, MatchState.READING}
 """States in which a row stands already."""
 ACTING = {effect for row in LIFE.values() for effect in row.effects} - {"ask_quota"}
 """Effects that send, write or read; a reservation is given back at any time."""
@@ -112,8 +111,6 @@ class Rig:
                     "find_lost",
                     "keep",
                     "put_parked",
-                    "count",
-                    "free",
                     "ask_quota",
                     "read",
                     "wake_at",
@@ -296,7 +293,7 @@ class Rig:
 
     def _quota(self, grant):
         batch = self.state.reservations.take_batch()
-        self.engine.quota_answered(batch, [grant] * len(batch.asking))
+        self.engine.quota_answered(batch, [grant] * len(batch.requests))
 
     def late(self):
         self.engine.at(self.state.now_s + 3_600.0, self.state.now_ms + 3_600_000)
@@ -336,12 +333,6 @@ class Rig:
         rows = [*self.state.rows.rows, *self.state.rows.finished]
         self.engine.outcomes.void(rows[0])
 
-    def in_doubt(self):
-        """Another match holds a reservation from before."""
-        self.state.reservations.load()
-        reservation = Reservation(DoneKey(50, 0, ROUTE), 7)
-        self.state.reservations.loaded({reservation: False}, lambda _reservation: Claim.READER)
-
 
 SCENARIOS = """
 MATCHED HOLD: nearly_full match
@@ -351,7 +342,7 @@ MATCHED RESERVE: counted match
 HELD RESERVE: nearly_full match counted offered_again
 WAITING RESERVE: counted match granted started busy due
 DEFERRED RESERVE: counted match short has_quota
-READING RESERVE: counted match short out_of_memory has_quota read
+READING RESERVE: match started busy out_of_memory due counted read
 BACKFILLING RESERVE: counted backfilled
 MATCHED QUEUE: match
 HELD QUEUE: nearly_full match with_room offered_again
@@ -365,11 +356,9 @@ BACKFILLING QUEUE: backfilled
 QUEUED START: match started
 MATCHED BEGIN_BACKFILL: full match
 HELD BEGIN_BACKFILL: nearly_full match full offered_again
-RESERVING BEGIN_BACKFILL: counted full match granted
 QUEUED BEGIN_BACKFILL: match breaker_opens
 MATCHED LEAVE_TO_BACKFILL: overtaken match
 HELD LEAVE_TO_BACKFILL: nearly_full match overtaken offered_again
-RESERVING LEAVE_TO_BACKFILL: counted match overtaken granted
 QUEUED LEAVE_TO_BACKFILL: match overtaken breaker_opens
 MATCHED DEFER: full behind_a_backfill match
 HELD DEFER: nearly_full match full behind_a_backfill offered_again
@@ -378,9 +367,7 @@ QUEUED DEFER: behind_a_backfill match breaker_opens
 WAITING DEFER: match started busy full due
 READING DEFER: match started busy out_of_memory full due read
 DEFERRED DEFER: full behind_a_backfill match asked_again
-BACKFILLING DEFER: counted in_doubt match short backfilled
 HELD DEMOTE: nearly_full match spilled
-RESERVING DEMOTE: counted match spilled
 QUEUED DEMOTE: match spilled
 IN_FLIGHT DEMOTE: match started spilled
 IN_FLIGHT RETRY: match started busy
@@ -393,7 +380,7 @@ QUEUED TURN_TO_DEAD_LETTER: replying with_dead_letters trying_once match started
 without_memory breaker_opens
 WAITING READ: match started busy out_of_memory due
 DEFERRED READ: full behind_a_backfill match out_of_memory asked_again
-RESERVING READ: counted match short has_quota out_of_memory granted
+RESERVING READ: counted match out_of_memory granted
 READING AWAIT_STORE: match started busy out_of_memory due stored_later
 IN_FLIGHT DELIVER: match started ok
 HELD DELIVER: replying back_full match started replied without_replies asked_again

@@ -7,7 +7,7 @@ import pytest
 
 from distributary.core.errors import StoreError
 from distributary.core.flow import DoneKey
-from distributary.core.outcome import Grant, QuotaRequest, QuotaStore, Reservation
+from distributary.core.outcome import Grant, QuotaBatch, QuotaRequest, QuotaStore, Reservation
 from distributary.core.outcome._quota import CLOSED_KEPT_MS
 from distributary.testing.virtual import VirtualClock
 
@@ -22,6 +22,11 @@ def reservation(offset, route="r", index=0, checksum=7):
 def request(offset, events_max=2, route="r", **more):
     """A match that asks."""
     return QuotaRequest(reservation(offset, route, **more), events_max)
+
+
+def tell(store, *requests, partition=0, gone=(), counted=()):
+    """What an owner tells and asks in one change."""
+    return store.exchange(partition, QuotaBatch(list(gone), [], list(counted), [], list(requests)))
 
 
 @pytest.fixture
@@ -47,30 +52,30 @@ def store(path, clock):
 def test_a_system_that_counts_nothing_makes_no_file(store, path):
     """Asking for what was counted is no reason either."""
     assert (store.used_up(), store.reservations(0), store.delivered("r")) == ([], {}, 0)
-    store.forget("r")
+    tell(store, gone=["r"])
     assert not store.exists
     assert not path.exists()
 
 
 def test_the_file_is_private(store, path):
     """As every store is."""
-    store.take(0, [request(1)])
+    tell(store, request(1))
     assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_deleted_subscription_is_remembered_for_long(store, clock):
     """Then nobody is so far behind that it asks."""
-    store.take(0, [request(1)])
-    store.count(0, [reservation(1)])
-    store.forget("r")
+    tell(store, request(1))
+    tell(store, counted=[reservation(1)])
+    tell(store, gone=["r"])
     clock.move_to(CLOSED_KEPT_MS / 1000 + 1)
-    store.forget("other")
+    tell(store, gone=["other"])
     assert store.delivered("r") == 0
 
 
 def test_what_was_taken_is_there_for_the_next_owner(path, store):
     """A restart finds it."""
-    store.take(3, [request(1), request(2, index=4)])
+    tell(store, request(1), request(2, index=4), partition=3)
     again = QuotaStore(path)
     assert set(again.reservations(3)) == {reservation(1), reservation(2, index=4)}
     assert again.reservations(0) == {}
@@ -80,14 +85,14 @@ def test_what_was_taken_is_there_for_the_next_owner(path, store):
 def test_a_file_of_a_newer_version_is_refused(path):
     """Nothing is guessed."""
     first = QuotaStore(path)
-    first.take(0, [request(1)])
+    tell(first, request(1))
     first.close()
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE quota_schema SET version = 99")
     connection.close()
     newer = QuotaStore(path)
     with pytest.raises(StoreError, match="upgrade"):
-        newer.take(0, [request(2)])
+        tell(newer, request(2))
     newer.close()
 
 
@@ -96,7 +101,7 @@ def test_a_file_that_is_no_store_is_an_error_of_ours(path):
     path.write_bytes(b"no database" * 100)
     store = QuotaStore(path)
     with pytest.raises(StoreError, match="count store"):
-        store.take(0, [request(1)])
+        tell(store, request(1))
     with pytest.raises(StoreError, match="count store"):
         store.used_up()
     store.close()
@@ -108,7 +113,9 @@ def test_many_may_make_the_file_at_once(tmp_path):
     for number in range(20):
         stores = [QuotaStore(tmp_path / f"quota{number}.db") for _ in range(8)]
         with ThreadPoolExecutor(8) as pool:
-            made = pool.map(lambda each: each[1].take(each[0], [request(1, 25)]), enumerate(stores))
+            made = pool.map(
+                lambda each: tell(each[1], request(1, 25), partition=each[0]), enumerate(stores)
+            )
             assert list(made) == [[HELD]] * 8
         for store in stores:
             store.close()
