@@ -313,7 +313,7 @@ class LifeTimers:
 
 
 class LateWork:
-    """``core.engine.Blocking`` in virtual time: one job after the other; each takes a while.
+    """``partitions.ports.Blocking`` in virtual time: one job after the other; each takes a while.
 
     Args:
         timers: Of the owner.
