@@ -11,10 +11,10 @@ from typing import Any
 
 from distributary.protocols.kit import (
     BrokerSettings,
-    Flag,
     Protocol,
     Schema,
     Scheme,
+    SettingFlag,
     dead_lettered,
     delivered,
     retried,
@@ -74,7 +74,7 @@ PROTOCOLS = (
         restore=restore,
         placed="name",
         formats=("structured",),
-        flags={"--file-name": Flag("name", "File to append to")},
+        flags={"--file-name": SettingFlag("name", "File to append to")},
         absent=None if "FILES_FOLDER" in os.environ else "needs a folder in FILES_FOLDER",
     ),
 )
