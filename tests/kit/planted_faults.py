@@ -143,8 +143,8 @@ FAULTS: Final = (
     Fault(
         "all means any",
         "filter",
-        "return all(nested(expression, attributes) for expression in value)",
-        "return any(nested(expression, attributes) for expression in value)",
+        "return lambda attributes: first(attributes) and second(attributes)",
+        "return lambda attributes: first(attributes) or second(attributes)",
     ),
     Fault(
         "not means nothing",
