@@ -51,7 +51,7 @@ class _Sending:
         return True
 
 
-class _CatchUp:
+class _Backfiller:
     """Backfills with what reads the log for them; the live reader stands at the end."""
 
     def __init__(self, log, sending):
@@ -95,7 +95,7 @@ def consumer():
 @pytest.fixture
 def backfills(log, consumer):
     """Backfills of a live reader that stands at the end."""
-    return _CatchUp(log, consumer)
+    return _Backfiller(log, consumer)
 
 
 def _row(route, *, types=("other",), start=0):
