@@ -143,8 +143,10 @@ FAULTS: Final = (
     Fault(
         "all means any",
         "filter",
-        "return lambda attributes: first(attributes) and second(attributes)",
-        "return lambda attributes: first(attributes) or second(attributes)",
+        "first, second = tests\n"
+        "        return lambda attributes: first(attributes) and second(attributes)",
+        "first, second = tests\n"
+        "        return lambda attributes: first(attributes) or second(attributes)",
     ),
     Fault(
         "not means nothing",
