@@ -143,9 +143,9 @@ FAULTS: Final = (
     Fault(
         "all means any",
         "filter",
-        "first, second = tests\n"
+        "return tests[0]\n    if len(tests) == 2:\n        first, second = tests\n"
         "        return lambda attributes: first(attributes) and second(attributes)",
-        "first, second = tests\n"
+        "return tests[0]\n    if len(tests) == 2:\n        first, second = tests\n"
         "        return lambda attributes: first(attributes) or second(attributes)",
     ),
     Fault(
