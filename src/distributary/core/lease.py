@@ -18,8 +18,6 @@ from typing import Final, Protocol
 from distributary.core.clock import Clock
 from distributary.core.errors import FencedError, LogLockedError
 
-__all__ = ["FileLease", "Lease"]
-
 POLL_S: Final = 0.01
 """How often a lease that is held is tried again: an old holder that finishes costs no more."""
 SETTLED_S: Final = 1.0
@@ -46,11 +44,9 @@ class Lease(Protocol):
         Raises:
             FencedError: Another holder has the name by now: write nothing.
         """
-        ...
 
     def release(self) -> None:
         """Let the next holder in."""
-        ...
 
 
 class FileLease:

@@ -15,27 +15,21 @@ class Taker(Protocol):
 
     def offer_held(self) -> bool:
         """Hand out what is held back; False where that needs a moment's patience."""
-        ...
 
     def take(self, logged: Logged) -> bool:
         """Take the next record; returns False to yield to the event loop."""
-        ...
 
     def take_rest(self) -> bool:
         """A slice begins: go on with the record that was taken last; False where there is more."""
-        ...
 
     def pass_hole(self, to_offset: int) -> None:
         """There is no record before *to_offset*."""
-        ...
 
     def all_taken(self) -> None:
         """There is nothing more for now."""
-        ...
 
     def fail(self, error: DistributaryError) -> None:
         """The record cannot be taken, and none behind it may be."""
-        ...
 
 
 class Intake:

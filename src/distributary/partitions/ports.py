@@ -34,7 +34,6 @@ class NewestTargets(Targets, Protocol):
 
     def refresh(self) -> bool:
         """Look for changes, and take them in; blocks: before there is a loop."""
-        ...
 
     def read(self) -> Job | None:
         """Look for changes, in a thread beside the loop; blocks.
@@ -45,11 +44,9 @@ class NewestTargets(Targets, Protocol):
         Raises:
             StoreError: They cannot be read now.
         """
-        ...
 
     def end(self, route: str) -> None:
         """The record was met that deletes *route*: it has no target any more."""
-        ...
 
 
 class Records(Protocol):
@@ -57,39 +54,30 @@ class Records(Protocol):
 
     def start(self) -> int:
         """Oldest record that is kept."""
-        ...
 
     def durable_end(self) -> int:
         """The record after the last durable one."""
-        ...
 
     def read_chunk(self, from_offset: int, bytes_max: int) -> tuple[bytes, int]:
         """Whole frames from *from_offset* on, and the offset after what was looked at."""
-        ...
 
     def read(self, from_offset: int, to_offset: int) -> Iterator[Logged]:
         """Records of ``from_offset <= offset < to_offset``; gaps are passed over."""
-        ...
 
     def kinds(self, from_offset: int, to_offset: int, kind: int) -> Iterator[Logged]:
         """Records of one kind in a range, without reading the bodies of the others."""
-        ...
 
     def offset_at(self, time_ms: int) -> int:
         """The first record that was appended at *time_ms* or later; the end where none was."""
-        ...
 
     def offset_within(self, bytes_max: int) -> int:
         """Where the newest segments begin that have at most *bytes_max* bytes; one at least."""
-        ...
 
     def route_snapshot(self) -> tuple[int, bytes] | None:
         """The routes that stood where retention last cut, and that offset."""
-        ...
 
     def close(self) -> None:
         """Let the files go."""
-        ...
 
 
 class Blocking(Protocol):
@@ -97,4 +85,3 @@ class Blocking(Protocol):
 
     def run(self, work: Callable[[], None], done: Callable[[StoreError | None], None]) -> None:
         """Run *work* elsewhere; call *done* on the loop with its error, never from inside."""
-        ...

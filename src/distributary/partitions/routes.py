@@ -40,11 +40,9 @@ class RouteHistory(Protocol):
 
     def last_seq(self) -> int:
         """The last change that stands in every partition; 0: none."""
-        ...
 
     def newest_seq(self) -> int:
         """The last change that was made, whether or not it stands in the log yet; 0: none."""
-        ...
 
     def between(self, after_seq: int, before_seq: int) -> list[RouteRecord]:
         """Changes with ``after_seq < seq < before_seq``, in order.
@@ -52,7 +50,6 @@ class RouteHistory(Protocol):
         Raises ``StoreError`` where that cannot be read now, and ``StoreTrimmedError`` where it
         cannot be known any more: the partition stops.
         """
-        ...
 
 
 class RouteFollower:

@@ -38,29 +38,24 @@ class Targets(Protocol):
 
     def sees(self, seq: int) -> bool:
         """True where change *seq* was taken in: a route of it without a target is deleted."""
-        ...
 
     def all_go_to(self, uri: str) -> bool:
         """True where no resource is known to have another sink than *uri*.
 
         Resources count whose route record still lies ahead in the log: their sinks wait too.
         """
-        ...
 
     def changed_uris(self) -> list[str]:
         """Sinks whose waiting tasks may belong elsewhere since the last call.
 
         These are the URIs that changed or deleted routes had before.
         """
-        ...
 
     def demands(self, after_seq: int) -> list[Demand]:
         """What owners were asked to do, those with a number above *after_seq*, in order."""
-        ...
 
     def get(self, route: str) -> RouteTarget | None:
         """The target of the route with this uid; None: its resource is deleted, or not read yet."""
-        ...
 
 
 class ActiveRoutes(Protocol):
@@ -69,11 +64,9 @@ class ActiveRoutes(Protocol):
     @property
     def table(self) -> RouteTable:
         """They, compiled."""
-        ...
 
     def changed_at(self, route: str) -> int:
         """Where the filters of *route* that stand now were met; 0: before the live path began."""
-        ...
 
 
 def waits_for_resource(route: str) -> str:

@@ -70,15 +70,12 @@ class Quota(Protocol):
     @property
     def exists(self) -> bool:
         """False where nothing was ever counted."""
-        ...
 
     def exchange(self, partition: int, batch: QuotaBatch) -> list[Grant]:
         """Tell and ask; what each request got. Idempotent: all of it happens once."""
-        ...
 
     def reservations(self, partition: int) -> dict[Reservation, bool]:
         """The reservations that matches of *partition* hold; True for those that rest."""
-        ...
 
     def used_up(self) -> list[str]:
         """Uids of the subscriptions that have made all the deliveries that they may.
@@ -86,8 +83,6 @@ class Quota(Protocol):
         The limit is the one that the last match asked under: compare with the newest revision
         (``delivered``) before ending one whose ``maxevents`` was raised.
         """
-        ...
 
     def delivered(self, uid: str) -> int:
         """How many deliveries of the subscription *uid* were counted, from 0."""
-        ...
