@@ -1,12 +1,11 @@
 """House rules that a program can hold: sizes, docstrings, exports, links, leftovers."""
 
 import ast
+import functools
 import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from distributary.core import errors
 
@@ -137,14 +136,38 @@ def test_tests_say_what_they_show() -> None:
     assert silent == []
 
 
-@pytest.mark.parametrize("room", ROOMS, ids=_dotted)
-def test_all_names_exist(room: Path) -> None:
-    """What a room names in ``__all__`` can be imported from it; a room with code has one."""
-    module = importlib.import_module(_dotted(room))
-    body = ast.parse((room / "__init__.py").read_text(encoding="utf-8")).body
-    names = list(module.__all__) if body[1:] else []
-    assert [name for name in names if not hasattr(module, name)] == []
-    assert len(set(names)) == len(names)
+def test_names_are_imported_from_where_they_stand() -> None:
+    """A package exports what its ``__init__`` imports; a module that passes names on says so."""
+    passed_on = [
+        f"{_name(path)}: {node.module}.{alias.name}"
+        for path in PYTHON
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and _module_of(node.module or "") is not None
+        for alias in node.names
+        if alias.name in _names_passed_on(node.module or "")
+    ]
+    assert passed_on == []
+
+
+def _module_of(dotted: str) -> Path | None:
+    """The file of a module of the package; None: it is a package, or somebody else's."""
+    path = SRC.parent.joinpath(*dotted.split(".")).with_suffix(".py")
+    return path if dotted.startswith("distributary.") and path.is_file() else None
+
+
+@functools.cache
+def _names_passed_on(dotted: str) -> frozenset[str]:
+    """What the module imports by name and does not list in ``__all__``."""
+    path = _module_of(dotted)
+    assert path is not None
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    imported = {
+        alias.asname or alias.name
+        for node in body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    return frozenset(imported - set(getattr(importlib.import_module(dotted), "__all__", ())))
 
 
 def test_no_leftovers() -> None:

@@ -7,5 +7,3 @@ Callers: people; ``main`` is the console script. Hides: typer and rich.
 """
 
 from distributary.cli._commands import main
-
-__all__ = ["main"]

@@ -16,18 +16,3 @@ from distributary.datadir._status_page import (
     StatusField,
     StatusPage,
 )
-
-__all__ = [
-    "KEY_FILE_NAME",
-    "SOCKET_PATH_BYTES_MAX",
-    "ConsumerPhase",
-    "DataDir",
-    "LiveFile",
-    "LiveSettings",
-    "MappedStatusPage",
-    "Sickness",
-    "StatusField",
-    "StatusPage",
-    "is_sick",
-    "sickness_of",
-]

@@ -11,18 +11,3 @@ from distributary.net._addresses import (
 from distributary.net._connector import Connector
 from distributary.net._resolver import CachingResolver, Resolver, SystemResolver
 from distributary.net._wheel import TICK_S, Wheel
-
-__all__ = [
-    "DENIED",
-    "METADATA",
-    "OWN",
-    "TICK_S",
-    "AddressRule",
-    "CachingResolver",
-    "Connector",
-    "Resolver",
-    "SystemResolver",
-    "Wheel",
-    "is_private",
-    "parse_networks",
-]

@@ -3,12 +3,3 @@
 from distributary.partitions._prepared import prepare_next, stands_in
 from distributary.partitions._session import PartitionSession, SessionSettings, owner_log
 from distributary.partitions._targets import DirectoryTargets
-
-__all__ = [
-    "DirectoryTargets",
-    "PartitionSession",
-    "SessionSettings",
-    "owner_log",
-    "prepare_next",
-    "stands_in",
-]

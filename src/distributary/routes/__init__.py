@@ -10,14 +10,3 @@ from distributary.routes._history import RouteChanges
 from distributary.routes.batch import ActiveRoute
 from distributary.routes.changes import AppliedRoute, DropRoute, PutRoute, RouteChange
 from distributary.routes.settings import RouteEndpoint, RouteSettings
-
-__all__ = [
-    "ActiveRoute",
-    "AppliedRoute",
-    "DropRoute",
-    "PutRoute",
-    "RouteChange",
-    "RouteChanges",
-    "RouteEndpoint",
-    "RouteSettings",
-]

@@ -7,13 +7,3 @@ after the log has it.
 
 from distributary.sources._source import UNSETTLED_TOTAL_MAX, Source, SourceState
 from distributary.sources._tables import make_consumer, read_tables, readings, secret_variables
-
-__all__ = [
-    "UNSETTLED_TOTAL_MAX",
-    "Source",
-    "SourceState",
-    "make_consumer",
-    "read_tables",
-    "readings",
-    "secret_variables",
-]

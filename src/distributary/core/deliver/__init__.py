@@ -24,28 +24,3 @@ from distributary.core.deliver.transport import (
     Transport,
 )
 from distributary.core.policy import Answer
-
-__all__ = [
-    "BLOCKED",
-    "CREDENTIAL_EXPIRED",
-    "HOP_LIMIT",
-    "SATURATED",
-    "TRANSITIONS",
-    "UNREADABLE",
-    "Admission",
-    "Answer",
-    "BreakerEvent",
-    "BreakerState",
-    "Destination",
-    "Dispatcher",
-    "Done",
-    "Endpoint",
-    "Limits",
-    "LoopTimers",
-    "QueueState",
-    "Soon",
-    "TimerHandle",
-    "Timers",
-    "Transport",
-    "attribute_bytes",
-]

@@ -9,13 +9,3 @@ from distributary.core.engine._life import LIFE, MatchState, Step
 from distributary.core.engine.limits import EngineLimits
 from distributary.core.engine.ports import RouteTarget, Targets
 from distributary.core.engine.tracker import Tracker
-
-__all__ = [
-    "LIFE",
-    "EngineLimits",
-    "MatchState",
-    "RouteTarget",
-    "Step",
-    "Targets",
-    "Tracker",
-]

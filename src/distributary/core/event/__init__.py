@@ -25,28 +25,3 @@ from distributary.core.event.validity import (
     validate,
 )
 from distributary.core.event.value import AttributeValue, Event, canonical
-
-__all__ = [
-    "ATTRIBUTES_MAX",
-    "ATTRIBUTE_CHARS_MAX",
-    "BATCH_EVENTS_MAX",
-    "FAULTS_MAX",
-    "HEADER_PREFIX",
-    "NAME_CHARS_MAX",
-    "RESERVED_NAMES",
-    "SPECVERSIONS",
-    "AttributeValue",
-    "Event",
-    "UnsupportedFormatError",
-    "canonical",
-    "carried",
-    "content",
-    "forbidden_character",
-    "header_text",
-    "is_name",
-    "json_format",
-    "record",
-    "refuse",
-    "shown",
-    "validate",
-]

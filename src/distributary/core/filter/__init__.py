@@ -15,23 +15,3 @@ from distributary.core.filter._explanation import Explanation
 from distributary.core.filter._join import all_of
 from distributary.core.filter._naive import naive_matches
 from distributary.core.filter._registry import DIALECTS
-
-__all__ = [
-    "DEPTH_MAX",
-    "DIALECTS",
-    "NODES_MAX",
-    "TEXT_CHARS_MAX",
-    "Attributes",
-    "Cover",
-    "Explanation",
-    "Filter",
-    "Part",
-    "Predicate",
-    "Test",
-    "all_of",
-    "check",
-    "compile",
-    "explain",
-    "naive_matches",
-    "selectivity",
-]

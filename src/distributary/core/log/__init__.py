@@ -32,36 +32,3 @@ from distributary.core.log.folder import (
 from distributary.core.log.frame import BODY_BYTES_MAX, HEADER_BYTES, encode_frame, iter_frames
 from distributary.core.log.reader import Reader
 from distributary.core.log.retention import Retained, retain
-
-__all__ = [
-    "BODY_BYTES_MAX",
-    "COMMIT_BYTES_MAX",
-    "COMMIT_COUNT_MAX",
-    "FORMAT_VERSION",
-    "HEADER_BYTES",
-    "PARTITIONS_MAX",
-    "QUEUE_BYTES_MAX",
-    "QUEUE_COUNT_MAX",
-    "SEGMENT_BYTES",
-    "SYSTEM_DISK",
-    "Appender",
-    "Appends",
-    "CommitStats",
-    "Damage",
-    "Disk",
-    "Done",
-    "Folder",
-    "GroupCommitter",
-    "Reader",
-    "Retained",
-    "SystemDisk",
-    "Words",
-    "encode_frame",
-    "fresh_stamp",
-    "iter_frames",
-    "lock",
-    "open_folder",
-    "partition_dir",
-    "read_folder",
-    "retain",
-]

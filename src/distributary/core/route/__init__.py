@@ -13,14 +13,3 @@ from distributary.core.route._table import (
     RouteTable,
     snapshot_seq,
 )
-
-__all__ = [
-    "SNAPSHOT_FORMAT",
-    "SNAPSHOT_HEADING_BYTES",
-    "BlindMatcher",
-    "IndexMatcher",
-    "Matcher",
-    "RouteTable",
-    "WalkMatcher",
-    "snapshot_seq",
-]

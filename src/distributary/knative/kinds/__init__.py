@@ -26,27 +26,3 @@ from distributary.knative.kinds._kinds import (
 from distributary.knative.kinds._schemas import SCHEMAS, shape_of
 from distributary.knative.kinds._schemas_core import SERVICE_ADDRESS
 from distributary.knative.kinds._shape_check import unknown_fields
-
-__all__ = [
-    "BROKER",
-    "BROKER_CLASS",
-    "CHANNEL",
-    "CHANNEL_KINDS",
-    "CONFIG_MAP",
-    "DEFINITION",
-    "EVENT",
-    "KINDS",
-    "NAMESPACE",
-    "NAMESPACE_LABEL",
-    "SCHEMAS",
-    "SERVICE",
-    "SERVICE_ADDRESS",
-    "SUBSCRIPTION",
-    "TRIGGER",
-    "admit",
-    "conditions",
-    "defaulted",
-    "definitions",
-    "shape_of",
-    "unknown_fields",
-]

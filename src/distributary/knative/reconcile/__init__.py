@@ -8,5 +8,3 @@ written. It needs the objects, the leader that makes routes stand, and the recei
 from distributary.knative.reconcile._ports import Ingress
 from distributary.knative.reconcile._reconciler import Reconciler
 from distributary.knative.reconcile._site import Site
-
-__all__ = ["Ingress", "Reconciler", "Site"]

@@ -10,5 +10,3 @@ from distributary.net.http1._client import ClientConnection, Response
 from distributary.net.http1._reader import RequestReader
 from distributary.net.http1._request import Request
 from distributary.net.http1._response import ResponseReader
-
-__all__ = ["ClientConnection", "Request", "RequestReader", "Response", "ResponseReader"]

@@ -3,13 +3,3 @@
 from distributary.net.link._broker import BrokerTransport
 from distributary.net.link._session import BrokerSession, Flight, Lost, Opener
 from distributary.net.link._slow_start import SLOW_START_S, SlowStart
-
-__all__ = [
-    "SLOW_START_S",
-    "BrokerSession",
-    "BrokerTransport",
-    "Flight",
-    "Lost",
-    "Opener",
-    "SlowStart",
-]

@@ -6,8 +6,6 @@ from distributary.core.protocol import Protocol, Scheme, SettingFlag
 from distributary.protocols.amqp import settings
 from distributary.protocols.amqp.reading import READING
 
-__all__ = ["PROTOCOLS"]
-
 PROTOCOLS = (
     Protocol(
         name="AMQP",

@@ -3,8 +3,6 @@
 from distributary.core.protocol import Protocol, Scheme
 from distributary.protocols.http import settings
 
-__all__ = ["PROTOCOLS"]
-
 PROTOCOLS = (
     Protocol(
         name="HTTP",

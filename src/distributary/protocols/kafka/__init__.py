@@ -4,8 +4,6 @@ from distributary.core.protocol import Protocol, SettingFlag
 from distributary.protocols.kafka import settings
 from distributary.protocols.kafka.reading import READING
 
-__all__ = ["PROTOCOLS"]
-
 PROTOCOLS = (
     Protocol(
         name="KAFKA",

@@ -4,8 +4,6 @@ from distributary.core.protocol import Protocol, Scheme, SettingFlag
 from distributary.protocols.mqtt import settings
 from distributary.protocols.mqtt.reading import READING
 
-__all__ = ["PROTOCOLS"]
-
 _SCHEMES = {
     "mqtt": Scheme(1883, with_tls="mqtts"),
     "mqtts": Scheme(8883, tls=True),

@@ -4,8 +4,6 @@ from distributary.core.protocol import Protocol, Scheme, SettingFlag
 from distributary.protocols.nats import settings
 from distributary.protocols.nats.reading import READING
 
-__all__ = ["PROTOCOLS"]
-
 PROTOCOLS = (
     Protocol(
         name="NATS",

@@ -17,18 +17,3 @@ from distributary.server.ingest._limits import IngestSettings
 from distributary.server.ingest._received import choose_partition, partition_key
 from distributary.server.ingest._responses import Persistence, Responses
 from distributary.server.ingest._server import IngestServer, serve
-
-__all__ = [
-    "ACK_BOUNDS_S",
-    "EVENTS_PATH",
-    "AppendPort",
-    "Counters",
-    "Guard",
-    "IngestServer",
-    "IngestSettings",
-    "Persistence",
-    "Responses",
-    "choose_partition",
-    "partition_key",
-    "serve",
-]

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from distributary.server.processes._early import end_when_asked
 from distributary.server.settings import Settings
 
-__all__ = ["end_when_asked", "serve"]
-
 
 def serve(settings: Settings, read_settings: Callable[[], Settings] | None = None) -> int:
     """Run ``distributary serve``; the exit code of the program.

@@ -25,17 +25,6 @@ from distributary.core.errors import SettingsError
 from distributary.server.settings import _shapes as shapes
 from distributary.server.settings._shapes import SWITCH, is_host_name
 
-__all__ = [
-    "EVENT_BYTES_CAP",
-    "SWITCH",
-    "Settings",
-    "SettingsRow",
-    "config_file",
-    "is_host_name",
-    "load",
-    "settings_table",
-]
-
 CONFIG_NAME = "distributary.toml"
 """Read from the working folder when no other file is named."""
 

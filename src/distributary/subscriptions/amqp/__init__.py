@@ -21,17 +21,3 @@ from distributary.subscriptions.amqp._server import (
     OPEN_S_MAX,
     AmqpServer,
 )
-
-__all__ = [
-    "ADDRESS",
-    "ANSWER_BYTES_MAX",
-    "ANSWER_LINKS_MAX",
-    "CONNECTIONS_MAX",
-    "GOODBYE_S_MAX",
-    "IDLE_S_MAX",
-    "OPEN_S_MAX",
-    "REQUEST_BYTES_MAX",
-    "REQUEST_CREDIT",
-    "REQUEST_LINKS_MAX",
-    "AmqpServer",
-]

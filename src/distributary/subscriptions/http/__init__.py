@@ -8,10 +8,3 @@ details, conditional requests, pages of a list. Decides nothing: ``service`` doe
 from distributary.subscriptions.http._app import HealthReport, create_app
 from distributary.subscriptions.http._openapi import build_openapi
 from distributary.subscriptions.http._schemas import BEYOND_SCHEMAS
-
-__all__ = [
-    "BEYOND_SCHEMAS",
-    "HealthReport",
-    "build_openapi",
-    "create_app",
-]

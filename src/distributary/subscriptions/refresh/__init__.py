@@ -3,9 +3,3 @@
 from distributary.subscriptions.refresh._answer import TokenReply
 from distributary.subscriptions.refresh._endpoint import HttpTokenEndpoint
 from distributary.subscriptions.refresh._refresher import Refresher
-
-__all__ = [
-    "HttpTokenEndpoint",
-    "Refresher",
-    "TokenReply",
-]

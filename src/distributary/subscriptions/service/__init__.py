@@ -12,15 +12,3 @@ from distributary.subscriptions.service._wiring import (
     route_policy,
     rules,
 )
-
-__all__ = [
-    "PAGE_MAX",
-    "PROTOCOLS_ABSENT",
-    "DeadLetterSelection",
-    "Deliveries",
-    "ListedDeadLetter",
-    "RouteState",
-    "Subscriptions",
-    "route_policy",
-    "rules",
-]

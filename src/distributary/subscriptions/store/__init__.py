@@ -3,12 +3,3 @@
 from distributary.subscriptions.store._credentials_keys import Keys
 from distributary.subscriptions.store._credentials_sealed import Sealer
 from distributary.subscriptions.store._directory import Directory, Listed, ListedRoute, News
-
-__all__ = [
-    "Directory",
-    "Keys",
-    "Listed",
-    "ListedRoute",
-    "News",
-    "Sealer",
-]

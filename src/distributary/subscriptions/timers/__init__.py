@@ -2,11 +2,3 @@
 
 from distributary.subscriptions.timers._expiry import Counts, Endings, Ends
 from distributary.subscriptions.timers._timers import SubscriptionTimers, TimerEventAppender
-
-__all__ = [
-    "Counts",
-    "Endings",
-    "Ends",
-    "SubscriptionTimers",
-    "TimerEventAppender",
-]

@@ -14,12 +14,18 @@ import pytest
 from distributary.core.errors import LogUnavailableError, SettingsError, StoreError
 from distributary.core.log import Retained
 from distributary.core.meter import Meter
-from distributary.datadir import ConsumerPhase, DataDir, MappedStatusPage, StatusField
+from distributary.datadir import (
+    SOCKET_PATH_BYTES_MAX,
+    ConsumerPhase,
+    DataDir,
+    MappedStatusPage,
+    StatusField,
+)
 from distributary.server.processes import _children as children_module
 from distributary.server.processes import _retention as retention_module
 from distributary.server.processes import ingest_process as ingest_module
 from distributary.server.processes._children import Child
-from distributary.server.processes._ground import SOCKET_PATH_BYTES_MAX, check_socket_path
+from distributary.server.processes._ground import check_socket_path
 from distributary.server.processes._health import STALE_MS, Health
 from distributary.server.processes._logging import Lines
 from distributary.server.processes._retention import Retention, RetentionLimits

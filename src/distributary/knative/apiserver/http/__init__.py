@@ -7,5 +7,3 @@ and ``apiserver.machinery`` know; where they stand and who changes them, ``apise
 
 from distributary.knative.apiserver.http._api import PATHS, KubernetesApi
 from distributary.knative.apiserver.http._deletes import Settled
-
-__all__ = ["PATHS", "KubernetesApi", "Settled"]

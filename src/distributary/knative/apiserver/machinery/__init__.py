@@ -7,14 +7,3 @@ words that all share; the rest is read from the module that has it.
 
 from distributary.knative.apiserver.machinery._kind import Column, Key, Kind, Object
 from distributary.knative.apiserver.machinery.status import Cause, StatusError, conflict, invalid
-
-__all__ = [
-    "Cause",
-    "Column",
-    "Key",
-    "Kind",
-    "Object",
-    "StatusError",
-    "conflict",
-    "invalid",
-]

@@ -16,18 +16,3 @@ from distributary.knative.apiserver.objects._sweeper import EVENT_KEPT_S
 from distributary.knative.apiserver.objects._values import ObjectChange, Stored, Write
 from distributary.knative.apiserver.objects._watch import BATCH_MAX, Watch
 from distributary.knative.apiserver.objects._writer import timestamp
-
-__all__ = [
-    "BATCH_MAX",
-    "DEFAULT_BROKER",
-    "EVENT_KEPT_S",
-    "AddressBook",
-    "ObjectChange",
-    "Objects",
-    "Stored",
-    "Watch",
-    "Write",
-    "own_address",
-    "path_of",
-    "timestamp",
-]

@@ -43,25 +43,3 @@ from distributary.protocols.amqp.engine._message import (
 from distributary.protocols.amqp.engine._outcomes import ACCEPTED, DeliveryState, Ended, Outcome
 from distributary.protocols.amqp.engine._proton import AVAILABLE
 from distributary.protocols.amqp.engine._values import AmqpError
-
-__all__ = [
-    "ACCEPTED",
-    "AVAILABLE",
-    "MESSAGE_BYTES_MAX",
-    "PEER_LINKS_MAX",
-    "SESSION_BYTES_MAX",
-    "AmqpEngine",
-    "AmqpError",
-    "AmqpLink",
-    "AmqpLogin",
-    "AmqpMessage",
-    "DeliveryState",
-    "Ended",
-    "Handler",
-    "IncomingMessage",
-    "MessageId",
-    "Outcome",
-    "Value",
-    "decode_message",
-    "encode_message",
-]

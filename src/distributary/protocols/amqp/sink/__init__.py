@@ -19,8 +19,6 @@ from distributary.protocols.amqp.sink._connection import AmqpConnection, connect
 from distributary.protocols.amqp.sink._session import AmqpSession
 from distributary.resource import Reach
 
-__all__ = ["AmqpConnection", "answer_of_connection", "answer_of_link", "connect", "make"]
-
 
 def make(
     connector: Connector,

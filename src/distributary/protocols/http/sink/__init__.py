@@ -11,8 +11,6 @@ from distributary.net import Connector
 from distributary.protocols.http.sink._transport import HttpTransport
 from distributary.resource import Reach
 
-__all__ = ["HttpTransport", "make"]
-
 
 def make(
     connector: Connector, clock: Clock, loop: asyncio.AbstractEventLoop, reach: Reach

@@ -17,8 +17,6 @@ from distributary.protocols.kafka.sink._client import KafkaClient
 from distributary.protocols.kafka.sink._cluster import Cluster
 from distributary.resource import Reach
 
-__all__ = ["Cluster", "KafkaClient", "answer_of", "make"]
-
 
 def make(
     connector: Connector,

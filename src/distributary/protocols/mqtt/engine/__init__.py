@@ -38,27 +38,3 @@ from distributary.protocols.mqtt.engine._properties import (
     PacketError,
     Properties,
 )
-
-__all__ = [
-    "CONTENT_TYPE",
-    "FAILURE",
-    "MAXIMUM_QOS",
-    "PACKET_BYTES_MAX",
-    "RECEIVE_MAXIMUM",
-    "RETAIN_AVAILABLE",
-    "WRITTEN",
-    "Connack",
-    "End",
-    "Granted",
-    "MqttConnection",
-    "MqttListener",
-    "MqttLogin",
-    "PacketError",
-    "Properties",
-    "Publication",
-    "PublishTarget",
-    "TooLargeError",
-    "Version",
-    "connect",
-    "target",
-]

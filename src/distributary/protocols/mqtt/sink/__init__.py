@@ -11,5 +11,3 @@ from distributary.protocols.mqtt.sink._login import (
     open_connection,
 )
 from distributary.protocols.mqtt.sink._transport import make
-
-__all__ = ["VERSIONS", "checked", "login_names", "make", "open_connection"]

@@ -17,8 +17,6 @@ from distributary.protocols.nats.sink._connection import NatsConnection, NatsLis
 from distributary.protocols.nats.sink._session import NatsSession
 from distributary.resource import Reach
 
-__all__ = ["JETSTREAM_NOT_ENABLED", "NatsConnection", "NatsListener", "connect", "make"]
-
 
 def make(
     connector: Connector,

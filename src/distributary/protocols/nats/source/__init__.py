@@ -20,8 +20,6 @@ from distributary.protocols.nats.source._core import CoreReading
 from distributary.protocols.nats.source._stream import StreamReading
 from distributary.protocols.nats.source._talk import Talk
 
-__all__ = ["make"]
-
 MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
 """Largest message that is read: nats-server allows no larger ``max_payload``."""
 
