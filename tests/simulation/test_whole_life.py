@@ -20,11 +20,8 @@ ROOMY = Limits(queued_max=40, in_flight_max=8, in_flight_total_max=12, retry_res
 SMALL = Limits(queued_max=6, in_flight_max=8, in_flight_total_max=12, retry_reserve=0)
 ONE_REPLY = 3_000
 """Bytes in which one reply waits for room, and no second one."""
-UNMET = {
-    (MatchState.RESERVING, Step.LEAVE_TO_BACKFILL),
-    (MatchState.BACKFILLING, Step.DEFER),
-}
-"""Races of a counted match with the store of counts, which unit tests alone bring about."""
+UNMET = {(MatchState.READING, Step.RESERVE)}
+"""A limit that comes while a row is being read, which unit tests alone bring about."""
 
 
 @pytest.fixture
@@ -200,6 +197,30 @@ def test_a_row_of_a_lost_record_is_void_though_it_is_done(partition, steps):
     partition.publish("t")
     partition.advance(1.0)
     assert steps()[MatchState.DONE, Step.VOID]
+    partition.rest()
+
+
+def test_what_was_under_way_at_a_crash_waits_as_rows_while_its_route_is_parked(
+    make_partition, steps
+):
+    """It lies before the backfill, which has all that came later."""
+    partition = make_partition(limits=SMALL)
+    partition.put_route("r", SINK, policy=PATIENT, parks=True)
+    gone = iter([answers(410, after_s=0.5)])
+
+    def gone_once(chance):
+        return next(gone, hangs)(chance)
+
+    partition.sinks[SINK] = gone_once
+    partition.start()
+    for _ in range(40):
+        partition.publish("t")
+    partition.advance(2.0)
+    partition.crash()
+    partition.start()
+    partition.advance(0.5)
+    assert steps()[MatchState.MATCHED, Step.DEFER]
+    partition.targets.ask("resume", "r")
     partition.rest()
 
 
