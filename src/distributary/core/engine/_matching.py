@@ -72,14 +72,17 @@ class Matching:
         # Most events take this way, each by itself: what is called here for every match is felt.
         for index, event in enumerate(events):
             routes = match(event, address)
+            if not routes:
+                continue
             if len(tasks) + len(routes) > self._slice_tasks:
                 self._meter.counters["matches_total"] += len(tasks)
                 return chain(tasks, self._rest(logged, index, held))
+            place = tuple.__new__(Position, (self._partition, offset, index))
             for route in routes:
                 if route in backfills and covers(route, offset, index):
                     continue
                 task = Task(
-                    tuple.__new__(Position, (self._partition, offset, index)),
+                    place,
                     checksum,
                     route,
                     event,

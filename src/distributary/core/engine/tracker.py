@@ -45,7 +45,8 @@ class Tracker:
 
     def take(self, offset: int, checksum: int, tasks: list[Task]) -> None:
         """The reader passes the record at *offset*, which has these matches to finish."""
-        self.skip_to(offset)
+        if offset > self._next:
+            self.skip_to(offset)
         if tasks:
             # Finding one among many in a list would make a record that matches 10,000 routes
             # cost as many squared.
@@ -88,14 +89,17 @@ class Tracker:
         """*task*, as it was given, needs no more care here; False where that was so already."""
         offset = task.position[1]
         tasks = self._open.get(offset)
-        if tasks is None or task not in tasks:
+        if tasks is None:
             return False
-        if len(tasks) == 1 and offset != self._partial:
+        try:
+            if type(tasks) is dict:
+                del tasks[task]
+            else:
+                cast("list[Task]", tasks).remove(task)
+        except (KeyError, ValueError):
+            return False
+        if not tasks and offset != self._partial:
             del self._open[offset]
-        elif type(tasks) is dict:
-            del tasks[task]
-        else:
-            cast("list[Task]", tasks).remove(task)
         self._finished += 1
         return True
 

@@ -237,6 +237,8 @@ class IngestConnection(asyncio.Protocol):
             or self._write_paused_s is not None
             or len(self._waiting) >= _limits.PIPELINED_MAX
         )
+        if not blocked and not self._reading_paused:
+            return True  # Nearly always.
         # While relaying we read on a little: only so the end of the client shows.
         pause = blocked and not (
             relaying and self._reader.buffered_bytes < _limits.RELAY_BUFFER_BYTES_MAX
