@@ -198,8 +198,8 @@ FAULTS: Final = (
     Fault(
         "a match that is done counts twice",
         "engine",
-        "if len(tasks) == 1 and offset != self._partial:",
-        "if len(tasks) <= 2 and offset != self._partial:",
+        "if not tasks and offset != self._partial:",
+        "if len(tasks) <= 1 and offset != self._partial:",
     ),
     Fault(
         "an outcome is believed whatever the record is now",
