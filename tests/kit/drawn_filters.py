@@ -4,7 +4,7 @@ A CESQL expression is drawn as a tree of tuples, not as a text: a test can then 
 without the parser that it checks. ``written`` makes the text; ``as_json`` the filter's JSON.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from hypothesis import strategies as st
@@ -15,6 +15,7 @@ __all__ = [
     "Node",
     "as_json",
     "events",
+    "events_for",
     "expressions",
     "nodes",
     "written",
@@ -63,6 +64,42 @@ def events(names: Sequence[str], texts: Sequence[str]) -> st.SearchStrategy[dict
     return st.dictionaries(st.sampled_from(names), values)
 
 
+def events_for(
+    trees: Any, others: st.SearchStrategy[dict[str, Any]]
+) -> st.SearchStrategy[dict[str, Any]]:
+    """Events that often have what *trees* ask for: by chance alone hardly one does.
+
+    Args:
+        trees: A ``Node`` or an ``Expression``, or a sequence of such.
+        others: What an event has besides.
+    """
+    asked = list(_asked(trees))
+    if not asked:
+        return others
+    some = st.lists(st.sampled_from(asked), max_size=4)
+    return st.builds(lambda other, wanted: {**other, **dict(wanted)}, others, some)
+
+
+def _asked(tree: Any) -> Iterator[tuple[str, Any]]:
+    """Attributes with a value that a part of *tree* may be true for."""
+    match tree:
+        case ("=", ("attribute", name), ("literal", value)):
+            yield name, value
+        case ("=", ("literal", value), ("attribute", name)):
+            yield name, value
+        case ("like", ("attribute", name), pattern, _):
+            yield name, pattern.replace("%", "").replace("\\", "")
+        case ("in", ("attribute", name), elements, _):
+            yield from ((name, value) for kind, value, *_ in elements if kind == "literal")
+        case {"exact": compared} | {"prefix": compared} | {"suffix": compared}:
+            yield from compared.items()
+        case dict():
+            yield from _asked(list(tree.values()))
+        case tuple() | list():
+            for inner in tree:
+                yield from _asked(inner)
+
+
 def nodes(
     names: Sequence[str], texts: Sequence[str], *, missing: bool = False
 ) -> st.SearchStrategy[Node]:
@@ -92,17 +129,16 @@ def nodes(
         exists,
     )
     junctions = st.sampled_from(["AND", "OR"])
-    indexable = st.recursive(
+    joined = st.recursive(
         conditions,
         lambda inner: st.one_of(
             st.tuples(junctions, inner, inner),
-            st.tuples(junctions, inner, inner),
+            st.tuples(st.just("AND"), inner, anything),
             st.tuples(st.just("not"), inner),
-            anything,
         ),
-        max_leaves=5,
+        max_leaves=4,
     )
-    return st.one_of(anything, indexable, st.tuples(junctions, anything, anything))
+    return st.one_of(anything, conditions, joined, st.tuples(junctions, anything, anything))
 
 
 def _literal(value: str | int) -> Node:

@@ -21,6 +21,7 @@ from distributary.core.route import (
 )
 from distributary.core.route._route import Route
 from distributary.core.route._trie import Trie
+from kit import drawn_filters as drawn
 
 TYPES = ("a", "ab", "b", "5", "true")
 SOURCES = ("/a", "/ab", "/b")
@@ -29,42 +30,7 @@ NAMES = ("type", "source", "subject", "count")
 PRESENT = ("subject", "count", "id", "other")
 UIDS = tuple(f"u{number}" for number in range(8))
 
-comparisons = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(TEXTS), min_size=1)
-leaves = st.one_of(
-    *(st.fixed_dictionaries({d: comparisons}) for d in ("exact", "prefix", "suffix"))
-)
-sql_leaves = st.one_of(
-    st.builds("{} = '{}'".format, st.sampled_from(NAMES), st.sampled_from(TEXTS)),
-    st.builds("'{}' = {}".format, st.sampled_from(TEXTS), st.sampled_from(NAMES)),
-    st.builds("{} = {}".format, st.sampled_from(NAMES), st.sampled_from([5, -5, 1, "TRUE"])),
-    st.builds("{} LIKE '{}%'".format, st.sampled_from(NAMES), st.sampled_from(TEXTS)),
-    st.builds("{} LIKE '%{}'".format, st.sampled_from(NAMES), st.sampled_from(TEXTS)),
-    st.builds("{} IN ('{}', '{}')".format, st.sampled_from(NAMES), *[st.sampled_from(TEXTS)] * 2),
-    st.builds("EXISTS {}".format, st.sampled_from(NAMES)),
-    st.builds("count > {}".format, st.sampled_from([0, 5])),
-)
-sql = st.recursive(
-    sql_leaves,
-    lambda inner: st.one_of(
-        st.builds("({}) AND ({})".format, inner, inner),
-        st.builds("({}) OR ({})".format, inner, inner),
-        st.builds("NOT ({})".format, inner),
-    ),
-    max_leaves=4,
-)
-expressions = st.recursive(
-    st.one_of(
-        leaves,
-        st.fixed_dictionaries({"not": leaves}),  # no index can find these
-        st.fixed_dictionaries({"sql": sql}),
-    ),
-    lambda inner: st.one_of(
-        st.fixed_dictionaries({"all": st.lists(inner, min_size=1, max_size=3)}),
-        st.fixed_dictionaries({"any": st.lists(inner, min_size=1, max_size=3)}),
-        st.fixed_dictionaries({"not": inner}),
-    ),
-    max_leaves=5,
-)
+expressions = drawn.expressions(NAMES, TEXTS, leaves_max=5).map(drawn.as_json)
 puts = st.builds(
     RouteRecord,
     seq=st.just(0),
