@@ -1,9 +1,7 @@
-"""Desired state: the resources, their store, and the route changes that follow from them.
+"""Routes in the resource store: its tables, changes of routes, and the batched write loop.
 
-Called by ``subscriptions`` and ``knative`` (operations) and ``partitions`` (targets). Hides the
-database, the order in which store and log are written, how concurrent changes share a transaction
-and an append, and how a half-made change is rolled forward. It needs one thing from its
-surroundings: a ``RouteAppender``.
+Called by ``subscriptions`` and ``knative``, which change routes, and by ``partitions``, which reads
+delivery settings and missed changes. Hides how routes are stored and how writes share a batch.
 """
 
 from distributary.routes._history import RouteChanges

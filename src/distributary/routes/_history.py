@@ -1,4 +1,4 @@
-"""The route changes that were made, for a partition whose medium lost a route record."""
+"""Route changes kept in the store, to replace route records that a partition's log lost."""
 
 import sqlalchemy as sa
 
@@ -14,7 +14,7 @@ _g = _tables.generation
 class RouteChanges:
     """Reads the changes in the store at *url*. For one thread.
 
-    Methods raise ``StoreError`` where it cannot be read now.
+    Methods raise ``StoreError`` if the store cannot be read now.
 
     Raises:
         StoreError: There is no store yet.
@@ -24,7 +24,7 @@ class RouteChanges:
         self._engine = sqlite.open_reader(url, _tables.STORE)
 
     def last_seq(self) -> int:
-        """Number of the newest change that stands in every partition; 0: none."""
+        """Number of the newest change appended to every partition; 0: none."""
         query = sa.select(sa.func.max(_r.c.seq)).where(_r.c.appended.is_(True))
         with sqlite.reading(self._engine) as connection:
             return connection.execute(query).scalar() or 0
@@ -38,7 +38,7 @@ class RouteChanges:
         """The changes with ``after_seq < seq < before_seq``, in order.
 
         Raises:
-            StoreTrimmedError: It does not keep changes that old any more.
+            StoreTrimmedError: The store has trimmed changes that old.
         """
         if before_seq <= after_seq + 1:
             return []

@@ -1,7 +1,7 @@
-"""What a batch of changes does to the routes of Triggers and messaging Subscriptions.
+"""Rows of ``route_target`` that a batch writes: routes of Triggers and messaging Subscriptions.
 
-Called by ``Batch`` and ``Store``. The reconciler says what shall stand; what stands already is
-left alone, so that it may say all of it again after a crash.
+Called by ``Batch`` and ``Store``. Changes are idempotent, a route that is equal already is not
+written: so the reconciler may submit everything again after a crash.
 """
 
 import hashlib
@@ -20,17 +20,17 @@ from distributary.routes.settings import encode_settings
 _t = _tables.route_target
 
 _GONE_SETTINGS = b"{}"
-"""What a route delivered by leaves with it: a deleted row only tells readers that it is gone."""
+"""Settings in the row of a deleted route: the row only marks the deletion for readers."""
 
 
 class ActiveRoute(NamedTuple):
-    """The route of a Trigger or Subscription, as the store holds it.
+    """An active route of a Trigger or Subscription, as stored.
 
     Attributes:
         revision: From 1; each change adds one.
         address: Where it listens.
-        matching: ``matching_digest`` of what it matches.
-        settings: ``encode_settings`` of how it delivers.
+        matching: ``matching_digest`` of its filters.
+        settings: ``encode_settings`` of its delivery settings.
     """
 
     revision: int
@@ -40,12 +40,12 @@ class ActiveRoute(NamedTuple):
 
 
 def matching_digest(filters: tuple[dict[str, Any], ...], present: tuple[str, ...]) -> str:
-    """Stands for what a route matches: equal filters give equal digests."""
+    """Digest of what a route matches: equal filters give equal digests."""
     return hashlib.sha256(msgspec.json.encode((filters, present))).hexdigest()
 
 
 def standing(change: PutRoute, revision: int) -> ActiveRoute:
-    """What stands once *change* is made."""
+    """The active route after *change*."""
     matching = matching_digest(change.filters, change.present)
     return ActiveRoute(revision, change.address, matching, encode_settings(change.settings))
 
@@ -55,20 +55,20 @@ class RouteTargets:
     """The rows of ``route_target`` that a batch changes.
 
     Attributes:
-        live: Rows that stand, by uid; at least those that the changes name.
-        written: Rows to be written, by uid.
+        live: Active routes by uid; at least those that the changes name.
+        written: Rows to write, by uid.
     """
 
     live: dict[str, ActiveRoute]
     written: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def put(self, uid: str, route: ActiveRoute, seq: int) -> None:
-        """The route *uid* stands as *route* from the change *seq* on."""
+        """Create or replace the route *uid*, with the change *seq*."""
         self.live[uid] = route
         self._write(uid, route, _tables.LIVE, seq)
 
     def drop(self, uid: str, seq: int) -> None:
-        """The route *uid* is gone from the change *seq* on."""
+        """Delete the route *uid*, with the change *seq*."""
         gone = self.live.pop(uid)._replace(settings=_GONE_SETTINGS)
         self._write(uid, gone, _tables.DELETED, seq)
 
@@ -85,18 +85,18 @@ class RouteTargets:
 
 
 def read_targets(connection: Connection, changes: Iterable[object]) -> RouteTargets:
-    """The routes that *changes* name, as they stand."""
+    """Read the active routes that *changes* name."""
     uids = {change.uid for change in changes if isinstance(change, (PutRoute, DropRoute))}
     return RouteTargets(_read(connection, _t.c.uid.in_(uids)) if uids else {})
 
 
 def read_all(connection: Connection) -> dict[str, ActiveRoute]:
-    """All routes that stand, by uid."""
+    """Read all active routes, by uid."""
     return _read(connection, sa.true())
 
 
 def write_targets(connection: Connection, targets: RouteTargets) -> None:
-    """Write what the changes came to."""
+    """Write the changed rows."""
     if targets.written:
         connection.execute(sa.delete(_t).where(_t.c.uid.in_(targets.written)))
         connection.execute(sa.insert(_t), list(targets.written.values()))

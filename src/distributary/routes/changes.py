@@ -1,4 +1,4 @@
-"""Changes of the routes of Triggers and messaging Subscriptions, and what they came to."""
+"""Changes of the routes of Triggers and messaging Subscriptions, and their results."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -8,9 +8,9 @@ from distributary.routes.settings import RouteSettings
 
 @dataclass(frozen=True, slots=True)
 class PutRoute:
-    """The route of a Trigger or messaging Subscription shall stand like this.
+    """Create or replace the route of a Trigger or messaging Subscription.
 
-    One that stands like this already is left alone: nothing is written, and it is no error.
+    If the route is equal already, nothing is written; that is no error.
 
     Attributes:
         uid: Of the object, and so of the route.
@@ -29,7 +29,7 @@ class PutRoute:
 
 @dataclass(frozen=True, slots=True)
 class DropRoute:
-    """The route *uid* shall not stand any more; one that does not is no error.
+    """Delete the route *uid*; no error if there is none.
 
     Attributes:
         uid: Of the object, and so of the route.
@@ -46,11 +46,11 @@ class AppliedRoute(NamedTuple):
 
     Attributes:
         seq: Number of the newest change; of this one where there is one.
-        op: What it came to.
+        op: What the change did.
         uid: The route.
-        revision: In which it stands; where it was dropped, stood.
-        record: The route record that every partition of the log has to take; None: the route stood
-            like this already.
+        revision: Current revision of the route; its last one if it was dropped.
+        record: Route record to append to every partition of the log; None: the route was equal
+            already.
     """
 
     seq: int

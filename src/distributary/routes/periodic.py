@@ -1,4 +1,4 @@
-"""Loops that look, act, and wait: ``Timers`` and ``Endings`` run in one each."""
+"""Periodic loops that survive failures: used by timers, ends of subscriptions, and sweepers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,7 +7,7 @@ from typing import Final
 import structlog
 
 AGAIN_S: Final = 1.0
-"""Wait after a turn that failed, seconds: a fault that stays fills no log."""
+"""Wait after a failed turn, seconds, so that a lasting fault does not flood the log."""
 
 _log = structlog.get_logger(__name__)
 
@@ -17,18 +17,18 @@ async def keep_turning(
     name: str,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Take turns until cancelled.
+    """Run *turn* repeatedly until cancelled.
 
     Args:
-        turn: Does what is due; the seconds until its next turn.
+        turn: Does what is due; returns the seconds until its next call.
         name: For the log.
-        sleep: Waits so many seconds.
+        sleep: Waits for a number of seconds.
     """
     while True:
         try:
             wait_s = await turn()
-        # A bug met in one turn is reported, and must not end the loop that all timers and all
-        # ends of subscriptions depend on: nobody starts it again.
+        # Report a bug in one turn and continue: all timers and all ends of subscriptions depend on
+        # this loop, and nothing restarts it.
         except Exception:  # noqa: BLE001 - see above
             _log.exception("turn-failed", loop=name)
             wait_s = AGAIN_S

@@ -1,7 +1,7 @@
-"""Where the route of a Trigger or a messaging Subscription delivers: what the store keeps of it.
+"""Delivery settings of the routes of Triggers and messaging Subscriptions, as stored.
 
-``knative.reconcile`` writes it, in the transaction of the route's change; the pipeline reads it at
-each attempt (DESIGN rules 4 and 5). Everything is resolved: URIs, not references.
+``knative.reconcile`` submits them with a route's change, and the store writes them in the same
+transaction; partition consumers read them at each attempt. All destinations are resolved URIs.
 """
 
 from typing import Literal
@@ -15,7 +15,7 @@ class RouteEndpoint(msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes:
         uri: Absolute, as the status shows it.
         dial: ``host:port`` to connect to instead of the URI's; None: the URI's.
-        own: It is a Broker or Channel of this server.
+        own: Whether it is a Broker or Channel of this server.
         ca_certs: PEM; None: the system's certificates alone.
     """
 
@@ -26,24 +26,24 @@ class RouteEndpoint(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RouteSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """How the deliveries of one route are made.
+    """Delivery settings of one route.
 
     Attributes:
         name: For people: ``Trigger default/orders``.
-        namespace: Of that object: its deliveries say it. None: written before they did.
-        sink: Where events go. Where it does not resolve any more: the last one that did.
-        unusable: Why nothing can be sent to *sink* now; each attempt fails and is made again.
-        refused: Why the operator's settings let nothing be sent there now; the route's events wait.
-        wants_reply: Say ``Prefer: reply`` to *sink*.
+        namespace: Of that object; sent with its deliveries. None: written before they carried it.
+        sink: Where events go; the last destination that resolved, if the current one does not.
+        unusable: Why nothing can be sent to *sink* now; attempts fail and are retried.
+        refused: Why the operator's settings allow no delivery to *sink* now; events wait.
+        wants_reply: Send ``Prefer: reply`` to *sink*.
         reply: Where the sink's replies go; None: they are dropped.
-        reply_kept: See ``core.engine.RouteTarget``: a Trigger's reply goes back to its Broker.
-        dead_letter: Where an event goes that could not be delivered; None: it is kept.
+        reply_kept: As in ``core.engine.RouteTarget``: a Trigger's reply goes back to its Broker.
+        dead_letter: Where undeliverable events go; None: they are kept.
         retry: Retries after the first attempt.
         backoff_policy: ``linear`` or ``exponential``.
         backoff_delay_s: The first wait.
         backoff_max_s: Ceiling of a wait.
         timeout_s: Deadline of one attempt.
-        retry_after_max_s: The most that ``Retry-After`` counts; None: *backoff_max_s*.
+        retry_after_max_s: Ceiling for ``Retry-After``; None: *backoff_max_s*.
         format: ``binary`` or ``structured``.
     """
 
@@ -66,14 +66,14 @@ class RouteSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
 
 
 def encode_settings(settings: RouteSettings) -> bytes:
-    """*settings* as the store keeps them: JSON; equal settings give equal bytes."""
+    """Encode *settings* as JSON; equal settings give equal bytes."""
     return msgspec.json.encode(settings)
 
 
 def decode_settings(body: bytes) -> RouteSettings:
-    """What ``encode_settings`` wrote.
+    """Decode what ``encode_settings`` wrote.
 
     Raises:
-        ValueError: Damage, or a newer version wrote it.
+        ValueError: *body* is damaged, or written by a newer version.
     """
     return msgspec.json.decode(body, type=RouteSettings)

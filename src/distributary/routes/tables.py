@@ -8,19 +8,19 @@ from sqlalchemy.engine import Connection
 from distributary.core.errors import StoreError
 
 SCHEMA_VERSION: Final = 4
-"""Raised by every change that an older version could not read, or would misunderstand.
+"""Incremented by every change that an older version could not read, or would misunderstand.
 
 ==  ==========================================================================================
 1   the first
 2   credentials: an older version would deliver without them
 3   objects of the Kubernetes API: an older version would not deliver what their routes match
 4   secret settings are sealed: an older version would send masks in their place;
-    by which rules a ``delivery`` was written: an older version has no such column
+    the rules by which a ``delivery`` was written: an older version has no such column
 ==  ==========================================================================================
 """
 
 STORE: Final = "resource store"
-"""What messages call it."""
+"""Name of the store in messages."""
 
 ADDED_COLUMNS: Final[dict[int, tuple[tuple[str, str, str], ...]]] = {
     2: (("generation", "credential_seq", "BIGINT NOT NULL DEFAULT 0"),),
@@ -30,11 +30,11 @@ ADDED_COLUMNS: Final[dict[int, tuple[tuple[str, str, str], ...]]] = {
         ("generation", "demand_seq", "BIGINT NOT NULL DEFAULT 0"),
     ),
 }
-"""What a store of an older version needs beside the tables that it lacks (table, column, type), by
-the version that brought it; added in one transaction, in order, when the store is opened."""
+"""Columns (table, column, type) that an older store lacks, by the version that introduced them.
+Added in order, in one transaction, with the missing tables, when the store is opened."""
 
 NOT_BROUGHT_UP: Final = "the resource store is not brought up to this version yet"
-"""Whoever opens the store of an older version reads this, until ``Store`` has opened it."""
+"""Error of readers of an older store until ``Store`` has upgraded it."""
 
 metadata = sa.MetaData()
 
@@ -47,14 +47,14 @@ generation = sa.Table(
     # Number of the newest change; readers compare it to know whether to look further.
     sa.Column("seq", sa.BigInteger, nullable=False),
     sa.Column("live_count", sa.BigInteger, nullable=False),
-    # Rows of deleted resources up to this change are gone: who is older reads everything again.
+    # Rows of resources deleted up to this change are trimmed: older readers read all again.
     sa.Column("trimmed_through", sa.BigInteger, nullable=False),
-    # Number of the newest change of sealed credentials, which no route record tells of.
+    # Number of the newest change of sealed credentials, which have no route record.
     sa.Column("credential_seq", sa.BigInteger, nullable=False, server_default="0"),
     # Number of the newest demand, likewise.
     sa.Column("demand_seq", sa.BigInteger, nullable=False, server_default="0"),
 )
-"""One row, with ``id`` 1. Locked by every change, so that numbers are given in commit order."""
+"""One row, with ``id`` 1. Every change locks it, so numbers follow commit order."""
 
 api_subscription = sa.Table(
     "api_subscription",
@@ -93,7 +93,7 @@ demand = sa.Table(
     sa.Column("run", sa.String(64), nullable=False, unique=True),
     sa.Column("asked_ms", sa.BigInteger, nullable=False, index=True),
 )
-"""What owners of partitions are asked to do; see ``_demands``."""
+"""Requests to the owners of partitions; see ``subscriptions.store.demands``."""
 
 route_change = sa.Table(
     "route_change",
@@ -102,7 +102,7 @@ route_change = sa.Table(
     sa.Column("uid", sa.String(64), nullable=False),
     sa.Column("revision", sa.Integer, nullable=False),
     sa.Column("op", sa.String(16), nullable=False),
-    # ``flow.encode_route``: what stands, or will stand, in every partition of the log.
+    # ``flow.encode_route``: the record that is, or will be, in every partition of the log.
     sa.Column("record_json", sa.Text, nullable=False),
     sa.Column("appended", sa.Boolean, nullable=False),
     sa.Index("route_change_appended", "appended", "seq"),
@@ -114,17 +114,17 @@ schedule = sa.Table(
     sa.Column("uid", sa.String(64), primary_key=True),
     # Number of the change that wrote the row.
     sa.Column("seq", sa.BigInteger, nullable=False, index=True),
-    # When it ends by itself, wall clock, milliseconds.
+    # When it expires, wall clock, milliseconds.
     sa.Column("expires_ms", sa.BigInteger, index=True),
-    # How many deliveries it lasts.
+    # Deliveries after which it ends (``maxevents``).
     sa.Column("events_max", sa.BigInteger),
-    # How often its timer makes an event, seconds, and from when on: wall clock, milliseconds.
+    # Interval of its timer, seconds, and its first moment, wall clock, milliseconds.
     sa.Column("interval_s", sa.Double),
     sa.Column("phase_ms", sa.BigInteger, nullable=False),
     # Ticks up to this number may have been made.
     sa.Column("numbered", sa.BigInteger, nullable=False),
 )
-"""What comes due by itself: a row for each live subscription with a timer or an end."""
+"""Timers and expiry: a row for each live subscription with a timer or an end."""
 
 _counted = schedule.c.events_max.is_not(None)
 sa.Index(
@@ -138,16 +138,16 @@ credential = sa.Table(
     "credential",
     metadata,
     sa.Column("uid", sa.String(64), primary_key=True),
-    # Of the resource: what is sealed belongs to this revision's sink and to no other.
+    # Of the resource: the secrets are only for this revision's sink.
     sa.Column("revision", sa.Integer, nullable=False),
     # Number of the change of credentials that wrote the row.
     sa.Column("seq", sa.BigInteger, nullable=False, index=True),
     # The credential; empty where only settings are secret.
     sa.Column("sealed", sa.LargeBinary, nullable=False),
-    # Secret settings: values that stand as masks in ``api_subscription.spec_json``.
+    # Secret settings: values masked in ``api_subscription.spec_json``.
     sa.Column("settings", sa.LargeBinary),
 )
-"""Sealed secrets: a row for each live subscription that has any, and nothing of the past."""
+"""Sealed secrets: a row for each live subscription that has any; no history."""
 
 route_target = sa.Table(
     "route_target",
@@ -156,18 +156,20 @@ route_target = sa.Table(
     sa.Column("revision", sa.Integer, nullable=False),
     # Where the route listens: uid of a Broker or Channel; empty: the default broker.
     sa.Column("address", sa.String(64), nullable=False),
-    # Digest of what it matches: filters and needed attributes stand in the route's record.
+    # Digest of what it matches; filters and required attributes are in the route's record.
     sa.Column("matching", sa.String(64), nullable=False),
-    # ``_route_settings.encode_settings``: where its deliveries go, and how.
+    # ``settings.encode_settings``: where and how it delivers.
     sa.Column("settings_json", sa.Text, nullable=False),
     sa.Column("state", sa.String(16), nullable=False),
     # Number of its newest change.
     sa.Column("seq", sa.BigInteger, nullable=False, index=True),
 )
-"""Routes of Knative's Triggers and Subscriptions; those of ``api_subscription`` stand there."""
+"""Routes of Knative's Triggers and Subscriptions; those of the Subscriptions API are rows of
+``api_subscription``."""
 
 DELIVERY_RULES: Final = 1
-"""Of a ``spec.delivery`` without ``retry``: it makes no retry. By rules 0 it made the default."""
+"""Under these rules a ``spec.delivery`` without ``retry`` means no retry; under rules 0 it meant
+the default."""
 
 object_ = sa.Table(
     "object",
@@ -180,13 +182,13 @@ object_ = sa.Table(
     sa.Column("uid", sa.String(64), nullable=False),
     # Its resource version.
     sa.Column("version", sa.BigInteger, nullable=False),
-    # When it was written last, wall clock, milliseconds.
+    # Last write, wall clock, milliseconds.
     sa.Column("written_ms", sa.BigInteger, nullable=False),
-    # By which rules its ``spec.delivery`` was written: those before ``DELIVERY_RULES`` are 0.
+    # Rules by which its ``spec.delivery`` was written: ``DELIVERY_RULES``, or 0 before them.
     sa.Column("delivery_rules", sa.Integer, nullable=False, server_default="0"),
     sa.Column("content_json", sa.LargeBinary, nullable=False),
 )
-"""Objects of the Kubernetes API as they stand; nothing of the past."""
+"""Objects of the Kubernetes API: current state; no history."""
 
 object_counter = sa.Table(
     "object_counter",
@@ -194,28 +196,28 @@ object_counter = sa.Table(
     sa.Column("id", sa.Integer, primary_key=True),
     # The newest resource version; 0: the store was never used.
     sa.Column("version", sa.BigInteger, nullable=False),
-    # That of the newest change of ``address``.
+    # Resource version of the newest change of ``address``.
     sa.Column("address_version", sa.BigInteger, nullable=False),
 )
-"""One row, with ``id`` 1. Grows for ever, so that no resource version means two things."""
+"""One row, with ``id`` 1. Its counters never fall, so a resource version is never reused."""
 
 address = sa.Table(
     "address",
     metadata,
     # ``brokers/{namespace}/{name}`` or ``channels/{namespace}/{name}``.
     sa.Column("path", sa.String(140), primary_key=True),
-    # What ``flow.Addressed.address`` says of events that are sent there.
+    # ``flow.Addressed.address`` of events published there.
     sa.Column("uid", sa.String(64), nullable=False),
 )
-"""Where ``ingest`` takes events, beside ``/events``: a row for each Broker and Channel."""
+"""Paths where ``ingest`` accepts events besides ``/events``: a row for each Broker and Channel."""
 
 
 def create(connection: Connection) -> int:
-    """Make the tables where they are missing.
+    """Create missing tables.
 
     Returns:
-        The version of the store: this one's where there was none, else perhaps an older one's,
-        which is brought up next.
+        The schema version of the store: the current one if it is new, else perhaps an older one,
+        which the caller upgrades next.
 
     Raises:
         StoreError: A newer version wrote the store.
@@ -232,10 +234,10 @@ def create(connection: Connection) -> int:
 
 
 def check_version(version: int) -> None:
-    """Refuse a store of another schema than this version's.
+    """Refuse a store with a newer schema.
 
     Raises:
-        StoreError: It is newer.
+        StoreError: *version* is newer than ``SCHEMA_VERSION``.
     """
     if version > SCHEMA_VERSION:
         raise StoreError(

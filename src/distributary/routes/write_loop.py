@@ -1,7 +1,8 @@
-"""One loop that writes, batch after batch: what is asked for during one batch shares the next.
+"""A single-writer loop with group commit: requests that arrive during a batch share the next one.
 
-A thousand changes then cost a handful of syncs, and each is made on what the ones before it left.
-Called by the leader of the resource store and by the writer of objects. Hides: who waits.
+A thousand changes then cost a handful of syncs, and each sees the result of those before it.
+Called by the leader of the resource store and by the writer of objects. Hides the queue of waiting
+callers.
 """
 
 import asyncio
@@ -17,11 +18,11 @@ __all__ = ["PendingWrite", "WriteLoop"]
 
 
 class PendingWrite(Generic[_Asked, _Answer]):
-    """What one caller asked for, and how it is told; nothing is said to one who went away.
+    """A caller's request and the future that answers it; a cancelled caller gets nothing.
 
     Attributes:
-        asked: What it asked for.
-        gone: Whether it has its answer, or went away.
+        asked: The request.
+        gone: Whether the caller has its answer or was cancelled.
     """
 
     __slots__ = ("_done", "asked")
@@ -32,31 +33,31 @@ class PendingWrite(Generic[_Asked, _Answer]):
 
     @property
     def gone(self) -> bool:
-        """See the class."""
+        """Whether the caller has its answer or was cancelled."""
         return self._done.done()
 
     def answer(self, answer: _Answer) -> None:
-        """It was done, and this came of it."""
+        """Return *answer* to the caller."""
         if not self._done.done():
             self._done.set_result(answer)
 
     def refuse(self, error: Exception) -> None:
-        """It was not done, or nobody knows: *error* says so."""
+        """Raise *error* in the caller: the request failed, or its outcome is unknown."""
         if not self._done.done():
             self._done.set_exception(error)
 
 
 class WriteLoop(Generic[_Asked, _Answer]):
-    """Hands what callers ask for to *make*, one batch at a time, in order.
+    """Passes requests to *make*, one batch at a time, in order.
 
     Args:
         name: Of its task.
-        make: Makes a batch and tells everybody in it. What it raises goes to all of the batch who
-            were told nothing, and the loop goes on: it alone writes, so it does not end of a bug.
-        batch_max: Most that one batch weighs; one that is heavier by itself has a batch of its own.
-        weight: Of what is asked for; all together are ``waiting``.
-        pause_s: Asked when there is nothing to do: seconds after which *make* is called with an
-            empty batch; None: it is not.
+        make: Writes a batch and answers each of its callers. If it raises, callers still waiting
+            get the exception, and the loop continues: nothing else writes.
+        batch_max: Maximum weight of a batch; a heavier single request gets its own batch.
+        weight: Weight of a request; ``waiting`` is the sum of those queued.
+        pause_s: Called when the queue is empty: seconds until *make* is called with an empty
+            batch; None: wait for a request.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class WriteLoop(Generic[_Asked, _Answer]):
         pause_s: Callable[[], float | None] = lambda: None,
     ) -> None:
         self.waiting = 0
-        """Weight of what waits for its batch."""
+        """Total weight of queued requests."""
         self._name = name
         self._make = make
         self._batch_max = batch_max
@@ -82,15 +83,15 @@ class WriteLoop(Generic[_Asked, _Answer]):
 
     @property
     def takes(self) -> bool:
-        """Whether it runs."""
+        """Whether the loop is running and accepts requests."""
         return not self._closing and self._task is not None and not self._task.done()
 
     def start(self) -> None:
-        """Begin; an event loop runs."""
+        """Start the loop; call it on a running event loop."""
         self._task = asyncio.create_task(self._run(), name=self._name)
 
     async def close(self, stopping: Exception) -> None:
-        """Finish the batch under way, refuse what waits with *stopping*, end."""
+        """Finish the current batch, fail queued requests with *stopping*, and stop."""
         self._closing = True
         self._wake.set()
         if self._task is not None:
@@ -99,9 +100,9 @@ class WriteLoop(Generic[_Asked, _Answer]):
             waiting.refuse(stopping)
 
     async def submit(self, asked: _Asked) -> _Answer:
-        """Have *asked* made with the next batch; returns what came of it, or raises why not.
+        """Queue *asked* for the next batch; returns its answer or raises its error.
 
-        What a caller asked for who is cancelled is made all the same, unless *make* looks.
+        The request of a cancelled caller is still made, unless *make* checks ``gone``.
         """
         assert self.takes
         done: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()

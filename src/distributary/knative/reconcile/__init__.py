@@ -1,8 +1,8 @@
-"""Desired state of Knative's kinds -> routes -> status.
+"""The reconciler: turns Brokers, Triggers, Channels and Subscriptions into routes and statuses.
 
 Called by ``server`` (starts it) and ``apiserver.http`` (waits until a change is settled). Hides how
-destinations are resolved, which objects depend on which, and in which order routes and statuses are
-written. It needs the objects, the leader that makes routes stand, and the receiver of events.
+destinations are resolved, which objects depend on which, and the order in which routes and
+statuses are written. Needs the objects, the leader of the resource store, and the ingest process.
 """
 
 from distributary.knative.reconcile._ports import Ingress

@@ -1,7 +1,7 @@
-"""A Broker or a Channel: has it an address, and does all that it refers to resolve?
+"""Plans a Broker or Channel: its address, its dead letter sink, and its conditions.
 
-Pure: no waiting, no store. Routes do not depend on the status that is written of it, but on what
-is found here, so that a status somebody meddled with moves no route.
+Pure: no waiting, no store. Routes depend on this plan, not on the status written from it, so a
+status that a client edits moves no route.
 """
 
 from dataclasses import dataclass
@@ -22,13 +22,13 @@ from distributary.knative.reconcile._resolve import (
 
 @dataclass(frozen=True, slots=True)
 class ChannelPlan:
-    """What is found out about a Broker or Channel.
+    """Desired state of a Broker or Channel.
 
     Attributes:
-        address: Its events are logged under it.
-        delivery: Of routes that have none of their own; None: the default.
-        dead_letter: Where its dead letter sink leads; None: it has none.
-        findings: By condition type; ``Ready`` is made of them.
+        address: Address under which its events are logged.
+        delivery: For routes without delivery options; None: the default.
+        dead_letter: Its resolved dead letter sink; None: it has none.
+        findings: By condition type; ``Ready`` is derived from them.
         members: Further members of the status.
     """
 
@@ -40,12 +40,12 @@ class ChannelPlan:
 
     @property
     def ready(self) -> Finding:
-        """Whether routes may come to stand at it."""
+        """Whether new routes may listen here."""
         return worst(found for found in self.findings.values() if not found.severity)
 
 
 def plan_channel(view: ObjectView, stored: Stored) -> ChannelPlan:
-    """What is to be said of the Broker or Channel *stored*."""
+    """Plan the Broker or Channel *stored*."""
     findings: dict[str, Finding] = {}
     spec = addressed_spec(stored.content, early=stored.early)
     if stored.key.resource == BROKER.resource:
@@ -65,28 +65,28 @@ def plan_channel(view: ObjectView, stored: Stored) -> ChannelPlan:
 
 
 def resolve_dead_letter(view: ObjectView, delivery: Delivery | None) -> Resolution | None:
-    """Where the dead letter sink of *delivery* leads; None: it has none."""
+    """Resolve the dead letter sink of *delivery*; None: it has none."""
     if delivery is None or delivery.dead_letter_sink is None:
         return None
     return view.resolve(delivery.dead_letter_sink)
 
 
 def dead_letter_finding(dead: Resolution | None) -> Finding:
-    """What the condition says of a dead letter sink."""
+    """Finding for the condition of a dead letter sink."""
     if dead is None:
         return HOLDS._replace(reason="DeadLetterSinkNotConfigured")
     return resolution_finding(dead, "the dead letter sink")
 
 
 def resolution_finding(resolution: Resolution, what: str) -> Finding:
-    """What a condition says of the destination *what*."""
+    """Finding for the condition of the destination *what*."""
     if isinstance(resolution, Unresolved):
         return Finding("False", resolution.reason, f"{what}: {resolution.message}")
     return HOLDS
 
 
 def destination_members(prefix: str, resolution: Resolution | None) -> Object:
-    """Members of a status with this *prefix*: none where there is no destination.
+    """Members of a status with this *prefix*; none if there is no destination.
 
     Source:
         Knative Eventing, "Trigger Lifecycle": the URI is the empty string while the reference
@@ -105,7 +105,7 @@ def destination_members(prefix: str, resolution: Resolution | None) -> Object:
 
 
 def _configuration(view: ObjectView, config: KReference | None) -> Finding:
-    """Nothing in a configuration concerns us, so one that is missing is only told."""
+    """Report a missing ConfigMap with severity ``Info``: its content is not used."""
     if config is None or (config.api_version, config.kind) != (
         CONFIG_MAP.api_version,
         CONFIG_MAP.kind,

@@ -1,4 +1,4 @@
-"""Who has to be looked at again when an object changes."""
+"""The dependency index: which objects to reconcile again when another changes."""
 
 from collections.abc import Set as AbstractSet
 
@@ -8,18 +8,18 @@ _NOBODY: frozenset[Key] = frozenset()
 
 
 class Dependents:
-    """For each object those whose last look asked for it."""
+    """Maps each object to those whose last plan read it."""
 
     def __init__(self) -> None:
         self._asked: dict[Key, frozenset[Key]] = {}
         self._askers: dict[Key, set[Key]] = {}
 
     def of(self, key: Key) -> AbstractSet[Key]:
-        """Those whose last look asked for *key*, found or not. Do not keep it over a change."""
+        """Objects whose last plan read *key*, found or not. Valid until the next ``note``."""
         return self._askers.get(key, _NOBODY)
 
     def note(self, asker: Key, asked: AbstractSet[Key]) -> None:
-        """The last look at *asker* asked for *asked*; empty: nobody looks at it any more."""
+        """Record that the last plan of *asker* read *asked*; empty: forget *asker*."""
         before = self._asked.get(asker, _NOBODY)
         if before == asked:
             return

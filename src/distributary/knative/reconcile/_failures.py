@@ -1,8 +1,8 @@
-"""Deliveries that keep failing, told by a condition and by a Kubernetes ``Event``.
+"""Reports failing deliveries: a condition on the object and a Kubernetes ``Event``.
 
-The owners of partitions write what fails to small files (``outcome.write_failing``). It is looked
-at here every two seconds; what is told of one object changes at most once a minute while it goes
-on failing, whatever the count does.
+The owners of partitions write failing routes to small files (``outcome.write_failing``), which are
+read here every two seconds. While an object keeps failing, its report changes at most once a
+minute, whatever its count.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,21 +18,21 @@ from distributary.knative.kinds import EVENT
 from distributary.knative.reconcile._findings import HOLDS, Finding
 
 LOOK_S: Final = 2.0
-"""Between two looks at the files, seconds."""
+"""Interval between reads of the files, seconds."""
 
 TELL_AGAIN_MS: Final = 60_000
-"""While it goes on, milliseconds: each telling is a write, and a thousand routes may fail at
-once."""
+"""Interval between reports of a route that keeps failing, milliseconds: each report is a write, and
+a thousand routes may fail at once."""
 
 _HOLDS: Final = HOLDS._replace(severity="Warning")
 _UID_CHARS: Final = 16
 
 
 class FailureFiles:
-    """The files of all partitions. Blocking; for one thread at a time.
+    """The failure files of all partitions. Blocking; for one thread at a time.
 
     Args:
-        paths: One for each partition; a file need not be there.
+        paths: One for each partition; files may be missing.
     """
 
     def __init__(self, paths: Iterable[Path]) -> None:
@@ -40,7 +40,7 @@ class FailureFiles:
         self._seen: list[tuple[int, int] | None] | None = None
 
     def look(self) -> dict[str, FailingRoute] | None:
-        """What fails, by uid of the route, over all partitions; None: no file has changed."""
+        """Failing routes of all partitions, by uid; None: no file has changed."""
         seen = [_version(path) for path in self._paths]
         if seen == self._seen:
             return None
@@ -54,17 +54,17 @@ class FailureFiles:
 
 
 class Failures:
-    """What is told of failing deliveries."""
+    """The failing routes last reported."""
 
     def __init__(self) -> None:
         self._told: dict[str, FailingRoute] = {}
 
     def news(self, found: dict[str, FailingRoute], concerned: Callable[[str], bool]) -> list[str]:
-        """Uids of which something else is to be told now than before.
+        """Uids whose report changes now.
 
         Args:
-            found: What fails.
-            concerned: Whether the route of this uid is one of ours.
+            found: Failing routes by uid.
+            concerned: Whether the route of a uid belongs to a Trigger or Subscription.
         """
         news = [uid for uid in self._told if uid not in found]
         for uid in news:
@@ -79,15 +79,15 @@ class Failures:
         return news
 
     def forget(self, uid: str) -> None:
-        """The object is gone."""
+        """Drop the report of a deleted object."""
         self._told.pop(uid, None)
 
     def get(self, uid: str) -> FailingRoute | None:
-        """What is told of the route *uid*; None: that it delivers."""
+        """The report of the route *uid*; None: it is not failing."""
         return self._told.get(uid)
 
     def finding(self, uid: str) -> Finding:
-        """What the condition says. It is a warning: the route stands and is ready."""
+        """Finding for the condition. Only a warning: the route is active and ready."""
         failing = self._told.get(uid)
         if failing is None:
             return _HOLDS
@@ -96,13 +96,13 @@ class Failures:
 
 
 def event_key(about: Key, uid: str) -> Key:
-    """The name of the one ``Event`` that tells of failing deliveries of this object."""
+    """Key of the single ``Event`` about failing deliveries of an object."""
     name = f"{about.name}.{uid.replace('-', '')[:_UID_CHARS]}"
     return Key(EVENT.resource, about.namespace, name)
 
 
 def event_of(key: Key, about: Object, failing: FailingRoute) -> Callable[[Object | None], Object]:
-    """The change that makes the ``Event`` *key*, or tells more by the one that is there."""
+    """The change that creates the ``Event`` *key*, or updates it."""
     metadata = about["metadata"]
     told: Object = {
         "involvedObject": {

@@ -1,15 +1,15 @@
-"""What the reconciler finds out about an object, before it becomes a status."""
+"""Findings: conditions of an object before they are written to its status."""
 
 from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple
 
 
 class Finding(NamedTuple):
-    """What one condition says.
+    """Value of one condition.
 
     Attributes:
         status: As ``metav1.ConditionStatus``.
-        reason: One word for programs; empty where there is nothing to tell.
+        reason: One word for programs; may be empty.
         message: For people.
         severity: Empty: an error; ``Warning``; ``Info``.
     """
@@ -24,7 +24,7 @@ HOLDS: Final = Finding("True")
 
 
 def worst(findings: Iterable[Finding]) -> Finding:
-    """The one that decides: False before Unknown before True; of equal ones the first."""
+    """The first finding of the worst status: False before Unknown before True."""
     found = list(findings)
     for status in ("False", "Unknown"):
         for finding in found:

@@ -1,4 +1,4 @@
-"""Which Brokers and Channels the receiver of events knows."""
+"""Tracks which Brokers and Channels the ingest process knows."""
 
 from collections.abc import Collection, Mapping
 
@@ -7,7 +7,7 @@ from distributary.knative.apiserver.objects import Stored
 
 
 class KnownChannels:
-    """Brokers and Channels that stand, and which of them the receiver of events knows."""
+    """Existing Brokers and Channels, and those whose addresses the ingest process has read."""
 
     def __init__(self) -> None:
         self._standing: set[str] = set()
@@ -15,7 +15,7 @@ class KnownChannels:
         self._untold: dict[str, Key] = {}
 
     def note(self, stored: Stored, *, known: bool = False) -> None:
-        """*stored* stands; *known*: the receiver has known it before, and knows it still."""
+        """Add *stored*; *known*: the ingest process knows it already."""
         if stored.uid in self._standing:
             return
         self._standing.add(stored.uid)
@@ -24,31 +24,31 @@ class KnownChannels:
             self._known.add(stored.uid)
 
     def forget(self, gone: Stored) -> None:
-        """*gone* does not stand any more."""
+        """Remove *gone*, which was deleted."""
         self._standing.discard(gone.uid)
         self._known.discard(gone.uid)
         self._untold[gone.uid] = gone.key
 
     def knows(self, uid: str) -> bool:
-        """The receiver takes events for the Broker or Channel with this uid."""
+        """Whether the ingest process accepts events for the Broker or Channel *uid*."""
         return uid in self._known
 
     @property
     def untold(self) -> Collection[Key]:
-        """Those that ``take`` would give."""
+        """What ``take`` would return."""
         return self._untold.values()
 
     def take(self) -> dict[str, Key]:
-        """Those that came or went since the receiver was told last, by uid: to be told now."""
+        """Take, by uid, what was added or removed since the last announcement."""
         taken, self._untold = self._untold, {}
         return taken
 
     def told(self, taken: Mapping[str, Key]) -> list[Key]:
-        """The receiver was told of *taken*; those that it knows now, and did not before."""
+        """Mark *taken* as announced; returns those that are newly known."""
         new = [uid for uid in taken if uid in self._standing and uid not in self._known]
         self._known.update(new)
         return [taken[uid] for uid in new]
 
     def put_back(self, taken: Mapping[str, Key]) -> None:
-        """The receiver could not be told of *taken*."""
+        """Put *taken* back after a failed announcement."""
         self._untold = {**taken, **self._untold}

@@ -1,4 +1,4 @@
-"""One pass of the reconciler: a few hundred objects from how they are wanted to how they are."""
+"""One pass of the reconciler: plans a few hundred objects, then writes routes and statuses."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
@@ -36,7 +36,7 @@ from distributary.routes.batch import ActiveRoute, standing
 from distributary.routes.changes import DropRoute, PutRoute
 
 PLANS_AT_ONCE: Final = 64
-"""Objects looked at before others get the loop: some 5 ms."""
+"""Objects planned before yielding to the event loop: some 5 ms."""
 
 _LISTS_AGAIN_S: Final = 1.0
 """Retry delay after a failed write of Channel subscriber lists, seconds."""
@@ -55,15 +55,15 @@ _Edit = tuple[Key, Callable[[Object], Object]]
 
 
 class ReconcilePass:
-    """What is known from one turn to the next, and how a turn is taken.
+    """Runs passes, and holds the state kept between them.
 
     Attributes:
-        addresses: What the receiver of events knows.
-        dependents: Who looked at what.
-        subscribers: What Channels tell of their Subscriptions.
-        drops: Routes whose objects are gone: uid, and the key that the object had.
-        site: Where this server is, and where events may go, from the next look at an object on.
-        fault: What kept the last turn from finishing all; None: nothing did.
+        addresses: Brokers and Channels that the ingest process knows.
+        dependents: Which objects each plan read.
+        subscribers: Subscriber lists of Channels.
+        drops: Routes to delete: uid, and the key that their object had.
+        site: Where this server is reached, and where events may go; used by the next plans.
+        fault: Why the last pass left something unfinished; None: nothing.
     """
 
     def __init__(
@@ -91,16 +91,16 @@ class ReconcilePass:
         self._failures = failures
         self._begun = False
         self._standing: dict[str, ActiveRoute] = {}
-        # Routes as they were asked for last, where it is not known whether they stand so.
+        # Routes as last submitted, while it is unknown whether the store has them.
         self._unsure: dict[str, ActiveRoute] = {}
         self._seen_all = False
         self._bundles = Bundles()
 
     async def begin(self, live: Mapping[str, Key]) -> None:
-        """Once: read which routes stand, and drop those of no object in *live* (by uid).
+        """Once: read the active routes; drop those without an object in *live* (by uid).
 
         Raises:
-            StoreError, LogUnavailableError: Not now; call it again.
+            StoreError, LogUnavailableError: Temporary; call it again.
         """
         if not self._begun:
             self._standing = await self._routes.routes()
@@ -110,13 +110,13 @@ class ReconcilePass:
             self._queue.add_all(gone.values())
 
     async def take(self, keys: Iterable[Key]) -> set[Key]:
-        """Look at *keys*, and do what follows.
+        """Reconcile *keys*.
 
         Returns:
-            Those that could not be finished now.
+            Keys to retry.
 
         Raises:
-            StoreError, StatusError: Statuses cannot be written now; nothing is finished.
+            StoreError, StatusError: Statuses cannot be written now; retry all keys.
         """
         addressed: list[Key] = []
         routed: list[Key] = []
@@ -133,7 +133,7 @@ class ReconcilePass:
         return again
 
     async def _drop(self) -> set[Key]:
-        """Routes of objects that are gone end."""
+        """Drop the routes of deleted objects; returns keys to retry."""
         drops = list(self.drops.items())
         faults = await asyncio.gather(*(self._submit(DropRoute(uid)) for uid, _ in drops))
         again: set[Key] = set()
@@ -147,10 +147,10 @@ class ReconcilePass:
         return again
 
     async def _move(self) -> bool:
-        """Routes listen at a Broker or Channel that was made anew before events come there.
+        """Move routes to a recreated Broker or Channel before its address opens.
 
-        False where some do not yet: then the address must stay closed. A route that is refused
-        for good keeps nobody waiting.
+        Returns False if some could not be moved yet: the address must stay closed. A route that is
+        refused for good does not block it.
         """
         askers = {asker for key in self.addresses.untold for asker in self.dependents.of(key)}
         moves: list[PutRoute] = []
@@ -162,7 +162,7 @@ class ReconcilePass:
         return all(fault is None or isinstance(fault, ResourceError) for fault in faults)
 
     def _moved(self, key: Key) -> list[PutRoute]:
-        """The route of the object *key*, where one stands at another address than it shall."""
+        """The route of the object *key*, if it is active at another address than planned."""
         stored = self._objects.get(key)
         before = None if stored is None else self._standing.get(stored.uid)
         if stored is None or before is None:
@@ -172,14 +172,14 @@ class ReconcilePass:
         return [] if route is None or route.address == before.address else [route]
 
     async def _submit(self, change: PutRoute | DropRoute) -> DistributaryError | None:
-        """Make *change*; the reason where it was not made."""
+        """Submit *change*; returns the error if it failed."""
         if isinstance(change, PutRoute):
             self._unsure[change.uid] = standing(change, 0)
         try:
             applied = await self._routes.submit(change)
         except DistributaryError as error:
             self.fault = str(error)
-            if isinstance(error, ResourceError):  # nothing of it stands, or ever stood
+            if isinstance(error, ResourceError):  # refused: it never took effect
                 self._unsure.pop(change.uid, None)
             return error
         if isinstance(change, PutRoute):
@@ -188,7 +188,7 @@ class ReconcilePass:
         return None
 
     async def _tell_addresses(self) -> set[Key]:
-        """The receiver of events learns which Brokers and Channels came and went."""
+        """Let the ingest process read added and removed addresses; returns keys to retry."""
         untold = self.addresses.take()
         if not untold:
             return set()
@@ -216,7 +216,7 @@ class ReconcilePass:
     async def _look_at(
         self, keys: Iterable[Key], plan: Callable[[ObjectView, Stored], _T]
     ) -> tuple[list[tuple[Stored, _T]], set[Key]]:
-        """Those of *keys* that stand, with what *plan* finds out; and those where it failed."""
+        """Plan the objects of *keys* that exist; returns their plans, and keys to retry."""
         found: list[tuple[Stored, _T]] = []
         again: set[Key] = set()
         for number, key in enumerate(keys):
@@ -237,12 +237,11 @@ class ReconcilePass:
         return plan_route(view, stored, before)
 
     def _look(self, plan: Callable[[ObjectView, Stored], _T], stored: Stored) -> _T | None:
-        """What *plan* finds out; None: it failed, which is reported."""
+        """Run *plan* on *stored*; None: it failed, and the failure was logged."""
         view = ObjectView(self._objects.get, self.addresses.knows, self.site, self._trusted)
         try:
             return plan(view, stored)
-        # A stored object that cannot be read (damage, or rules that became stricter) must not keep
-        # all others from being looked at.
+        # A stored object that cannot be read (damage, or stricter rules) must not block all others.
         except Exception as error:  # noqa: BLE001 - see above
             self.fault = f"{stored.key.resource} {stored.key.namespace}/{stored.key.name}: {error}"
             _log.exception("object-not-understood", object=stored.key)
@@ -254,7 +253,7 @@ class ReconcilePass:
         return self._bundles.of(self._objects.list(CONFIG_MAP, BUNDLES.namespace)[0])
 
     async def _look_at_routed(self, keys: list[Key]) -> set[Key]:
-        """Routes first; what is said of them after they stand."""
+        """Submit routes, then write statuses about them; returns keys to retry."""
         planned, again = await self._look_at(keys, self._plan_route)
         faults = await asyncio.gather(*(self._make(plan.route) for _, plan in planned))
         edits: list[_Edit] = []
@@ -272,7 +271,7 @@ class ReconcilePass:
         return again | await self._write(edits)
 
     async def _make(self, route: PutRoute | None) -> DistributaryError | None:
-        """Make *route* stand; the reason where it does not."""
+        """Submit *route* unless it is active already; returns the error if that failed."""
         if route is None:
             return None
         before = self._standing.get(route.uid)
@@ -293,7 +292,7 @@ class ReconcilePass:
         self.subscribers.note(stored.key, plan.channel, entry)
 
     async def _write_subscribers(self) -> None:
-        """Lists of Channels, once every Subscription was looked at a first time."""
+        """Write subscriber lists of Channels, once every Subscription was planned."""
         self._seen_all = self._seen_all or not self._queue.more
         if not self._seen_all:
             return
@@ -313,7 +312,7 @@ class ReconcilePass:
     def _status_edit(
         self, stored: Stored, findings: Mapping[str, Finding], members: Object
     ) -> list[_Edit]:
-        """The write of a status, where it says something else now."""
+        """The edit that updates the status; empty if it is current."""
         generation = int(stored.content["metadata"].get("generation", 1))
         now = timestamp(self._clock.wall_ms())
 
@@ -325,7 +324,7 @@ class ReconcilePass:
         return [_edit(stored, change)]
 
     async def _write(self, edits: list[_Edit]) -> set[Key]:
-        """Write all of *edits*; those that could not be written now."""
+        """Write *edits*; returns keys to retry."""
         if not edits:
             return set()
         results = await self._objects.edit_all(edits, _BY_SERVER)
@@ -339,7 +338,7 @@ class ReconcilePass:
 
 
 def _edit(stored: Stored, change: Callable[[Object], Object]) -> _Edit:
-    """*change* of *stored*; none where the object is another one by then."""
+    """The edit of *stored* by *change*; no change if the object was recreated meanwhile."""
     uid = stored.uid
     return stored.key, lambda now: change(now) if now["metadata"]["uid"] == uid else now
 

@@ -1,4 +1,4 @@
-"""What the reconciler needs from its neighbours."""
+"""Ports of the reconciler: routes and the ingest process."""
 
 from typing import Protocol
 
@@ -7,29 +7,29 @@ from distributary.routes.changes import AppliedRoute, RouteChange
 
 
 class Routes(Protocol):
-    """Makes routes stand: ``subscriptions.store.Leader``."""
+    """Stores and announces routes; implemented by ``subscriptions.store.Leader``."""
 
     async def routes(self) -> dict[str, ActiveRoute]:
-        """The routes in the store, all of which stand in the whole log, by uid.
+        """All active routes by uid; their records are in every partition of the log.
 
         Raises:
-            StoreError, LogUnavailableError: Not now; ask again.
+            StoreError, LogUnavailableError: Temporary; call again.
         """
 
     async def submit(self, change: RouteChange) -> AppliedRoute:
-        """Make *change*; returns when it stands in the store and in the whole log.
+        """Make *change*; returns when the store and every partition of the log have it.
 
         Raises:
             ResourceError: Refused.
-            LogUnavailableError, StoreError, RequestError: Not now; ask for the same again.
+            LogUnavailableError, StoreError, RequestError: Temporary; submit the same again.
         """
 
 
 class Ingress(Protocol):
-    """The receiver of events."""
+    """The process that receives events."""
 
     async def look_again(self) -> None:
-        """Returns when it has read the addresses that the store holds now.
+        """Read the addresses from the store again; returns when done.
 
         Raises:
             LogUnavailableError: It does not answer, or could not read them.

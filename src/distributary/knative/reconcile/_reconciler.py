@@ -1,12 +1,12 @@
-"""Desired state -> routes -> status: the loop.
+"""The reconciler's loop: watches objects, keeps their routes and statuses as desired.
 
-Level-triggered: a change of an object only says which objects are to be looked at; what is done
-follows from how all of them stand at that moment. So changes may come twice, late, summed up, or
-not at all over a restart, when everything is looked at anew.
+Level-triggered: a change only queues objects; what is done depends on the state of all objects at
+that moment. So changes may be repeated, late or coalesced; those missed over a restart do not
+matter, since a start reconciles everything.
 
-One turn: the receiver of events learns the addresses, then the statuses of Brokers and Channels
-are written, then routes are made to stand, and only then is that said of them. Each step is safe
-to be repeated, and a crash between any two of them leaves at most a status that is late.
+The order of one pass: announce addresses to the ingest process, write statuses of Brokers and
+Channels, submit routes, write statuses of Triggers and Subscriptions. Each step is idempotent; a
+crash between two steps leaves at most a late status.
 """
 
 import asyncio
@@ -37,30 +37,30 @@ from distributary.knative.reconcile._work_queue import WorkQueue
 from distributary.routes.periodic import keep_turning
 
 TURN_MAX: Final = 256
-"""Objects that one turn looks at: one batch of the leader, and one transaction of statuses. What
-comes meanwhile waits for some 50 ms."""
+"""Objects in one pass: one batch of the leader, and one transaction of statuses. Changes that
+arrive meanwhile wait some 50 ms."""
 
 _ADDRESSED: Final = frozenset((BROKER.resource, CHANNEL.resource))
 _ROUTED: Final = frozenset((TRIGGER.resource, SUBSCRIPTION.resource))
 _OURS: Final = _ADDRESSED | _ROUTED
 
 _START: Final = Key("", "", "")
-"""Lets the first turn be taken where there are no objects: routes of deleted ones may stand."""
+"""Triggers the first pass even without objects: routes of deleted ones may remain."""
 
 _log = structlog.get_logger(__name__)
 
 
 class Reconciler:
-    """Keeps routes and statuses as the objects want them. One per store, in one process.
+    """Keeps routes and statuses as the objects define them. One per store, in one process.
 
     Args:
-        objects: Desired state, and where statuses are written; started.
-        routes: Makes routes stand; started.
-        ingress: Takes events at the addresses of Brokers and Channels.
+        objects: Desired state and statuses; started.
+        routes: Stores routes; started.
+        ingress: Receives events at the addresses of Brokers and Channels.
         site: Where this server is reached.
         clock: For conditions.
-        failing: Files in which the owners of partitions say whose deliveries fail.
-        count: Told the name of a counter and by how much it rises.
+        failing: Files in which the owners of partitions list failing routes.
+        count: Called with the name of a counter and its increment.
     """
 
     def __init__(
@@ -93,11 +93,11 @@ class Reconciler:
 
     @property
     def behind(self) -> str | None:
-        """Why some object may not be as it is wanted yet, for people; None: all are."""
+        """Why some object is not reconciled yet, for people; None: all are."""
         return self._pass.fault
 
     async def start(self) -> None:
-        """Look at everything, then at what changes; returns at once."""
+        """Reconcile everything, then each change, in the background; returns at once."""
         assert not self._tasks
         self._objects.on_change(self._on_change)
         self._note_all()
@@ -110,7 +110,7 @@ class Reconciler:
         ]
 
     def change_site(self, site: Site) -> None:
-        """Events may go elsewhere from now on: look at everything again."""
+        """Set *site* and reconcile everything again."""
         self._pass.site = site
         self._note_all()
 
@@ -120,20 +120,23 @@ class Reconciler:
                 self._note(stored, told_before=True)
 
     async def close(self) -> None:
-        """Stop; what is under way is found again by the next start."""
+        """Stop; the next start finishes what is interrupted."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def settled(self, key: Key, wait_s: float) -> bool:
-        """True once all that follows from the changes of *key* so far is done.
+        """Wait until all changes of *key* so far are reconciled.
 
-        After a delete: no later event is matched by its route, and its address is unknown. Of a
-        Namespace: of all objects in it.
+        After a delete, its route matches no later event, and its address is unknown. A Namespace
+        includes all objects in it.
 
         Args:
             key: Of an object that was just changed.
-            wait_s: At most so long; then False.
+            wait_s: Longest wait, seconds.
+
+        Returns:
+            False if the wait timed out.
         """
         return await self._queue.settled(key, wait_s)
 
@@ -159,8 +162,8 @@ class Reconciler:
         if stored.key.resource in _ROUTED:
             self._keys[stored.uid] = stored.key
         else:
-            # Where its status says so, the receiver has known it, and still does, as it reads all
-            # at its start: nothing turns not ready only because this process begins before it.
+            # An addressable one is known to the ingest process, which reads all addresses at its
+            # start: so nothing turns not ready only because this process starts first.
             addressable = condition_of(stored.content, conditions.ADDRESSABLE)
             known = told_before and addressable.get("status") == "True"
             self._pass.addresses.note(stored, known=known)
@@ -188,15 +191,14 @@ class Reconciler:
                 self._pass.fault = None
 
     async def _look_at(self, keys: list[Key]) -> set[Key]:
-        """One turn; those of *keys* that could not be finished."""
+        """Run one pass; returns keys to retry."""
         try:
             await self._pass.begin(self._keys)
             return await self._pass.take(key for key in keys if key != _START)
         except DistributaryError as error:
             self._pass.fault = str(error)
             _log.warning("reconcile-again", objects=len(keys), reason=str(error))
-        # A bug met in one turn is reported. This loop alone makes routes stand, so it must not end
-        # with it.
+        # Report a bug in one pass and continue: only this loop creates routes.
         except Exception as error:  # noqa: BLE001 - see above
             self._pass.fault = f"reconciling failed: {type(error).__name__}"
             _log.exception("reconcile-failed", objects=len(keys))
@@ -221,12 +223,12 @@ class Reconciler:
         try:
             await self._objects.put(told, event_of(told, stored.content, failing))
         except DistributaryError as error:
-            # The condition says the same; the next telling tries again.
+            # The condition has the same content; the next report tries again.
             _log.warning("event-not-stored", event=told.name, reason=str(error))
 
 
 def _read_by_others(content: Object) -> tuple[object, ...]:
-    """What of an object the looks at other objects may depend on."""
+    """The parts of an object that plans of other objects may depend on."""
     metadata = content["metadata"]
     spec = content.get("spec")
     if isinstance(spec, dict) and "subscribers" in spec:  # a Channel's, written by ourselves

@@ -1,7 +1,7 @@
-"""Destinations -> URIs: what a reference leads to, and what it takes to know that.
+"""Resolves destinations to URIs, and records the objects that the result depends on.
 
-A ``ObjectView`` is made for one look at one object. It notes every object that it was asked for,
-found or not: those are exactly the objects whose changes can change the result.
+An ``ObjectView`` serves one plan of one object. It records every object read, found or not: exactly
+the objects whose changes can change the result.
 
 Source:
     Knative Eventing, "Destination Resolution"; decision 25 (``v1/Service``).
@@ -41,7 +41,7 @@ class Resolved:
     Attributes:
         endpoint: Where.
         audience: OIDC audience; carried, not used.
-        ca_certs: PEM of what the destination itself names, as its status shows it.
+        ca_certs: PEM that the destination itself names, for the status.
     """
 
     endpoint: RouteEndpoint
@@ -51,7 +51,7 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class Unresolved:
-    """A destination that leads nowhere now.
+    """A destination that cannot be resolved now.
 
     Attributes:
         reason: One word for programs.
@@ -63,7 +63,7 @@ class Unresolved:
 
 
 BLOCKED_ADDRESS: Final = "BlockedAddress"
-"""Reason where the operator's settings let no event go: they may change."""
+"""Reason of a destination that the operator's settings forbid; they may change."""
 
 _NOT_ABSOLUTE: Final = Unresolved(
     "NotAbsolute", "the URI does not come to an absolute http or https URL"
@@ -74,23 +74,23 @@ Resolution = Resolved | Unresolved
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """What a reference leads to."""
+    """URI of a referenced object, and where to connect for it."""
 
     uri: str
     dial: str | None = None
 
 
 class ObjectView:
-    """The objects, as one look at one of them needs them.
+    """A recording view of all objects, for one plan of one object.
 
     Args:
-        find: The object of this name; None: there is none.
-        announced: The ingest knows the Broker or Channel with this uid.
+        find: The object with a key; None: there is none.
+        announced: Whether the ingest process knows the Broker or Channel with a uid.
         site: This server.
-        trusted: PEM of certificates that every destination with https is trusted by as well.
+        trusted: PEM of further certificates trusted for every https destination.
 
     Attributes:
-        asked: Every object that was asked for.
+        asked: Every object that was read.
     """
 
     def __init__(
@@ -107,19 +107,19 @@ class ObjectView:
         self.asked: set[Key] = set()
 
     def find(self, key: Key) -> Stored | None:
-        """The object of this name; None: there is none."""
+        """The object with this key; None: there is none."""
         self.asked.add(key)
         return self._find(key)
 
     def announced(self, stored: Stored) -> bool:
-        """The ingest takes events for this Broker or Channel."""
+        """Whether the ingest process accepts events for this Broker or Channel."""
         self.asked.add(stored.key)
         return self._announced(stored.uid)
 
     def resolve(self, destination: DuckDestination) -> Resolution:
-        """Where *destination* leads.
+        """Resolve *destination*.
 
-        An address never depends on another reference, so this cannot run in circles.
+        An address never depends on another reference, so there are no cycles.
         """
         scheme = "http" if destination.ca_certs is None else "https"
         base = _Base("") if destination.ref is None else self._follow(destination.ref, scheme)
@@ -128,7 +128,7 @@ class ObjectView:
         try:
             uri = base.uri if destination.uri is None else urljoin(base.uri, destination.uri)
             endpoint = self._endpoint(uri, base, destination.ca_certs)
-        except ValueError:  # a port or an address in brackets that is none
+        except ValueError:  # an invalid port or bracketed address
             endpoint = _NOT_ABSOLUTE
         if isinstance(endpoint, Unresolved):
             return endpoint
@@ -184,15 +184,15 @@ class ObjectView:
 
 
 def not_found(kind: Kind, namespace: str, name: str) -> str:
-    """What is said of an object that is not there."""
+    """Message about a missing object."""
     return f'{kind.resource} "{name}" not found in the namespace "{namespace}"'
 
 
 def _service(stored: Stored, scheme: str) -> _Base:
-    """The cluster's name of a Service, and what is connected to instead, where that is known.
+    """The cluster-internal URI of a Service, and the address to connect to instead, if known.
 
-    The annotation goes first: whoever wrote it meant this server. A Service with certificates is
-    spoken to by TLS, as Knative does (and decision 25).
+    The annotation takes precedence: it is meant for this server. A Service with certificates is
+    reached over TLS, as in Knative (decision 25, ``v1/Service``).
     """
     uri = f"{scheme}://{stored.key.name}.{stored.key.namespace}.svc/"
     dial = stored.content["metadata"].get("annotations", {}).get(SERVICE_ADDRESS)

@@ -1,12 +1,11 @@
-"""A Trigger or a messaging Subscription -> the route that shall stand, and what its status says.
+"""Plans the route and the conditions of a Trigger or messaging Subscription.
 
-Pure: no waiting, no store. The rules for a route that stands already are all here:
+Pure: no waiting, no store. Contains all rules for existing routes:
 
-* It stays until its object is deleted, whatever else happens. What does not resolve any more
-  keeps the place that it had, so that nothing that was matched is lost: without a subscriber each
-  attempt fails and is made again by its policy.
-* It moves to another address only where the Broker or Channel of its name is another one.
-* One that never was complete does not come to stand.
+* A route stays until its object is deleted. A destination that no longer resolves keeps its last
+  value, so no matched event is lost: without a subscriber, attempts fail and are retried by policy.
+* A route moves to another address only if its Broker or Channel was recreated, or another is named.
+* A route is created only once it is complete.
 """
 
 from dataclasses import dataclass
@@ -58,22 +57,22 @@ DEFAULT_DELIVERY: Final = Delivery(
     timeout_s=TIMEOUT_S_DEFAULT,
     format="binary",
 )
-"""Where neither the route nor its Broker or Channel says anything (decision 21)."""
+"""Used if neither the object nor its Broker or Channel has delivery options (decision 21)."""
 
 WAITING: Final = Finding("Unknown", "Waiting", "what it needs is not ready yet")
-"""Of the condition that a route stands, while it cannot come to stand."""
+"""Condition of a route that cannot be created yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoutePlan:
-    """What shall be.
+    """Desired route and status of a Trigger or Subscription.
 
     Attributes:
-        route: The route; None: none can come to stand yet.
-        findings: By condition type, but for ``stands``.
-        stands: Type of the condition that the route stands.
+        route: The route; None: none can be created yet.
+        findings: By condition type, without ``stands``.
+        stands: Type of the condition that the route is active.
         members: Further members of the status.
-        channel: The Channel that counts it among its subscribers; None: none does.
+        channel: The Channel that lists it as a subscriber; None: none.
     """
 
     route: PutRoute | None
@@ -84,11 +83,11 @@ class RoutePlan:
 
 
 class _Wanted(NamedTuple):
-    """What an object asks for, as far as it resolves.
+    """What an object specifies, resolved as far as possible.
 
     Attributes:
-        source: Its Broker or Channel; None: there is none of that name.
-        own: Its own delivery options; None: those of the source count.
+        source: Its Broker or Channel; None: it does not exist.
+        own: Its own delivery options; None: those of the source apply.
     """
 
     source: ChannelPlan | None
@@ -103,14 +102,14 @@ class _Wanted(NamedTuple):
 
 
 def plan_route(view: ObjectView, stored: Stored, before: ActiveRoute | None) -> RoutePlan:
-    """What shall be of the Trigger or Subscription *stored*, whose route stands as *before*."""
+    """Plan the Trigger or Subscription *stored*; *before* is its active route."""
     if stored.key.resource == TRIGGER.resource:
         return plan_trigger(view, stored, before)
     return plan_subscription(view, stored, before)
 
 
 def plan_trigger(view: ObjectView, stored: Stored, before: ActiveRoute | None) -> RoutePlan:
-    """What shall be of the Trigger *stored*.
+    """Plan the Trigger *stored*; *before* is its active route.
 
     Source:
         Knative Eventing, "Trigger Lifecycle", "Content Based Routing".
@@ -120,7 +119,7 @@ def plan_trigger(view: ObjectView, stored: Stored, before: ActiveRoute | None) -
     broker = _plan_source(view, broker_key)
     sink = view.resolve(spec.subscriber)
     dead = _dead_letter(view, spec.delivery, broker)
-    # A reply is an event for the Broker, whoever else listens there (decision 14).
+    # A reply is an event for the Broker and all who listen there (decision 14, replies).
     reply = Resolved(RouteEndpoint(view.site.url(broker_key), dial=view.site.dial, own=True))
     wanted = _Wanted(
         broker,
@@ -146,7 +145,7 @@ def plan_trigger(view: ObjectView, stored: Stored, before: ActiveRoute | None) -
 
 
 def plan_subscription(view: ObjectView, stored: Stored, before: ActiveRoute | None) -> RoutePlan:
-    """What shall be of the messaging Subscription *stored*.
+    """Plan the messaging Subscription *stored*; *before* is its active route.
 
     Source:
         Knative Eventing, "Subscription Lifecycle", "Topology Based Routing"; decision 18.
@@ -205,7 +204,7 @@ def _source_finding(kind: Kind, key: Key, source: ChannelPlan | None) -> Finding
 
 
 def _dependency(view: ObjectView, trigger: Object) -> Finding:
-    """Whether what the Trigger's annotation names is Ready; its events are delivered all the same.
+    """Whether the Trigger's annotated dependency is Ready; events are delivered regardless.
 
     Source:
         knative/eventing 1.22, ``pkg/reconciler/broker/trigger``: ``knative.dev/dependency``.
@@ -228,14 +227,14 @@ def _dependency(view: ObjectView, trigger: Object) -> Finding:
 def _dead_letter(
     view: ObjectView, own: Delivery | None, source: ChannelPlan | None
 ) -> Resolution | None:
-    """Of the delivery that counts: its own where it says anything at all, else its source's."""
+    """The dead letter sink of its own delivery options if there are any, else of its source's."""
     if own is not None:
         return resolve_dead_letter(view, own)
     return None if source is None else source.dead_letter
 
 
 def _settings_of(route: ActiveRoute | None) -> RouteSettings | None:
-    """How *route* delivers; None where it is damaged: what is found now is written over it."""
+    """Delivery settings of *route*; None if damaged: they are overwritten."""
     try:
         return None if route is None else decode_settings(route.settings)
     except ValueError:
@@ -243,7 +242,7 @@ def _settings_of(route: ActiveRoute | None) -> RouteSettings | None:
 
 
 def _compose(stored: Stored, wanted: _Wanted, standing: ActiveRoute | None) -> PutRoute | None:
-    """The route that shall stand; None: what stands, or nothing."""
+    """The desired route; None: incomplete, and none is active."""
     before, source = _settings_of(standing), wanted.source
     if before is None:
         needed = (wanted.sink, wanted.reply, wanted.dead_letter)
@@ -260,15 +259,15 @@ def _compose(stored: Stored, wanted: _Wanted, standing: ActiveRoute | None) -> P
 
 
 def _settings(stored: Stored, wanted: _Wanted, before: RouteSettings | None) -> RouteSettings:
-    """Where the events go, and how; what does not resolve keeps the place that it had."""
+    """Delivery settings; a destination that does not resolve keeps its last value."""
     sink = _endpoint(wanted.sink, before.sink if before else None)
-    assert sink is not None  # it resolves, or a route stands that has one
+    assert sink is not None  # it resolves, or the active route has one
     missing = [way for way in (wanted.sink, wanted.reply) if isinstance(way, Unresolved)]
     refused = [way.message for way in missing if way.reason == BLOCKED_ADDRESS]
     faults = [way.message for way in missing if way.reason != BLOCKED_ADDRESS]
     counts: Delivery | RouteSettings
     if wanted.own is None and wanted.source is None:
-        # Of a Broker or Channel that is gone: as it was when it was last seen.
+        # The Broker or Channel was deleted: keep its last options.
         assert before is not None
         counts, dead_letter = before, before.dead_letter
     else:

@@ -1,4 +1,4 @@
-"""Where this server is reached: the addresses of Brokers and Channels, and what lies under them."""
+"""The server's own URLs: addresses of Brokers and Channels, and how to recognize them."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -10,15 +10,15 @@ from distributary.resource import SinkRule, takes_events
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """This server, as others see it.
+    """URLs of this server, and the rule for sinks.
 
     Attributes:
         public_url: Scheme, host and port by which others reach it, without a path.
-        dial: ``host:port`` on this machine by which it reaches itself, in plain HTTP also where
-            *public_url* is https; None: by *public_url*, as everybody else.
+        dial: ``host:port`` on this machine by which it reaches itself, in plain HTTP even if
+            *public_url* is https; None: by *public_url*.
         sinks: Which addresses events may be sent to.
-        aliases: Other URLs that lead here, without a path: the address that it listens on. An
-            event sent there must take its passes along as well, or a loop would not end.
+        aliases: Other URLs of this server, without a path: the address that it listens on. Events
+            sent there must carry their hop count as well, or a loop would not end.
     """
 
     public_url: str
@@ -27,15 +27,14 @@ class Site:
     aliases: tuple[str, ...] = ()
 
     def url(self, key: Key) -> str:
-        """What the Broker or Channel *key* shows as its address."""
+        """URL of the Broker or Channel *key*, for its status."""
         return f"{self.public_url.rstrip('/')}/{path_of(key)}"
 
     def owns(self, uri: str, dial: str | None = None) -> bool:
-        """*uri* takes events at our own public URL, or at one that leads here as well.
+        """Whether *uri* accepts events of this server, at its public URL or an alias.
 
-        So does one whose *dial*, ``host:port``, is an address of ours: a Service that stands for
-        this server. Other paths of ours take no events: they are like anybody's, and the rule for
-        addresses counts.
+        With *dial*, ``host:port``: whether that address is ours, as for a Service that points to
+        this server. Our other paths accept no events: the rule for sinks applies to them.
         """
         ours = (self.public_url, *self.aliases)
         if dial is not None:

@@ -1,8 +1,8 @@
-"""Findings -> the status that is written, ``observedGeneration`` and all conditions at once.
+"""Builds a status from findings: ``observedGeneration`` and all conditions together.
 
 Source:
-    Knative Eventing, "Error Signalling"; Knative's common error conditions, from where come the
-    names of the types, ``severity`` and the order.
+    Knative Eventing, "Error Signalling"; Knative's common error conditions: names of the types,
+    ``severity`` and the order.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,20 +13,20 @@ from distributary.knative.kinds import conditions
 from distributary.knative.reconcile._findings import Finding, worst
 
 _KEPT: Final = ("annotations", "subscribers")
-"""Members that this does not decide about: ``_subscribers`` does, and clients."""
+"""Members kept from the old status: ``_subscribers`` and clients write them."""
 
 
 def with_status(
     content: Object, generation: int, findings: Mapping[str, Finding], members: Object, now: str
 ) -> Object:
-    """*content* with the status that tells *findings*; *content* itself where it does already.
+    """*content* with a status of *findings*; *content* itself if that changes nothing.
 
     Args:
-        content: The object; stays as it is. Of its conditions only the time of the last change of
-            their status counts: one that is not found again is gone.
-        generation: Of the object that was looked at.
-        findings: By condition type, causes before effects. ``Ready`` is as the worst of those
-            without a severity.
+        content: The object; not modified. Of its old conditions only ``lastTransitionTime`` is
+            kept; those without a finding are removed.
+        generation: Of the object that was planned.
+        findings: By condition type, causes before effects. ``Ready`` is the worst of those without
+            a severity.
         members: Further members of the status.
         now: For conditions that change, RFC 3339.
     """
@@ -41,7 +41,7 @@ def with_status(
 
 
 def condition_of(content: Object, type_: str) -> Object:
-    """The condition *type_* of an object's status; an empty one where it has none."""
+    """The condition *type_* of an object's status; empty if there is none."""
     status = content.get("status")
     found = _sound(status.get("conditions")) if isinstance(status, dict) else []
     return next((each for each in found if each["type"] == type_), {})
@@ -66,7 +66,7 @@ def _condition(type_: str, finding: Finding, since: str) -> Object:
 
 
 def _sound(found: object) -> list[Object]:
-    """Those that can be read: clients may write a status too."""
+    """The well-formed conditions: clients may write a status too."""
     if not isinstance(found, list):
         return []
     return [

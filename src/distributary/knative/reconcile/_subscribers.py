@@ -1,7 +1,7 @@
-"""What a Channel tells of its Subscriptions: ``spec.subscribers`` and ``status.subscribers``.
+"""Subscriber lists of Channels: ``spec.subscribers`` and ``status.subscribers``.
 
-Written by the server, for people: routes do not depend on it. With a thousand Subscriptions it is
-some hundred kilobytes, so many changes of them make one write.
+Written by the server, for people; routes do not depend on them. The lists of a thousand
+Subscriptions have some hundred kilobytes, so one write covers many changes.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ from distributary.knative.reconcile._findings import Finding, worst
 from distributary.knative.reconcile._routes import RoutePlan
 
 LISTED_BYTES_MAX: Final = 400 * 1024
-"""Both lists together, as JSON: an object may have 1 MiB, and the rest is the client's. Enough for
-about 1,000 Subscriptions; further ones work, and are not listed."""
+"""Size of both lists as JSON, bytes: an object may have 1 MiB, and the rest is the client's. Enough
+for about 1,000 Subscriptions; further ones work, but are not listed."""
 
 WAIT_S_MIN: Final = 0.05
 WAIT_S_PER_SUBSCRIBER: Final = 0.001
-"""Between two writes of one Channel's lists, seconds: a longer list is written less often."""
+"""Interval between writes of one Channel's lists, seconds: longer lists are written less often."""
 
 
 class SubscriberEntry(NamedTuple):
@@ -51,13 +51,13 @@ class SubscriberLists(NamedTuple):
 def entry_of(
     content: Object, plan: RoutePlan, delivery: Object | None, stands: Finding
 ) -> SubscriberEntry:
-    """What the Channel tells of the Subscription *content*.
+    """Entry of the Subscription *content* in the lists of its Channel.
 
     Args:
         content: The Subscription.
-        plan: What was found out about it.
-        delivery: The ``DeliverySpec`` that counts for it, as it was written.
-        stands: Whether its route stands.
+        plan: Its plan.
+        delivery: The ``DeliverySpec`` that applies to it, as written.
+        stands: Whether its route is active.
     """
     uid, generation = content["metadata"]["uid"], content["metadata"].get("generation", 1)
     physical = plan.members["physicalSubscription"]
@@ -78,14 +78,14 @@ def entry_of(
 
 
 def _delivery(delivery: Object, physical: Object) -> Object:
-    """With the dead letter sink as a URI (SHOULD)."""
+    """*delivery* with its dead letter sink as a URI (SHOULD)."""
     if "deadLetterSink" not in delivery:
         return delivery
     return delivery | {"deadLetterSink": {"uri": physical.get("deadLetterSinkUri", "")}}
 
 
 class Subscribers:
-    """The entries of all Channels, and which Channels are to be written when."""
+    """The entries of all Channels, and when each Channel is due for a write."""
 
     def __init__(self) -> None:
         self._entries: dict[Key, dict[Key, SubscriberEntry]] = {}
@@ -93,7 +93,7 @@ class Subscribers:
         self._due: dict[Key, float] = {}
 
     def note(self, subscription: Key, channel: Key, entry: SubscriberEntry) -> None:
-        """*subscription* counts as *entry* among those of *channel*, and of no other."""
+        """Set the *entry* of *subscription* in *channel*, and remove it from any other."""
         if self._channel_of.get(subscription, channel) != channel:
             self.forget(subscription)
         entries = self._entries.setdefault(channel, {})
@@ -103,7 +103,7 @@ class Subscribers:
             self.due(channel)
 
     def forget(self, key: Key) -> None:
-        """Of a Subscription: it does not count. Of a Channel: it is gone, and not written."""
+        """Remove a Subscription's entry; for a deleted Channel, cancel its write."""
         self._due.pop(key, None)
         channel = self._channel_of.pop(key, None)
         if channel is not None:
@@ -116,11 +116,11 @@ class Subscribers:
         self._due.setdefault(channel, _now_s() + wait_s)
 
     def next_s(self) -> float | None:
-        """When the next Channel is to be written, by the loop's clock; None: none is."""
+        """When the next Channel is due, by the loop's clock; None: none."""
         return min(self._due.values(), default=None)
 
     def take(self) -> list[Key]:
-        """The Channels that are to be written now."""
+        """Take the Channels that are due now."""
         now_s = _now_s()
         taken = [channel for channel, due_s in self._due.items() if due_s <= now_s]
         for channel in taken:
@@ -128,7 +128,7 @@ class Subscribers:
         return taken
 
     def lists(self, channel: Key) -> SubscriberLists:
-        """What *channel* is to tell, as much as there is room for."""
+        """The lists of *channel*, up to ``LISTED_BYTES_MAX``."""
         room = LISTED_BYTES_MAX
         listed: list[SubscriberEntry] = []
         for _, entry in sorted(self._entries.get(channel, {}).items()):
@@ -144,7 +144,7 @@ def _now_s() -> float:
 
 
 def with_lists(content: Object, lists: SubscriberLists) -> Object:
-    """The Channel *content* with its lists; *content* itself where they stand there already."""
+    """The Channel *content* with its lists; *content* itself if they are equal."""
     spec = dict(content.get("spec") or {})
     status = dict(content.get("status") or {})
     _set(spec, "subscribers", lists.spec)

@@ -1,7 +1,7 @@
-"""Trust bundles: certificates that every destination with https may be signed by.
+"""Trust bundles: ConfigMaps with CA certificates that are trusted for every https destination.
 
-Called by ``_pass``, for the looks of a turn. Hides which ConfigMaps they are, and that one which
-cannot be read is told and left out: nobody else's deliveries depend on it.
+Called by ``_pass`` for its plans. Hides which ConfigMaps are bundles. An unreadable one is logged
+and skipped, so other deliveries do not depend on it.
 
 Source:
     knative/eventing 1.22, ``pkg/eventingtls``: ConfigMaps with the label in the system namespace.
@@ -22,14 +22,14 @@ NAMESPACE: Final = "knative-eventing"
 LABEL: Final = "networking.knative.dev/trust-bundle"
 
 BUNDLES: Final = Key(CONFIG_MAP.resource, NAMESPACE, "")
-"""Stands for all of them: who was given some looks again when one changes."""
+"""Key for all bundles together: objects that depend on it are reconciled when one changes."""
 
 BUNDLES_CHARS_MAX: Final = 64 * 1024
-"""Characters of all bundles together: as much as a destination may name itself. They stand in each
-route that uses TLS; the system's certificates are trusted without being named."""
+"""Characters of all bundles together: as many as a destination may name itself. Each route that
+uses TLS stores them; the system's certificates are trusted without being named."""
 
 _READ_MAX: Final = 64
-"""Texts whose verdict is remembered."""
+"""Texts in the cache of ``_readable``."""
 
 _log = structlog.get_logger(__name__)
 
@@ -40,9 +40,9 @@ def concerns(key: Key) -> bool:
 
 
 class Bundles:
-    """The certificates in trust bundles, read again when a ConfigMap has changed.
+    """The certificates in trust bundles, cached until a ConfigMap changes.
 
-    Every look at a destination with https asks; what is left out is told once.
+    Every plan with an https destination asks for them; a skipped bundle is logged once.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Bundles:
         self._found = ""
 
     def of(self, config_maps: Sequence[Stored]) -> str:
-        """Of those of *config_maps* that are bundles, as PEM; empty: there are none.
+        """Certificates of the bundles among *config_maps*, as PEM; empty: none.
 
         Args:
             config_maps: Of the namespace, by name.
@@ -88,7 +88,7 @@ def _labelled(content: dict[str, Any]) -> bool:
 
 @lru_cache(_READ_MAX)
 def _readable(text: object) -> bool:
-    """Whether the connector will be able to read *text*."""
+    """Whether the connector can load *text*."""
     if not isinstance(text, str):
         return False
     try:

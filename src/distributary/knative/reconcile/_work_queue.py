@@ -1,4 +1,4 @@
-"""Which objects are to be looked at, and who waits until they were."""
+"""The reconciler's work queue: objects to reconcile, retries, and callers that wait for them."""
 
 import asyncio
 import contextlib
@@ -10,12 +10,12 @@ from distributary.knative.kinds import NAMESPACE
 
 RETRY_S_MIN: Final = 0.1
 RETRY_S_MAX: Final = 5.0
-"""Wait before objects are looked at again that could not be finished, seconds: doubled from the
-first to the second while some cannot. What is new does not wait."""
+"""Retry delay for unfinished objects, seconds: doubles from the minimum to the maximum while some
+remain. New changes do not wait."""
 
 
 class WorkQueue:
-    """Objects that changed, are being looked at, or have to be looked at once more."""
+    """Objects that changed, are being reconciled, or wait for a retry."""
 
     def __init__(self) -> None:
         self._new: dict[Key, None] = {}
@@ -27,27 +27,27 @@ class WorkQueue:
         self._waiting: list[tuple[Key, asyncio.Future[None]]] = []
 
     def add(self, key: Key) -> None:
-        """Look at *key*, also where it is being looked at right now."""
+        """Queue *key*, even while it is being reconciled."""
         self._new[key] = None
         self._wake.set()
 
     def add_all(self, keys: Iterable[Key]) -> None:
-        """Look at *keys*."""
+        """Queue *keys*."""
         for key in list(keys):
             self.add(key)
 
     @property
     def empty(self) -> bool:
-        """Nothing is to be looked at."""
+        """Whether nothing is queued, in progress or due for a retry."""
         return not (self._new or self._taken or self._later)
 
     @property
     def more(self) -> bool:
-        """There are objects that changed and were not taken yet."""
+        """Whether changed objects are queued."""
         return bool(self._new)
 
     async def wait(self, until_s: float | None) -> None:
-        """Return when there is something to look at, or at *until_s* of the loop's clock."""
+        """Wait for an object to reconcile, at most until *until_s* of the loop's clock."""
         if self._new:
             return
         times = [time_s for time_s in (until_s, self._later_s if self._later else None) if time_s]
@@ -57,7 +57,7 @@ class WorkQueue:
                 await self._wake.wait()
 
     def take(self, count: int, now_s: float) -> list[Key]:
-        """At most *count* objects that are to be looked at now."""
+        """Take at most *count* objects to reconcile now."""
         assert not self._taken
         if self._later and now_s >= self._later_s:
             self._new.update(self._later)
@@ -70,7 +70,7 @@ class WorkQueue:
         return taken
 
     def finish(self, again: Iterable[Key], now_s: float) -> None:
-        """What was taken was looked at; *again* have to be looked at once more, after a while."""
+        """Finish the taken objects; *again* are retried after a delay."""
         self._taken = frozenset()
         before = bool(self._later)
         self._later.update(dict.fromkeys(again))
@@ -82,9 +82,9 @@ class WorkQueue:
         self._tell()
 
     async def settled(self, key: Key, wait_s: float) -> bool:
-        """True once all that was to be done about *key* is done; False: not within *wait_s*.
+        """Wait until *key* is reconciled; False: not within *wait_s*.
 
-        Of a Namespace: about all objects in it.
+        A Namespace includes all objects in it.
         """
         if not self._concerns(key):
             return True
