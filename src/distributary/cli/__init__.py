@@ -1,7 +1,7 @@
 """The command line: ``distributary serve``, ``send``, ``subscribe``, ``listen`` and others.
 
-``serve`` hands its settings to ``server``, and ``filter`` evaluates by itself; all other commands
-talk to a server over HTTP and nothing else.
+``serve`` passes its settings to ``server``, and ``filter`` needs no server; all other commands
+use a server over HTTP and nothing else.
 
 Callers: people; ``main`` is the console script. Hides: typer and rich.
 """

@@ -1,7 +1,7 @@
-"""How a sink behaves: well, or badly in every way that the reliability tests ask for.
+"""Scripted behaviour of a sink: statuses, delays, resets and other misbehaviour for tests.
 
 Callers: ``listen`` (from flags), its server (for each request), ``PUT /__behaviour``.
-Hides: the choice of a status; the choice is pure, chance comes in as an argument.
+Hides: the choice of a status, which is pure: chance is an argument.
 """
 
 from typing import Literal
@@ -14,7 +14,7 @@ Reset = Literal["", "connect", "request", "status", "body"]
 """Cut the connection: on connect, after the request, after the status line, amid the body."""
 
 Slow = Literal["", "head", "body"]
-"""Send the head or the body of the answer at one byte a second."""
+"""Send the head or the body of the response at one byte a second."""
 
 
 class StatusChance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -30,18 +30,18 @@ class StatusChance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Behaviour(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a sink does with each request; the default answers 200 at once.
+    """What a sink does with each request; by default it responds 200 at once.
 
     Attributes:
-        delay_s: Wait before each answer, seconds.
-        statuses: Statuses drawn in this order; what remains of the probability answers 200.
-        fail_first: The first so many requests since this behaviour was set get ``fail_status``.
+        delay_s: Wait before each response, seconds.
+        statuses: Statuses drawn in this order; the rest of the probability is 200.
+        fail_first: Requests since this behaviour was set that get ``fail_status``.
         fail_status: See ``fail_first``.
-        hang: Take every request and answer none.
+        hang: Read every request and respond to none.
         reset: Cut the connection at this point; empty: do not.
-        slow: Which part of the answer drips; empty: none.
-        endless_body: Answer with a body that never ends.
-        retry_after: Value of ``Retry-After`` on answers that are not 2xx; sent as it stands.
+        slow: Which part of the response drips; empty: none.
+        endless_body: Respond with a body that never ends.
+        retry_after: Value of ``Retry-After`` on responses other than 2xx; sent unchanged.
     """
 
     delay_s: float = 0.0
@@ -56,10 +56,10 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def choose_status(behaviour: Behaviour, request: int, draw: float) -> int:
-    """Status for a request.
+    """Choose the status for a request.
 
     Args:
-        behaviour: What stands.
+        behaviour: In force.
         request: Number of the request since that was set, from 1.
         draw: Chance, ``0.0 <= draw < 1.0``.
     """
@@ -73,10 +73,10 @@ def choose_status(behaviour: Behaviour, request: int, draw: float) -> int:
 
 
 def parse_status(text: str) -> StatusChance:
-    """``503`` or ``503:0.3`` as written on the command line.
+    """Parse ``503`` or ``503:0.3`` from the command line.
 
     Raises:
-        ValueError: It is neither; the message says what is expected.
+        ValueError: It is neither; the message names what is expected.
     """
     status, _, chance = text.partition(":")
     try:
@@ -93,10 +93,10 @@ def _is_possible(option: StatusChance) -> bool:
 
 
 def decode(body: bytes) -> Behaviour:
-    """The behaviour in a JSON body; members that are absent mean good behaviour.
+    """Decode a behaviour from a JSON body; absent members have their defaults.
 
     Raises:
-        ResourceError: It is no such object; nothing changes.
+        ResourceError: It is not such an object.
     """
     try:
         behaviour = msgspec.json.decode(body, type=Behaviour)
@@ -109,7 +109,7 @@ def decode(body: bytes) -> Behaviour:
 
 
 def check(behaviour: Behaviour) -> list[Fault]:
-    """What is out of range in *behaviour*; empty where nothing is."""
+    """Return what is out of range in *behaviour*."""
     faults = [
         Fault(f"$.statuses[{place}]", "range", "expected status 100 to 599, chance above 0 to 1")
         for place, option in enumerate(behaviour.statuses)

@@ -1,4 +1,4 @@
-"""The commands: names, options, help texts. What they do stands in the modules they call.
+"""The table of commands: names, options and help texts; other modules carry them out.
 
 Callers: ``main``, which is the console script. Hides: typer.
 """
@@ -56,7 +56,7 @@ def options(
         typer.Option("--version", help="Print the version.", is_eager=True, callback=_say_version),
     ] = False,
 ) -> None:
-    """What stands before a command."""
+    """Options before a command."""
 
 
 def demo() -> None:
@@ -89,7 +89,7 @@ add_command(app, "version", version)
 
 
 def main() -> None:
-    """Run the command line; ends the process. The exit codes stand in ``--help``."""
+    """Run the command line and exit; ``--help`` lists the exit codes."""
     for refusal in protocol.refused():
         text = f"{refusal.code}: {refusal}"
         _console.errors().print(text, style="yellow", markup=False, soft_wrap=True)
@@ -105,7 +105,7 @@ def main() -> None:
         _console.errors().print(str(error), style="red", markup=False)
         sys.exit(_console.UNUSABLE)
     except BrokenPipeError:
-        sys.exit(_console.FAILED)  # whoever read our output has gone
+        sys.exit(_console.FAILED)  # the reader of our output has closed it
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _console.errors().print(f"{where}{error.strerror}", style="red", markup=False)

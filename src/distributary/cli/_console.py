@@ -1,6 +1,6 @@
-"""What the commands say to people, and the codes they end with.
+"""Console output of the commands, and their exit codes.
 
-Colours stand on terminals alone, and never where ``NO_COLOR`` is set (rich sees to both).
+Colours appear on terminals only, and never with ``NO_COLOR`` set (rich handles both).
 
 Callers: every command. Hides: rich.
 """
@@ -30,7 +30,7 @@ EXIT_CODES = (
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 TEXT_CHARACTERS_MAX = 200
-"""Of a foreign text on one line: events may carry names of a megabyte."""
+"""Longest foreign text on one line: events may carry names of a megabyte."""
 
 
 def output() -> Console:
@@ -52,7 +52,7 @@ def fits_one_line(text: object) -> str:
 
 
 ID_CHARS_WHOLE = 40
-"""An id up to this length stands on one line of a list: the server's own have 36 characters."""
+"""Ids up to this length are never folded in lists: the server's own have 36 characters."""
 
 
 def show_rows(
@@ -62,10 +62,10 @@ def show_rows(
     as_json: bool,
     none: str,
 ) -> None:
-    """Print *rows*: a table of these *columns* for people, or JSON lines; without rows *none*.
+    """Print *rows* as a table of *columns* for people or as JSON lines; without rows, *none*.
 
-    The first column holds what is copied into other commands: what does not fit is folded, never
-    cut.
+    The first column is folded where it does not fit, never cut: people copy it into other
+    commands.
     """
     table = Table(box=None, pad_edge=False)
     for name in columns:
@@ -84,7 +84,7 @@ def show_rows(
 
 
 def fail(message: str, hint: str = "", code: int = UNUSABLE) -> NoReturn:
-    """Say what went wrong and what to do next, then end with *code*."""
+    """Print what went wrong and what to do next, then exit with *code*."""
     console = errors()
     console.print(f"[bold red]error:[/] {escape(message)}")
     if hint:
@@ -93,7 +93,7 @@ def fail(message: str, hint: str = "", code: int = UNUSABLE) -> NoReturn:
 
 
 def show_refusal(response: Response, what: str = "") -> None:
-    """Show an answer that is a refusal (problem details, RFC 9457); *what* was refused."""
+    """Print a refusal (problem details, RFC 9457); *what* names the thing that was refused."""
     problem = response.json()
     problem = problem if isinstance(problem, dict) else {}
     title = problem.get("detail") or problem.get("title") or "the server refused"
@@ -106,7 +106,7 @@ def show_refusal(response: Response, what: str = "") -> None:
 
 
 def faults_table(faults: Iterable[Any]) -> Table:
-    """Faults of a problem body, one a row: where, and what is wrong there."""
+    """Return the faults of a problem body as a table: path and message."""
     table = Table("where", "fault")
     for fault in faults:
         row = fault if isinstance(fault, dict) else {"message": fault}

@@ -1,4 +1,4 @@
-"""``distributary dead-letters``: lists what the API keeps, and asks for more."""
+"""``distributary dead-letters``: lists, redrives and purges kept dead letters."""
 
 import re
 import time
@@ -15,7 +15,7 @@ from distributary.cli._subscribe import call, checked
 from distributary.core.errors import SettingsError
 
 LOOK_EVERY_S: Final = 0.2
-"""How often it is looked whether a run is over."""
+"""Interval of polling for the end of a run, seconds."""
 _NEXT = re.compile(r'<([^>]+)>; rel="next"')
 
 dead_letters = typer.Typer(
@@ -91,7 +91,7 @@ def purge(
 
 
 def _run(url: str, kind: str, done: str, **said: str | bool | None) -> None:
-    """Ask for a run, wait until it is over, and print what it came to."""
+    """Start a run, wait for its end, and print its result."""
     selection = {name: value for name, value in said.items() if value is not None}
     if len(selection) != 1:
         raise SettingsError("Say one of --subscription ID, --route UID and --all")

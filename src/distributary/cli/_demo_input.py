@@ -1,10 +1,10 @@
-"""Real input for the demo: what this machine already knows, as events.
+"""Real input for the demo: facts that this machine already has, as events.
 
-The first of these that has enough to show: the git history of the working folder (an event for
-each changed file of each commit), the package log (an event a line), the files of Python's
+Uses the first of these that has enough events: the git history of the working folder (an event
+for each changed file of each commit), the package log (an event a line), the files of Python's
 standard library (an event a file).
 
-Callers: ``demo``. Hides: where the facts come from and how they become events.
+Callers: ``demo``. Hides: the sources of facts, and how they become events.
 """
 
 import collections
@@ -25,7 +25,7 @@ EVENTS_MAX = 300
 """Enough to watch for some seconds; the whole demo stays far below two minutes."""
 
 EVENTS_MIN = 40
-"""With fewer there is too little to see: a fresh clone may have one commit."""
+"""Fewest events that show enough: a fresh clone may have one commit."""
 
 TYPE = "dev.distributary.demo."
 _CHANGES = {"A": "added", "M": "modified", "D": "deleted", "R": "renamed", "C": "copied"}
@@ -33,7 +33,7 @@ _PACKAGE_LINE = re.compile(r"(\S+) (\S+) (?:status )?([a-z-]+) ([a-z0-9][^\s:]*)
 
 
 class DemoInput(NamedTuple):
-    """Events to publish, and filters that say something about them.
+    """Events to publish, and filters that fit them.
 
     Attributes:
         title: What the events are.
@@ -49,11 +49,11 @@ class DemoInput(NamedTuple):
 
 
 def find_input(folder: Path, package_log: Path = Path("/var/log/dpkg.log")) -> DemoInput:
-    """The first source that has enough events; the standard library always has."""
+    """Return the first source with enough events; the standard library always has."""
     python = {"suffix": {"subject": ".py"}}
     git = list(itertools.islice(git_events(folder), EVENTS_MAX))
     if len(git) >= EVENTS_MIN:
-        # The kind of change that is rarest: what there is of each depends on the folder.
+        # The rarest kind of change: how many there are of each depends on the folder.
         others = [e for e in git if not str(e.attributes["subject"]).endswith(".py")]
         kinds = collections.Counter(str(event.attributes["type"]) for event in others or git)
         rarest = {"exact": {"type": kinds.most_common()[-1][0]}}
@@ -86,7 +86,7 @@ def _event(number: int, about: str, *, source: str, subject: str, time: str, dat
 
 
 def git_events(folder: Path) -> Iterator[Event]:
-    """An event for each changed file of each commit, newest commit first; none without git."""
+    """Yield an event for each changed file of each commit, newest first; none without git."""
     command = ["git", "-C", str(folder), "log", "-n", str(EVENTS_MAX), "--name-status"]
     command += ["--format=%x00%H%x1f%cI%x1f%s"]
     try:
@@ -105,14 +105,14 @@ def git_events(folder: Path) -> Iterator[Event]:
             number += 1
             data = {"commit": sha, "headline": headline}
             source = f"/git/{sha[:12]}"
-            subject = path.split("\t")[-1]  # of a renaming: the new name
+            subject = path.split("\t")[-1]  # the new name in a rename
             yield _event(
                 number, f"file.{about}", source=source, subject=subject, time=time, data=data
             )
 
 
 def package_events(log: Path) -> Iterator[Event]:
-    """An event for each line of a dpkg log about a package; none where it cannot be read."""
+    """Yield an event for each line of a dpkg log about a package; none if it is unreadable."""
     try:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -128,7 +128,7 @@ def package_events(log: Path) -> Iterator[Event]:
 
 
 def library_events() -> Iterator[Event]:
-    """An event for each module file of the standard library, in the order of their names."""
+    """Yield an event for each module file of the standard library, in order of names."""
     root = Path(sysconfig.get_path("stdlib"))
     for number, path in enumerate(sorted(root.glob("*/*.py")), 1):
         facts = path.stat()

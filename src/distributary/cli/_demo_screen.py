@@ -1,4 +1,4 @@
-"""What the demo shows: a table that changes on a terminal, plain lines elsewhere.
+"""Screen of the demo: a live table on a terminal, plain lines elsewhere.
 
 Callers: ``demo``. Hides: rich.
 """
@@ -15,10 +15,10 @@ from rich.text import Text
 from distributary.cli import _console
 
 LATEST_SHOWN = 8
-"""Arrivals under the table."""
+"""Arrivals shown under the table."""
 
 FIRST_SHOWN = 2
-"""Arrivals of each lane that are shown where there is no terminal; counts follow."""
+"""Arrivals shown of each lane where there is no terminal; counts follow."""
 
 
 @dataclass(slots=True)
@@ -29,9 +29,9 @@ class DemoRow:
         name: Of the subscription.
         about: Its filter and its sink, in words.
         expected: Events that match.
-        delivered: Distinct events that its sink took.
+        delivered: Distinct events that its sink accepted.
         attempts: Deliveries that its sink refused or dropped.
-        dead: Events that came to its dead letter sink.
+        dead: Events that reached its dead letter sink.
     """
 
     name: str
@@ -43,7 +43,7 @@ class DemoRow:
 
     @property
     def finished(self) -> bool:
-        """True when every matching event has come to an end."""
+        """Whether every matching event was delivered or dead-lettered."""
         return len(self.delivered | self.dead) >= self.expected
 
 
@@ -70,11 +70,11 @@ class Screen:
             self._live.stop()
 
     def say(self, text: str) -> None:
-        """One line of the story."""
+        """Print one line of the story."""
         self._console.print(Text(text, "bold"))
 
     def arrived(self, row: DemoRow, line: Text) -> None:
-        """Show an arrival, or leave it to the counts."""
+        """Show an arrival where there is space for it; it is counted in any case."""
         if self._live is not None:
             self._latest.append(Text.assemble((f"{row.name:>12} ", "yellow"), line))
             return
@@ -83,7 +83,7 @@ class Screen:
             self._console.print(Text.assemble(f"{row.name:>12} ", line))
 
     def refresh(self) -> None:
-        """Bring the counts on the screen up to date."""
+        """Update the counts on the screen."""
         if self._live is not None:
             self._live.update(Group(self._table(), *self._latest))
             return

@@ -1,6 +1,6 @@
-"""``distributary filter``: try a filter on events from files, without a server.
+"""``distributary filter``: tries a filter on events from files, without a server.
 
-Callers: ``_commands``. Hides: which event is shown, and what the exit code says.
+Callers: ``_commands``. Hides: which events are shown, and the exit code.
 """
 
 import contextlib
@@ -117,11 +117,11 @@ def _run(
 
 
 def _unmet(expect: Expect | None, summary: _filter_screen.Summary) -> str:
-    """Why the expectation is not met; empty where it is, or where there is none."""
+    """Why the expectation is not met; empty where it is met, or where there is none."""
     if expect is None:
         return ""
     if not summary.passed + summary.failed:
-        return "there was no event to try it on"  # or a check on a wrong file would succeed
+        return "there was no event to try it on"  # else a check on a wrong file would succeed
     if expect == "all":
         return f"{summary.failed:,} events do not pass" if summary.failed else ""
     return f"{summary.passed:,} events pass" if summary.passed else ""

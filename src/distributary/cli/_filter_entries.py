@@ -1,7 +1,7 @@
-"""Events of a file, one after the other, without holding the file in memory.
+"""Reads the events of a file one by one, without holding the file in memory.
 
-Callers: ``_filter``. Hides: how a JSON array is read as it comes. What is no array (JSON lines,
-one document) is read as ``send`` reads it.
+Callers: ``_filter``. Hides: incremental reading of a JSON array. Other input (JSON lines, one
+document) is read as by ``send``.
 """
 
 import codecs
@@ -15,17 +15,17 @@ from distributary.core.errors import EventError, Fault
 from distributary.core.event import Event, json_format
 
 ELEMENT_CHARS_MAX: Final = 64 * 1024 * 1024
-"""Longest element of an array: several times what a server takes, and it fits into memory."""
+"""Longest element of an array: several times what a server accepts, and it fits into memory."""
 
 _BLANK: Final = " \t\r\n"
 _decoder = json.JSONDecoder()
 
 
 def entries(file: BufferedReader) -> Iterator[tuple[int, Event | Unreadable]]:
-    """Every event of *file* with its place, from 1: a line's, or an element's of the array.
+    """Yield every event of *file* with its place, from 1: of its line, or of its array element.
 
-    What is no event is an ``Unreadable``, and the next one follows; but nothing follows in an
-    array that is damaged, since nobody knows where it goes on.
+    Yields ``Unreadable`` for an entry that is not an event, and continues. A damaged array ends
+    there, since the start of its next element is unknown.
     """
     if _opens_array(file):
         yield from _elements(file)
@@ -38,7 +38,7 @@ def entries(file: BufferedReader) -> Iterator[tuple[int, Event | Unreadable]]:
 
 
 def _opens_array(file: BufferedReader) -> bool:
-    """Whether the first character that is not blank is a bracket; it is left to be read."""
+    """Whether the first character that is not blank is a bracket; does not consume it."""
     while ahead := file.peek():
         rest = ahead.lstrip(_BLANK.encode())
         if rest:
@@ -83,18 +83,18 @@ def _damaged(message: str) -> Unreadable:
 
 
 class _Text:
-    """The characters of a file from some place on, as far as they were read."""
+    """The characters of a file from a position on, read as needed."""
 
     def __init__(self, file: BufferedReader) -> None:
         self._file = file
-        # bytes that are no UTF-8 come through as they are, for the event's decoder to refuse
+        # surrogateescape: bytes that are not UTF-8 reach the event's decoder, which refuses them
         self._decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode
         self._read = ""
         self._at = 0
         self._over = False
 
     def skip_blank(self) -> str:
-        """The next character that is not blank, not passed yet; empty at the end."""
+        """Skip blanks and return the next character, without consuming it; empty at the end."""
         while True:
             while self._at < len(self._read):
                 if self._read[self._at] not in _BLANK:
@@ -104,11 +104,11 @@ class _Text:
                 return ""
 
     def pass_one(self) -> None:
-        """Pass one character."""
+        """Consume one character."""
         self._at += 1
 
     def take_element(self) -> str | Unreadable:
-        """The text of the JSON value that begins here, and pass it."""
+        """Consume the JSON value that begins here, and return its text."""
         while True:
             try:
                 end = _decoder.raw_decode(self._read, self._at)[1]
@@ -116,7 +116,7 @@ class _Text:
                 length = len(self._read) - self._at
                 if length > ELEMENT_CHARS_MAX:
                     return _damaged(f"an element of more than {ELEMENT_CHARS_MAX:,} characters")
-                # Twice as much each time: what was looked at in vain stays a fraction of the whole.
+                # Doubling keeps repeated scans a fraction of the whole.
                 if not self._read_on(max(CHUNK_BYTES, length)):
                     return _damaged(
                         f"no whole JSON value: {error.msg.removesuffix(' starting at')}"
@@ -129,7 +129,7 @@ class _Text:
                 return found
 
     def _read_on(self, byte_count: int) -> bool:
-        """Read more; False where there is no more. What was passed is forgotten."""
+        """Read more, and drop what was consumed; False at the end."""
         if self._over:
             return False
         chunk = self._file.read1(byte_count)

@@ -1,7 +1,7 @@
-"""Which filter to try: read from flags, files and whole subscriptions, and checked.
+"""The filter to try: reads it from flags, files and whole subscriptions, and checks it.
 
-Callers: ``_filter``. Hides: the shapes in which a filter may be given, and how the faults of
-each are named where the user wrote it.
+Callers: ``_filter``. Hides: the shapes in which a filter may be given, and how each fault is
+reported at the place where the user wrote it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,23 +27,23 @@ _ELSEWHERE: Final = (
     "sinkCredential",
     "sinkcredential",
 )
-"""Members of a subscription that say nothing about which events match: they are not looked at."""
+"""Members of a subscription that do not affect which events match; they are ignored."""
 
 _MATCHING: Final = ("source", "types", "filters", "filter")
-"""The members that do, in any revision of the specification."""
+"""Members that do, in any revision of the specification."""
 
 _RULES: Final = ResourceRules(SinkRule(local_allowed=True), filters.check)
 _TARGET: Final = {"sink": "http://127.0.0.1/", "protocol": "HTTP"}
-"""Stands for where the events would go: nothing is sent."""
+"""Placeholder for the sink: nothing is sent."""
 
 
 class Misfit(NamedTuple):
-    """A fault of what was given.
+    """A fault of the input.
 
     Attributes:
-        given: Which of the flags: ``--filter``, or the name of a file.
-        fault: What is wrong, at a path into what was given there.
-        value: What stands at that path, where it can be found.
+        given: Where: a flag such as ``--filter``, or the name of a file.
+        fault: What is wrong, at a path into that input.
+        value: The value at that path, where it can be found.
     """
 
     given: str
@@ -53,7 +53,7 @@ class Misfit(NamedTuple):
 
 @dataclass(slots=True)
 class FilterSelection:
-    """What is tried on events: a subscription's ``source``, ``types`` and ``filters``, all ANDed.
+    """The condition to try: a subscription's ``source``, ``types`` and ``filters``, all ANDed.
 
     Attributes:
         source: Exact match; None: any.
@@ -66,7 +66,7 @@ class FilterSelection:
     filters: list[dict[str, Any]] = field(default_factory=list)
 
     def explain(self, attributes: dict[str, AttributeValue]) -> Explanation:
-        """Whether an event with *attributes* matches, and why (decision 9)."""
+        """Whether an event with *attributes* matches, and why (decision 9, filter semantics)."""
         expressions = filters.explain(self.filters, attributes)
         if self.source is None and not self.types:
             return expressions
@@ -86,7 +86,7 @@ class FilterSelection:
 def _listed(
     member: str, name: str, texts: tuple[str, ...], attributes: dict[str, AttributeValue]
 ) -> Explanation:
-    """The attribute *name* is one of *texts*, which the subscription's *member* names."""
+    """Explain whether attribute *name* is one of *texts*, from the subscription's *member*."""
     found = _console.fits_one_line(attributes.get(name, ""))
     verdict = attributes.get(name) in texts
     wanted = f'"{_console.fits_one_line(texts[0])}"' if len(texts) == 1 else f"among {member}"
@@ -103,7 +103,7 @@ def read(
     source: str | None = None,
     **pairs: Sequence[str],
 ) -> tuple[FilterSelection, list[Misfit]]:
-    """The filter that the flags ask for, and everything that is wrong with it; all must hold.
+    """Read the filter that the flags ask for, all ANDed, and everything wrong with it.
 
     Args:
         texts: JSON: an expression, an array of them, or a whole subscription.
@@ -114,8 +114,8 @@ def read(
         pairs: ``name=text`` each, by the dialect (``exact``, ``prefix``, ``suffix``).
 
     Raises:
-        SettingsError: A file cannot be read, a pair has no ``=``, or a member that stands once
-            in a subscription was given twice.
+        SettingsError: A file cannot be read, a pair has no ``=``, or a member that a subscription
+            has once was given twice.
     """
     reading = _Reading()
     for given, text in _numbered("--filter", texts):
@@ -133,20 +133,20 @@ def read(
 
 
 def _numbered(flag: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each text with the flag that it was given by, and its number where there are several."""
+    """Yield each text with its flag, numbered where there are several."""
     for number, text in enumerate(texts, 1):
         yield flag if len(texts) == 1 else f"{flag} ({number})", text
 
 
 class _Reading:
-    """What was read so far."""
+    """The input read so far."""
 
     def __init__(self) -> None:
         self.selection = FilterSelection()
         self.misfits: list[Misfit] = []
 
     def text(self, given: str, text: bytes) -> None:
-        """A JSON text: an expression, an array of them, or a whole subscription."""
+        """Add a JSON text: an expression, an array of them, or a whole subscription."""
         try:
             value = decode_json(text)
         except ResourceError as error:
@@ -160,7 +160,7 @@ class _Reading:
             self.expression(given, value)
 
     def expression(self, given: str, value: object) -> None:
-        """One filter expression; its faults are named as if it stood alone."""
+        """Add one filter expression; its faults have paths of that expression alone."""
         faults = filters.check([value], "$")
         moved = [Fault(f.path.replace("$[0]", "$", 1), f.code, f.message) for f in faults]
         self._note(given, moved, value)
@@ -168,7 +168,7 @@ class _Reading:
             self.selection.filters.append(value)
 
     def subscription(self, given: str, source: str | None, types: Iterable[str]) -> None:
-        """What a subscription says besides its filters."""
+        """Add the conditions of a subscription besides its filters."""
         selection, types = self.selection, tuple(types)
         if source is not None:
             _refuse_second(given, "source", selection.source)
@@ -184,7 +184,7 @@ class _Reading:
             self.selection.filters += expressions
 
     def _whole(self, given: str, value: dict[str, Any]) -> None:
-        """A subscription in any of the three revisions; what names no events is left alone."""
+        """Add a subscription of any of the three revisions; ignores members without conditions."""
         asked = {name: value[name] for name in value if name not in _ELSEWHERE}
         try:
             spec = api_subscription.parse({**asked, **_TARGET}, _RULES)
@@ -204,7 +204,7 @@ def _refuse_second(given: str, member: str, there: object) -> None:
 
 
 def _value_at(root: object, path: str) -> object:
-    """What stands at *path*, a path of plain member names and indexes; None if it is not there."""
+    """The value at *path* (plain member names and indexes); None if there is none."""
     value: Any = root
     for step in path[1:].replace("[", ".[").split(".")[1:]:
         try:

@@ -1,4 +1,4 @@
-"""What ``distributary filter`` shows: a tree an event, JSON lines, faults, the summary.
+"""Output of ``distributary filter``: one tree an event, JSON lines, faults, the summary.
 
 Callers: ``_filter``. Hides: rich, and the shape of the JSON lines.
 """
@@ -23,16 +23,16 @@ from distributary.core.event import Event
 from distributary.core.filter import Explanation
 
 PARTS_SHOWN_MAX: Final = 10
-"""Rows of the table of parts that stopped events; a line counts the others."""
+"""Most rows in the table of parts that stopped events; one line counts the others."""
 
 PIPE_COLUMNS: Final = 4_096
-"""More than any line of a tree: paths of the deepest filter, and a reason."""
+"""Wider than any line of a tree: paths of the deepest filter, and a reason."""
 
 EXPRESSIONS: Final = (".sql", ".cesql")
-"""How the path of an expression in CloudEvents SQL ends."""
+"""Ends of paths of expressions in CloudEvents SQL."""
 
 EXCERPT_CHARS_MAX: Final = 60
-"""Of an expression, on either side of the place of a fault."""
+"""Characters of an expression shown on either side of a fault."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -44,8 +44,8 @@ class Summary:
     Attributes:
         passed: Events that pass.
         failed: Events that do not.
-        unreadable: Entries that are no events.
-        stopped_by: Path and dialect of a part -> events that it stopped, by the first such part.
+        unreadable: Entries that are not events.
+        stopped_by: Path and dialect of a part -> events that it was the first to stop.
     """
 
     passed: int = 0
@@ -64,7 +64,7 @@ class Summary:
 
 
 def show_event(place: int, event: Event, explanation: Explanation, *, as_json: bool) -> None:
-    """One event with its verdict and the parts that decided."""
+    """Show one event with its verdict and the parts that decided."""
     if as_json:
         print(_encode(_event_line(place, event, explanation)).decode())
         return
@@ -73,13 +73,13 @@ def show_event(place: int, event: Event, explanation: Explanation, *, as_json: b
     tree = Tree(f"{word} {place}: {escape(_console.fits_one_line(' '.join(map(str, known))))}")
     _grow(tree, explanation, decisive=True)
     console = _console.output()
-    if not console.is_terminal:  # which wraps inside the tree; a pipe takes lines as they are
+    if not console.is_terminal:  # a terminal wraps inside the tree, a pipe must not
         console.width = PIPE_COLUMNS
     console.print(tree, soft_wrap=False)
 
 
 def show_unreadable(entry: Unreadable, place: int, *, as_json: bool) -> None:
-    """One entry that is no event."""
+    """Show one entry that is not an event."""
     rows = _rows(entry.faults)
     if as_json:
         print(_encode({"place": place, "faults": rows}).decode())
@@ -90,7 +90,7 @@ def show_unreadable(entry: Unreadable, place: int, *, as_json: bool) -> None:
 
 
 def show_misfits(misfits: Sequence[Misfit], *, as_json: bool) -> None:
-    """Everything that is wrong with the filter."""
+    """Show every fault of the filter."""
     if as_json:
         print(_encode({"faults": [_misfit_line(misfit) for misfit in misfits]}).decode())
         return
@@ -109,7 +109,7 @@ def show_misfits(misfits: Sequence[Misfit], *, as_json: bool) -> None:
 
 
 def show_summary(summary: Summary, *, as_json: bool) -> None:
-    """How many pass, and which parts stopped the others; on standard error."""
+    """Show how many pass, and which parts stopped the others; on standard error."""
     console = _console.errors()
     count = summary.passed + summary.failed
     colour = "green" if summary.passed else "yellow"
@@ -130,7 +130,7 @@ def show_summary(summary: Summary, *, as_json: bool) -> None:
 
 
 def _grow(tree: Tree, explanation: Explanation, *, decisive: bool) -> None:
-    """Draw *explanation* below *tree*; what did not decide is dim."""
+    """Draw *explanation* below *tree*; parts that did not decide are dim."""
     colour = ("green" if explanation.verdict else "red") if decisive else "dim"
     word = str(explanation.verdict).lower()
     name = "" if explanation.parts else f" {explanation.path}"
@@ -143,7 +143,7 @@ def _grow(tree: Tree, explanation: Explanation, *, decisive: bool) -> None:
 
 
 def _syntax_error(misfit: Misfit) -> CesqlSyntaxError | None:
-    """What the fault says of an expression in CloudEvents SQL, with the place; None: it is none."""
+    """The syntax error, with its place, of an expression in CloudEvents SQL; None: none."""
     if not isinstance(misfit.value, str) or not misfit.fault.path.endswith(EXPRESSIONS):
         return None
     try:
@@ -154,7 +154,7 @@ def _syntax_error(misfit: Misfit) -> CesqlSyntaxError | None:
 
 
 def _excerpt(text: str, offset: int) -> str:
-    """The line around *offset* with a caret below it."""
+    """Return the line around *offset* with a caret below it."""
     start = max(text.rfind("\n", 0, offset) + 1, offset - EXCERPT_CHARS_MAX)
     end = text.find("\n", offset)
     before = _console.fits_one_line(text[start:offset])

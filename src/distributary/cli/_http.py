@@ -1,9 +1,9 @@
 """A small HTTP/1.1 client: one connection, one request after another.
 
-Proxies in the environment are not looked at: the server is the one that was named.
+Ignores proxies in the environment: it connects to the server that was named.
 
-Callers: every command that talks to a server. Hides: connecting, keep-alive, parsing, and the
-ways in which an answer can fail to come (all are ``TransportError``).
+Callers: every command that uses a server. Hides: connecting, keep-alive, parsing, and the ways in
+which a response can fail (all are ``TransportError``).
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from distributary.core.errors import SettingsError, TransportError
 from distributary.net.http1 import ClientConnection
 
 RESPONSE_BYTES_MAX = 256 * 1024 * 1024
-"""Largest answer kept: a list of 100,000 subscriptions has some 60 MB."""
+"""Largest response, bytes: a list of 100,000 subscriptions has some 60 MB."""
 
 Headers = Sequence[tuple[str, str]]
 
 
 class Address(NamedTuple):
-    """Where a server is.
+    """Address of a server, from its URL.
 
     Attributes:
         secure: True for https.
@@ -42,16 +42,16 @@ class Address(NamedTuple):
 
 
 def parse_address(url: str) -> Address:
-    """The server that *url* names.
+    """Parse the URL of a server.
 
     Raises:
-        SettingsError: It is no absolute http or https URL, it has a query or a fragment, or it
+        SettingsError: It is not an absolute http or https URL, has a query or a fragment, or
             holds a password (which would end up in shell histories and process lists).
     """
     try:
         parts = urlsplit(url)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number, or brackets that hold no address
+    except ValueError:  # an invalid port, or no address in the brackets
         usable = False
     if not usable or "@" in parts.netloc or parts.query or parts.fragment:
         message = "Expected a URL such as http://127.0.0.1:8080, without a user or a query"
@@ -63,12 +63,12 @@ def parse_address(url: str) -> Address:
 
 
 class Response(NamedTuple):
-    """An answer.
+    """A response.
 
     Attributes:
         status: 200 to 599.
         headers: Names in lower case; several values of one name joined by a comma (RFC 9110 5.3).
-        body: Whole.
+        body: Complete.
     """
 
     status: int
@@ -77,11 +77,11 @@ class Response(NamedTuple):
 
     @property
     def good(self) -> bool:
-        """What was asked is done (2xx)."""
+        """Whether the status is 2xx."""
         return 200 <= self.status < 300
 
     def json(self) -> Any:
-        """The body as JSON; None where it is none."""
+        """The body as JSON; None where it is not JSON."""
         try:
             return msgspec.json.decode(self.body)
         except msgspec.MsgspecError:
@@ -89,10 +89,10 @@ class Response(NamedTuple):
 
 
 class Client:
-    """One connection to a server, opened when needed and again after it broke."""
+    """One connection to a server, opened when needed and reopened after it broke."""
 
     def __init__(self, address: Address, timeout_s: float = 30.0) -> None:
-        """Connect to nothing yet; each request has *timeout_s* from connecting to the end."""
+        """Connects with the first request; each has *timeout_s* from connecting to its end."""
         self._address = address
         self._timeout_s = timeout_s
         self._connection: ClientConnection | None = None
@@ -100,17 +100,17 @@ class Client:
     async def request(
         self, method: str, path: str, headers: Headers = (), body: bytes = b""
     ) -> Response:
-        """Send one request and wait for its answer.
+        """Send one request and wait for its response.
 
         Raises:
-            TransportError: No answer came. Reason ``refused``, ``dns`` or ``tls``: the request
-                never left; any other: it may have been carried out.
+            TransportError: No response. Reason ``refused``, ``dns`` or ``tls``: the request was
+                not sent; any other: it may have been carried out.
         """
         lines = "".join(f"{name}: {text}\r\n" for name, text in headers)
         return await self.request_raw(method, path, lines.encode(), body)
 
     async def request_raw(self, method: str, path: str, lines: bytes, body: bytes) -> Response:
-        """As ``request``, with the header lines already encoded (each ends with CR LF)."""
+        """Send a request with header lines already encoded (each ends with CR LF)."""
         address = self._address
         head = (
             f"{method} {address.prefix}{path} HTTP/1.1\r\nhost: {address.authority}\r\n"
@@ -148,7 +148,7 @@ class Client:
         return connection
 
     def close(self) -> None:
-        """Drop the connection; the next request opens another."""
+        """Close the connection; the next request opens another."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

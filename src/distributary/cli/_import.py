@@ -1,8 +1,7 @@
-"""``distributary import``: objects of a real cluster, put into this server one by one.
+"""``distributary import``: copies objects of a Kubernetes cluster to this server, one by one.
 
-Callers: ``_commands``. Hides: reading YAML, server-side apply, and the lines that say what
-became of each object. ``knative.kinds.export`` decides what is taken, changed or left; the
-server decides what is right.
+Callers: ``_commands``. Hides: reading YAML, server-side apply, and the report on each object.
+``knative.kinds.export`` decides what is taken, changed or left; the server validates.
 """
 
 import asyncio
@@ -27,19 +26,19 @@ from distributary.knative.kinds import BROKER
 from distributary.knative.kinds.export import Converted, converted
 
 FILE_BYTES_MAX = 64 * 1024 * 1024
-"""Of one file: an export of 10,000 objects has 30 MiB; decoded it takes twenty times that."""
-
+"""Largest file, bytes: an export of 10,000 objects has 30 MiB; decoded it takes twenty times that."""
+"""Largest file, bytes: 10,000 objects have 30 MiB, and decoded they take twenty times that."""
 MANAGER = "distributary-import"
-"""The field manager: a second run changes what the first has written, and nothing of others."""
+"""Field manager: a second run changes what the first has written, and no fields of others."""
 
 DEFAULT_BROKER = ("default", "default")
-"""Namespace and name of the Broker that is there from the start, behind ``POST /events``."""
+"""Namespace and name of the Broker that every server has, behind ``POST /events``."""
 
 _APPLY = (("content-type", "application/apply-patch+yaml"), ("accept", "application/json"))
 
 
 class _Outcome(NamedTuple):
-    """What became of one object.
+    """The result for one object.
 
     Attributes:
         word: ``taken``, ``changed``, ``left`` or ``refused``.
@@ -81,10 +80,10 @@ def import_(
 
 
 def run(address: Address, files: Sequence[str], *, dry_run: bool, replace: bool) -> int:
-    """Import *files*, show what came of each object; the exit code.
+    """Import *files* and show the result for each object; returns the exit code.
 
     Raises:
-        SettingsError: A file cannot be read, or is no YAML. Nothing was sent then.
+        SettingsError: A file cannot be read, or is not YAML. Nothing was sent then.
     """
     objects = converted(document for name in files for document in _documents(name))
     outcomes: list[_Outcome] = []
@@ -116,10 +115,10 @@ def _documents(name: str) -> Iterator[Any]:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as the API server reads it: times stay text, and keys become text."""
+    """Loads YAML as the API server does: times stay text, and keys become text."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """The mapping, with the keys that JSON has."""
+        """Construct the mapping, with the keys that JSON allows."""
         found = super().construct_mapping(node, deep=deep)
         return {self._key(name, node): value for name, value in found.items()}
 
@@ -145,7 +144,7 @@ async def _apply_all(
     dry_run: bool,
     replace: bool,
 ) -> None:
-    """Apply *objects* in order; *outcomes* takes what came of each, also where the server ends."""
+    """Apply *objects* in order; fills *outcomes* even where the server stops responding."""
     client = Client(address)
     query = f"fieldManager={MANAGER}&fieldValidation=Warn&force={str(replace).lower()}"
     query += "&dryRun=All" if dry_run else ""
@@ -164,7 +163,7 @@ async def _apply(client: Client, each: Converted, query: str) -> _Outcome:
     group = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
     place = f"namespaces/{quote(str(metadata['namespace']), safe='')}"
     path = f"{group}/{place}/{kind.plural}/{quote(metadata['name'], safe='')}?{query}"
-    body = msgspec.json.encode(each.obj)  # which YAML is
+    body = msgspec.json.encode(each.obj)  # JSON is YAML
     answer = await client.request("PATCH", path, _APPLY, body)
     if answer.status == 409 and _is_default_broker(each):
         there = (await client.request("GET", path.partition("?")[0])).json()
@@ -179,13 +178,13 @@ async def _apply(client: Client, each: Converted, query: str) -> _Outcome:
 
 
 def _is_default_broker(each: Converted) -> bool:
-    """Whether it is the Broker that a server makes for itself: nobody's, until it is edited."""
+    """Whether it is the Broker that a server creates, which has no owner until it is edited."""
     metadata = each.obj["metadata"]
     return each.kind is BROKER and (metadata["namespace"], metadata["name"]) == DEFAULT_BROKER
 
 
 def _warned(header: str) -> str:
-    """The texts of ``Warning`` headers, without code and agent (RFC 7234 5.5)."""
+    """Texts of ``Warning`` headers, without code and agent (RFC 7234 5.5)."""
     texts = re.findall(r'"((?:[^"\\]|\\.)*)"', header)
     return "; ".join(text.replace('\\"', '"') for text in texts) or header
 

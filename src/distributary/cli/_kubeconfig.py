@@ -1,4 +1,4 @@
-"""``distributary kubeconfig``: what kubectl needs to know of a server.
+"""``distributary kubeconfig``: prints a kubeconfig for a server.
 
 Callers: ``_commands``.
 """
@@ -50,5 +50,5 @@ def kubeconfig(
       distributary kubeconfig --server https://events.example.com > config
     """
     parse_address(server)
-    # A YAML string: every JSON string is one.
+    # As a YAML string: every JSON string is one.
     print(_KUBECONFIG.format(server=json.dumps(server.rstrip("/"))), end="")

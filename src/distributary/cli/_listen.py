@@ -1,6 +1,6 @@
-"""``distributary listen``: a sink in a terminal. Shows what arrives, or writes it down.
+"""``distributary listen``: a sink in a terminal that shows arrivals or writes them to a ledger.
 
-Callers: ``_commands``; the demo shows its arrivals as this does. Hides: decoding of arrivals and
+Callers: ``_commands``; the demo shows arrivals the same way. Hides: decoding of arrivals and
 their one-line form.
 """
 
@@ -26,7 +26,7 @@ from distributary.core.event import Event
 from distributary.protocols.http import binding as event_http
 
 FLUSH_S = 0.2
-"""Ledger lines reach the file so often: a reader beside us sees them soon, at no real cost."""
+"""Interval of flushing the ledger, seconds: a concurrent reader sees lines soon, at little cost."""
 
 Statuses = Annotated[
     list[str] | None,
@@ -150,11 +150,11 @@ async def _until_stopped(ledger: LedgerWriter | None) -> None:
 
 
 class _Arrivals:
-    """Shows arrivals as they come, and writes them down.
+    """Shows arrivals and writes them to a ledger.
 
     Args:
         show: ``lines``, ``json`` or ``nothing``.
-        ledger: Takes them; None: nothing does.
+        ledger: Receives them; None: none.
     """
 
     def __init__(self, show: str, ledger: LedgerWriter | None) -> None:
@@ -180,12 +180,12 @@ class _Arrivals:
             if self._show == "json":
                 print(_json_line(request, event), flush=True)
             elif self._show == "lines":
-                cut = self._console.is_terminal  # a file or a pipe gets whole lines
+                cut = self._console.is_terminal  # files and pipes get whole lines
                 self._console.print(line_of(request, event, now), soft_wrap=not cut)
 
 
 def arrivals_of(request: Request, events: list[Event], wall_ms: int) -> list[Arrival]:
-    """Ledger lines of one request."""
+    """Ledger lines for one request."""
     return [
         Arrival(
             id=attributes["id"],

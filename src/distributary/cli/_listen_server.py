@@ -1,13 +1,13 @@
-"""A sink: an HTTP server that takes whatever comes, tells about it, and misbehaves on request.
+"""A sink: an HTTP server that accepts any request, reports it, and misbehaves on request.
 
-Paths of its own: ``GET /__stats`` and ``PUT /__behaviour`` (JSON of ``_behaviour.Behaviour``).
+Control paths: ``GET /__stats`` and ``PUT /__behaviour`` (JSON of ``_behaviour.Behaviour``).
 Every other path is a sink.
 
-Callers: ``listen``, the demo, end-to-end tests, benchmarks (their receiving side: while nobody
-looks at arrivals and the behaviour is good, a request costs one parse and one write).
-Hides: parsing, pipelining, answers in order, resets, dripping and endless answers.
-Parses by llhttp alone, not by ``http1``: a sink takes any path, and where it only counts, the
-header is never looked at, so that the sink is not what a measurement measures.
+Callers: ``listen``, the demo, end-to-end tests, benchmarks (their receiving side: without an
+observer of arrivals, and with good behaviour, a request costs one parse and one write).
+Hides: parsing, pipelining, responses in order, resets, dripping and endless responses.
+Parses with llhttp, not with ``http1``: a sink accepts any path, and where it only counts, it
+skips the header, so that a benchmark does not measure its sink.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ BACKLOG = 1024
 """Connections waiting to be accepted: a router may open hundreds at once after a restart."""
 
 BODY_BYTES_MAX = 64 * 1024 * 1024
-"""Largest request body kept: the largest event that ``serve`` can be told to accept."""
+"""Largest request body kept: the largest event that ``serve`` can be set to accept."""
 
 DRIP_S = 1.0
-"""Seconds between two bytes of a slow answer: slower than any sane timeout of idleness."""
+"""Seconds between two bytes of a slow response: longer than any sane idle timeout."""
 
 DRIP_BODY = b"slow answer, one byte a second, sixty-four bytes, more than a minute"
 CHUNK = b"10000\r\n" + bytes(0x10000) + b"\r\n"
@@ -49,20 +49,20 @@ _NO_LINGER = struct.pack("ii", 1, 0)
 
 
 class Timers(Protocol):
-    """What the server needs of an event loop."""
+    """The part of an event loop that the server needs."""
 
     def call_later(self, delay: float, callback: Callable[[], object]) -> object:
         """Call *callback* once after *delay* seconds."""
 
 
 class Request(NamedTuple):
-    """One request that was answered, or that never will be.
+    """One request, after the response or the lack of one.
 
     Attributes:
         path: Target without its query.
         headers: Names in lower case, in order.
-        body: As it came.
-        status: What was answered; 0: nothing was.
+        body: As received.
+        status: Of the response; 0: none was sent.
     """
 
     path: str
@@ -76,8 +76,8 @@ class Stats(msgspec.Struct, kw_only=True):
 
     Attributes:
         requests: Requests read whole, without those to ``/__stats`` and ``/__behaviour``.
-        answered: Answers by status, as text.
-        unanswered: Requests that got no answer.
+        answered: Responses by status, as text.
+        unanswered: Requests without a response.
         connections: Connections open now.
     """
 
@@ -91,12 +91,12 @@ class ListenServer:
     """A sink on one port.
 
     Args:
-        behaviour: How to answer, until ``behaviour`` is set anew.
-        on_arrival: Called with each request once it was answered or dropped; None saves the
-            cost of keeping headers and bodies.
-        path: The one path that is a sink, others answer 404; None: every path is.
+        behaviour: How to respond, until ``behaviour`` is set.
+        on_arrival: Called with each request once it has its response or was dropped; None saves
+            the cost of keeping headers and bodies.
+        path: The one path that is a sink, others respond 404; None: every path is.
         random: Source of chance for ``Behaviour.statuses``.
-        timers: What runs delays; None: the running event loop.
+        timers: Runs delays; None: the running event loop.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class ListenServer:
 
     @property
     def behaviour(self) -> Behaviour:
-        """How requests are answered from now on; setting it restarts ``fail_first``."""
+        """Behaviour for the next requests; setting it restarts ``fail_first``."""
         return self._behaviour
 
     @behaviour.setter
@@ -127,10 +127,10 @@ class ListenServer:
         self._behaviour = behaviour
         self._seen = 0
         self.hurried = behaviour == Behaviour() and self.on_arrival is None and self.path is None
-        """True while a request needs no more than to be counted and answered 200."""
+        """True while requests are only counted and answered 200."""
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> int:
-        """Listen; the port, which the system chose if *port* was 0. OSError: it is taken."""
+        """Listen; returns the port, chosen by the system for 0. Raises OSError if it is in use."""
         loop = asyncio.get_running_loop()
         self.timers = self.timers or loop
         self._server = await loop.create_server(self.connect, host, port, backlog=BACKLOG)
@@ -138,7 +138,7 @@ class ListenServer:
         return chosen
 
     def connect(self) -> "Connection":
-        """A protocol for a new connection; ``start`` gives this to the event loop."""
+        """Make the protocol of a new connection; ``start`` passes this to the event loop."""
         return (Connection if self.on_arrival is None else KeepingConnection)(self)
 
     async def close(self) -> None:
@@ -151,7 +151,7 @@ class ListenServer:
             self._server = None
 
     def stats(self) -> Stats:
-        """Counts until now."""
+        """Counts up to now."""
         return Stats(
             requests=self.counts.total(),
             answered={str(status): n for status, n in sorted(self.counts.items()) if status},
@@ -160,7 +160,7 @@ class ListenServer:
         )
 
     def next_status(self) -> int:
-        """Status for the next request, by the behaviour."""
+        """Choose the status for the next request."""
         self._seen += 1
         return _behaviour.choose_status(self._behaviour, self._seen, self.random.unit())
 
@@ -173,7 +173,7 @@ class Connection(asyncio.Protocol):
         self.transport: asyncio.Transport
         self._parser = httptools.HttpRequestParser(self)
         self._due = 0
-        """Plain 200s to write once the chunk at hand is parsed."""
+        """Plain 200s to write after the current chunk is parsed."""
         self._waiting: collections.deque[_Pending] = collections.deque()
         self._busy = False
         self._writable = True
@@ -186,7 +186,7 @@ class Connection(asyncio.Protocol):
         self._body = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)  # uvloop's is none by class
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's is not a subclass
         self.server.connections.add(self)
         if self.server.behaviour.reset == "connect":
             self._reset()
@@ -243,7 +243,7 @@ class Connection(asyncio.Protocol):
     # -- answering, one request after another ------------------------------------------------
 
     def _next(self) -> None:
-        """Begin on the oldest waiting request, if any."""
+        """Start on the oldest waiting request, if any."""
         if self._due:
             self.transport.write(_OK * self._due)
             self._due = 0
@@ -257,7 +257,7 @@ class Connection(asyncio.Protocol):
         elif pending.method == "OPTIONS":
             self._end(_PREFLIGHT)
         elif behaviour.hang:
-            return  # told as unanswered once the connection is gone
+            return  # reported as unanswered when the connection closes
         elif behaviour.delay_s > 0:
             self._later(behaviour.delay_s, self._answer)
         else:
@@ -292,7 +292,7 @@ class Connection(asyncio.Protocol):
             )
 
     def _end(self, answer: bytes, status: int | None = None) -> None:
-        """Write the last of an answer; with *status* tell the arrival. Then the next request."""
+        """Write the end of a response; with *status* report the arrival. Then the next request."""
         pending = self._waiting.popleft()
         if answer:
             self.transport.write(answer)
@@ -306,7 +306,7 @@ class Connection(asyncio.Protocol):
             self._busy = False
 
     def _tell(self, pending: "_Pending", status: int) -> None:
-        """Count the arrival and show it to who listens; once a request."""
+        """Count the arrival and report it to the observer; once a request."""
         if pending.told or pending.path.startswith("/__"):
             return
         pending.told = True
@@ -347,7 +347,7 @@ class Connection(asyncio.Protocol):
             done()
 
     def _pour(self) -> None:
-        """Write without end, as fast as the other side reads; memory stays bounded."""
+        """Write without end, as fast as the peer reads; memory stays bounded."""
         if self.transport.is_closing():
             return
         if not self._writable:
@@ -367,14 +367,14 @@ class Connection(asyncio.Protocol):
 
 
 class KeepingConnection(Connection):
-    """Keeps headers for who looks at arrivals; the parser hands them over only then."""
+    """Keeps headers for an observer of arrivals; the parser passes them only then."""
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers.append((name.lower(), value))
 
 
 class _Pending:
-    """A request that waits for its answer."""
+    """A request without a response yet."""
 
     __slots__ = ("body", "headers", "keeps", "method", "path", "told")
 
@@ -390,7 +390,7 @@ class _Pending:
 
 
 def _bodiless(status: int) -> bool:
-    """True for statuses whose answers have no body by the rules of HTTP (RFC 9110 6.4.1)."""
+    """Whether HTTP forbids a body in responses with this status (RFC 9110 6.4.1)."""
     return status < 200 or status in {204, 304}
 
 
@@ -407,7 +407,7 @@ def _head(status: int, retry_after: str) -> bytes:
 
 
 def _control(server: ListenServer, pending: _Pending) -> bytes:
-    """Answer to a request to one of the server's own paths."""
+    """Respond to a request for a control path."""
     if (pending.method, pending.path) == ("GET", "/__stats"):
         return _json(200, msgspec.json.encode(server.stats()))
     if (pending.method, pending.path) == ("PUT", "/__behaviour"):

@@ -1,6 +1,6 @@
 """Options that several commands share.
 
-Callers: the modules of the commands. Hides: how typer reads them.
+Callers: the modules of the commands. Hides: their declarations for typer.
 """
 
 import inspect
@@ -15,7 +15,7 @@ from distributary.core.errors import SettingsError
 from distributary.resource.durations import read_duration_s
 
 DEFAULT_URL = "http://127.0.0.1:8080"
-"""Where ``serve`` listens unless told otherwise."""
+"""Where ``serve`` listens by default."""
 
 Url = Annotated[
     str, typer.Option("--url", envvar="DISTRIBUTARY_URL", metavar="URL", help="The server.")
@@ -23,13 +23,13 @@ Url = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="JSON lines instead of a table.")]
 Files = Annotated[
     list[str] | None,
-    # The text explains it, without the type that typer would show.
+    # The help text explains it, without the type that typer would show.
     typer.Argument(metavar="FILE", hidden=True),
 ]
 Text = str | None
-"""Text that may be left unsaid."""
+"""Text that may be omitted."""
 
-# Which events: the same words, whether a filter is tried or a subscription made.
+# Which events: the same names in ``filter`` and ``subscribe``.
 Types = Annotated[
     list[str] | None,
     typer.Option("--type", metavar="TEXT", help="An event type; several: any of them."),
@@ -53,12 +53,12 @@ class Command(TyperCommand):
     """A command whose usage shows arguments as manuals do: ``ID...``, and ``[FILE]...``."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The words of the usage; typer puts braces around what is required."""
+        """The words of the usage line, without the braces that typer puts around arguments."""
         return [re.sub(r"\{(\w+)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
 
 
 def add_command(app: typer.Typer, name: str, command: Callable[..., None]) -> None:
-    """Have *app* offer *command* as *name*, with its docstring as its help."""
+    """Add *command* to *app* as *name*, with its docstring as its help."""
     summary = (inspect.getdoc(command) or "").partition("\n\n")[0]
     app.command(name, cls=Command, help=_help_of(command), short_help=summary)(command)
 
@@ -66,12 +66,12 @@ def add_command(app: typer.Typer, name: str, command: Callable[..., None]) -> No
 def with_options(
     command: Callable[..., None], options: Iterable[tuple[str, Any, Any]], text: str
 ) -> Callable[..., None]:
-    """*command*, which takes any keyword, as typer is to see it.
+    """Give *command*, which takes any keyword, a signature for typer to read.
 
     Args:
         command: The function that does the work.
         options: Name, annotation and default of each parameter, in the order of the help.
-        text: Its docstring.
+        text: The docstring.
     """
     parameters = [
         inspect.Parameter(
@@ -79,7 +79,7 @@ def with_options(
         )
         for name, annotation, default in options
     ]
-    # What typer reads of a function.
+    # typer reads these of a function.
     vars(command)["__signature__"] = inspect.Signature(parameters)
     command.__annotations__ = {each.name: each.annotation for each in parameters}
     command.__doc__ = text
@@ -87,9 +87,9 @@ def with_options(
 
 
 def _help_of(command: Callable[..., None]) -> str:
-    """Help of a command from its docstring: prose is wrapped, what is indented stays as it is.
+    """Help of a command from its docstring: prose is wrapped, indented text is kept.
 
-    So an example can be pasted: no line of it is broken by whoever shows it.
+    Line breaks in examples survive, so that they can be pasted.
     """
     paragraphs = (inspect.getdoc(command) or "").split("\n\n")
     return "\n\n".join(
@@ -99,10 +99,10 @@ def _help_of(command: Callable[..., None]) -> str:
 
 
 def seconds(flag: str, text: str, low_s: float = 0.0) -> float:
-    """The duration that *flag* says, of any spelling: ``30s``, ``PT30S``, ``500ms``, ``30``.
+    """Return the duration given by *flag*, of any spelling: ``30s``, ``PT30S``, ``500ms``, ``30``.
 
     Raises:
-        SettingsError: It is none, or shorter than *low_s* seconds.
+        SettingsError: It is not a duration, or is shorter than *low_s* seconds.
     """
     try:
         found = read_duration_s(text)

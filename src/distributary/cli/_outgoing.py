@@ -1,4 +1,4 @@
-"""Events to send: read from flags, files and standard input, wrapped into requests.
+"""Events to send: reads them from flags, files and standard input, and wraps them into requests.
 
 Callers: ``send``, the demo. Hides: which of JSON lines, a JSON array or one JSON document a
 file holds, and the three content modes of the HTTP binding.
@@ -22,15 +22,15 @@ from distributary.protocols.http import binding as event_http
 Mode = Literal["binary", "structured", "batch"]
 
 CHUNK_BYTES = 1 << 16
-"""Read at most so much at a time: what a pipe holds, so that a slow one is sent as it comes."""
+"""Largest read, bytes: what a pipe holds, so that a slow one is sent as it comes."""
 
 
 class Unreadable(NamedTuple):
-    """An entry of the input that is no event; it is not sent.
+    """An entry of the input that is not an event, and is not sent.
 
     Attributes:
-        place: Number of the line or of the array's element, from 1.
-        faults: All that is wrong with it.
+        place: Number of its line or array element, from 1.
+        faults: Everything wrong with it.
     """
 
     place: int
@@ -41,7 +41,7 @@ class Envelope(NamedTuple):
     """One request.
 
     Attributes:
-        events: What it carries, at least one.
+        events: In it, at least one.
         lines: Header lines, each with its CR LF.
         body: Body.
     """
@@ -52,7 +52,7 @@ class Envelope(NamedTuple):
 
 
 def wrap(events: Sequence[Event], mode: Mode) -> Envelope:
-    """One request that carries *events*; more than one only in mode ``batch``."""
+    """Wrap *events* into one request; more than one only in mode ``batch``."""
     assert events
     if mode == "batch":
         return Envelope(events, *event_http.encode_batched(events))
@@ -62,23 +62,23 @@ def wrap(events: Sequence[Event], mode: Mode) -> Envelope:
 
 
 def canonical_attributes(event: Event) -> dict[str, str]:
-    """All context attributes in canonical string form: what ledgers hold and digest."""
+    """All context attributes in canonical string form, as ledgers store and digest them."""
     return {name: canonical(value) for name, value in event.attributes.items()}
 
 
 def one_event(
     attributes: Mapping[str, str | None], extensions: Iterable[str], data: bytes | None
 ) -> Event:
-    """An event from what flags said.
+    """Make one event from flags.
 
     Args:
-        attributes: Attribute name -> text; None: not said.
+        attributes: Attribute name -> text; None: not given.
         extensions: ``name=text`` each.
-        data: Payload, None for none. Without a content type JSON is recognised, and all else
-            goes as text if it is UTF-8, as bytes if not.
+        data: Payload, None for none. Without a content type JSON is recognised; anything else is
+            sent as text if it is UTF-8, else as bytes.
 
     Raises:
-        EventError: An extension is not ``name=text``, or the event would break the
+        EventError: An extension is not ``name=text``, or the event would violate the
             specification.
     """
     said: dict[str, AttributeValue] = {"specversion": "1.0"}
@@ -108,7 +108,7 @@ def _guess_content_type(data: bytes) -> str:
 
 
 def copies(event: Event, count: int) -> Iterator[Event]:
-    """The event *count* times, each with an id of its own (``id-1``, ``id-2``…) if many."""
+    """Yield the event *count* times; copies of several get numbered ids (``id-1``, ``id-2``…)."""
     if count == 1:
         yield event
         return
@@ -118,7 +118,7 @@ def copies(event: Event, count: int) -> Iterator[Event]:
 
 
 def open_events(name: str, stack: contextlib.ExitStack) -> BufferedReader:
-    """The file of events of this *name*, ``-`` for standard input; ends the command without one."""
+    """Open the event file *name*, ``-`` for standard input; exits where that fails."""
     if name == "-":
         return cast("BufferedReader", sys.stdin.buffer)
     try:
@@ -129,9 +129,9 @@ def open_events(name: str, stack: contextlib.ExitStack) -> BufferedReader:
 
 
 def read_events(file: BinaryIO) -> Iterator[list[Event | Unreadable]]:
-    """Events of *file*, in pieces, as soon as they can be read.
+    """Yield the events of *file*, in pieces, as soon as they can be read.
 
-    The file holds structured events: one a line (JSON lines; blank lines are passed over), or
+    The file holds structured events: one a line (JSON lines; blank lines are skipped), or
     one JSON array of them, or one JSON document over several lines.
     """
     first = b""
@@ -164,7 +164,7 @@ def _is_json(text: bytes) -> bool:
 
 
 def _lines(file: BinaryIO) -> Iterator[list[bytes]]:
-    """Whole lines of *file*, as many as one read gives."""
+    """Yield whole lines of *file*, as many as one read returns."""
     rest = b""
     while chunk := (file.read1 if hasattr(file, "read1") else file.read)(CHUNK_BYTES):
         *whole, rest = (rest + chunk).split(b"\n")

@@ -1,9 +1,9 @@
-"""Publishing: requests to a server until each is acknowledged, refused or given up.
+"""Publishes requests to a server; repeats each until it is acknowledged, refused or given up.
 
-At least once: a request without an answer is sent again, so the server may store an event
-twice; the ledger says for which events that is possible.
+At least once: a request without a response is sent again, so the server may store an event
+twice; the ledger names the events for which that is possible.
 
-Callers: ``send``, the demo. Hides: retries, pacing, the number of connections.
+Callers: ``send``, the demo. Hides: retries, rate, the number of connections.
 """
 
 import asyncio
@@ -20,37 +20,37 @@ from distributary.core.clock import Clock, Random
 from distributary.core.errors import TransportError
 
 NEVER_LEFT = frozenset({"refused", "dns", "tls", "blocked-address"})
-"""Reasons of ``TransportError`` after which the server cannot have the event."""
+"""Reasons of ``TransportError`` after which the server cannot have received the event."""
 
 WORTH_REPEATING = frozenset({429, 502, 503, 504})
-"""Statuses that say "not now". Our own 503 is a refusal; 502 and 504 come from something in
-between, which does not know what became of the request."""
+"""Statuses that mean "not now". The server's own 503 is a refusal; 502 and 504 come from an
+intermediary, which does not know the result of the request."""
 
 GIVE_UP_S = 30.0
-"""How long a request is tried, unless told otherwise."""
+"""Default time during which a request is repeated, seconds."""
 
 FIRST_WAIT_S = 0.1
 WAIT_S_MAX = 5.0
-"""Longest wait of our own: an operator who restarts a server should see sending go on soon."""
+"""Longest backoff, seconds: sending should resume soon after an operator restarts a server."""
 
 
 class Sends(Protocol):
-    """What publishing needs of a connection."""
+    """The part of a connection that publishing needs."""
 
     async def request_raw(self, method: str, path: str, lines: bytes, body: bytes) -> Response:
-        """One answer, or ``TransportError``."""
+        """Send a request; one response, or ``TransportError``."""
 
 
 class PublishResult(NamedTuple):
-    """What came of one request.
+    """The result of one request.
 
     Attributes:
         envelope: The request.
         state: What is known of its events.
-        response: The last answer; None where none came.
-        error: Why the last attempt had no answer; None where it had one.
+        response: The last response; None: none.
+        error: Why the last attempt had no response; None where it had one.
         ambiguous: Attempts before the last whose events may have been stored.
-        attempts: How many there were, from 1.
+        attempts: Their number, from 1.
     """
 
     envelope: Envelope
@@ -64,12 +64,12 @@ class PublishResult(NamedTuple):
 def wait_s(attempt: int, retry_after: str | None, draw: float, wall_ms: int) -> float:
     """Seconds to wait after *attempt* failed.
 
-    Doubles from 0.1 to 5 s, less up to half of it by chance (so that many senders spread out).
+    Doubles from 0.1 to 5 s, less up to half of it at random (so that many senders spread out).
     ``Retry-After`` only lengthens the wait.
 
     Args:
         attempt: Number of the attempt that failed, from 1.
-        retry_after: Value of ``Retry-After``: seconds or an HTTP date; rubbish is passed over.
+        retry_after: Value of ``Retry-After``: seconds or an HTTP date; anything else is ignored.
         draw: Chance, ``0.0 <= draw < 1.0``.
         wall_ms: Wall clock, milliseconds; for dates.
     """
@@ -89,7 +89,7 @@ def _asked_s(retry_after: str | None, wall_ms: int) -> float:
 
 
 class Publisher:
-    """Sends requests over one connection, each until its end is known."""
+    """Sends requests over one connection, each until its result is known."""
 
     def __init__(
         self,
@@ -104,9 +104,9 @@ class Publisher:
     ) -> None:
         """Send over *connection*.
 
-        No attempt at a request begins later than *give_up_s* after the first.
+        No attempt of a request begins later than *give_up_s* after its first.
 
-        *on_silence* is told of each attempt that no server answered and that is repeated.
+        *on_silence* is called for each attempt without a response that is repeated.
         """
         self._connection = connection
         self._path = path
@@ -116,7 +116,7 @@ class Publisher:
         self._sleep = sleep
         self._on_silence = on_silence
         self.under_way: Envelope | None = None
-        """The request that is being sent, and whose end is not known."""
+        """The request that is being sent, and whose result is unknown."""
 
     async def publish(self, envelope: Envelope) -> PublishResult:
         """Send *envelope* until it is acknowledged, refused for good, or time is up."""
@@ -157,7 +157,7 @@ class Publisher:
 
 
 def _may_be_stored(response: Response | None, error: TransportError | None) -> bool:
-    """True where a failed attempt may have left its events in the log all the same."""
+    """Whether a failed attempt may still have left its events in the log."""
     if response is not None:
         return response.status in {502, 504}
     assert error is not None
@@ -165,7 +165,7 @@ def _may_be_stored(response: Response | None, error: TransportError | None) -> b
 
 
 def ledger_lines(published: PublishResult, wall_ms: int) -> list[Sent]:
-    """One ledger line for each event of a request."""
+    """Return one ledger line for each event of a request."""
     status = published.response.status if published.response is not None else None
     return [
         Sent(
@@ -190,7 +190,7 @@ async def publish_all(
 ) -> None:
     """Send all *envelopes*, as many at a time as there are *publishers*.
 
-    At most twice as many requests are read ahead, so an endless input costs no memory.
+    Reads at most twice as many requests ahead, so an endless input needs bounded memory.
     """
     queue: asyncio.Queue[Envelope | None] = asyncio.Queue(2 * len(publishers))
 
@@ -208,7 +208,7 @@ async def publish_all(
 
 
 def problem_of(published: PublishResult) -> tuple[str, list[object]]:
-    """A headline and the faults of a request that was not acknowledged."""
+    """Return a headline and the faults for a request that was not acknowledged."""
     if published.response is None:
         return (f"no answer ({published.error})", [])
     try:

@@ -1,4 +1,4 @@
-"""``distributary send``: publish events and say what became of each.
+"""``distributary send``: publishes events and reports the result of each.
 
 Callers: ``_commands``. Hides: pacing, progress, the summary.
 """
@@ -25,19 +25,19 @@ from distributary.core.errors import SettingsError
 from distributary.core.event import Event
 
 SILENCE_S = 1.0
-"""A first answer that takes longer is worth a word: people wait at a terminal."""
+"""Wait for the first response after which a message is shown, seconds: people wait for it."""
 
 SILENCE_AGAIN_S = 10.0
-"""Least time between two such words: a server that restarts has a bad second, not a line each."""
+"""Least time between two such messages, seconds: a restarting server needs one, not many."""
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C (128 + SIGINT)."""
 
 REFUSALS_SHOWN_MAX = 20
-"""Refused requests that are shown whole; a summary line counts the others."""
+"""Most refused requests that are shown in full; a summary line counts the others."""
 
 TIMEOUT_S_MIN = 0.1
-"""Shortest wait for an answer that can be asked for: less would give up before any server."""
+"""Shortest ``--timeout``, seconds: with less, sending gives up before any server responds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +52,10 @@ class SendPlan:
         repeat: How often each event is sent.
         mode: Content mode.
         batch_events: Events a request in mode ``batch``.
-        concurrency: Requests under way at one time.
-        rate_per_s: Events started a second; 0: as fast as answers come.
-        give_up_s: No attempt at a request begins later after its first, seconds.
-        timeout_s: Longest wait for one answer, seconds.
+        concurrency: Most requests in flight.
+        rate_per_s: Events started a second; 0: as fast as responses arrive.
+        give_up_s: No attempt of a request begins later after its first, seconds.
+        timeout_s: Longest wait for one response, seconds.
         ledger: File to write ledger lines to; None: none.
     """
 
@@ -75,7 +75,7 @@ class SendPlan:
 
 @dataclass(slots=True)
 class Tally:
-    """Events by what became of them."""
+    """Counts of events by result."""
 
     acked: int = 0
     refused: int = 0
@@ -84,15 +84,15 @@ class Tally:
     retried: int = 0
     refusals_shown: int = 0
     never_reached: bool = field(default=True)
-    """True while no request had an answer of any kind."""
+    """True while no request had any response."""
 
     @property
     def failed(self) -> int:
-        """Events that are not acknowledged."""
+        """Events that were not acknowledged."""
         return self.refused + self.unknown + self.unreadable
 
     def exit_code(self) -> int:
-        """The code of the whole command."""
+        """Exit code of the command."""
         if not self.failed:
             return _console.OK
         if self.never_reached and not self.unreadable:
@@ -214,7 +214,7 @@ def _payload(data: str | None, data_file: Path | None) -> bytes | None:
 
 
 def _run(plan: SendPlan) -> int:
-    """Send by *plan*; the exit code."""
+    """Send by *plan*; returns the exit code."""
     with contextlib.ExitStack() as stack:
         files = [_outgoing.open_events(name, stack) for name in plan.files]
         ledger = stack.enter_context(LedgerWriter(plan.ledger)) if plan.ledger else None
@@ -255,7 +255,7 @@ def _progress(plan: SendPlan) -> Progress:
 
 
 class _Sending:
-    """One run: the connections, the pace, the tally."""
+    """One run: its connections, rate and counts."""
 
     def __init__(
         self, plan: SendPlan, ledger: LedgerWriter | None, progress: Progress, clock: Clock
@@ -271,7 +271,7 @@ class _Sending:
         self._bar = progress.add_task("sending", total=total, trouble="")
 
     async def send(self, pieces: Iterator[list[Event | Unreadable]]) -> None:
-        """Send everything in *pieces*."""
+        """Send all events of *pieces*."""
         plan = self.plan
         clients = [Client(plan.address, plan.timeout_s) for _ in range(plan.concurrency)]
         self._publishers = [
@@ -294,7 +294,7 @@ class _Sending:
                 client.close()
 
     def give_up(self) -> None:
-        """Interrupted: what is under way may have been stored, and nobody will know."""
+        """Count requests in flight at an interrupt as unknown: they may have been stored."""
         for publisher in self._publishers:
             if publisher.under_way is not None:
                 self.tally.unknown += len(publisher.under_way.events)
@@ -305,7 +305,7 @@ class _Sending:
             self._say_silence("no answer yet")
 
     def _say_silence(self, reason: str) -> None:
-        """Say that nobody answers and what is done about it, now and then."""
+        """Tell the user, now and then, that no server responds and that requests are repeated."""
         now_s = self.clock.monotonic_s()
         if self._spoke_s is not None and now_s - self._spoke_s < SILENCE_AGAIN_S:
             return
@@ -320,7 +320,7 @@ class _Sending:
     async def _envelopes(
         self, pieces: Iterator[list[Event | Unreadable]]
     ) -> AsyncIterator[Envelope]:
-        """Requests at the planned pace. Reading happens in a thread: a pipe may be slow."""
+        """Yield requests at the planned rate. Reads in a thread: a pipe may be slow."""
         plan = self.plan
         size = plan.batch_events if plan.mode == "batch" else 1
         started_s = self.clock.monotonic_s()
@@ -343,7 +343,7 @@ class _Sending:
                 yield from _outgoing.copies(entry, self.plan.repeat)
 
     def _note(self, published: _publish.PublishResult) -> None:
-        """Count, write down and, where it failed, show one request."""
+        """Count and record one request, and show it if it failed."""
         tally = self.tally
         count = len(published.envelope.events)
         tally.retried += published.attempts - 1

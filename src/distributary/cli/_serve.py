@@ -1,10 +1,10 @@
-"""``distributary serve``: settings in, exit code out.
+"""``distributary serve``: runs a server with settings from flags, environment and file.
 
-Its options are drawn from the settings themselves, so a new setting has its flag, its help and
-its row in the documentation from one place. Options come as text: ``server.settings.load`` finds
+Its options are generated from the settings, so a new setting gets its flag, its help and its row
+in the documentation from one place. Options are passed as text: ``server.settings.load`` reports
 the faults of all of them at once.
 
-Callers: ``_commands``. Hides: how typer learns of those options.
+Callers: ``_commands``. Hides: how typer gets those options.
 """
 
 import os
@@ -20,10 +20,10 @@ from distributary.server import settings
 
 
 def load_settings(flags: dict[str, Any], config: str | None) -> settings.Settings:
-    """Settings from the command line, the environment and the file.
+    """Load settings from the command line, the environment and the file.
 
     Raises:
-        SettingsError: Something cannot be used; the message has all faults.
+        SettingsError: Some are invalid; the message lists every fault.
     """
     path = settings.config_file(config, os.environ, Path.cwd())
     if path is None:
@@ -38,18 +38,18 @@ def load_settings(flags: dict[str, Any], config: str | None) -> settings.Setting
 def _source_faults(tables: settings.Tables) -> list[str]:
     if not tables:
         return []
-    # What sources hang on loads in a quarter of a second; most servers have none.
+    # Loading the modules of sources takes a quarter of a second; most servers have no source.
     from distributary import sources as source  # noqa: PLC0415 - see above
 
     return source.read_tables(tables, os.environ)[1]
 
 
 def command() -> Callable[..., None]:
-    """The function that typer turns into the command, with an option for each setting."""
+    """Make the function that typer turns into the command, with an option for each setting."""
 
     def serve(*, config: str | None = None, **flags: str | bool | None) -> None:
         chosen = load_settings(flags, config)
-        # Spark and what hangs on it load in seconds; no other command needs them.
+        # Loading Spark takes seconds; no other command needs it.
         from distributary.server import processes as app  # noqa: PLC0415 - see above
 
         app.end_when_asked(chosen.log_format)
@@ -103,6 +103,6 @@ def _option(
     name: str, flag: str, metavar: str | None, about: str, default: str
 ) -> tuple[str, Any, None]:
     help_text = f"{about} [default: {default}]" if default else about
-    kind = str if metavar else bool  # a switch is its flag alone
+    kind = str if metavar else bool  # a switch has no value
     option = typer.Option(flag, metavar=metavar, help=help_text, show_default=False)
     return name, Annotated[kind | None, option], None

@@ -1,7 +1,7 @@
-"""``distributary subscribe`` and ``subscriptions``: the Subscriptions API from the command line.
+"""``distributary subscribe`` and ``subscriptions``: a command-line client of the Subscriptions API.
 
-Callers: ``_commands``; ``_dead_letters`` asks by ``call``. Hides: the requests, and how answers are
-shown.
+Callers: ``_commands``; ``_dead_letters`` uses ``call``. Hides: the requests, and how responses
+are shown.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ Id = Annotated[str, typer.Argument(metavar="ID", hidden=True)]
 def call(
     address: Address, method: str, path: str, body: object = None, headers: Headers = ()
 ) -> Response:
-    """One request to the API; ends the command where no server answers."""
+    """Send one request to the API; exits where no server responds."""
     content = b"" if body is None else msgspec.json.encode(body)
     if content:
         headers = (("content-type", "application/json"), *headers)
@@ -54,7 +54,7 @@ def call(
 
 
 def checked(response: Response) -> Any:
-    """What a good answer holds; ends the command with what a refusal says."""
+    """Return the body of a 2xx response; shows any other and exits."""
     if not response.good:
         _console.show_refusal(response)
         raise typer.Exit(_console.FAILED)
@@ -66,7 +66,7 @@ def _path_of(identifier: str) -> str:
 
 
 def _print_json(value: object) -> None:
-    """Print *value* for people, or as it is where nobody looks."""
+    """Print *value*, indented on a terminal and plain elsewhere."""
     console = _console.output()
     text = msgspec.json.encode(value).decode()
     if console.is_terminal:
@@ -88,7 +88,7 @@ def _subscribe(**said: Any) -> None:
     if id_ is None:
         response = call(server, "POST", "/subscriptions", body)
     else:
-        # The server decides whether the id is taken, so no other client can come in between.
+        # The server checks whether the id exists, so no other client can come in between.
         unless_there = () if replace else (("if-none-match", "*"),)
         response = call(server, "PUT", _path_of(id_), body, unless_there)
     shown = _console.fits_one_line(id_ or "")
@@ -196,7 +196,7 @@ def status(
 def _states(address: Address) -> Iterator[dict[str, Any]]:
     for row in checked(call(address, "GET", "/subscriptions")) or []:
         response = call(address, "GET", _path_of(row["id"]) + "/status")
-        if response.status != GONE:  # deleted since the list was made
+        if response.status != GONE:  # deleted since the list was read
             yield checked(response)
 
 
@@ -234,7 +234,7 @@ def delete(
 
 
 def _dropped(state: Any) -> str:
-    """What goes with a subscription of this status; empty: nothing, or nothing is known of it."""
+    """What deleting a subscription of this status drops; empty: nothing, or unknown."""
     if not isinstance(state, dict) or "kept" not in state:
         return ""
     counts = {"waiting events": state["waiting"], "kept dead letters": state["kept"]["count"]}

@@ -1,7 +1,7 @@
-"""The flags of ``distributary subscribe``, each said once: for typer, and for what is sent.
+"""Flags of ``distributary subscribe``: one table for typer and for the request.
 
-Callers: ``_subscribe``. Hides: how flags become a subscription object. What is right or
-wrong with it the server alone decides; its faults are shown as they come.
+Callers: ``_subscribe``. Hides: how flags become a subscription object. The server alone validates
+it; its faults are shown as they come.
 """
 
 import os
@@ -34,17 +34,17 @@ _OWN_FLAGS = {
     "cacerts": "--cacerts",
     "delivery": "--retry and the flags beside it",
 }
-"""Settings that have flags of their own -> which."""
+"""Settings with their own flags -> which."""
 
 SOURCE_HELP = "env:NAME|file:PATH"
-"""Places that a secret is read from."""
+"""Forms of a place that a secret is read from."""
 
 SECRET_FILE_BYTES_MAX = 64 * 1024
-"""More than the server takes for any secret: a wrong file is told at once."""
+"""Larger than any secret that the server accepts, so that a wrong file is reported at once."""
 
 
 def parse_pair(text: str, separator: str = "=") -> tuple[str, str]:
-    """``name=text`` split in two.
+    """Split ``name=text``.
 
     Raises:
         ValueError: There is no separator, or no name before it.
@@ -55,7 +55,7 @@ def parse_pair(text: str, separator: str = "=") -> tuple[str, str]:
     return name.strip(), rest.strip() if separator == ":" else rest
 
 
-# -- how what a flag said is read --------------------------------------------------------------
+# -- reading the values of flags ----------------------------------------------------------------
 
 
 def _as_said(_flag: str, value: Any) -> Any:
@@ -70,7 +70,7 @@ def _json(flag: str, text: str) -> Any:
 
 
 def _uri_or_object(flag: str, text: str) -> Any:
-    """A sink of the same protocol by its URI, or any as a JSON object."""
+    """Read a sink of the same protocol from its URI, or any sink from a JSON object."""
     return _json(flag, text) if text.startswith("{") else text
 
 
@@ -84,9 +84,9 @@ def _content(flag: str, path: str) -> str:
 
 
 def read_secret(flag: str, source: str, environ: Mapping[str, str] = os.environ) -> str:
-    """The secret at the place that *source* names, without the line end that files have.
+    """Read the secret at *source*, without the line end that files have.
 
-    A process list shows the command line to everybody on the machine: a flag only names the place.
+    Secrets are never values of flags: a process list shows the command line to all users.
 
     Args:
         flag: Named in errors.
@@ -95,7 +95,7 @@ def read_secret(flag: str, source: str, environ: Mapping[str, str] = os.environ)
 
     Raises:
         ValueError: There is no such place, or it cannot be read. The message repeats *source*
-            only where it names a place: what does not may be the secret itself.
+            only where it has one of these forms: other text may be the secret itself.
     """
     kind, _, name = source.partition(":")
     if kind == "env" and name:
@@ -139,13 +139,13 @@ class Flag(NamedTuple):
 
     Attributes:
         name: Of the parameter that typer fills; ``retry`` is ``--retry``, ``id_`` is ``--id``.
-        metavar: What stands for its value in the help.
-        help: What it says.
-        member: Where in the object its value goes; empty: nowhere.
-        read: Takes the flag and what it said, and gives the value.
-        kind: Type of what it says.
-        default: What it says where it is left out.
-        shared: What typer reads of a flag that other commands have as well.
+        metavar: Placeholder for its value in the help.
+        help: Text of the help.
+        member: Member of the object that gets its value; empty: none.
+        read: Converts (flag, text) to the value.
+        kind: Type of what typer reads.
+        default: Where the flag is omitted.
+        shared: typer's declaration of a flag that other commands have as well.
     """
 
     name: str
@@ -159,12 +159,12 @@ class Flag(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As it is written on the command line."""
+        """The flag as written on the command line."""
         return "--" + self.name.strip("_").replace("_", "-")
 
     @property
     def annotation(self) -> Any:
-        """What typer reads."""
+        """Its annotation for typer."""
         option = typer.Option(self.text, metavar=self.metavar or None, help=self.help)
         return (
             self.shared or Annotated[self.kind if self.kind is bool else self.kind | None, option]
@@ -177,9 +177,9 @@ _TYPE = Literal["PLAIN", "ACCESSTOKEN", "REFRESHTOKEN"]
 
 
 def _of_protocols() -> list[Flag]:
-    """The protocol, and the flags that those protocols have that there are."""
+    """Flags for the protocol, and for settings of the protocols that are installed."""
     text = f"The delivery protocol: {one_of(protocols())}."
-    literal: Any = Literal  # its names are not known before
+    literal: Any = Literal  # its names are known at run time only
     names = literal[tuple(protocols())]
     found: dict[tuple[str, Any], list[str]] = {}
     for name, protocol in protocols().items():
@@ -263,21 +263,21 @@ FLAGS = (
          "sinkCredential.refreshTokenEndpoint"),
 )
 # fmt: on
-"""In the order of the help. Secrets never stand in a flag, but where they are read from."""
+"""In the order of the help. Flags never hold secrets, only the place that they are read from."""
 
 
 # -- the object --------------------------------------------------------------------------------
 
 
 def body_of(said: Mapping[str, Any]) -> dict[str, Any]:
-    """The subscription object to send; absent members take the server's defaults.
+    """Build the subscription object to send; the server fills in absent members.
 
     Args:
-        said: Name of a flag -> what it said; absent, None and empty: nothing.
+        said: Name of a flag -> its value; absent, None and empty: not given.
 
     Raises:
-        ValueError: A flag cannot be read (a filter that is no JSON, a pair without ``=``, a file
-            that is not there), or says what another one says.
+        ValueError: A flag cannot be read (a filter that is not JSON, a pair without ``=``, a
+            missing file), or repeats another one.
     """
     if not said.get("sink"):
         raise ValueError(
@@ -295,7 +295,7 @@ def body_of(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def text_settings(protocol: str) -> frozenset[str]:
-    """Settings that ``--setting`` takes as they stand: ``acks=1`` and ``topicname=1`` are texts."""
+    """Settings whose ``--setting`` stays text: ``acks=1`` and ``topicname=1`` are no numbers."""
     known = protocols()[protocol].settings.items()
     return frozenset(
         name for name, schema in known if "enum" in schema or schema["type"] == "string"
@@ -303,7 +303,7 @@ def text_settings(protocol: str) -> frozenset[str]:
 
 
 def _put(body: dict[str, Any], member: str, value: Any) -> None:
-    """Put *value* where the dotted *member* says; what several flags list is one list."""
+    """Set the dotted *member* to *value*; lists from several flags are joined."""
     *outer, name = member.split(".")
     for each in outer:
         body = body.setdefault(each, {})
@@ -313,7 +313,7 @@ def _put(body: dict[str, Any], member: str, value: Any) -> None:
 def _settings_of(
     pairs: list[str], said: Mapping[str, Any], texts: frozenset[str]
 ) -> dict[str, Any]:
-    """What ``--setting`` says, beside what other flags *said*; *texts* are taken as they stand."""
+    """Settings from ``--setting`` and from other flags (*said*); *texts* are not read as JSON."""
     settings: dict[str, Any] = {}
     for pair in pairs:
         name, text = parse_pair(pair)
@@ -333,14 +333,14 @@ def _json_or_text(text: str) -> Any:
 
 
 def body_from(file: str, said: Mapping[str, Any]) -> dict[str, Any]:
-    """The subscription object in *file*, ``-`` for standard input.
+    """Read the subscription object in *file*, ``-`` for standard input.
 
     Args:
         file: Its path.
         said: As for ``body_of``.
 
     Raises:
-        SettingsError: It is no JSON object, or another flag said something too.
+        SettingsError: It is not a JSON object, or another flag was given too.
         ValueError: It cannot be read.
     """
     alone = {"file", "url", "id_", "replace"}
@@ -355,7 +355,7 @@ def body_from(file: str, said: Mapping[str, Any]) -> dict[str, Any]:
     text = sys.stdin.read() if file == "-" else _content("--file", file)
     try:
         body = msgspec.json.decode(text)
-    except msgspec.MsgspecError as error:  # not the text: it may hold secrets
+    except msgspec.MsgspecError as error:  # without the text: it may hold secrets
         raise SettingsError(f"--file: {file} is not JSON: {error}") from error
     if not isinstance(body, dict):
         raise SettingsError(f"--file: {file} holds no JSON object")

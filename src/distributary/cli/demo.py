@@ -1,11 +1,11 @@
-"""``distributary demo``: real events through a server of its own, and a check of what came of them.
+"""``distributary demo``: publishes real events through its own server, and checks the result.
 
 Four sinks listen in this process: a steady one that three subscriptions share, one that answers
 503 for a while and then recovers, one that refuses everything with 400, and the dead letter
-sink of the latter. All is started on free ports and in a temporary folder; nothing stays.
+sink of the latter. Everything runs on free ports and in a temporary folder, which is removed.
 
-Callers: ``_commands``, ``python -m distributary.cli.demo``. Hides: the play. It ends with the
-checker, run as the program that it is, over ledgers that publisher and sinks wrote.
+Callers: ``_commands``, ``python -m distributary.cli.demo``. Hides: the script of the demo. It ends
+by running the checker, as a program, over the ledgers of publisher and sinks.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ DELIVERY = {"retry": 20, "backoffDelay": "PT0.2S", "backoffMax": "PT1S"}
 
 
 class DemoError(DistributaryError):
-    """The demo could not be shown; the message says why."""
+    """The demo could not be shown; the message has the reason."""
 
 
 class _Play:
@@ -89,7 +89,7 @@ class _Play:
         }
         self.urls: dict[str, str] = {}
         self.finished = asyncio.Event()
-        """Set when every match has come to its end."""
+        """Set when every match is delivered or dead-lettered."""
         self.screen = Screen(_console.output(), list(self.rows.values()))
 
     def _row(self, name: str) -> DemoRow:
@@ -100,7 +100,7 @@ class _Play:
         return DemoRow(name, words + about.get(self.sink_of[name], ""), expected)
 
     async def open_sinks(self) -> None:
-        """Start the sinks; each subscription has a path of its own."""
+        """Start the sinks; each subscription has its own path."""
         ports = {name: await sink.start() for name, sink in self.sinks.items()}
         for name, sink in self.sink_of.items():
             self.urls[name] = f"http://127.0.0.1:{ports[sink]}/{name}"
@@ -113,7 +113,7 @@ class _Play:
         self.stack.close()
 
     def _note(self, request: Request) -> None:
-        """One arrival: into its ledger, its lane, the screen."""
+        """Record one arrival: in its ledger, in its lane, on the screen."""
         name = request.path.removeprefix("/")
         row = self.rows["refused" if name == "dead" else name]
         try:
@@ -134,7 +134,7 @@ class _Play:
             self.finished.set()
 
     def routes_json(self) -> bytes:
-        """What the checker is to expect; by the same filters, evaluated by its own means."""
+        """What the checker expects; it evaluates the same filters independently."""
         routes = {
             name: {"filters": filters, "path": f"/{name}", "sink": self.urls[name]}
             for name, filters in self.filters.items()
@@ -143,10 +143,10 @@ class _Play:
 
 
 def run(command: Sequence[str] | None = None) -> int:
-    """Show the demo; the exit code.
+    """Show the demo; returns the exit code.
 
     Args:
-        command: What starts a server, ``{port}`` and ``{folder}`` filled in; None: ``serve``.
+        command: Starts a server, with ``{port}`` and ``{folder}`` filled in; None: ``serve``.
     """
     serve = [sys.executable, "-m", "distributary.cli", "serve"]
     serve += ["--host", "127.0.0.1", "--port", "{port}", "--data-dir", "{folder}/data"]
@@ -179,7 +179,7 @@ async def _play(folder: Path, command: Sequence[str]) -> int:
 
 @contextlib.asynccontextmanager
 async def _server(command: Sequence[str], folder: Path, port: int) -> AsyncIterator[None]:
-    """A server that is ready; stopped in order at the end."""
+    """Run a server that is ready; stops it in order at the end."""
     words = [word.format(port=port, folder=folder) for word in command]
     log = folder / "serve.log"
     with log.open("wb") as output:
@@ -201,7 +201,7 @@ async def _server(command: Sequence[str], folder: Path, port: int) -> AsyncItera
 
 
 def _environ() -> dict[str, str]:
-    """Our environment without settings: the server runs by the demo's own, in its own folder."""
+    """Our environment without settings: the server has only the demo's, in its own folder."""
     environ = {name: text for name, text in os.environ.items() if "DISTRIBUTARY_" not in name}
     if "PYTHONPATH" in environ:
         places = environ["PYTHONPATH"].split(os.pathsep)
@@ -239,7 +239,7 @@ async def _publish_and_wait(play: _Play, url: str) -> None:
         async with asyncio.TaskGroup() as group:
             ticking = group.create_task(_tick(play.screen))
             await _publish_events(play, url)
-            with contextlib.suppress(TimeoutError):  # the checker will say what is missing
+            with contextlib.suppress(TimeoutError):  # the checker reports what is missing
                 await asyncio.wait_for(play.finished.wait(), FINISH_S_MAX)
             ticking.cancel()
 
@@ -262,7 +262,7 @@ async def _subscribe(play: _Play, client: Client, name: str) -> None:
 
 
 async def _publish_events(play: _Play, url: str) -> None:
-    """Publish at a pace to watch; then the failing sink recovers."""
+    """Publish at a rate that people can watch; then the failing sink recovers."""
     events = play.chosen.events
     clients = [Client(parse_address(url)) for _ in range(CONNECTIONS)]
     publishers = [
@@ -298,7 +298,7 @@ async def _tick(screen: Screen) -> None:
 
 
 async def _verdict(play: _Play) -> int:
-    """Run the checker over the ledgers; its exit code is ours."""
+    """Run the checker over the ledgers; returns its exit code."""
     routes = play.folder / "routes.json"
     routes.write_bytes(play.routes_json())
     words = ["--routes", str(routes), "--sent", str(play.folder / "sent.jsonl")]

@@ -1,9 +1,8 @@
-"""Ledgers: what a client sent and what a sink got, one JSON line an event.
+"""Ledgers: what a client sent and what a sink received, one JSON line an event.
 
-A ledger is evidence: the checker (``distributary.testing.check_ledgers``) holds the lines of
-senders against the lines of sinks. So a line is written when its fact is known and not
-before: ``Sent`` when the server has answered or the sender has given up, ``Arrival`` when the
-sink has answered.
+A ledger is evidence: the checker (``testing.check_ledgers``) compares senders' lines with sinks'
+lines. A line is written only once its fact is known: ``Sent`` when the server has responded or the
+sender has given up, ``Arrival`` when the sink has responded.
 
 Callers: ``send`` and ``listen``, tests, benchmarks, the checker. Hides: the line format.
 """
@@ -30,21 +29,21 @@ __all__ = [
 ]
 
 State = Literal["acked", "refused", "unknown"]
-"""``acked``: 2xx. ``refused``: another answer, or it never left. ``unknown``: no answer."""
+"""``acked``: 2xx. ``refused``: another response, or never sent. ``unknown``: no response."""
 
 ADDED_ON_THE_WAY = ("knativeerror", "knativebrokerttl")
-"""Beginnings of names that the router may add; digests leave them out."""
+"""Prefixes of attribute names that the router may add; digests leave them out."""
 
 
 _Line = TypeVar("_Line")
 
 
 class LedgerError(DistributaryError):
-    """A ledger that cannot be read. Nothing may be concluded from it."""
+    """A ledger cannot be read, so nothing may be concluded from it."""
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came of sending one event.
+    """The result of sending one event.
 
     Attributes:
         id: Of the event.
@@ -53,8 +52,8 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         t: Wall clock when it knew, milliseconds since 1970.
         attributes: All context attributes in canonical string form.
         data_sha256: Digest of the payload; empty where there is none.
-        status: Status of the last answer; None where none came.
-        ambiguous: Earlier attempts that may have arrived although no answer came.
+        status: Status of the last response; None: no response.
+        ambiguous: Earlier attempts without a response that may have arrived.
     """
 
     id: str
@@ -68,13 +67,13 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Arrival(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One event of one request that a sink got.
+    """One event of one request that a sink received.
 
     Attributes:
         id: Of the event.
         source: Of the event.
-        t: Wall clock at the answer, milliseconds since 1970.
-        status: What the sink answered; 0: it gave no answer, so nothing was delivered.
+        t: Wall clock at the response, milliseconds since 1970.
+        status: Of the sink's response; 0: it did not respond, so nothing was delivered.
         route: Path of the request: one sink may serve several subscriptions.
         data_sha256: Digest of the payload; empty where there is none.
         attributes_sha256: Digest of the context attributes (``attributes_sha256``).
@@ -94,9 +93,9 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def data_sha256(data: bytes | None) -> str:
-    """Hexadecimal digest of a payload; empty for none, and for one of no bytes.
+    """Hexadecimal digest of a payload; empty for no payload, and for one of no bytes.
 
-    Binary mode cannot tell those two apart, so neither can the digest.
+    Binary mode cannot tell these two apart.
     """
     return hashlib.sha256(data).hexdigest() if data else ""
 
@@ -104,9 +103,9 @@ def data_sha256(data: bytes | None) -> str:
 def attributes_sha256(attributes: Mapping[str, str]) -> str:
     """Hexadecimal digest of context attributes in canonical string form, in any order.
 
-    Attributes that a router adds to dead letters and hops are left out: a dead letter has the
-    digest of the event that it was. Names hold no ``=`` and values no line feed, so two
-    different sets never give the same text.
+    Leaves out attributes that a router adds to dead letters and hops: a dead letter has the
+    digest of its original event. Names hold no ``=`` and values no line feed, so different sets
+    give different texts.
     """
     lines = (
         f"{name}={text}"
@@ -117,10 +116,10 @@ def attributes_sha256(attributes: Mapping[str, str]) -> str:
 
 
 class LedgerWriter:
-    """Appends lines to a ledger file; a context manager. Lines of earlier runs stay."""
+    """Appends lines to a ledger file; a context manager. Keeps lines of earlier runs."""
 
     def __init__(self, path: Path) -> None:
-        """Open *path* for appending; OSError when that is not possible."""
+        """Open *path* for appending; raises OSError where it cannot."""
         self._encode = msgspec.json.Encoder().encode
         self._file = path.open("ab", buffering=1 << 16)
 
@@ -130,7 +129,7 @@ class LedgerWriter:
         self._file.writelines(encode(line) + b"\n" for line in lines)
 
     def flush(self) -> None:
-        """Hand what was written to the operating system: it outlives this process."""
+        """Pass what was written to the operating system: it outlives this process."""
         self._file.flush()
 
     def __enter__(self) -> Self:
@@ -141,17 +140,17 @@ class LedgerWriter:
 
 
 def read_sent(path: Path) -> Iterator[Sent]:
-    """Lines of a sender's ledger, oldest first.
+    """Return the lines of a sender's ledger, oldest first.
 
     Raises:
-        LedgerError: A line is damaged; only an unfinished last line is passed over, since a
-            killed writer leaves one.
+        LedgerError: A line is damaged. An unfinished last line is skipped, since a killed writer
+            leaves one.
     """
     yield from _read(path, msgspec.json.Decoder(Sent))
 
 
 def read_arrivals(path: Path) -> Iterator[Arrival]:
-    """Lines of a sink's ledger, oldest first; faults as in ``read_sent``."""
+    """Return the lines of a sink's ledger, oldest first; raises as ``read_sent``."""
     yield from _read(path, msgspec.json.Decoder(Arrival))
 
 

@@ -1,4 +1,4 @@
-"""A request body's JSON, within limits: any bytes give a value or a ``ResourceError``."""
+"""Decodes a request's JSON, within limits: any bytes give a value or a ``ResourceError``."""
 
 import json
 import re
@@ -9,25 +9,25 @@ import msgspec
 from distributary.core.errors import Fault, ResourceError
 
 RESOURCE_BYTES_MAX: Final = 256 * 1024
-"""Largest body of a resource. 1,000 filter nodes (their limit) of 200 bytes fit; a store of
-100,000 resources stays within what a disk holds."""
+"""Largest body of a resource, bytes. 1,000 filter nodes (their limit) of 200 bytes fit; a store
+of 100,000 resources stays within what a disk holds."""
 
 JSON_DEPTH_MAX: Final = 100
 """Deepest nesting of arrays and objects. Filters may nest 32 deep, two JSON levels each, so
 that the filters' own limit answers first; the interpreter's stack takes ten times as much."""
 
-# A string that is never closed is taken to the end: else each quote in it would be tried anew,
-# which takes minutes on a hostile body.
+# Reads an unclosed string to the end. Else each quote in it would be tried anew, which takes
+# minutes on a hostile body.
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _NOT_BRACKET = re.compile(rb"[^\[\]{}]+")
 
 
 def decode_json(body: bytes) -> object:
-    """The JSON value in *body*.
+    """Return the JSON value in *body*.
 
-    Stricter than most parsers: a member that stands twice in an object is refused, since the
-    reader and the writer may each believe another one; so are ``NaN``, a byte order mark, lone
-    surrogates and numbers beyond a double.
+    Stricter than most parsers. Refuses a member that occurs twice in an object (reader and writer
+    may each pick another one), ``NaN``, a byte order mark, lone surrogates and numbers beyond a
+    double.
 
     Args:
         body: At most ``RESOURCE_BYTES_MAX`` bytes; the receiver answers 413 before.
@@ -45,7 +45,7 @@ def decode_json(body: bytes) -> object:
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise _refused("json", f"the body is not JSON: {error}") from error
     try:
-        # A second pass, for what the first one cannot tell: members that stand twice.
+        # A second pass finds what msgspec accepts: members that occur twice.
         json.loads(body, object_pairs_hook=_refuse_twins)
     except ValueError as error:  # digits beyond the interpreter's limit for integers
         raise _refused("json", "the body is not JSON: a number has too many digits") from error
@@ -53,7 +53,7 @@ def decode_json(body: bytes) -> object:
 
 
 def _depth(body: bytes) -> int:
-    """Deepest nesting of brackets outside strings; a value of no use if *body* is not JSON."""
+    """Deepest nesting of brackets outside strings; meaningless if *body* is not JSON."""
     brackets = _NOT_BRACKET.sub(b"", _STRING.sub(b"", body))
     depth = deepest = 0
     for byte in brackets:

@@ -1,4 +1,4 @@
-"""This server's own addresses: where it takes events, and what is never a sink.
+"""This server's own addresses: its receiver's URLs, and the sockets that are never a sink.
 
 Called by the validation of resources, by ``knative`` (which resolves references), by
 ``partitions`` (which makes destinations) and by ``net`` (which dials). Pure.
@@ -14,22 +14,21 @@ from distributary.core.protocol import schemes
 
 EVENTS_PATH: Final = "/events"
 ADDRESS_PREFIXES: Final = ("/brokers/", "/channels/")
-"""Where this server takes events."""
+"""Paths at which this server receives events."""
 
 IsLocal: TypeAlias = Callable[[str], bool]
-"""Whether an address is one of this machine's."""
+"""Tells whether an address belongs to this machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnAddresses:
-    """How this server is reached. Plain, so that it travels to other processes as JSON.
+    """URLs and listening sockets of this server. Plain, so that it crosses processes as JSON.
 
     Attributes:
-        urls: Scheme, host and port by which its receiver is reached: the public URL, the address
-            that it listens on, and the names of that.
-        listeners: Address and port of every socket that it listens on, whatever is spoken there.
-        dial: ``host:port`` on this machine by which it reaches its receiver, in plain HTTP; None:
-            nobody asked.
+        urls: Scheme, host and port of its receiver: the public URL, the address that it listens
+            on, and the names of that address.
+        listeners: Address and port of every socket that it listens on, for any protocol.
+        dial: ``host:port`` on this machine of its receiver, in plain HTTP; None: not needed.
     """
 
     urls: tuple[str, ...] = ()
@@ -37,11 +36,11 @@ class OwnAddresses:
     dial: str | None = None
 
     def takes_events(self, uri: str) -> bool:
-        """*uri* is where the receiver takes events: ``/events``, a Broker or a Channel."""
+        """Whether *uri* is one of the receiver's: ``/events``, a Broker or a Channel."""
         return takes_events(uri, self.urls)
 
     def listens_at(self, host: str, port: int) -> bool:
-        """*host* and *port* lead here, as far as their text can tell."""
+        """Whether *host* and *port* lead here, as far as their text can tell."""
         name = host.rstrip(".").lower()
         if any(_place(url)[1:] == (name, port) for url in self.urls):
             return True
@@ -49,13 +48,13 @@ class OwnAddresses:
         return address is not None and self.meets(str(address), port, is_loopback)
 
     def meets(self, address: str, port: int, is_local: IsLocal) -> bool:
-        """Whether who dials *address* and *port* meets a listener of ours.
+        """Whether dialling *address* and *port* reaches a listener of this server.
 
         Args:
-            address: As it would be dialled; a name meets nothing.
+            address: An IP address; False for a name.
             port: To dial.
-            is_local: Whether an address is one of this machine's: asked where a listener takes
-                connections on all of them.
+            is_local: Whether an address belongs to this machine; needed for listeners on all
+                addresses.
         """
         for listening, at in self.listeners:
             if at != port:
@@ -65,7 +64,7 @@ class OwnAddresses:
             except ValueError:
                 return False
             if wanted == bound or (wanted.is_unspecified and bound.is_loopback):
-                return True  # who dials the unspecified address reaches loopback
+                return True  # dialling the unspecified address reaches loopback
             if bound.is_unspecified and (wanted.is_unspecified or is_local(str(wanted))):
                 return True
         return False
@@ -81,7 +80,7 @@ def _plain(address: str) -> Address:
 
 
 def literal(host: str) -> Address | None:
-    """The address that the text of *host* is, or means by definition; None: it is another name."""
+    """The IP address that *host* is or, by definition, means; None for any other name."""
     name = host.rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return ipaddress.IPv4Address("127.0.0.1")  # RFC 6761, section 6.3
@@ -92,17 +91,17 @@ def literal(host: str) -> Address | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether *host* is reached from this machine alone, as far as its text can tell."""
+    """Whether *host* is reachable from this machine alone, as far as its text can tell."""
     address = literal(host)
     return address is not None and address.is_loopback
 
 
 NOWHERE: Final = OwnAddresses()
-"""Of who listens nowhere."""
+"""Of a process that does not listen."""
 
 
 def takes_events(uri: str, urls: Iterable[str]) -> bool:
-    """*uri* is where a receiver takes events that is reached by one of *urls*."""
+    """Whether *uri* is an event path of a receiver with one of *urls*."""
     path = urlsplit(uri).path
     if path != EVENTS_PATH and not path.startswith(ADDRESS_PREFIXES):
         return False

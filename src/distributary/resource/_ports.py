@@ -1,6 +1,6 @@
-"""Ports of public hosts to which nothing is sent: other services listen there.
+"""Port blocklist for public hosts: ports of other services, to which no event is sent.
 
-Called by the validation of resources and by ``net``, which holds every connection to the list.
+Called by the validation of resources and by ``net``, which checks every connection against it.
 """
 
 from typing import Final
@@ -15,10 +15,10 @@ BROWSERS_PORTS: Final = frozenset(
     )
 )
 """The ports that browsers refuse ("bad port" of the Fetch standard): mail, remote shells, names,
-files. What stands in a request could be read as commands there."""
+files. Servers there could read a request's text as commands."""
 
 STORES_PORTS: Final = frozenset((445, 1433, 2375, 3306, 3389, 5432, 6379, 9042, 11211, 27017))
-"""Databases, caches and remote control that take commands without a login, or whose log-ins are
+"""Databases, caches and remote control that accept commands without a login, or whose logins are
 worth guessing: SMB, SQL Server, Docker, MySQL, RDP, PostgreSQL, Redis, Cassandra, memcached,
 MongoDB."""
 

@@ -1,6 +1,7 @@
-"""What the operator's settings say of where events may go, in one value for all processes.
+"""The operator's settings about sinks (networks, protocols, loops), in one value for all processes.
 
-Made by ``server``; read by whatever checks, resolves or dials sinks. Plain: it travels as JSON.
+Made by ``server``; read where sinks are checked, resolved or dialled. Plain: crosses processes as
+JSON.
 """
 
 import ipaddress
@@ -13,23 +14,23 @@ from distributary.resource._own import NOWHERE, OwnAddresses
 from distributary.resource.sinks import SinkRule
 
 ErrorData = Literal["none", "private-off", "all"]
-"""Of which sinks' answers a dead letter carries the beginning: of none, of those on public
-addresses, of all."""
+"""Whose responses are quoted, cut, in dead letters: no sink's, those of sinks on public addresses,
+or all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Where events may go.
+    """Where events may be sent.
 
     Attributes:
-        private_allowed: To loopback and private addresses (decision 22).
-        allow_sinks: CIDRs that the operator allows all the same.
+        private_allowed: Allows loopback and private addresses (decision 22, blocked networks).
+        allow_sinks: CIDRs that the operator allows nevertheless.
         nat64_prefixes: IPv6 prefixes behind which a translator reaches IPv4 (RFC 6052).
         own: This server's own addresses.
-        own_sinks: How many times an event may come back by subscriptions of the Subscriptions API
-            that send to this server itself; 0: such sinks are refused.
+        own_sinks: How many times an event may return through subscriptions of the Subscriptions
+            API whose sink is this server; 0 refuses such sinks.
         protocols: Delivery protocols that are allowed; None: all.
-        error_data: Of which sinks' answers a dead letter tells.
+        error_data: Whose responses dead letters quote.
     """
 
     private_allowed: bool = True
@@ -41,7 +42,7 @@ class Reach:
     error_data: ErrorData = "private-off"
 
     def rule(self) -> SinkRule:
-        """What resources are checked by."""
+        """The part of it that resources are checked against."""
         return SinkRule(
             self.private_allowed,
             tuple(ipaddress.ip_network(text) for text in self.allow_sinks),
@@ -51,9 +52,9 @@ class Reach:
         )
 
     def pass_cost(self, passes_max: int) -> int:
-        """What one way back to this server costs of the *passes_max* that an event has at first.
+        """Hops that one return to this server takes off the *passes_max* of a new event.
 
-        So much that it can be paid ``own_sinks`` times, and not once more.
+        Chosen so that an event can return ``own_sinks`` times, and not once more.
         """
         return math.ceil(passes_max / (self.own_sinks + 1))
 
@@ -62,9 +63,9 @@ def protocols_allowed(chosen: tuple[str, ...], *, private_denied: bool) -> tuple
     """Delivery protocols that the operator allows; None: all.
 
     Args:
-        chosen: What the operator named; empty: nothing.
-        private_denied: Private addresses are refused by the operator's word. A protocol whose
-            client dials what the far side names, before that can be checked, is left out then.
+        chosen: Those that the operator named; empty: none named.
+        private_denied: The operator refuses private addresses. Excludes protocols whose client
+            dials addresses that the far side names, before they can be checked.
     """
     if chosen:
         return chosen

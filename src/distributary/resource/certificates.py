@@ -1,4 +1,4 @@
-"""Certificates in PEM, as people paste them: with comments, subjects and keys between them."""
+"""PEM certificates as people paste them: with comments, subjects and keys between them."""
 
 import re
 import ssl
@@ -9,17 +9,17 @@ _BLOCK: Final = re.compile(rf"{_BEGIN}\s+[A-Za-z0-9+/=\s]+-----END CERTIFICATE--
 
 
 def certificates_in(text: str) -> str | None:
-    """The certificates of the PEM *text*, and nothing that stands between them.
+    """Return only the certificates of the PEM *text*.
 
     Returns:
-        PEM that OpenSSL reads, in ASCII; None where there is none, or one that cannot be read.
+        ASCII PEM that OpenSSL reads; None where there is no certificate, or an unreadable one.
     """
     found = _BLOCK.findall(text)
-    if len(found) != text.count(_BEGIN):  # one is cut off, or holds something else
+    if len(found) != text.count(_BEGIN):  # a block is cut off, or is not base64
         return None
     blocks = "\n".join(found)
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=blocks)
-    except (ssl.SSLError, ValueError):  # the latter: there is none
+    except (ssl.SSLError, ValueError):  # ValueError: no certificate
         return None
     return blocks

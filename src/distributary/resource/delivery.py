@@ -1,7 +1,6 @@
 """``protocolsettings.delivery``: retries, waits and rate (decision 21, delivery settings).
 
-The dead letter sink stands in the same object and is read by ``_settings``, since it holds
-settings of its own.
+``_settings`` reads the dead letter sink, which is in the same object but has settings itself.
 """
 
 import functools
@@ -13,8 +12,7 @@ from distributary.resource.faults import Faults
 from distributary.resource.schema import Schema, checked, closed, with_defaults
 
 RETRY_MAX: Final = 1000
-"""Most retries. With the default waits that is three days, beyond which a dead letter serves
-better."""
+"""Most retries: three days at the default waits, beyond which a dead letter serves better."""
 
 BACKOFF_POLICIES: Final = ("linear", "exponential")
 
@@ -22,7 +20,7 @@ TIMEOUT_S_MAX: Final = 600.0
 """Longest attempt, seconds. It holds a connection and a place in flight as long."""
 
 BACKOFF_S_MAX: Final = 7 * 86_400.0
-"""Longest wait, seconds: the log keeps an event for a week unless told otherwise."""
+"""Longest wait, seconds. By default the log keeps an event for a week."""
 
 RATE_PER_S_MAX: Final = 1_000_000
 """Highest rate limit, attempts a second; one machine sends a twentieth of it."""
@@ -37,10 +35,10 @@ def _why_no_duration(text: str) -> str:
 
 
 def _realize_duration(seconds_max: float, faults: Faults, path: str, value: Any) -> str | None:
-    """A duration of any spelling as ISO 8601; None, and a fault, where it is too long."""
+    """Return a duration of any spelling as ISO 8601; None, with a fault, where it is too long."""
     try:
         text = iso_duration(value)
-    except ValueError as error:  # of more than ten years
+    except ValueError as error:  # over ten years
         faults.add(path, "duration", str(error))
         return None
     if parse_duration_s(text) > seconds_max:
@@ -99,16 +97,16 @@ WAIT: Final = _SPEC["backoffMax"]
 """Any wait of a DeliverySpec."""
 
 _MEMBERS: Final = (*DELIVERY, "deadLetterSink", "format")
-"""Knative's DeliverySpec has ``format`` here; ``_settings`` moves it to its place."""
+"""Knative's DeliverySpec has ``format`` here; ``_settings`` moves it."""
 
 
 def realize_delivery(
     faults: Faults, path: str, value: object, *, iso_alone: bool = False
 ) -> dict[str, Any]:
-    """The object with every default, without ``deadLetterSink``; faults are noted.
+    """Return the object with every default, without ``deadLetterSink``; faults are noted.
 
-    Durations become ISO 8601, of whatever spelling they are; with *iso_alone* other spellings are
-    faults (Knative's DeliverySpec).
+    Durations of any spelling become ISO 8601. With *iso_alone* other spellings are faults
+    (Knative's DeliverySpec).
     """
     written = faults.object_at(path, value)
     if written is None:
@@ -127,7 +125,7 @@ def realize_delivery(
 def _check_waits(
     faults: Faults, path: str, realized: dict[str, Any], *, max_is_given: bool
 ) -> None:
-    """Both waits; a ceiling that nobody asked for never lies below the delay that was."""
+    """Check both waits; a defaulted ``backoffMax`` is raised to ``backoffDelay``."""
     delay, ceiling = realized["backoffDelay"], realized["backoffMax"]
     if delay is None or ceiling is None or parse_duration_s(delay) <= parse_duration_s(ceiling):
         return

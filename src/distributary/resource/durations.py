@@ -1,8 +1,8 @@
-"""Durations: what people and programs write for them, and seconds.
+"""Durations: the spellings that flags, settings and resources accept, in seconds and ISO 8601.
 
-People write ``30s``, ``500ms``, ``14d``, ``PT30S`` or ``30``, wherever a duration is taken: flags,
-settings, the Subscriptions API. Where a specification says ISO 8601 (the DeliverySpec of Knative's
-kinds), that alone is taken. What is shown is ISO 8601.
+Flags, settings and the Subscriptions API accept ``30s``, ``500ms``, ``14d``, ``PT30S`` and ``30``.
+Where a specification requires ISO 8601 (the DeliverySpec of Knative's kinds), nothing else is
+accepted. Output is ISO 8601.
 
 Called by ``server.settings``, ``resource``, ``subscriptions`` and ``cli``. Imports nothing of ours.
 """
@@ -13,13 +13,13 @@ from decimal import Decimal
 from typing import Final
 
 DURATION_S_MAX: Final = 10 * 366 * 86_400
-"""Ten years, seconds. Nothing here waits longer, and sums of such waits stay exact in a float."""
+"""Ten years, seconds: beyond any wait here, and sums of such waits stay exact in a float."""
 
 TEXT_CHARS_MAX: Final = 64
 """Ten years to the nanosecond take 30 characters."""
 
 PLAIN_UNITS: Final = ("ms", "s", "m", "h", "d")
-"""Units that stand behind a number; none means seconds."""
+"""Units after a number; without one it counts seconds."""
 
 _PLAIN_UNIT_S: Final = {
     "": Decimal(1),
@@ -54,7 +54,7 @@ def parse_duration_s(text: str) -> float:
 
     Raises:
         ValueError: It is not such a duration, is negative, is longer than ten years, or counts
-            years or months, whose length is not fixed. The message says which, for people.
+            years or months, whose length is not fixed. The message, for people, says which.
 
     Source:
         ISO 8601 through the DeliverySpec's ``backoffDelay`` (Knative control plane).
@@ -118,7 +118,7 @@ def read_duration_s(value: str | float) -> float:
         ``0.0 <= seconds <= DURATION_S_MAX``.
 
     Raises:
-        ValueError: It is none. The message says what is taken, for people.
+        ValueError: It is not a duration. The message lists the spellings, for people.
     """
     if isinstance(value, str) and value.strip()[:1] in {"P", "-"}:
         return parse_duration_s(value.strip())
@@ -133,7 +133,7 @@ def read_duration_s(value: str | float) -> float:
 
 
 def _shown(value: str | float) -> str:
-    """*value* for a message; a number may have more digits than Python writes."""
+    """*value* for a message; a number may have more digits than Python prints."""
     if isinstance(value, int) and abs(value) > DURATION_S_MAX:
         return f"a number of {value.bit_length()} bits"
     return repr(value)[: TEXT_CHARS_MAX + 2]
@@ -142,7 +142,7 @@ def _shown(value: str | float) -> str:
 def _plain_s(value: str | float) -> Decimal | None:
     if isinstance(value, bool):
         return None
-    if isinstance(value, int):  # of any size: no float, nor digits, can hold them all
+    if isinstance(value, int):  # of any size: neither a float nor its digits can hold them all
         return Decimal(min(value, DURATION_S_MAX + 1)) if value >= 0 else None
     if isinstance(value, float):
         return Decimal(repr(value)) if math.isfinite(value) and value >= 0 else None
@@ -152,10 +152,10 @@ def _plain_s(value: str | float) -> Decimal | None:
 
 
 def iso_duration(value: str | float) -> str:
-    """*value*, of any spelling, as ISO 8601; what is ISO 8601 already stays as it is.
+    """Return *value*, of any spelling, as ISO 8601; ISO 8601 is returned unchanged.
 
     Raises:
-        ValueError: It is no duration.
+        ValueError: It is not a duration.
     """
     if isinstance(value, str) and value.startswith("P"):
         parse_duration_s(value)

@@ -1,4 +1,4 @@
-"""Collecting every fault of a resource before refusing it, each with its JSON path."""
+"""Collects every fault of a resource, each with its JSON path, before the resource is refused."""
 
 import difflib
 import json
@@ -9,8 +9,8 @@ from typing import Any, Final
 from distributary.core.errors import Fault, ResourceError
 
 FAULTS_MAX: Final = 100
-"""Faults that one answer names. A hostile body can hold tens of thousands of unknown members;
-nobody reads more than this, and an answer stays smaller than its request."""
+"""Most faults in one response. A hostile body can hold tens of thousands of unknown members;
+people read fewer than this, and a response stays smaller than its request."""
 
 _SHOWN_CHARS_MAX: Final = 60
 """Characters of a client's own text that a message or path repeats."""
@@ -49,7 +49,7 @@ def one_of(names: Iterable[str]) -> str:
 
 
 class Faults:
-    """What was found wrong so far.
+    """The faults found so far.
 
     Attributes:
         found: The faults, in the order in which they were found.
@@ -70,7 +70,7 @@ class Faults:
         self.add(path, "type", f"expected {expected}, found {found}")
 
     def object_at(self, path: str, value: object) -> Mapping[str, Any] | None:
-        """*value* where it is a JSON object; else None, and the fault is noted."""
+        """*value* where it is a JSON object; else None, with a fault noted."""
         if isinstance(value, dict):
             return value
         self.wrong_type(path, "an object", value)
@@ -100,10 +100,10 @@ class Faults:
                 return
 
     def refuse(self) -> None:
-        """Raise what was found, if anything.
+        """Raise the faults found, if any.
 
         Raises:
-            ResourceError: Something was found; it holds at most ``FAULTS_MAX`` faults.
+            ResourceError: With at most ``FAULTS_MAX`` faults.
         """
         if not self.found:
             return

@@ -1,4 +1,4 @@
-"""Settings that are maps of names to texts and other scalars, bounded as header fields are."""
+"""Schemas of settings that map names to scalars, bounded as HTTP header fields are."""
 
 from typing import Any, Final
 
@@ -9,11 +9,11 @@ ENTRIES_MAX: Final = 100
 servers refuse a request with more than 100 header fields."""
 
 ENTRIES_BYTES_MAX: Final = 8 * 1024
-"""All of them together, names and texts in UTF-8; common HTTP servers allow 8 KiB for all."""
+"""Largest sum of all names and texts, bytes of UTF-8; common HTTP servers allow 8 KiB."""
 
 
 def bounded_map(text: str, *, names: Schema, values: Schema, **more: Any) -> Schema:
-    """A map from *names* to *values*, empty by default; *text* says what its entries are."""
+    """Schema of a map from *names* to *values*, empty by default; *text* describes its entries."""
     return {
         "type": "object",
         "propertyNames": names,

@@ -1,7 +1,7 @@
-"""Regular expressions of texts that resources hold, as schemas say them and the checker reads them.
+"""Regular expressions for texts in resources, shared by published schemas and the checker.
 
-They are ECMA-262 patterns without flags and without lookaround, so that every validator and
-generator of test data takes them. Those of URIs let more through than ``_uri`` does.
+ECMA-262 patterns without flags and lookaround, which every validator and generator of test data
+reads. Those of URIs accept more than ``uri`` does.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from distributary.resource.durations import PLAIN_UNITS
 _URI_CHAR: Final = r"[A-Za-z0-9\-._~:/?\[\]@!$&'()*+,;=]"
 _PERCENT: Final = "%[0-9A-Fa-f]{2}"
 
-# A name whose last label is not a number: such a one would be an address in disguise.
+# A name whose last label is not a number: with one it could be read as an address.
 _LABEL: Final = "[A-Za-z0-9_][A-Za-z0-9_-]{0,62}"
 _MORE: Final = "[A-Za-z0-9_-]*"
 _LAST_LABEL: Final = (
@@ -48,8 +48,8 @@ _PORT: Final = (
 )
 
 _AUTHORITY: Final = rf"(?:{_NAME}|{_IPV4}|\[{_ipv6()}\])(?::{_PORT})?"
-# Brokers' hosts, by their characters: the exact pattern, many times over, is too much for those who
-# make test data of it.
+# Brokers' hosts, by their characters. The exact pattern, repeated for many hosts, is too large for
+# generators of test data.
 _BROKER: Final = r"(?:[A-Za-z0-9_][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?"
 _REST: Final = rf"(?:[/?](?:{_URI_CHAR}|{_PERCENT})*)?"
 PATH: Final = rf"(?:/(?:{_URI_CHAR.replace('?', '')}|{_PERCENT})*)?"
@@ -62,7 +62,7 @@ def _any_case(text: str) -> str:
 
 
 def sink_uri(protocol: str) -> str:
-    """The pattern of an absolute URI of a sink, without user information and fragment.
+    """The pattern of a sink's absolute URI, without user information and fragment.
 
     Args:
         protocol: A delivery protocol.
@@ -85,7 +85,7 @@ def sink_uri(protocol: str) -> str:
 _REFERENCE_CHAR: Final = '[^\\u0000-\\u0020"<>\\\\^`{|}%\\u007f-\\u009f\U0010fffe\U0010ffff]'
 
 REFERENCE: Final = f"^(?:{_REFERENCE_CHAR}|{_PERCENT})+$"
-"""A URI reference by its characters: what is compared, not dialled."""
+"""A URI reference by its characters, for values that are compared and never dialled."""
 
 ATTRIBUTE_NAME: Final = "^[a-z0-9]+$"
 """CloudEvents 1.0, Naming Conventions."""

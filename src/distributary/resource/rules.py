@@ -1,6 +1,6 @@
 """Dependencies injected into validation: filter checker, clock, sink policy.
 
-This room knows no filter dialects and no operator's settings; ``server`` wires it.
+Imports no filter dialect and no settings; ``server`` wires it.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,22 +13,22 @@ from distributary.resource.sinks import SinkRule
 
 
 class FilterCheck(Protocol):
-    """Finds everything that is wrong with filter expressions."""
+    """Finds every fault of filter expressions."""
 
     def __call__(self, filters: object, path: str = ..., /) -> list[Fault]:
-        """Every fault of the array *filters*, which stands at the JSON path *path*."""
+        """Return every fault of the array *filters*, whose JSON path is *path*."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceRules:
-    """What a resource is checked against.
+    """Context that resources are validated in.
 
     Attributes:
         sinks: Where events may be sent.
         check_filters: ``filter.check``.
-        wall_ms: What the wall clock shows, milliseconds: what ends must end in the future.
-        protocols_absent: Delivery protocols that this installation cannot speak -> what it needs
-            to, for people.
+        wall_ms: Reads the wall clock, milliseconds; an end must lie in the future.
+        protocols_absent: Delivery protocols that this installation lacks -> what it needs for
+            them, for people.
     """
 
     sinks: SinkRule

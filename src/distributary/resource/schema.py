@@ -1,15 +1,15 @@
-"""JSON Schemas as data, and the one checker that holds values to them.
+"""JSON Schemas as data, and the one checker that validates values against them.
 
-A schema says once what is checked, what the API description shows, and what is filled in. The
-checker reads the words of JSON Schema 2020-12 that are used here, and these, which are not shown:
+One schema serves validation, the published API description and the defaults. The checker reads
+the keywords of JSON Schema 2020-12 that are used here and these, which are not published:
 
-- ``x-expected``: what would be right, for people, where ``pattern`` or ``not`` refuses a text; or
-  a function that says it of the text.
-- ``x-codes``: word of a schema -> the code of a fault against it, where that is not the usual one.
+- ``x-expected``: message where ``pattern`` or ``not`` refuses a text; or a function from the text
+  to the message.
+- ``x-codes``: keyword -> code of its fault, where that is not the usual one.
 - ``x-utf8``: ``maxLength`` counts bytes of UTF-8.
-- ``x-bytes``: the most bytes of a map, names and texts together.
-- ``x-same``: another spelling -> the one that is realized.
-- ``x-rule``: a ``Rule``, for what no schema can say of a value that fits it.
+- ``x-bytes``: most bytes of a map, names and texts together.
+- ``x-same``: another spelling -> the realized one.
+- ``x-rule``: a ``Rule``, for what a schema cannot express.
 
 No message repeats a value: it may be a secret.
 """
@@ -28,7 +28,7 @@ Schema: TypeAlias = dict[str, Any]
 """A JSON Schema, draft 2020-12."""
 
 Rule: TypeAlias = Callable[[Faults, str, Any], Any]
-"""Takes (faults, path, value); notes what is wrong, and returns the value as it is realized."""
+"""Called with (faults, path, value); notes faults, and returns the realized value."""
 
 _KINDS: Final[dict[type, tuple[str, ...]]] = {
     bool: ("boolean",),
@@ -38,7 +38,7 @@ _KINDS: Final[dict[type, tuple[str, ...]]] = {
     list: ("array",),
     dict: ("object",),
 }
-"""Python type -> the JSON types that its values have; a fraction of zero makes no integer."""
+"""Python type -> JSON types of its values; a number with a fraction of zero is no integer."""
 
 _KIND_NAMES: Final = {
     "array": "an array",
@@ -68,7 +68,7 @@ def closed(properties: Mapping[str, Any], *, required: Iterable[str] = ()) -> Sc
 
 
 def published(schema: Any) -> Any:
-    """*schema*, or what holds schemas, without the words of this module."""
+    """*schema*, or a container of schemas, without the keywords of this module."""
     if isinstance(schema, list | tuple):
         return [published(each) for each in schema]
     if not isinstance(schema, dict):
@@ -77,7 +77,7 @@ def published(schema: Any) -> Any:
 
 
 def with_defaults(properties: Mapping[str, Schema], written: Mapping[str, Any]) -> dict[str, Any]:
-    """The members that *properties* names, in its order: as *written*, else the default if any."""
+    """The members that *properties* names, in its order: as *written*, else by default if any."""
     return {
         name: written[name] if name in written else copy.copy(schema["default"])
         for name, schema in properties.items()
@@ -86,17 +86,17 @@ def with_defaults(properties: Mapping[str, Schema], written: Mapping[str, Any]) 
 
 
 def fits(schema: Schema, value: object) -> bool:
-    """Whether *value* is as *schema* wants it."""
+    """Whether *value* satisfies *schema*."""
     faults = Faults()
     checked(faults, "$", schema, value)
     return not faults.found
 
 
 def checked(faults: Faults, path: str, schema: Schema, value: object) -> Any:
-    """*value* as it is realized; None, and a fault, where it is not as *schema* wants it.
+    """Return *value* as realized; None, with a fault, where it does not satisfy *schema*.
 
-    Of an object or an array the good parts are returned, with None for each other one. References
-    are left to the caller: such a value is returned as it is.
+    Of an object or an array, the good parts are returned, with None for the others. A value whose
+    schema is a reference is returned unchecked; the caller checks it.
     """
     if "anyOf" in schema:
         return _any_of(faults, path, schema["anyOf"], value)
@@ -120,7 +120,7 @@ def _kinds_of(schema: Schema) -> list[str]:
 
 
 def _any_of(faults: Faults, path: str, schemas: list[Schema], value: object) -> Any:
-    """The first that fits; where none does, what the last one wants."""
+    """Check against the first schema that fits, else against the last one."""
     for schema in schemas:
         tried = Faults()
         found = checked(tried, path, schema, value)
@@ -140,7 +140,7 @@ def _text(faults: Faults, path: str, schema: Schema, text: str) -> str | None:
 
 
 def _fault_of_text(schema: Schema, text: str) -> tuple[str, str] | None:
-    """Code and message of what is wrong with *text*; None: nothing."""
+    """Code and message of the fault of *text*; None: it has none."""
     if not text and schema.get("minLength"):
         return "empty", "expected a string that is not empty"
     if "enum" in schema:
@@ -196,7 +196,7 @@ def _matches(pattern: str, text: str) -> bool:
 
 @functools.cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """*pattern* of ECMA-262, whose ``$`` is the end of the text and nothing else."""
+    """Compile an ECMA-262 *pattern*, in which ``$`` matches the end of the text alone."""
     return re.compile(re.sub(r"(?<!\\)\$(?=$|[|)])", r"\\Z", pattern))
 
 
@@ -266,7 +266,7 @@ def _map(faults: Faults, path: str, schema: Schema, value: dict[str, Any]) -> di
 
 
 def _size(value: object) -> int:
-    # A lone surrogate is a fault of its own; here it only must not raise.
+    # A lone surrogate has its own fault; it must not raise here.
     return len(value.encode(errors="surrogatepass")) if isinstance(value, str) else 0
 
 

@@ -1,8 +1,8 @@
-"""Which sink addresses an operator allows, as far as a URI alone can tell (decision 22).
+"""SSRF guard, static part: which sink addresses an operator allows (decision 22, networks).
 
-Called by the validation of resources. Only addresses written as such are judged here, and the
-names that mean this machine by definition; what a name resolves to is judged by the
-connector at each connection, which is the guard that counts (a name can be repointed later).
+Called by the validation of resources. Judges addresses written as such, and names that mean this
+machine by definition. The connector judges what a name resolves to, at each connection: that is
+the guard that counts, since a name can be repointed.
 """
 
 import ipaddress
@@ -43,7 +43,7 @@ METADATA_NETWORKS: Final = _networks(
     "fd00:ec2::23/128",  # AWS EKS pod identity over IPv6
     "fd20:ce::254/128",  # Google Cloud over IPv6
 )
-"""Addresses that hand out a machine's own credentials to whoever asks."""
+"""Addresses that give a machine's own credentials to any client."""
 
 DENIED_NETWORKS: Final = LOCAL_NETWORKS + _networks(
     "0.0.0.0/8",  # this network
@@ -58,7 +58,7 @@ DENIED_NETWORKS: Final = LOCAL_NETWORKS + _networks(
     "224.0.0.0/4",  # multicast
     "240.0.0.0/4",  # reserved, broadcast
     "::/96",  # unspecified, IPv4-compatible
-    "::ffff:0:0/96",  # IPv4-mapped: unmapped before it is looked up
+    "::ffff:0:0/96",  # IPv4-mapped: unmapped before the lookup
     "64:ff9b::/96",  # NAT64
     "64:ff9b:1::/48",  # NAT64, local
     "100::/64",  # discard
@@ -71,8 +71,8 @@ DENIED_NETWORKS: Final = LOCAL_NETWORKS + _networks(
     "fec0::/10",  # site-local
     "ff00::/8",  # multicast
 )
-"""Addresses that are not hosts of the public internet. ``net`` holds every address that it
-dials to the same list: there is one, so that what is refused later is refused at once."""
+"""Addresses that are not hosts of the public internet. ``net`` checks every address that it dials
+against the same list, so what it would refuse later is refused at once."""
 
 
 OWN_EVENTS: Final = (
@@ -91,12 +91,12 @@ class SinkRule:
     """Where events may be sent.
 
     Attributes:
-        local_allowed: Loopback and private addresses are allowed: the server itself listens on
-            loopback only, so whoever can ask for it can reach them without us.
-        allowed: Networks that the operator allows. A cloud metadata address is allowed by an
-            entry for that one address alone, never by a larger network.
-        own: This server's own addresses: never a sink, but for those that take events.
-        own_allowed: Those that take events are allowed.
+        local_allowed: Allows loopback and private addresses. Set while the server listens on
+            loopback only: its clients can then reach them without it.
+        allowed: Networks that the operator allows. A cloud metadata address needs an entry for
+            that one address, never a larger network.
+        own: This server's own addresses: never a sink, except its event paths.
+        own_allowed: Allows its event paths.
         protocols: Delivery protocols that the operator allows; None: all.
     """
 
@@ -111,52 +111,52 @@ class SinkRule:
         """A rule from texts such as ``10.0.0.0/8``.
 
         Raises:
-            ValueError: A text is no network; settings are checked before they come here.
+            ValueError: A text is not a network; settings are checked earlier.
         """
         return cls(local_allowed, tuple(ipaddress.ip_network(text) for text in allowed))
 
     def protocol_refusal(self, protocol: str) -> str | None:
-        """Why nothing is delivered by *protocol*; None: the operator allows it."""
+        """Why delivery by *protocol* is refused; None: the operator allows it."""
         if self.protocols is None or protocol in self.protocols:
             return None
         return f"the operator does not allow delivery by {protocol} (protocols)"
 
     def own_refusal(self, host: str, port: int, *, takes_events: bool) -> str | None:
-        """Why no event may go to *host* and *port*: it is this server; None: it is not, or may.
+        """Why *host* and *port* are refused as this server's own; None: not its own, or allowed.
 
         Args:
             host: As for ``refusal``.
             port: Of the URI, or of its scheme.
-            takes_events: The URI is where the receiver takes events.
+            takes_events: The URI is one of the receiver's event paths.
         """
         if takes_events:
             return None if self.own_allowed else OWN_EVENTS
         return OWN_LISTENER if self.own.listens_at(host, port) else None
 
     def sink_refusal(self, protocol: str, uri: str, *, takes_events: bool) -> str | None:
-        """Why the operator's settings let nothing be sent to *uri*, whatever its host's address is.
+        """Why the operator's settings refuse *uri*, before its host's address is looked at.
 
-        For a sink that was taken when other settings stood. Addresses are judged when dialled.
+        For a sink that was accepted under earlier settings. Addresses are judged when dialled.
 
         Args:
             protocol: Of the delivery.
-            uri: A URI that was found good once.
-            takes_events: It is where the receiver takes events.
+            uri: A URI that was valid then.
+            takes_events: It is one of the receiver's event paths.
         """
         refusal = self.protocol_refusal(protocol)
         row = protocols()[protocol]
-        if refusal is not None or row.hosts_max != 1:  # of several each is checked when dialled
+        if refusal is not None or row.hosts_max != 1:  # several hosts are checked when dialled
             return refusal
         parts = urlsplit(uri)
         if parts.hostname is None or parts.scheme not in row.schemes:
-            return None  # it says itself that it cannot be dialled
+            return None  # dialling reports it
         port = parts.port or row.schemes[parts.scheme].port
         return self.own_refusal(parts.hostname, port, takes_events=takes_events)
 
     def port_refusal(self, host: str, port: int) -> str | None:
-        """Why no event may go to *port* of the address *host*; None: it may, or *host* is a name.
+        """Why *port* of the address *host* is refused; None: allowed, or *host* is a name.
 
-        On public hosts alone, and not in networks that the operator names.
+        Applies to public hosts that are in no network that the operator allows.
         """
         address = literal(host)
         if address is None or port not in PORTS_DENIED or _within(address, DENIED_NETWORKS):
@@ -164,7 +164,7 @@ class SinkRule:
         return None if any(address in network for network in self.allowed) else PORT_DENIED
 
     def refusal(self, host: str) -> str | None:
-        """Why no event may go to *host*; None where nothing in its text forbids it.
+        """Why the text of *host* is refused as a sink's; None: nothing in it is.
 
         Args:
             host: Host of a URI: a name, an IPv4 address, or an IPv6 address without brackets.

@@ -16,10 +16,10 @@ _MINUTE_MAX: Final = 59
 
 
 def parse_time_ms(text: str) -> int:
-    """The point in time that *text* names, milliseconds since 1970 (negative before), cut down.
+    """The point in time of *text*, milliseconds since 1970 (negative before), rounded down.
 
     Raises:
-        ValueError: *text* is no such time. The message is for people, and does not repeat it.
+        ValueError: *text* is no such time. The message is for people and does not repeat it.
 
     Source:
         RFC 3339, section 5.6. A leap second counts as the second after it.

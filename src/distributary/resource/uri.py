@@ -1,4 +1,4 @@
-"""URIs as resources write them: a ``source``, and the sink of a delivery by each protocol."""
+"""URIs in resources: a ``source``, and the sink of a delivery by each protocol."""
 
 import ipaddress
 import re
@@ -10,12 +10,12 @@ from distributary.resource.faults import Faults
 from distributary.resource.sinks import SinkRule
 
 URI_CHARS_MAX: Final = 4096
-"""Longest URI. Signed callback URLs come to about 2,000 characters; common servers refuse a
-request line beyond 8 KiB."""
+"""Longest URI. Signed callback URLs have about 2,000 characters; common servers refuse a request
+line beyond 8 KiB."""
 
 _URI_CHARS = r"A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%"
 _OUTSIDE_URI = re.compile(rf"[^{_URI_CHARS}]")
-# A source is compared, not dialled: characters of RFC 3987 stand in sources of real events.
+# A source is compared, not dialled: real events have characters of RFC 3987 in theirs.
 _OUTSIDE_REFERENCE = re.compile(rf"[^{_URI_CHARS}\u00a0-\U0010fffd]")
 _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _SINK = re.compile(
@@ -31,13 +31,13 @@ _ANY_ADDRESS = SinkRule.of(local_allowed=True, allowed=("0.0.0.0/0", "::/0"))
 
 
 class SinkUri(NamedTuple):
-    """A sink URI that was found to be good.
+    """A validated sink URI.
 
     Attributes:
-        text: The URI as it stands.
+        text: The URI as written.
         scheme: In lower case.
-        place: What its path names at the broker; None: nothing.
-        protocol: The delivery protocol that it is for.
+        place: The broker's place that its path names; None: none.
+        protocol: Delivery protocol that it is for.
     """
 
     text: str
@@ -46,25 +46,25 @@ class SinkUri(NamedTuple):
     protocol: Protocol
 
     def agrees_with(self, place: str) -> bool:
-        """Whether its path names *place*, or nothing.
+        """Whether its path names *place*, or no place.
 
-        Addresses of some AMQP brokers begin with a slash, which the path of a URI has anyway.
+        Addresses of some AMQP brokers begin with a slash, as the path of a URI does.
         """
         slashed = place.removeprefix("/") if self.protocol.place_encoded else place
         return self.place is None or self.place in {place, slashed}
 
     @property
     def tls_possible(self) -> bool:
-        """Whether a connection to it may speak TLS."""
+        """Whether a connection to it may use TLS."""
         scheme = self.protocol.schemes[self.scheme]
         return scheme.tls or scheme.upgraded
 
 
 def check_reference(faults: Faults, path: str, value: object) -> str | None:
-    """*value* where it is a URI reference that is not empty (RFC 3986, section 4.1).
+    """Check that *value* is a URI reference that is not empty (RFC 3986, section 4.1).
 
     Returns:
-        The text as it stands (a ``source`` is compared as it stands); None with faults noted.
+        The text unchanged (a ``source`` is compared as written); None with faults noted.
     """
     text = faults.text_at(path, value, URI_CHARS_MAX)
     why = "" if text is None else why_no_reference(text)
@@ -75,7 +75,7 @@ def check_reference(faults: Faults, path: str, value: object) -> str | None:
 
 
 def check_http_sink(faults: Faults, path: str, value: object, rule: SinkRule) -> str | None:
-    """*value* where requests can be sent to it by HTTP and *rule* allows it; see ``check_sink``."""
+    """Check *value* as an HTTP sink that *rule* allows; as ``check_sink``."""
     sink = check_sink(faults, path, value, "HTTP", rule)
     return None if sink is None else sink.text
 
@@ -83,16 +83,16 @@ def check_http_sink(faults: Faults, path: str, value: object, rule: SinkRule) ->
 def check_sink(
     faults: Faults, path: str, value: object, protocol: str, rule: SinkRule
 ) -> SinkUri | None:
-    """*value* where events can be sent to it by *protocol* and *rule* allows it.
+    """Check that *value* is a sink URI of *protocol* that *rule* allows.
 
-    Absolute, a scheme of the protocol, as many hosts as it takes, a port from 1 to 65535
-    if any; no user information (a secret in a URI ends up in logs), no fragment (it is never
-    sent); a path and a query only where the scheme has a use for them. What the path names is
-    not judged here.
+    Absolute, with a scheme of the protocol and no more hosts than it allows, a port from 1 to
+    65535 if any; no user information (a secret in a URI ends up in logs), no fragment (never
+    sent); a path and a query only where the scheme uses them. The place that a path names is not
+    judged here.
 
     Returns:
-        The URI; None with faults noted. No message repeats the URI: it may hold a secret where
-        the client believed that it may.
+        The URI; None with faults noted. No message repeats the URI: a client may have put a
+        secret into it.
     """
     text = faults.text_at(path, value, URI_CHARS_MAX)
     if text is None:
@@ -119,12 +119,12 @@ def check_sink(
 
 
 def broker_uri(text: str, protocol: str) -> SinkUri:
-    """*text* where events can be read from it by *protocol*: the rules of ``check_sink``.
+    """Check *text* as a URI to read events from by *protocol*, by the rules of ``check_sink``.
 
-    Which addresses are allowed is not asked here: the connector asks at each connection.
+    Does not judge addresses: the connector does, at each connection.
 
     Raises:
-        ResourceError: It cannot be used; every fault, at ``$``.
+        ResourceError: With every fault, at ``$``.
     """
     faults = Faults()
     found = check_sink(faults, "$", text, protocol, _ANY_ADDRESS)
@@ -134,9 +134,9 @@ def broker_uri(text: str, protocol: str) -> SinkUri:
 
 
 def place_in(protocol: str, uri: str) -> str | None:
-    """What the path of the sink *uri* names at the broker; None: nothing.
+    """The broker's place that the path of the sink *uri* names; None: none.
 
-    The path without its first slash, decoded where the protocol has it percent-encoded.
+    The path without its first slash, decoded where the protocol percent-encodes it.
     """
     parts = _SINK.fullmatch(uri)
     row = protocols()[protocol]
@@ -145,13 +145,13 @@ def place_in(protocol: str, uri: str) -> str | None:
         return None
     name = parts["path"][1:]
     if row.place_encoded:
-        # Bytes that are no UTF-8 become lone surrogates, which no place can have.
+        # Bytes that are not UTF-8 become lone surrogates, which no place has.
         name = unquote_to_bytes(name).decode(errors="surrogateescape")
     return name or None
 
 
 def why_no_reference(text: str) -> str:
-    """What keeps *text* from being a URI reference, for people; empty: nothing."""
+    """Why *text* is not a URI reference, for people; empty where it is one."""
     return _malformed(text, _OUTSIDE_REFERENCE)
 
 
@@ -181,8 +181,8 @@ class _Judge(NamedTuple):
 
     Attributes:
         rule: The operator's.
-        port: Where the URI names none.
-        takes_events: It is where this server takes events.
+        port: Default where the URI names none.
+        takes_events: The URI is one of this server's event paths.
     """
 
     rule: SinkRule
@@ -190,7 +190,7 @@ class _Judge(NamedTuple):
     takes_events: bool
 
     def refusal(self, host: str, port: str | None) -> str | None:
-        """Why no event may go there; None: it may."""
+        """Why *host* and *port* are refused; None: allowed."""
         number = self.port if port is None else int(port)
         own = self.rule.own_refusal(host, number, takes_events=self.takes_events)
         if own is not None or self.takes_events:
@@ -202,7 +202,7 @@ def _takes_events(text: str, rule: SinkRule) -> bool:
     try:
         return rule.own.takes_events(text)
     except ValueError:
-        return False  # no port, or no address in the brackets: a fault of its own
+        return False  # no port, or no address in the brackets: reported elsewhere
 
 
 def _check_hosts(faults: Faults, path: str, authority: str, judge: _Judge, hosts_max: int) -> None:
@@ -237,10 +237,10 @@ def _check_authority(faults: Faults, path: str, authority: str, judge: _Judge) -
 
 
 def _checked_host(faults: Faults, path: str, host: str) -> str | None:
-    """The host without brackets, or None and a fault.
+    """The host without brackets; None, with a fault noted, where it is invalid.
 
-    A last label that is a number must belong to a plain IPv4 address: resolvers also take
-    ``127.1``, ``0x7f.1`` and ``2130706433`` for 127.0.0.1, and nobody else means them.
+    A last label that is a number must belong to a plain IPv4 address: resolvers also read
+    ``127.1``, ``0x7f.1`` and ``2130706433`` as 127.0.0.1.
     """
     if host.startswith("["):
         return _checked_ipv6(faults, path, host[1:-1])
