@@ -26,8 +26,8 @@ from distributary.knative.kinds import BROKER
 from distributary.knative.kinds.export import Converted, converted
 
 FILE_BYTES_MAX = 64 * 1024 * 1024
-"""Largest file, bytes: an export of 10,000 objects has 30 MiB; decoded it takes twenty times that."""
-"""Largest file, bytes: 10,000 objects have 30 MiB, and decoded they take twenty times that."""
+"""Largest file, bytes: an export of 10,000 objects has 30 MiB; decoded it takes 20 times that."""
+
 MANAGER = "distributary-import"
 """Field manager: a second run changes what the first has written, and no fields of others."""
 
