@@ -1,7 +1,7 @@
-"""What a package that adds a delivery protocol needs, under one roof.
+"""The public API for packages that add a delivery protocol: every name they need, re-exported.
 
-Called by packages of others; the folders beside import the same names where they are made. The
-guide is ``docs/how-to/add-a-protocol.md``.
+For other packages; the folders beside import the same names where they are defined. The guide is
+``docs/how-to/add-a-protocol.md``.
 """
 
 from distributary.core.clock import Clock

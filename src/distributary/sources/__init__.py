@@ -1,8 +1,7 @@
-"""Sources: events that others publish at a broker, brought into the log.
+"""Sources: consume messages of a broker and publish them to the log.
 
-Called by ``server`` (one process runs all of them) and ``cli`` (checks their tables). Hides who
-reads what, the hand-over to the receiver, and when a broker is told that a message is done with:
-after the log has it.
+Called by ``server`` (one process runs all sources) and ``cli`` (checks their tables). Hides the
+consumers, the requests to the receiver, and acknowledgement: only after the log has the event.
 """
 
 from distributary.sources._source import UNSETTLED_TOTAL_MAX, Source, SourceState

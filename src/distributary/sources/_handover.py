@@ -1,19 +1,19 @@
-"""Messages of a broker to the receiver: each until the log has it, or until it is refused.
+"""Publishes messages of a broker to the receiver, each until it is stored or refused.
 
-Called by ``_source``, one for each source. Hides what the receiver's answers mean, the window of
-requests under way, and the pause while the receiver takes nothing. Runs on one event loop and by
+Called by ``_source``, one for each source. Hides what the receiver's responses mean, the window of
+requests in flight, and the backoff while the receiver is unavailable. Runs on one event loop, with
 callbacks.
 
 ==================================================  ==============================================
-what comes of a message                             then
+result of a message                                 then
 ==================================================  ==============================================
 it is no event, or larger than the receiver takes   ``REFUSED``
 2xx: the log has the event                          ``TAKEN``
-400, 413, 415, and 431 in structured mode           ``REFUSED``: it would be refused again
+400, 413, 415, and 431 in structured mode           ``REFUSED``: a retry would not help
 431 in binary mode                                  the same event at once, in structured mode
-any other answer (404: there is no such Broker now  nothing is sent for a pause, then the same
-or yet; 429, 503), or none                          event again: the broker gets its messages
-                                                    settled late, and gives fewer
+any other response (404: no such Broker now or      after a pause, the same event again; late
+yet; 429, 503), or none                             settlements make the broker send less
+                                                    meanwhile
 ==================================================  ==============================================
 """
 
@@ -30,17 +30,17 @@ from distributary.core.policy import Reply
 from distributary.core.source import Message, Settlement
 
 IN_FLIGHT_MAX: Final = 64
-"""Requests of one source under way at the receiver: the log's commits are shared by what is under
-way, and a hundred of them would not be taken any faster."""
+"""Requests of one source in flight at the receiver. They share the log's commits; a hundred would
+not be stored any faster."""
 
 PUBLISH_S_MAX: Final = 30.0
-"""Longest wait for the receiver's answer, which comes when the disk has the event: as the attempts
-of deliveries (decision 21). What is sent again may be in the log twice."""
+"""Longest wait for the receiver's response, which comes once the event is on disk; the same as for
+an attempt of a delivery (decision 21, timeout). A retried event may be in the log twice."""
 
 PAUSE_S_FIRST: Final = 0.1
 PAUSE_S_MAX: Final = 5.0
-"""Pauses while the receiver takes nothing, doubled each time: it is on this machine, and back
-within a second after a restart; a Broker that is not there may be made any minute."""
+"""Backoff while the receiver is unavailable, doubled each time: it is on this machine and back
+within a second after a restart; a missing Broker may be created any minute."""
 
 _REFUSED: Final = frozenset({400, 413, 415})
 _HEADERS_TOO_LARGE: Final = 431
@@ -49,21 +49,21 @@ _FAULTS_TOLD_MAX: Final = 5
 
 
 class Watcher(Protocol):
-    """Is told what happens, to count it and to tell people."""
+    """Callbacks for metrics and log lines."""
 
     def taken(self) -> None:
-        """The log has an event."""
+        """Called when the log has an event."""
 
     def refused(self, message: Message, why: str) -> None:
-        """A message was refused for good; *why* holds nothing of its content."""
+        """Called when a message was refused for good; *why* holds nothing of its content."""
 
     def retried(self, why: str) -> None:
-        """The receiver did not take an event that will be sent again."""
+        """Called when the receiver did not store an event; it will be sent again."""
 
 
 @dataclass(slots=True, order=True)
 class _Pending:
-    """A message that is not settled; earlier ones are less."""
+    """A message that is not settled yet, ordered by arrival."""
 
     number: int
     run: int = field(compare=False)
@@ -73,17 +73,17 @@ class _Pending:
 
 
 class Handover:
-    """Takes the messages of one source to one path of the receiver.
+    """Publishes the messages of one source to one path of the receiver.
 
-    Events are sent in the order of their arrival, ``IN_FLIGHT_MAX`` at a time, so they may
-    overtake each other, and the receiver spreads them over its partitions: no order is promised.
+    Order is not kept: events are sent as they arrive, up to ``IN_FLIGHT_MAX`` at a time, and the
+    receiver spreads them over its partitions.
 
     Args:
         transport: HTTP.
-        uri: Where events are published at; on this machine.
-        body_bytes_max: Largest body that the receiver takes.
+        uri: Publish events to this URI, on this machine.
+        body_bytes_max: Largest body that the receiver accepts.
         timers: For pauses.
-        watcher: Is told what happens.
+        watcher: Called for metrics and log lines.
     """
 
     def __init__(
@@ -101,23 +101,23 @@ class Handover:
         self._timers = timers
         self._watcher = watcher
         self._numbers = itertools.count()
-        self._waiting: list[_Pending] = []  # a heap: what comes back from the receiver goes first
+        self._waiting: list[_Pending] = []  # a heap: earlier messages first, when retried
         self._run = 0
         self._pause_s = PAUSE_S_FIRST
         self._pause: TimerHandle | None = None
         self._closed = False
         self.in_flight = 0
-        """Requests under way."""
+        """Requests in flight."""
         self.idle: Callable[[], None] = lambda: None
-        """Called when no request is under way any more."""
+        """Called when the last request in flight ends."""
 
     @property
     def waiting(self) -> int:
-        """Messages that wait to be sent."""
+        """Messages in the queue."""
         return len(self._waiting)
 
     def take(self, message: Message) -> None:
-        """Settle *message* once it is known what becomes of it."""
+        """Publish *message*, and settle it by the result."""
         event = message.event
         if event is None:
             assert message.fault is not None
@@ -134,15 +134,15 @@ class Handover:
         self._pump()
 
     def forget(self) -> None:
-        """The run that gave the messages is over: the broker gives them again.
+        """Drop all messages when the consumer has ended; the broker redelivers them.
 
-        Requests under way go on, but nobody is told what comes of them.
+        Requests in flight continue, but do not settle their messages.
         """
         self._run += 1
         self._waiting.clear()
 
     def close(self) -> None:
-        """Send nothing any more; requests under way are settled as they end."""
+        """Stop sending; requests in flight still settle their messages."""
         self._closed = True
         if self._pause is not None:
             self._pause.cancel()
@@ -177,7 +177,7 @@ class Handover:
             if pending.run == self._run:
                 pending.message.settle(Settlement.TAKEN)
         elif pending.run != self._run:
-            return  # the broker gives it again
+            return  # the broker redelivers it
         elif _too_long_for_headers(answer) and not pending.structured:
             self._in_json(pending)
         elif _refuses(answer):
@@ -194,14 +194,14 @@ class Handover:
             self._refuse(pending.message, self._too_large)
 
     def _fits(self, event: Event, *, structured: bool) -> bool:
-        """Whether the receiver takes a body of that size.
+        """Whether the receiver accepts a body of that size.
 
-        Asked before, since it ends the connection of one that goes on sending too much, perhaps
-        before its answer was read.
+        Checked before sending: on a larger body the receiver closes the connection, perhaps before
+        its response was read.
         """
         try:
             body = json_format.encode(event) if structured else event.data
-        except EventError:  # no event of a decoder; the transport says why it cannot be sent
+        except EventError:  # not made by a decoder; the transport reports why it cannot be sent
             return True
         return body is None or len(body) <= self._body_bytes_max
 
@@ -227,14 +227,14 @@ class Handover:
 
 
 def _has_types(event: Event) -> bool:
-    """Whether headers would not say all of *event*: they have strings alone."""
+    """Whether binary mode would lose types of *event*: headers hold strings only."""
     return not all(type(value) is str for value in event.attributes.values())
 
 
 def _is_misread_in_binary(event: Event) -> bool:
-    """Whether headers would say something else.
+    """Whether the receiver would read *event* in binary mode as structured mode.
 
-    Where the data are an event themselves, their content type says structured mode.
+    So it is if the data are an event themselves: their content type is that of structured mode.
     """
     return str(event.attributes.get("datacontenttype", "")).lower().startswith(_CLOUDEVENTS)
 
@@ -244,7 +244,7 @@ def _too_long_for_headers(answer: Answer) -> bool:
 
 
 def _refuses(answer: Answer) -> bool:
-    """Whether the receiver would say the same to the same event again."""
+    """Whether the receiver would refuse the same event again."""
     if isinstance(answer, Reply):
         return answer.status in _REFUSED or answer.status == _HEADERS_TOO_LARGE
     assert isinstance(answer, TransportError)
@@ -252,12 +252,12 @@ def _refuses(answer: Answer) -> bool:
 
 
 def _is_of_the_event(error: TransportError) -> bool:
-    """Whether it cannot be written; all else is of the receiver, and no reason to drop anything."""
+    """Whether the event cannot be encoded; any other error is the receiver's and drops nothing."""
     return error.reason == "protocol" and not error.retryable
 
 
 def _said(answer: Answer) -> str:
-    """What the receiver said, without what it repeats of the event."""
+    """Describes the receiver's response, without content of the event."""
     if isinstance(answer, Reply):
         return f"the receiver answered {answer.status}"
     assert isinstance(answer, TransportError)
@@ -267,7 +267,7 @@ def _said(answer: Answer) -> str:
 
 
 def _told(faults: tuple[Fault, ...]) -> str:
-    """Places and kinds of *faults*: their messages may repeat what the sender wrote."""
+    """Paths and codes of *faults*, without their messages, which may repeat content."""
     told = ", ".join(f"{fault.path} {fault.code}" for fault in faults[:_FAULTS_TOLD_MAX])
     more = len(faults) - _FAULTS_TOLD_MAX
     return f"no event: {told}" + (f" and {more} more" if more > 0 else "")

@@ -1,7 +1,6 @@
-"""One source: its consumer, run again whenever it ends, and what people are told of it.
+"""One source: runs its consumer, restarts it with backoff, and reports its state.
 
-Called by ``server.processes.source_process``. Hides states, pauses between connections, counters
-and log lines.
+Called by ``server.processes.source_process``. Hides states, backoff, counters and log lines.
 
 ::
 
@@ -26,30 +25,30 @@ from distributary.core.source import Consumer, Message, SourceSpec
 from distributary.sources._handover import Handover
 
 UNSETTLED_MAX: Final = 256
-"""Messages of one source taken from its broker and not settled: four times what is under way at
-the receiver, so that the next is at hand when one is settled."""
+"""Unsettled messages of one source: four times the requests in flight at the receiver, so that the
+next message is at hand when one is settled."""
 
 UNSETTLED_TOTAL_MAX: Final = 2_048
-"""The same for all sources together, shared evenly: 2 MiB of events of 1 KB; of the largest that
-the receiver takes (1 MiB, unless set otherwise) they would be 2 GiB."""
+"""The same for all sources together, shared evenly: 2 MiB of events of 1 KB, 2 GiB of the largest
+that the receiver accepts (1 MiB by default)."""
 
 RECONNECT_S_FIRST: Final = 0.2
 RECONNECT_S_MAX: Final = 5.0
-"""Pauses between connections, doubled each time: a broker that is back is found within 5 s."""
+"""Backoff between connections, doubled each time: a broker that is back is found within 5 s."""
 
 STEADY_S: Final = 12.0
-"""A consumer that ran so long is connected (no dial takes longer than 10 s), and the pauses begin
-anew; one that has brought a message is so at once."""
+"""A consumer that ran so long is connected (no dial takes longer than 10 s), which resets the
+backoff; the first message does so at once."""
 
 LINES_A_MINUTE_MAX: Final = 10
-"""Lines about messages that were refused, for each source: a topic full of what is no event would
-fill the disk. All are counted, and the next line says how many had none."""
+"""Log lines about refused messages, for each source: a topic of other messages would fill the
+disk. All are counted, and the next line has the number of those without one."""
 
 _MINUTE_S: Final = 60.0
 
 
 class SourceState(enum.StrEnum):
-    """What a source does."""
+    """State of a source; the module draws the transitions."""
 
     CONNECTING = "connecting"
     READING = "reading"
@@ -58,22 +57,22 @@ class SourceState(enum.StrEnum):
 
 
 class Source:
-    """Reads one place at one broker into the log, until it is stopped.
+    """Copies messages from one place at one broker to the log, until it is stopped.
 
-    At least once: a message is acknowledged after the log has its event, so a crash between the
-    two, or a connection that is lost meanwhile, makes a second event with the same ``id``.
+    At least once: a message is acknowledged after the log has its event. A crash or a lost
+    connection in between makes a second event with the same ``id``.
 
     Args:
         spec: What to read.
         consumer: Reads it.
         transport: HTTP, to the receiver.
         base: Scheme, host and port of the receiver.
-        body_bytes_max: Largest body that the receiver takes.
-        unsettled_max: Most messages that are not settled, up to ``UNSETTLED_MAX``.
+        body_bytes_max: Largest body that the receiver accepts.
+        unsettled_max: Limit of unsettled messages, up to ``UNSETTLED_MAX``.
         meter: Counts.
-        clock: For lines a minute.
-        timers: For pauses of the receiver, and to see that a connection stands.
-        sleep: For pauses between connections, seconds.
+        clock: For the limit of log lines a minute.
+        timers: For backoff towards the receiver, and for ``STEADY_S``.
+        sleep: For backoff between connections, seconds.
     """
 
     def __init__(
@@ -113,11 +112,11 @@ class Source:
     # -- beginning and end --------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin, as a task of the running loop."""
+        """Start ``run`` as a task of the running loop."""
         self._task = asyncio.get_running_loop().create_task(self.run())
 
     async def run(self) -> None:
-        """Have the consumer run, again and again, until cancelled."""
+        """Run the consumer, restarting it with backoff, until cancelled."""
         while True:
             self.state = SourceState.CONNECTING
             steady = self._timers.call_later(STEADY_S, self._is_connected)
@@ -127,13 +126,13 @@ class Source:
             self._pause_s = min(2 * self._pause_s, RECONNECT_S_MAX)
 
     async def _run_once(self, steady: TimerHandle) -> str:
-        """Run the consumer to its end; why it ended."""
+        """Run the consumer until it ends. Returns the reason."""
         try:
             await self._consumer.run(self._take, self._unsettled_max)
         except TransportError as error:
             return f"{error.reason}: {error}"
-        # A bug here or in a client library: the other sources of this process go on, and this one
-        # is tried again as after any other end.
+        # A bug here or in a client library: restart this source as after any other end, and leave
+        # the other sources of this process alone.
         except Exception as error:  # noqa: BLE001 - see above
             why = f"bug: {type(error).__name__}"
             if why != self._why_failing:  # its trace fills a screen, and every pause may bring it
@@ -145,12 +144,12 @@ class Source:
         return "closed: the broker has ended the connection"
 
     async def stop(self, drain_s: float) -> None:
-        """Send nothing new, settle what is under way, and disconnect.
+        """Send nothing new, settle what is in flight, and disconnect.
 
-        What is not settled by then the broker gives to whoever reads next.
+        The broker redelivers what is not settled.
 
         Args:
-            drain_s: Longest wait for what is under way.
+            drain_s: Longest wait for requests in flight.
         """
         self._handover.close()
         if self._handover.in_flight:
@@ -166,7 +165,7 @@ class Source:
             await asyncio.gather(self._task, return_exceptions=True)
         self.state = SourceState.STOPPED
 
-    # -- what the consumer and the hand-over tell ------------------------------------------------
+    # -- callbacks of the consumer and the hand-over ----------------------------------------------
 
     def _take(self, message: Message) -> None:
         self._is_connected()
@@ -180,7 +179,7 @@ class Source:
             self._log.info("source-goes-on", waiting=self._handover.waiting)
 
     def refused(self, message: Message, why: str) -> None:
-        """Count a message that is no event, and say so."""
+        """Count a refused message, and log it."""
         self._count("refused")
         now_s = self._clock.monotonic_s()
         if now_s - self._minute_s >= _MINUTE_S:
@@ -193,7 +192,7 @@ class Source:
         self._untold = 0
 
     def retried(self, why: str) -> None:
-        """Count an event that is sent again; say so when it begins."""
+        """Count an event that is sent again; log the first."""
         self._count("retried")
         if not self._waits:
             self._waits = True
@@ -221,7 +220,7 @@ class Source:
         )
 
     def gauge(self) -> None:
-        """Write what the source does now into the meter."""
+        """Update the gauges of the source."""
         label = f'{{source="{self._spec.name}"}}'
         self._meter.gauges[f"source_reading{label}"] = float(self.state is SourceState.READING)
         self._meter.gauges[f"source_unsettled{label}"] = (

@@ -1,8 +1,8 @@
-"""Tables ``[[sources]]`` of the configuration file, checked: every fault with its place.
+"""Parses the tables ``[[sources]]`` of the configuration file; reports every fault with its path.
 
 Called by ``cli`` at the start (faults beside those of all settings) and by the process that runs
-the sources. Hides where secrets are read from: each process reads them for itself, so that none
-stands in the file, in the arguments of a process or in ``Settings``.
+the sources. Hides where secrets are read from: each process reads them for itself, so that none is
+in the file, in the arguments of a process or in ``Settings``.
 """
 
 import difflib
@@ -24,7 +24,7 @@ SOURCES_MAX: Final = 64
 """Sources of one server: all share a process, and each keeps a connection."""
 
 SECRET_BYTES_MAX: Final = 64 * 1024
-"""Largest file with a secret: tokens of 16 KiB are seen."""
+"""Largest file with a secret: tokens of 16 KiB exist."""
 
 CERTIFICATES_BYTES_MAX: Final = 1024 * 1024
 """Largest file of certificates: a system's whole trust store has 200 to 300 KiB."""
@@ -39,12 +39,12 @@ _IN_PLAIN: Final = frozenset({"secret", "password", "token", "accesstoken", "acc
 
 
 def readings() -> Mapping[str, Reading]:
-    """Protocols that are read from, with their own keys."""
+    """Protocols that sources can read, with their own keys."""
     return {name: each.reading for name, each in protocols().items() if each.reading is not None}
 
 
 def make_consumer(spec: SourceSpec, connector: Connector, clock: Clock) -> Consumer:
-    """A consumer for *spec*, which was checked.
+    """Returns a consumer for *spec*, which was checked.
 
     Args:
         spec: The source.
@@ -60,17 +60,17 @@ def make_consumer(spec: SourceSpec, connector: Connector, clock: Clock) -> Consu
 def read_tables(
     tables: Sequence[Mapping[str, Any]], environ: Mapping[str, str]
 ) -> tuple[tuple[SourceSpec, ...], list[str]]:
-    """The sources that *tables* describe, and a line for each fault.
+    """Parse *tables*; returns the sources, and a line for each fault.
 
     Reads the files and variables of secrets and certificates that the tables name. No line repeats
     a value that may be a secret.
 
     Args:
-        tables: As they stand in the configuration file.
+        tables: From the configuration file.
         environ: The environment.
 
     Returns:
-        The sources, where there is no fault; the faults, each begun with its place
+        The sources, empty if there is a fault; the faults, each starting with its path
         (``sources[1].topicfilter``), counted from 0.
     """
     faults: list[str] = []
@@ -92,13 +92,13 @@ def read_tables(
 
 
 def secret_variables(tables: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Variables that hold secrets of *tables*: processes that run no sources do not get them."""
+    """Environment variables with secrets of *tables*; withheld from all other processes."""
     named = (table.get(key) for table in tables for key in ("secret_env", "token_env"))
     return tuple(name for name in named if isinstance(name, str))
 
 
 class _Reading:
-    """One table, while it is checked."""
+    """Parser of one table, with its faults."""
 
     def __init__(
         self, table: Mapping[str, Any], path: str, environ: Mapping[str, str], faults: list[str]
@@ -113,7 +113,7 @@ class _Reading:
         self._faults.append(f"{self._path}.{key} (configuration file): {message}")
 
     def spec(self) -> SourceSpec | None:
-        """The source; None with faults noted."""
+        """Returns the source, or None with the faults noted."""
         count_before = len(self._faults)
         name = self._matching("name", _NAME, "a DNS label: a-z, 0-9 and -, at most 63 characters")
         protocol = self._protocol()
@@ -122,7 +122,7 @@ class _Reading:
             to = self._matching("to", _TO, "/events, /brokers/<namespace>/<name> or /channels/...")
         credential = self._credential()
         ca_certs = self._certificates()
-        if protocol is None:  # what else may stand here depends on it
+        if protocol is None:  # the other keys depend on it
             return None
         reading = readings()[protocol]
         self._check_keys((*_COMMON, reading.place, *reading.options, *_SECRETS, *_TRUST))
@@ -141,7 +141,7 @@ class _Reading:
     # -- keys -----------------------------------------------------------------------------------
 
     def _text(self, key: str) -> str | None:
-        """The value of *key* where it is text that is not empty; else None and a fault."""
+        """The value of *key* if it is text and not empty; else None and a fault."""
         value = self._table.get(key)
         if isinstance(value, str) and value:
             return value
@@ -264,7 +264,7 @@ class _Reading:
             with Path(named).expanduser().open("rb") as file:
                 raw = file.read(bytes_max + 1)
             text = raw.decode("utf-8").rstrip("\r\n")
-        except (OSError, ValueError, RuntimeError) as error:  # a NUL; a ~ of nobody
+        except (OSError, ValueError, RuntimeError) as error:  # a NUL; a ~ of no user
             why = error.strerror if isinstance(error, OSError) else "not a file of UTF-8 text"
             self.fault(key, f"the {what} cannot be read: {why}")
             return None

@@ -1,10 +1,10 @@
-"""Everything that knows Spark: the only room that imports pyspark.
+"""Spark: the streaming query that delivers, and the public format ``distributary``.
 
-Callers: ``server`` (starts the pipeline), and users of the public format ``distributary``.
-Hides: Spark's data source classes, its session, its Java.
+The only folder that imports pyspark. Callers: ``server`` (starts the query) and users of the
+format. Hides: Spark's data source classes, its session, its Java.
 
-``register`` imports pyspark when it is called, not before: finding Java must work, and be
-quick, in processes that never start Spark.
+``register`` imports pyspark only when called: processes that never start Spark look for Java, and
+must do so quickly.
 """
 
 from typing import TYPE_CHECKING
@@ -19,9 +19,9 @@ __all__ = ["JavaHome", "check_master", "find_java", "java_environment", "registe
 
 
 def register(spark: "SparkSession") -> None:
-    """Make the format ``distributary`` known to *spark*, for batch and streaming reads.
+    """Register the format ``distributary`` with *spark*, for batch and streaming reads.
 
-    Runs on the driver; the package must be importable in the Python workers too.
+    Runs on the driver. The Python workers must be able to import the package too.
     """
     from distributary.spark.format import DistributarySource  # noqa: PLC0415 - see the module
 

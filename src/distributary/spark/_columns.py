@@ -1,6 +1,6 @@
-"""Log records as columns: what a row of the format ``distributary`` is.
+"""Converts log records to Arrow batches: the schema and rows of the format ``distributary``.
 
-Callers: ``format``, in the Python workers. Hides: Arrow, and which records are events.
+Called by ``format``, in the Python workers. Hides: Arrow, and which records are events.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,8 +16,8 @@ SPARK_SCHEMA: Final = (
     "specversion STRING, id STRING, source STRING, type STRING, subject STRING, time STRING, "
     "datacontenttype STRING, dataschema STRING, extensions MAP<STRING, STRING>, data BINARY"
 )
-"""``address`` and ``ttl`` are those of ``flow.AddressedEvents``; ``time`` is the text as it was
-sent (``to_timestamp`` reads it); ``extensions`` holds every other attribute in its canonical string
+"""``address`` and ``ttl`` are those of ``flow.AddressedEvents``; ``time`` is the text as sent
+(``to_timestamp`` parses it); ``extensions`` holds every other attribute in its canonical string
 form; ``data`` is the payload byte for byte, or NULL."""
 
 _NAMED: Final = (
@@ -51,17 +51,17 @@ _ROWS_MAX: Final = 2_000
 """Rows of one batch: enough that the cost of a batch (0.1 ms) is small against its rows."""
 
 _BATCH_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Payload bytes after which a batch is closed: a batch is held several times on its way."""
+"""Payload bytes after which a batch is closed: several copies of a batch exist on its way."""
 
 
 def batches(partition: int, logged: Iterable[Logged]) -> Iterator[pa.RecordBatch]:
-    """The events among *logged* as Arrow batches, in their order; control records left out.
+    """Yields the events in *logged* as Arrow batches, in order, without control records.
 
     One record may exceed ``_ROWS_MAX`` or ``_BATCH_BYTES_MAX``: it is never split.
 
     Raises:
-        EventError: A record of events whose body is none. Checksums were right, so it was
-            written by a newer version: upgrade.
+        EventError: The body of a record of events cannot be decoded. Its checksum was right, so
+            a newer version wrote it: upgrade.
     """
     rows = _Rows()
     for entry in logged:
@@ -77,7 +77,7 @@ def batches(partition: int, logged: Iterable[Logged]) -> Iterator[pa.RecordBatch
 
 
 class _Rows:
-    """Columns of a batch in the making (lists: Arrow turns a list into a column quickest)."""
+    """Builder of one batch: a list for each column, which Arrow converts fastest."""
 
     def __init__(self) -> None:
         self.body_bytes = 0
@@ -93,7 +93,7 @@ class _Rows:
         self.extension_texts: list[str] = []
 
     def add(self, entry: Logged, held: AddressedEvents) -> None:
-        """One row for each event that *entry* holds."""
+        """Append one row for each event in *entry*."""
         address, ttls, events, _, _ = held
         self.body_bytes += len(entry.body)
         self.addresses += [address] * len(events)
@@ -111,7 +111,7 @@ class _Rows:
             self.extension_ends.append(len(self.extension_names))
 
     def batch(self, partition: int) -> pa.RecordBatch:
-        """The rows so far."""
+        """Returns the rows so far as an Arrow batch."""
         extensions = pa.MapArray.from_arrays(
             pa.array(self.extension_ends, pa.int32()),
             pa.array(self.extension_names, pa.string()),

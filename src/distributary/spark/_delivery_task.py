@@ -1,11 +1,11 @@
-"""One task of the pipeline's writer: rows of a partition into its owner.
+"""One Spark task of the delivery sink: feeds the rows of a partition to its consumer.
 
-Called by ``delivery_sink`` in a Python worker. The session's lock, not Spark, decides who owns
-a partition. The end of the input proves nothing (it ends normally when the reader or the JVM is
-killed): only outcomes move the cursor (DESIGN rule 7).
+Called by ``delivery_sink`` in a Python worker. The session's lock, not Spark, decides who owns a
+partition. The end of the input proves nothing (it ends normally when the reader or the JVM is
+killed): only outcomes move the committed offset (DESIGN rule 7, durable outcomes).
 
-A partition that cannot be owned is this task's affair alone: it waits inside and tries again,
-since a task that fails too often ends those of all other partitions too.
+If the partition cannot be owned, the task waits and tries again: a task that fails too often ends
+those of all other partitions too.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from distributary.partitions import PartitionSession, SessionSettings, owner_log
 
 
 def run(batches: Iterator[pa.RecordBatch], settings_json: str) -> None:
-    """Own the partition that *batches* come from until they end."""
+    """Own the partition of *batches*, and deliver its rows, until they end."""
     settings = msgspec.json.decode(settings_json, type=SessionSettings)
     first = next(batches, None)
     if first is None:
@@ -30,7 +30,7 @@ def run(batches: Iterator[pa.RecordBatch], settings_json: str) -> None:
     try:
         task.run(token)
     except BaseException:
-        # Spark looks at our failure only once our reader has returned.
+        # Spark notices our failure only once our reader has returned.
         task.status_page[StatusField.FAILED_READER] = token
         raise
     finally:
@@ -38,7 +38,7 @@ def run(batches: Iterator[pa.RecordBatch], settings_json: str) -> None:
 
 
 class _Task:
-    """Rows of one partition in one epoch, and who takes them."""
+    """The session of one partition in one epoch, and its input."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class _Task:
         self._sickness = Sickness(paths, partition, self.status_page, SystemClock(), log)
 
     def run(self, token: int) -> None:
-        """Own the partition; the reader with *token* sends rows once it is ours."""
+        """Own the partition, then have the reader with *token* send its rows."""
         session = self._open()
         if session is None:
             return
@@ -78,25 +78,26 @@ class _Task:
             self._sickness.over()
 
     def _open(self) -> PartitionSession | None:
-        """The session, however often that must be tried; None: the input ended before."""
+        """Open the session, retrying until it opens; None if the input ends first."""
         settings, partition = self._settings, self._partition
         while True:
             while not self._sickness.due():
-                # Rows without bytes, one a second: the reader waits for us to take them.
+                # Empty rows, one a second: the reader blocks until we consume them.
                 batch = next(self._batches, None)
                 if batch is None:
                     return None
             live = self._live.look()
             if live is not None:
                 settings = self._settings = msgspec.json.decode(live.session, type=SessionSettings)
-                # Before the owner says that it runs: else the driver would end its epoch for it.
+                # Before the phase becomes RUNNING: else the driver sees outdated settings and ends
+                # the epoch.
                 self.status_page[StatusField.SETTINGS] = live.number
             try:
-                # Before the session, and so before the lock: the last owner may deliver yet.
+                # Before the session, and so before the lock: the last owner may still deliver.
                 prepare_next(settings.data_dir, settings.credential_key_file, partition)
                 idle = bool(self.status_page[StatusField.HOLD])
                 return PartitionSession(partition, self._epoch, settings, idle=idle)
-            except Exception as error:  # noqa: BLE001 - whatever: this partition's alone
+            except Exception as error:  # noqa: BLE001 - must not fail the other partitions
                 self._sickness.note(error)
 
     def _feed(self, session: PartitionSession) -> None:

@@ -1,7 +1,6 @@
-"""Reading for the pipeline's source: tails one partition for one epoch.
+"""Tails one partition of the log for one epoch: the reading side of ``epoch_source``.
 
-Called by ``epoch_source`` in a Python worker. Hides the pace of looking, and what makes rows
-flow through Spark at once.
+Runs in a Python worker. Hides the poll interval, and what makes rows flow through Spark at once.
 """
 
 import os
@@ -20,28 +19,29 @@ from distributary.partitions import prepare_next
 CHUNK_BYTES = 512 * 1024
 """Most bytes of one row: 500 events of 1 KB; half a millisecond to copy through the JVM."""
 POLL_S = 0.002
-"""Pause between two looks at the log while single events come: costs each 1 ms on average."""
+"""Poll interval while single events arrive; delays each by 1 ms on average."""
 BUSY_POLLS = ((4 * 1024, 0.005), (32 * 1024, 0.01), (64 * 1024, 0.02))
-"""After a chunk of so many bytes, so long a pause: a row costs readers, JVM and writers 0.3 ms of
-CPU whatever it holds, so a busy log is sent in fewer, larger rows."""
+"""(chunk bytes, pause in seconds): a row costs readers, JVM and writers 0.3 ms of CPU whatever its
+size, so a busy log is sent in fewer, larger rows."""
 IDLE_POLL_S = 0.005
-"""The same when nothing has come for a while: 200 looks a second cost under 1 % of a core."""
+"""Poll interval when idle: 200 polls a second cost under 1 % of a core."""
 IDLE_AFTER_S = 1.0
-"""Nothing for so long means idle."""
+"""Without events for so long, a reader is idle."""
 SIGN_OF_LIFE_S = 1.0
-"""An empty row so often: a reader whose JVM is gone finds out by writing to it (rule 7)."""
+"""Interval of empty rows: a reader notices a dead JVM by writing to it (DESIGN rule 7, durable
+outcomes)."""
 LOOK_S = 0.05
-"""A reader tells that it runs, and looks what the driver wants, so often: not at each of its polls,
-of which there are hundreds a second. Who watches it waits for seconds."""
+"""Interval at which a reader writes its heartbeat and reads the driver's requests; it polls the
+log hundreds of times a second, and its watchdog waits seconds."""
 FAILED_WAIT_S = 1.0
-"""A reader that fails waits so long before it says so: it is started again at once."""
+"""Pause before a reader raises an error: Spark restarts the task at once."""
 
 
 class _Reading(NamedTuple):
-    """What every row of one reading says about it.
+    """Identity of one reader, part of each of its rows.
 
-    ``token`` names the reading: an owner that fails says so under it, so that its own reader
-    returns (Spark sees the failure only then) and the next one is not stopped.
+    An owner that fails writes the ``token`` of its reader to the status page, so that this reader
+    returns (only then does Spark see the failure) and the next one is not stopped.
     """
 
     partition: int
@@ -50,13 +50,13 @@ class _Reading(NamedTuple):
 
 
 def rows(data_dir: str, key_file: str, partition: int, epoch: int) -> Iterator[pa.RecordBatch]:
-    """Rows of whole frames from the cursor on, until the driver ends the epoch.
+    """Yields whole frames from the committed offset on, until the driver ends the epoch.
 
     Args:
         data_dir: The data directory.
         key_file: Keys of credentials, as in the settings of a session.
-        partition: To read.
-        epoch: To read in.
+        partition: The partition to read.
+        epoch: The epoch of this task.
     """
     paths = DataDir.of(data_dir)
     status_page = MappedStatusPage(paths.status_page(partition))
@@ -66,14 +66,14 @@ def rows(data_dir: str, key_file: str, partition: int, epoch: int) -> Iterator[p
     preparing = _Preparing(data_dir, key_file, status_page, reading)
     try:
         for row in _rows(paths, status_page, reading, preparing):
-            # Whoever takes rows may have no room: waiting for it is no hang.
+            # The owner may be saturated: a reader blocked by it does not hang.
             status_page[StatusField.READER_WAITS] = 1
             yield row
             status_page[StatusField.READER_WAITS] = 0
     except GeneratorExit:
         raise
     except Exception:
-        # Spark begins the task again at once, as often as it fails.
+        # Spark restarts the task at once, each time.
         time.sleep(FAILED_WAIT_S)
         raise
     finally:
@@ -96,7 +96,7 @@ def _rows(
 
 
 class _Preparing:
-    """Has this process make what the next owner needs, when the epoch is about to end."""
+    """Prepares this process, near the end of an epoch, to own a partition in the next."""
 
     def __init__(
         self, data_dir: str, key_file: str, status_page: MappedStatusPage, reading: _Reading
@@ -109,7 +109,7 @@ class _Preparing:
         self._over = False
 
     def look(self) -> None:
-        """Begin when the driver asks for it; say when it is done. Beside the reading."""
+        """Start the thread when the driver requests it; write ``PREPARED`` when it has ended."""
         reading, status_page = self._reading, self._status_page
         if self._thread is None:
             if status_page[StatusField.PREPARE] < reading.epoch:
@@ -127,7 +127,7 @@ class _Preparing:
 def _until_taken(
     status_page: MappedStatusPage, reading: _Reading, preparing: _Preparing
 ) -> Iterator[pa.RecordBatch]:
-    """Only signs of life until an owner runs that takes our rows."""
+    """Yields only empty rows until an owner is ready for ours."""
     empty = _row(reading, 0, b"")
     yield empty
     yield empty
@@ -163,8 +163,8 @@ def _tail(
         if after > offset:
             offset = after
             yield _row(reading, offset, chunk)
-            # Each stage between here and the writer looks one batch ahead: the empty one lets
-            # the full one through at once.
+            # Each stage between here and the writer prefetches one batch: an empty one pushes the
+            # full one through at once.
             yield empty
             spoke_s = heard_s = now_s
             if len(chunk) >= CHUNK_BYTES // 2:

@@ -1,7 +1,7 @@
-"""When an epoch has begun, when it ends, and which partitions are ready; from status pages alone.
+"""Begins and ends epochs (long batches), and marks partitions ready, by their status pages alone.
 
-Called by ``driver`` a few times a second. A partition that is sick (its owner could not begin)
-holds nothing up: the others begin, end and are ready without it.
+Called by ``driver`` a few times a second. A sick partition (its owner could not start) does not
+delay the others.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,26 +9,26 @@ from collections.abc import Callable, Sequence
 from distributary.datadir import ConsumerPhase, MappedStatusPage, StatusField, is_sick
 
 QUIET_MS = 150
-"""Owners whose oldest attempt is younger can end the epoch without holding anything up."""
+"""Age of the oldest attempt in flight below which an epoch may end without delaying deliveries."""
 DRAIN_S_MIN = 0.5
-"""So long the epoch drains at least: what was begun before is answered by then."""
+"""Shortest drain: by then most attempts in flight have their response."""
 DRAIN_S_MAX = 120.0
-"""A rollover that finds no quiet moment within this is put off. One to newer settings is not: the
-longest attempt lasts ten minutes, and one sink that hangs would keep up what operators forbid.
-Attempts without an answer are made again then, as at a stop."""
+"""Longest drain; then the rollover is put off. A rollover to newer settings is not: the longest
+attempt lasts ten minutes, and one hanging sink would keep settings in force that the operator
+revoked. Attempts without a response are then repeated, as at a stop."""
 PREPARE_S_MAX = 60.0
-"""Longest wait for the processes that may own a partition next to have compiled its routes:
-100,000 take 5 s. One that has not begins later, and nothing is lost."""
+"""Longest wait for the next owners to compile their routes: 100,000 take 5 s. An unprepared owner
+starts later, and nothing is lost."""
 
 
 class Epochs:
-    """The epochs of one query.
+    """State machine of the epochs of one query.
 
     Args:
         status_pages: Of the partitions.
         epoch_s: Length of an epoch, seconds.
-        began: Is told the number of each epoch that begins for good.
-        put_off: Is told the number of an epoch whose end is put off.
+        began: Called with the number of each epoch that begins, except a warm-up.
+        put_off: Called with the number of an epoch whose end is put off.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Epochs:
         self._began = began
         self._put_off = put_off
         self.settings_number = 0
-        """Of the newest settings: owners that began with older ones make way."""
+        """Number of the newest settings; owners that started with older ones are replaced."""
         self._epoch = 0
         self._warm = False
         self._began_s = 0.0
@@ -53,11 +53,11 @@ class Epochs:
 
     @property
     def epoch(self) -> int:
-        """The one that runs; 0: none yet."""
+        """Number of the running epoch; 0 if there is none yet."""
         return self._epoch
 
     def reset(self) -> None:
-        """A query is about to start: nothing is known of any owner."""
+        """Clear the status pages before a query starts."""
         for status_page in self._status_pages:
             for word in (
                 StatusField.STOP,
@@ -75,15 +75,15 @@ class Epochs:
             ):
                 status_page[word] = 0
             status_page[StatusField.PHASE] = ConsumerPhase.ABSENT
-            # Code is loaded, workers are started, routes compiled: the first epoch does nothing
-            # else, so that its end waits for no sink.
+            # The first epoch only warms up (loads code, starts workers, compiles routes), so that
+            # its end waits for no sink.
             status_page[StatusField.HOLD] = 1
         self._epoch = 0
         self._warm = False
         self._preparing_since_s = self._draining_since_s = None
 
     def look(self, now_s: float) -> None:
-        """Look at the status pages, and do what is due."""
+        """Read the status pages, and begin, prepare or end an epoch if due."""
         running = [
             status_page
             for status_page in self._status_pages
@@ -107,7 +107,7 @@ class Epochs:
 
     @property
     def _ending(self) -> bool:
-        """Whether the end of the epoch was asked for: an owner may be busy for a while yet."""
+        """Whether the end of the epoch was requested; owners may take a while to finish."""
         return self._status_pages[0][StatusField.END_EPOCH] >= self._epoch
 
     def _begin(self, epoch: int, now_s: float) -> None:
@@ -129,7 +129,7 @@ class Epochs:
             self._end_quietly(running, now_s)
 
     def _over(self, running: Sequence[MappedStatusPage], now_s: float) -> bool:
-        """Whether the epoch has lasted long enough, or its settings are no longer the newest."""
+        """Whether the epoch has reached its length, or its settings are outdated."""
         if now_s - self._began_s > self._epoch_s:
             return True
         return self._outdated(running)
@@ -140,9 +140,9 @@ class Epochs:
         )
 
     def _prepared(self, running: Sequence[MappedStatusPage], now_s: float) -> bool:
-        """Whether the processes of the readers know what the next owners need.
+        """Whether the readers' processes have compiled the routes of the next owners.
 
-        Spark gives any of its workers to the next owner: those of the owners know it already.
+        Spark may use any worker for the next owner; the current owners' have compiled them already.
         """
         if self._preparing_since_s is None:
             self._preparing_since_s = now_s

@@ -1,6 +1,6 @@
-"""Options of the format ``distributary``: parsed once, every fault at once.
+"""Parses the options of the format ``distributary``; reports every fault at once.
 
-Callers: ``format``. Hides: that Spark hands options over as strings, in any case.
+Called by ``format``. Hides: Spark passes options as strings, with names in any case.
 """
 
 import difflib
@@ -17,10 +17,10 @@ from distributary.core.errors import SettingsError
 _T = TypeVar("_T")
 
 EARLIEST: Final = -2
-"""In a JSON bound: from the oldest record that is kept (the numbers are those of Spark's Kafka)."""
+"""In a JSON bound: the oldest record that is kept (the numbers are those of Spark's Kafka)."""
 
 LATEST: Final = -1
-"""In a JSON bound: from the durable end."""
+"""In a JSON bound: the durable end."""
 
 _RECORDS_PER_TASK_DEFAULT: Final = 100_000
 """A third of a second of work: long against the 0.05 s that a task costs, short enough to share
@@ -29,12 +29,12 @@ a large range among all cores."""
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Where a read begins or ends, before anybody has looked at the log.
+    """Start or end of a read as requested, not yet resolved to offsets of the log.
 
     Attributes:
         kind: ``earliest``, ``latest``, ``offsets`` (see ``offsets``) or ``time`` (``time_ms``).
-        offsets: Partition -> offset, ``EARLIEST`` or ``LATEST``. A partition that is not named
-            has the default of its end: a start is earliest, an end is latest.
+        offsets: Partition -> offset, ``EARLIEST`` or ``LATEST``. Default of a partition that is
+            not named: earliest for a start, latest for an end.
         time_ms: Milliseconds since 1970; the first record appended at or after it.
     """
 
@@ -45,16 +45,16 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class FormatOptions:
-    """What a reader was asked for.
+    """Parsed options of a read.
 
     Attributes:
         data_dir: The folder that ``distributary serve --data-dir`` uses.
-        start: Where to begin (a checkpoint of a streaming query overrules it).
+        start: Where to begin (the checkpoint of a streaming query overrides it).
         end: Where a batch ends, exclusive; a stream has no end.
-        records_per_trigger_max: At most so many log records in one micro-batch; None: no limit.
+        records_per_trigger_max: Limit of log records in one micro-batch; None: no limit.
         records_per_task_max: A batch read splits a partition into tasks of so many records.
-        fail_on_data_loss: True: a read that needs records which are deleted or damaged fails.
-            False: it leaves them out, with a warning.
+        fail_on_data_loss: Whether a read fails on deleted or damaged records; otherwise it skips
+            them with a warning.
     """
 
     data_dir: Path
@@ -78,11 +78,11 @@ _NAMES: Final = (
 
 
 def parse_options(options: Mapping[str, str]) -> FormatOptions:
-    """The options of a reader; names in any case, as everywhere in Spark.
+    """Parse *options*, with names in any case, as everywhere in Spark.
 
     Raises:
-        SettingsError: Unknown names, values that cannot be read, two options that exclude one
-            another: all of them in one message.
+        SettingsError: Unknown names, invalid values, options that exclude one another: all of them
+            in one message.
     """
     given = {name.lower(): value for name, value in options.items()}
     faults = [_unknown(name) for name in options if name.lower() not in _LOWER]
@@ -152,7 +152,7 @@ def _offsets(text: str) -> Bound:
 
 
 def _time(text: str) -> Bound:
-    """RFC 3339 with an offset, or milliseconds since 1970."""
+    """Parse RFC 3339 with an offset, or milliseconds since 1970."""
     if re.fullmatch(r"\d{1,15}", text):
         return Bound("time", time_ms=int(text))
     wanted = "expected a time such as 2026-01-31T12:00:00Z, or milliseconds since 1970"

@@ -1,6 +1,6 @@
-"""From what was asked for and what the log holds to ranges of offsets. Pure.
+"""Resolves requested bounds to ranges of offsets in the log. Pure.
 
-Callers: ``format``. Hides: defaults, admission and the check for deleted records.
+Called by ``format``. Hides: defaults, admission and the check for deleted records.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,16 +15,16 @@ Offsets: TypeAlias = dict[int, int]
 
 
 class Extent(Protocol):
-    """What planning asks of one partition of the log."""
+    """Bounds of one partition of the log, as planning needs them."""
 
     def start(self) -> int:
-        """Offset of the oldest record that is kept."""
+        """Returns the offset of the oldest record that is kept."""
 
     def durable_end(self) -> int:
-        """One past the last durable record; readers never pass it."""
+        """Returns one past the last durable record; readers never pass it."""
 
     def offset_at(self, time_ms: int) -> int:
-        """Offset of the first record appended at *time_ms* or later; the end if none was."""
+        """Returns the offset of the first record appended at or after *time_ms*, else the end."""
 
 
 class OffsetRange(NamedTuple):
@@ -36,15 +36,15 @@ class OffsetRange(NamedTuple):
 
 
 def resolve(bound: Bound, log: Mapping[int, Extent], *, absent: int) -> Offsets:
-    """An offset for each partition of *log*.
+    """Resolve *bound* to an offset for each partition of *log*.
 
     Args:
-        bound: What was asked for.
+        bound: As requested.
         log: The partitions.
         absent: For a partition that a JSON bound does not name: ``EARLIEST`` or ``LATEST``.
 
     Returns:
-        ``0 <= offset <= durable end``; below the oldest record only where JSON said so.
+        ``0 <= offset <= durable end``; below the oldest record only if JSON names such an offset.
 
     Raises:
         LogUnavailableError: JSON names a partition that the log does not have.
@@ -67,13 +67,13 @@ def _resolve_one(bound: Bound, number: int, extent: Extent, absent: int) -> int:
 
 
 def admit(start: Offsets, end: Offsets, records_max: int | None) -> Offsets:
-    """How far to read from *start* towards *end* with at most *records_max* log records.
+    """Returns how far to read from *start* towards *end* with at most *records_max* log records.
 
-    The share of a partition follows its backlog, so that a long backlog does not starve a
-    short one; what rounding leaves over goes to the first partitions that can take it.
+    A partition's share is proportional to its backlog, so that a long backlog does not starve a
+    short one; what rounding leaves goes to the first partitions with records to read.
 
     Returns:
-        For each partition ``start <= offset <= end``; together at most *records_max* further,
+        For each partition ``start <= offset <= end``; in total at most *records_max* further,
         and at least one further if there is anything to read.
     """
     backlog = {number: max(0, end[number] - start[number]) for number in end}
@@ -90,7 +90,7 @@ def admit(start: Offsets, end: Offsets, records_max: int | None) -> Offsets:
 
 
 def deleted(span: OffsetRange, extent: Extent) -> OffsetRange:
-    """The part of *span* that retention has deleted; empty if it is all there."""
+    """Returns the part of *span* that retention has deleted; empty if none."""
     return span._replace(to_offset=max(span.from_offset, min(span.to_offset, extent.start())))
 
 
@@ -100,15 +100,15 @@ def without_loss(
     extent: Extent,
     on_loss: Callable[[OffsetRange], None],
 ) -> Iterator[Logged]:
-    """*records* of *span* as they come, watching that retention does not delete ahead of us.
+    """Yields *records* of *span*, and reports parts that retention deletes meanwhile.
 
-    A reader steps over deleted records in silence, and offsets may have gaps of their own, so a
-    gap is a loss only if the log by now begins behind it.
+    A reader skips deleted records silently, and offsets may have other gaps, so a gap is a loss
+    only if the log now starts after it.
 
     Args:
-        records: What a reader yields for *span*.
-        span: What is to be read.
-        extent: The partition, asked again at each gap.
+        records: From a reader of *span*.
+        span: The range to read.
+        extent: The partition, read again at each gap.
         on_loss: Called with each deleted part; it may raise.
     """
     expected = span.from_offset
@@ -128,6 +128,6 @@ def _report(gap: OffsetRange, extent: Extent, on_loss: Callable[[OffsetRange], N
 
 
 def split(whole: OffsetRange, records_max: int) -> Iterator[OffsetRange]:
-    """*whole* in pieces of at most *records_max* records, in order; nothing if it is empty."""
+    """Yields *whole* in pieces of at most *records_max* records, in order; none if it is empty."""
     for begin in range(whole.from_offset, whole.to_offset, records_max):
         yield OffsetRange(whole.partition, begin, min(begin + records_max, whole.to_offset))
