@@ -35,7 +35,7 @@ not be stored any faster."""
 
 PUBLISH_S_MAX: Final = 30.0
 """Longest wait for the receiver's response, which comes once the event is on disk; the same as for
-an attempt of a delivery (decision 21, timeout). A retried event may be in the log twice."""
+an attempt of a delivery (decision 21, defaults). A retried event may be in the log twice."""
 
 PAUSE_S_FIRST: Final = 0.1
 PAUSE_S_MAX: Final = 5.0

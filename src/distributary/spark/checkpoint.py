@@ -1,8 +1,8 @@
-"""Spark's checkpoint of the pipeline: scratch that is checked before every start.
+"""Checks Spark's checkpoint before every start, and sets a damaged one aside.
 
 Spark never syncs these files on a local disk, and a last file of length zero keeps a query from
-ever starting again. What is delivered stands in our own cursor, so nothing in here is worth
-repairing: what does not look right is moved away, with the reason, and Spark begins a new one.
+ever starting again. Progress is in our own committed offset, so the checkpoint is scratch: a
+damaged one is not repaired but moved away, with the reason, and Spark begins a new one.
 """
 
 import json
@@ -10,13 +10,13 @@ import shutil
 from pathlib import Path
 
 KEPT_DAMAGED = 3
-"""Damaged checkpoints that are kept for a look; older ones go."""
+"""Damaged checkpoints that are kept for inspection; older ones are deleted."""
 
 
 def damage_in(folder: Path) -> str | None:
-    """What is wrong with the checkpoint in *folder*; None: nothing that is known to hurt.
+    """Returns what is wrong with the checkpoint in *folder*; None if no known damage is found.
 
-    A folder that is missing or empty is a checkpoint not yet begun.
+    A missing or empty folder is fine: a checkpoint not yet begun.
     """
     if not folder.exists() or not any(folder.iterdir()):
         return None
@@ -62,7 +62,7 @@ def _is_epoch(lines: list[bytes]) -> bool:
 
 
 def prepare(folder: Path) -> str | None:
-    """Make *folder* fit to start from; the reason where it had to be begun anew."""
+    """Make *folder* usable for a start. Returns why its checkpoint was set aside, or None."""
     reason = damage_in(folder)
     if reason is not None:
         set_aside(folder)

@@ -1,7 +1,7 @@
-"""Whether a Spark master that is not in this process can run the pipeline: asked of Spark itself.
+"""Checks that a Spark cluster can run the query: task slots, and access to the data directory.
 
-Called by ``driver`` once the session stands. Slots appear as executors report in, so they are
-waited for; then one task in each slot looks for the data directory.
+Called by ``driver`` once the session is open. Waits for slots, which appear as executors register;
+then one task in each slot looks for the data directory.
 """
 
 import contextlib
@@ -20,16 +20,16 @@ from distributary.datadir import DataDir
 from distributary.spark.master import ANSWER_S, too_few, unanswered
 
 LOOK_S = 0.2
-"""How often slots are counted while they are waited for."""
+"""Interval at which slots are counted while waiting for them."""
 REASON_CHARS_MAX = 500
-"""Of what Spark says where its executors cannot even look."""
+"""Limit of Spark's error text if its executors cannot run the check."""
 PROBE = "spark-probe"
 """Name of the file in ``run/`` that executors must see."""
 
 
 @contextlib.contextmanager
 def answering(master: str, give_up: Callable[[SettingsError], None]) -> Iterator[None]:
-    """Calls *give_up* in another thread where what is inside takes longer than an answer may."""
+    """Calls *give_up* in another thread if the body takes longer than ``ANSWER_S``."""
     error = unanswered(master, f"no answer within {ANSWER_S:g} s")
     timer = threading.Timer(ANSWER_S, give_up, (error,))
     timer.daemon = True
@@ -41,7 +41,7 @@ def answering(master: str, give_up: Callable[[SettingsError], None]) -> Iterator
 
 
 def check_cluster(spark: SparkSession, master: str, partitions: int, data_dir: Path) -> None:
-    """Refuse *master* where the pipeline could not run on it.
+    """Refuse *master* if the query cannot run on it.
 
     Raises:
         SettingsError: Too few slots within ``ANSWER_S``, or an executor that cannot see *data_dir*.
@@ -54,7 +54,7 @@ def check_cluster(spark: SparkSession, master: str, partitions: int, data_dir: P
     try:
         blind = blind_hosts(spark, found, data_dir)
     except Py4JJavaError as error:
-        # The Python that they are told to run lies there too.
+        # The Python that executors run is in the data directory too.
         reason = str(error.java_exception.getMessage())
         lines = [line.strip() for line in reason.splitlines() if line.strip()]
         raise _blind(master, data_dir, lines[0][:REASON_CHARS_MAX]) from error
@@ -71,7 +71,7 @@ def _blind(master: str, data_dir: Path, reason: str) -> SettingsError:
 
 
 def task_slots(spark: SparkSession) -> int:
-    """Tasks that may run at one time now."""
+    """Returns how many tasks can run at once now."""
     context = spark.sparkContext._jsc.sc()  # noqa: SLF001 - PySpark has no count of slots
     profile = context.resourceProfileManager().defaultResourceProfile()
     found: int = context.maxNumConcurrentTasks(profile)
@@ -79,11 +79,11 @@ def task_slots(spark: SparkSession) -> int:
 
 
 def blind_hosts(spark: SparkSession, count: int, data_dir: Path) -> list[str]:
-    """Hosts of executors that do not see what is written in *data_dir* here.
+    """Returns hosts of executors that do not see a file written to *data_dir* here.
 
     Args:
         spark: The session.
-        count: Its task slots: each is looked from, all at one time.
+        count: Its task slots; all are checked, at one time.
         data_dir: The data directory.
     """
     path = DataDir(data_dir).run / PROBE
@@ -98,7 +98,7 @@ def blind_hosts(spark: SparkSession, count: int, data_dir: Path) -> list[str]:
 
 
 class _Look:
-    """Runs on an executor: the name of its host where it does not see the probe."""
+    """Task on an executor: yields the name of its host if it does not see the probe."""
 
     def __init__(self, path: str, token: str) -> None:
         self._path = path

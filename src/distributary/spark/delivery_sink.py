@@ -1,7 +1,7 @@
-"""The writer of the pipeline: matches and delivers while the epoch runs.
+"""Spark's streaming sink: matches and delivers while the epoch runs.
 
-Runs in a Python worker of an executor. What writing needs is in ``_delivery_task`` and is
-imported by ``write`` alone: Spark starts several Python processes that only need the classes.
+Runs in a Python worker of an executor. Only ``write`` imports ``_delivery_task``: Spark starts
+several Python processes that need the classes alone.
 """
 
 from collections.abc import Iterator
@@ -30,21 +30,21 @@ class DeliveryWriter(DataSourceStreamArrowWriter):
         self._settings = settings
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
-        """Own the partition until the input ends; then let it go in good order."""
+        """Own the partition until the input ends, then release it."""
         from distributary.spark import _delivery_task  # noqa: PLC0415 - see the module
 
         _delivery_task.run(iterator, self._settings)
         return WriterCommitMessage()
 
     def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Nothing: the outcomes were durable before the task ended."""
+        """Does nothing: the outcomes were durable before the task ended."""
 
     def abort(self, messages: Any, batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Nothing to undo: what was delivered was delivered."""
+        """Does nothing: a delivery cannot be undone."""
 
 
 class DeliverySink(DataSource):
-    """Spark's view of delivery."""
+    """The data source that Spark writes to; only a stream writer."""
 
     @classmethod
     def name(cls) -> str:
@@ -56,5 +56,5 @@ class DeliverySink(DataSource):
         schema: Any,  # noqa: ARG002 - Spark's signature
         overwrite: bool,  # noqa: ARG002
     ) -> DataSourceStreamArrowWriter:
-        """The writer."""
+        """Returns the writer."""
         return DeliveryWriter(self.options["settings"])

@@ -1,7 +1,7 @@
-"""The driver of the pipeline: starts the query, watches it, hands epochs over, stops it.
+"""The Spark driver: starts the query, restarts it, ends its epochs, stops it.
 
-Runs in a process of its own (``server`` starts and restarts it), since the JVM that belongs to it
-can die. Talks to readers and owners through the status pages of the partitions alone.
+Runs in a separate process, which ``server`` restarts, since its JVM can die. Communicates with
+readers and owners only through the status pages of the partitions.
 """
 
 import contextlib
@@ -37,20 +37,20 @@ from distributary.spark.python import write_shim
 from distributary.spark.session import open_session
 
 LOOK_S = 0.1
-"""How often the driver looks at query and status pages."""
+"""Interval at which the driver checks the query and the status pages."""
 RESTART_WAIT_S = (0.2, 1.0, 5.0, 15.0)
-"""Waits before the query is started again after it ended, the last one for good."""
+"""Backoff before the query is restarted; the last one repeats."""
 STEADY_S = 60.0
-"""A query that ran for so long was a good start: waits begin anew."""
+"""A query that ran for so long resets the backoff."""
 PROGRESS_S = 30.0
-"""How often the pipeline says how far it is."""
+"""Interval of the log line ``pipeline-progress``."""
 EXIT_JVM_GONE = 71
-"""Exit code: the JVM is gone, start the driver anew."""
+"""Exit code: the JVM has died, restart the driver."""
 
 
 @dataclass(frozen=True, slots=True)
 class DriverSettings:
-    """What the driver must know.
+    """Settings of the driver.
 
     Attributes:
         session: For the owners.
@@ -70,10 +70,10 @@ class DriverSettings:
 
 
 class Driver:
-    """Runs the query until it is asked to stop.
+    """Supervisor of the streaming query, until SIGTERM.
 
     Args:
-        settings: See there.
+        settings: Of the driver.
         monotonic_s: The monotonic clock.
         sleep: Waits seconds.
     """
@@ -106,7 +106,7 @@ class Driver:
         self._last_live = 0
 
     def run(self) -> int:
-        """Run until SIGTERM; the exit code of the process.
+        """Run until SIGTERM. Returns the exit code of the process.
 
         Raises:
             SettingsError: The Spark master cannot run the pipeline.
@@ -132,7 +132,7 @@ class Driver:
             if self._stop.is_set():
                 break
             steady = self._now_s() - started_s > STEADY_S
-            # What has delivered, does so again at once, however often something else ends it.
+            # A query that was ready is restarted at once, however often it ends.
             steady = steady or any(
                 status_page[StatusField.READY] for status_page in self._status_pages
             )
@@ -149,13 +149,13 @@ class Driver:
             self._own_page[StatusField.PHASE] == ConsumerPhase.LOADING
             and os.getpgrp() == os.getpid()
         ):
-            # Nothing is under way, and Spark's start answers no signal: the JVM ends with us.
+            # Nothing is in flight, and Spark ignores signals while it starts: end the JVM with us.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             os.killpg(0, signal.SIGTERM)
             os._exit(0)
 
     def _refuse(self, error: SettingsError) -> None:
-        """The master is asked in vain: the call that waits for it ends with the JVM."""
+        """Kill the JVM, which ends the call that waits for a master that does not answer."""
         self._refused = error
         gateway = SparkContext._gateway  # noqa: SLF001 - no other way to end its JVM
         if gateway is not None:
@@ -245,7 +245,7 @@ class Driver:
         self._log.warning("hand-over-put-off", epoch=epoch)
 
     def _drain(self, query: StreamingQuery) -> None:
-        """Readers return, owners finish what is under way; then the query may be stopped."""
+        """Wait until readers have returned and owners have drained; the query may stop then."""
         for status_page in self._status_pages:
             status_page[StatusField.STOP] = 1
         until_s = self._now_s() + self._settings.drain_s + 5.0
@@ -276,7 +276,7 @@ class Driver:
 
 
 def _summary(progress: Any) -> dict[str, Any] | None:
-    """The part of Spark's own progress report that says something about an epoch."""
+    """Returns the fields of Spark's progress report that matter for an epoch."""
     if not progress:
         return None
     return {

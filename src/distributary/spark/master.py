@@ -1,10 +1,9 @@
-"""Where Spark runs: what a master URL comes to, and whether it can run the pipeline at all.
+"""Resolves Spark master URLs, and refuses a master with too few task slots for the log.
 
-Callers: ``server`` before anything is started, ``driver`` for what Spark gets. Imports no pyspark.
+Callers: ``server`` before it starts anything, ``session`` for Spark's URL. Imports no pyspark.
 
-A partition is one task (its reader and its writer are one stage), and the task runs as long as the
-pipeline does. So with fewer task slots than partitions some are never read, and nothing says so:
-that is refused here.
+A partition needs one task slot (its reader and its writer are one stage) for as long as the query
+runs. With fewer slots than partitions Spark would silently never read some of them.
 """
 
 import os
@@ -16,21 +15,21 @@ from typing import Final
 from distributary.core.errors import SettingsError
 
 AUTO: Final = "auto"
-"""Stands for a master on this machine with a slot for each partition."""
+"""A local master with a slot for each partition."""
 
 TASK_FAILURES_MAX: Final = 1_000
 """Failures of one partition's task in one epoch before Spark ends those of all others too. Each
-kill of a worker counts; what a restart does not mend waits inside its task and counts once."""
+kill of a worker counts; a partition that cannot be owned waits inside its task and counts once."""
 
 ANSWER_S: Final = 10.0
-"""A Spark master that takes longer to answer is refused."""
+"""Longest wait for a response of the Spark master; a slower one is refused."""
 
 _LOCAL: Final = re.compile(r"local(?:\[\s*(\d+|\*)\s*(?:,\s*(\d+)\s*)?\])?")
 _LOCAL_CLUSTER: Final = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]")
 _ADDRESS: Final = re.compile(r"(?:spark|k8s(?:://https?)?)://([^/]+)")
 
 Dial = Callable[[tuple[str, int], float], None]
-"""Opens and closes a connection to (host, port) within so many seconds; raises ``OSError``."""
+"""Opens and closes a connection to (host, port) within a timeout in seconds; raises ``OSError``."""
 
 
 def is_local(master: str) -> bool:
@@ -39,9 +38,9 @@ def is_local(master: str) -> bool:
 
 
 def resolve(master: str, partitions: int) -> str:
-    """The master that Spark is given for *master*.
+    """Returns the master URL for Spark.
 
-    Spark ends every task after one failure of one, unless a local master names another number.
+    On a local master Spark ends all tasks after one failure, unless the URL has another number.
     """
     if master == AUTO:
         return f"local[{partitions},{TASK_FAILURES_MAX}]"
@@ -52,7 +51,7 @@ def resolve(master: str, partitions: int) -> str:
 
 
 def slots(master: str, conf: Mapping[str, str]) -> int | None:
-    """Task slots of *master*; None where Spark alone can tell.
+    """Returns the task slots of *master*; None if only Spark can count them.
 
     Args:
         master: As in the settings, not ``auto``.
@@ -71,7 +70,7 @@ def slots(master: str, conf: Mapping[str, str]) -> int | None:
 
 
 def too_few(master: str, found: int, partitions: int) -> SettingsError:
-    """What to say where *master* has *found* slots only."""
+    """Returns the error for a *master* with only *found* slots."""
     return SettingsError(
         f"the Spark master {master} has {_count(found, 'task slot')}, and the log has"
         f" {_count(partitions, 'partition')}: each takes one slot for as long as the pipeline runs."
@@ -89,16 +88,16 @@ def _dial(address: tuple[str, int], timeout_s: float) -> None:
 
 
 def check_master(master: str, partitions: int, conf: Mapping[str, str], dial: Dial = _dial) -> None:
-    """Refuse what is known to be unable to run *partitions*, before anything is started.
+    """Refuse a master that cannot run *partitions*, before anything is started.
 
     Args:
         master: As in the settings.
         partitions: Of the log.
         conf: The operator's Spark properties.
-        dial: Reaches a master on the network; a test's own.
+        dial: Reaches a master on the network; replaced in tests.
 
     Raises:
-        SettingsError: It has too few slots, or does not answer. Says what to set.
+        SettingsError: It has too few slots, or does not answer; the message names the setting.
     """
     name = f"local[{partitions}]" if master == AUTO else master
     found = slots(name, conf)
@@ -125,7 +124,7 @@ def check_master(master: str, partitions: int, conf: Mapping[str, str], dial: Di
 
 
 def unanswered(master: str, reason: str) -> SettingsError:
-    """What to say where *master* does not answer."""
+    """Returns the error for a *master* that does not answer."""
     return SettingsError(
         f"the Spark master {master} does not answer ({reason}). Start it, or name another:"
         " --spark-master; without it the pipeline runs on this machine"

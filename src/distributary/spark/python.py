@@ -1,8 +1,8 @@
-"""The Python that Spark starts its workers with: a shim that drops Spark's zipped PySpark.
+"""Writes the Python shim for Spark's workers, which drops Spark's zipped PySpark from the path.
 
-Spark puts its own zip of PySpark first on the workers' path. A zip keeps no compiled modules,
-so every worker compiles what it imports: 0.6 s of CPU each, and the pipeline needs half a dozen
-one after the other before it is ready. PySpark is installed beside us anyway.
+Spark puts its zip of PySpark first on the workers' path. A zip keeps no compiled modules, so every
+worker compiles what it imports: 0.6 s of CPU each, and the query needs half a dozen one after the
+other before it is ready. PySpark is installed beside us anyway.
 
 Called by ``driver`` before Spark starts. Imports no pyspark.
 """

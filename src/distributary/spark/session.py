@@ -1,4 +1,4 @@
-"""The Spark session of the pipeline: its settings, each with its reason."""
+"""Opens the Spark session of the query, with its settings and the reason of each."""
 
 import os
 import re
@@ -18,7 +18,7 @@ SHARED_KEY = "spark.authenticate.secret"
 """Spark's property for the secret that driver and executors share."""
 
 _SECRET = re.compile(r"secret|passw|token|credential|key(?!store|tab)", re.IGNORECASE)
-"""In the names of settings that may be secrets: more than Spark's own ``spark.redaction.regex``."""
+"""Names of settings that may be secrets: more than Spark's own ``spark.redaction.regex``."""
 
 SOCKET_NAME_BYTES = len("/.00000000-0000-0000-0000-000000000000.sock")
 """What Spark appends to the folder of its sockets."""
@@ -29,10 +29,10 @@ FILE_MANAGER = (
 
 
 def session_conf(scratch: Path, partitions: int) -> dict[str, str]:
-    """Spark's settings for a pipeline of *partitions* with its scratch files in *scratch*."""
+    """Returns Spark's settings for a query over *partitions*, with scratch files in *scratch*."""
     return {
-        # Rows flow while the epoch runs only where nothing is buffered: one chunk a row, one row
-        # a batch (DESIGN, "What makes rows flow").
+        # Rows flow while the epoch runs only if nothing is buffered: one chunk a row, one row a
+        # batch.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
         "spark.sql.execution.pandas.udf.buffer.size": "5",
         # TCP's delayed acknowledgement between JVM and worker costs 40 ms a stage.
@@ -42,11 +42,11 @@ def session_conf(scratch: Path, partitions: int) -> dict[str, str]:
         "spark.sql.streaming.checkpointLocation": str(scratch / "checkpoint"),
         "spark.sql.streaming.minBatchesToRetain": "2",
         "spark.sql.streaming.pollingDelay": "10ms",
-        # A task tails its partition for the whole epoch: a second copy could never own it.
+        # A task tails its partition for the whole epoch: a speculative copy could never own it.
         "spark.speculation": "false",
-        # One partition that cannot be owned waits in its task; it must not end the others'.
+        # Failures of one partition's task must not end the others'.
         "spark.task.maxFailures": str(TASK_FAILURES_MAX),
-        # Nothing of Spark's is reachable from outside, and nothing listens without need.
+        # Spark must not be reachable from outside, nor listen without need.
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -60,7 +60,7 @@ def session_conf(scratch: Path, partitions: int) -> dict[str, str]:
             " -XX:MaxMetaspaceSize=192m -XX:TieredStopAtLevel=1"
             " -Djava.net.preferIPv4Stack=true"
         ),
-        # Spark's own files ask for what the umask would refuse.
+        # Spark sets permissions of its files explicitly, wider than our umask.
         "spark.hadoop.fs.permissions.umask-mode": "077",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.local.dir": str(scratch / "local"),
@@ -72,19 +72,19 @@ def session_conf(scratch: Path, partitions: int) -> dict[str, str]:
 
 
 def authentication(master: str, overrides: Mapping[str, str]) -> dict[str, str]:
-    """Spark's settings that let nobody speak to its ports who does not know a secret.
+    """Returns Spark's settings that protect its ports with a shared secret.
 
-    Every local user reaches the ports of the driver: without authentication, whoever connects
-    schedules and kills tasks there, and has objects of Java deserialized. In local mode, on YARN
-    and on Kubernetes Spark makes the secret itself and tells its own processes alone. A cluster
-    with a master of its own (``spark://``) has the secret of whoever set it up.
+    Every local user can reach the driver's ports, and without authentication could schedule and
+    kill tasks there, and have Java objects deserialized. In local mode, on YARN and on Kubernetes
+    Spark generates the secret for its processes. For a standalone cluster (``spark://``) the
+    operator sets it.
 
     Args:
         master: Spark master.
         overrides: The operator's own settings.
 
     Returns:
-        Nothing for a master that needs a secret where *overrides* hold none.
+        Nothing for a standalone cluster if *overrides* hold no secret.
     """
     made = {"spark.authenticate": "true"}
     if master.startswith("local"):
@@ -95,15 +95,15 @@ def authentication(master: str, overrides: Mapping[str, str]) -> dict[str, str]:
 
 
 def worker_sockets(folder: Path) -> dict[str, str]:
-    """Spark's setting that puts the sockets of Python workers into *folder*, made and emptied.
+    """Returns Spark's setting that puts sockets of Python workers into *folder*, made and emptied.
 
-    Otherwise they lie in the folder for everybody's temporary files, and stay there after a kill.
+    By default they are in the shared folder for temporary files, and stay there after a kill.
 
     Args:
         folder: Below one that is closed to other users.
 
     Returns:
-        Nothing where its path leaves no room for their names.
+        Nothing if its path is too long for a socket in it.
     """
     if len(os.fsencode(folder)) + SOCKET_NAME_BYTES > SOCKET_PATH_BYTES_MAX:
         structlog.get_logger().warning(
@@ -116,10 +116,10 @@ def worker_sockets(folder: Path) -> dict[str, str]:
 
 
 def at_launch(conf: Mapping[str, str]) -> dict[str, str]:
-    """Those of *conf* that the JVM is started with: PySpark writes them on its command line.
+    """Returns the settings of *conf* for the JVM's command line.
 
-    Everybody on the machine sees that. So what may be a secret by its name is left out, and is
-    told to the JVM once it runs.
+    Every local user can read a command line, so settings that may be secrets by their name are
+    left out; the running JVM gets them later.
     """
     return {name: value for name, value in conf.items() if not _SECRET.search(name)}
 
@@ -133,15 +133,15 @@ def open_session(
     *,
     sockets: Path,
 ) -> SparkSession:
-    """Start Spark, or find it running.
+    """Start Spark, or return the running session.
 
     Args:
         scratch: Folder for Spark's files.
         partitions: Of the log.
         master: As in the settings; it needs a task slot for each partition.
         overrides: The operator's own settings; they win.
-        opening: Entered while the master is asked.
-        sockets: Folder for those of workers on this machine.
+        opening: Entered while waiting for the master.
+        sockets: Folder for sockets of workers on this machine.
     """
     master = resolve(master, partitions)
     builder = SparkSession.builder.appName("distributary").master(master)
@@ -153,7 +153,7 @@ def open_session(
     conf = {**session_conf(scratch, partitions), **secret, **overrides}
     if is_local(master):
         conf = {**worker_sockets(sockets), **conf}
-    # The JVM first: how long it takes to start says nothing about the master.
+    # The JVM first: its start does not count as waiting for the master.
     SparkContext._ensure_initialized(  # noqa: SLF001 - PySpark has no other step for it
         conf=SparkConf().setAll(list(at_launch(conf).items()))
     )

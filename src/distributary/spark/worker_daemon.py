@@ -1,6 +1,6 @@
-"""The daemon that forks Spark's Python workers, with what they import loaded once and shared.
+"""The daemon that forks Spark's Python workers; preloads their imports, so that pages are shared.
 
-Nothing is loaded that starts a thread (pyarrow and pandas do): threads and forks do not mix.
+Loads nothing that starts a thread (pyarrow and pandas do): threads and forks do not mix.
 
 Spark runs it as ``python -m distributary.spark.worker_daemon pyspark.worker``
 (``spark.python.daemon.module``).
@@ -17,12 +17,12 @@ _PRELOADED = ("distributary.partitions", "pyspark.worker", "distributary.spark.e
 
 
 def main() -> None:
-    """Load what is shared, then be PySpark's own daemon."""
+    """Preload, then run PySpark's own daemon."""
     if sys.argv[1:] == ["pyspark.worker"]:
         for name in _PRELOADED:
             importlib.import_module(name)
         for protocol in protocols().values():
-            with contextlib.suppress(ImportError):  # Who delivers by it says so.
+            with contextlib.suppress(ImportError):  # a delivery by it reports that
                 load(protocol.sink)
         gc.collect()
         gc.freeze()  # Collections in the workers must not touch, and so copy, shared pages.

@@ -1,9 +1,9 @@
-"""What the answers of MQTT 5 mean: the reason codes of section 2.4, by the packet that says them.
+"""Classifies the reason codes of MQTT (section 2.4) as delivered, retried or dead-lettered.
 
-A code alone (``0x87``) judges one message: PUBACK, PUBREC or PUBCOMP, or a limit that the broker
-named at the login. In CONNACK and DISCONNECT the same code is about the connection, and retried.
-A broker that ends the connection over a message says so by DISCONNECT: where that message was
-the only one in flight, and the code can mean nothing else, it is the message's answer.
+A bare code (``0x87``) is the answer to one message: from PUBACK, PUBREC or PUBCOMP, or for a limit
+that the broker named in CONNACK. In CONNACK and DISCONNECT the same code is about the connection,
+and retried. A DISCONNECT is the answer to a message only if that was alone in flight and the code
+can mean nothing else.
 """
 
 from typing import Final
@@ -88,7 +88,7 @@ RULES_5: Final = (
     *(retried(f"DISCONNECT 0x{code:02X}", f"Ended: {why}") for code, why in _ENDS.items()),
     retried("other", "A code that the standard does not have"),
 )
-"""Every answer of MQTT 5 with what it means; ``other`` stands for the rest."""
+"""Every answer of MQTT 5 with its meaning; ``other`` stands for the rest."""
 
 RULES_3: Final = (
     delivered("accepted", "PUBACK (QoS 1) or PUBCOMP (QoS 2): the broker has taken the message"),
@@ -100,5 +100,5 @@ RULES_3: Final = (
     retried("CONNACK 5", "Login refused: not authorized"),
     retried("other", "A code that the standard does not have"),
 )
-"""Every answer of MQTT 3.1.1: it has a no for the login alone (section 3.2.2.3). A message is taken
-(PUBACK, PUBCOMP) or the connection ends, which is no answer."""
+"""Every answer of MQTT 3.1.1, which can refuse only the login (section 3.2.2.3). A message is
+acknowledged (PUBACK, PUBCOMP) or the connection ends, which is no answer."""

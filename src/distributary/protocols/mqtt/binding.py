@@ -1,10 +1,10 @@
 """The MQTT protocol binding: events from and to the properties and payload of a message.
 
-Called by the sink for deliveries and by the source for what a broker brings. Hides the modes.
-No I/O and no client: properties go out as they stand in a packet of MQTT 5, and come in taken
-apart. Every string has its length before it, so no value can end a property early.
+Called by the sink and the source. Hides the content modes. No I/O and no client: encodes
+properties to the bytes of an MQTT 5 packet, and decodes parsed ones. Every string is prefixed with
+its length, so no value can end a property early.
 
-MQTT 3 has no properties: its messages are JSON (structured mode), and nothing says so.
+MQTT 3 has no properties: its messages are JSON (structured mode), without a content type.
 
 Source:
     MQTT Protocol Binding for CloudEvents 1.0.2.
@@ -31,7 +31,7 @@ from distributary.core.event import (
 )
 
 _PREFIX: Final = "properties."
-"""Stands before the name in the path of a fault."""
+"""Prefix of the name in the path of a fault."""
 
 _CONTENT_TYPE: Final = b"\x03"
 _USER_PROPERTY: Final = b"\x26"
@@ -41,18 +41,18 @@ _JSON: Final = b"application/cloudevents+json; charset=utf-8"
 _STRUCTURED: Final = _CONTENT_TYPE + len(_JSON).to_bytes(2, "big") + _JSON
 
 _MEMO_MAX: Final = 256
-"""Names remembered; senders may make up as many as they like."""
+"""Attribute names in the cache; senders may use any number of them."""
 
 
 def encode_binary(event: Event) -> tuple[bytes, bytes]:
-    """*event* in binary mode: its properties, and the payload. MQTT 5 alone.
+    """Encode *event* in binary mode (MQTT 5 only); returns properties and payload.
 
-    The properties are the content type and one user property for each other attribute, as they
-    stand in a packet, without the length before them.
+    The properties are the content type and one user property for each other attribute, encoded,
+    without their length prefix.
 
     Raises:
-        EventError: A value has more than 65,535 bytes, which no string of MQTT can hold; or
-            *event* was built by hand and holds what no event may.
+        EventError: A value has more than 65,535 bytes, the limit of a string of MQTT; or *event*
+            was built by hand and is invalid.
     """
     event = content.in_binary_mode(event)
     attributes = event.attributes
@@ -67,7 +67,7 @@ def encode_binary(event: Event) -> tuple[bytes, bytes]:
 
 
 def encode_structured(event: Event) -> tuple[bytes, bytes]:
-    """*event* in structured mode (JSON): its properties, and the payload.
+    """Encode *event* in structured mode (JSON); returns properties and payload.
 
     MQTT 3 sends the payload alone.
 
@@ -80,21 +80,21 @@ def encode_structured(event: Event) -> tuple[bytes, bytes]:
 def decode(
     content_type: str | None, user_properties: Sequence[tuple[str, str]], payload: bytes
 ) -> Event:
-    """The event of one message.
+    """Decode one message.
 
-    The content type chooses the mode (binding, section 3). In binary mode user properties whose
-    names cannot be those of attributes are somebody else's and not looked at, and an empty
-    payload is an event without data. A message with neither a content type nor ``specversion``
-    is read as JSON: a publisher of MQTT 3 cannot say more (3.2.1).
+    The content type selects the mode (binding, section 3). In binary mode, user properties whose
+    names no attribute can have are ignored, and an empty payload makes an event without data. A
+    message with neither a content type nor ``specversion`` is read as JSON: MQTT 3 has neither
+    (3.2.1).
 
     Args:
-        content_type: The property; None: there is none, as in MQTT 3.
+        content_type: The property; None if absent, as in MQTT 3.
         user_properties: Names and values in their order; none in MQTT 3.
-        payload: The message, whole.
+        payload: The whole payload.
 
     Raises:
         UnsupportedFormatError: A CloudEvents content type other than JSON in UTF-8.
-        EventError: The message is no event; every fault, with the property's name or JSON path.
+        EventError: The message is not an event; every fault, with the property's name or JSON path.
     """
     media_type = "" if content_type is None else content.essence(content_type)
     if media_type.startswith("application/cloudevents"):
@@ -147,7 +147,7 @@ def _raw(value: AttributeValue) -> bytes:
 
 @lru_cache(_MEMO_MAX)
 def _start(name: str) -> bytes:
-    """What stands before the value of the attribute *name*."""
+    """Returns the bytes before the value of the attribute *name*."""
     if name == "datacontenttype":
         return _CONTENT_TYPE
     if not is_name(name) or name in RESERVED_NAMES:

@@ -1,7 +1,7 @@
-"""What a source reads of an MQTT broker: a topic filter, at a quality of service.
+"""Checks the keys of an MQTT source: a topic filter and a quality of service.
 
-Every check says why a value cannot be used, or gives None. Places that are read may hold wildcards;
-those that are published to (``settings``) may not.
+Every check returns why a value is invalid, or None. Topic filters may hold wildcards; topics to
+publish to (``settings``) may not.
 """
 
 import re
@@ -14,7 +14,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def topic_filter(value: Any) -> str | None:
-    """A filter of MQTT topics: ``+`` is a whole level, ``#`` the last one."""
+    """Check a topic filter: ``+`` is a whole level, ``#`` the last one."""
     if not isinstance(value, str) or not value or _CONTROL.search(value):
         return "expected a topic filter such as plant/+/events or plant/#"
     if len(value.encode()) > TOPIC_BYTES_MAX:
@@ -31,7 +31,7 @@ def topic_filter(value: Any) -> str | None:
 
 
 def qos(value: Any) -> str | None:
-    """Quality of service of an MQTT subscription."""
+    """Check the quality of service of a subscription."""
     return None if type(value) is int and value in {0, 1, 2} else "expected 0, 1 or 2"
 
 

@@ -14,7 +14,7 @@ from distributary.core.deliver.broker_settings import BrokerSettings
 from distributary.resource import Schema, bounded_map
 
 TOPIC_BYTES_MAX: Final = 65_535
-"""Longest MQTT topic in UTF-8: what its two bytes of length can say (MQTT 5, section 1.5.4)."""
+"""Longest MQTT topic in UTF-8: the limit of its two bytes of length (MQTT 5, section 1.5.4)."""
 
 _BEYOND_PLANES: Final = "".join(
     chr(plane + last) for plane in range(0x10000, 0x110000, 0x10000) for last in (0xFFFE, 0xFFFF)
@@ -22,7 +22,7 @@ _BEYOND_PLANES: Final = "".join(
 _NO_TEXT: Final = f"\\u0000-\\u001f\\u007f-\\u009f\\ufdd0-\\ufdef\\ufffe\\uffff{_BEYOND_PLANES}"
 
 TEXT: Final = f"^[^{_NO_TEXT}]*$"
-"""Text that MQTT takes: no control characters, no non-characters."""
+"""Text that brokers accept: no control characters, no non-characters."""
 
 TOPIC: Final = f"^[^{_NO_TEXT}+#]+$"
 """A topic to publish to: no wildcards."""
@@ -31,7 +31,7 @@ QOS_MAX: Final = 2
 """Highest quality of service: exactly once, between the broker and us."""
 
 EXPIRY_S_MAX: Final = 0xFFFF_FFFF
-"""Longest ``expiry``, seconds: what the four bytes of the property can say."""
+"""Longest ``expiry``, seconds: the limit of the property's four bytes."""
 
 OWN_PROPERTIES: Final = (
     "specversion",
@@ -111,14 +111,15 @@ SETTINGS_5: Final[dict[str, Schema]] = {
 
 @dataclass(frozen=True, slots=True)
 class MqttSettings(BrokerSettings):
-    """MQTT 3.1.1 and MQTT 5.
+    """Protocol settings of MQTT 3.1.1 and MQTT 5.
 
     Attributes:
-        topicname: Where to publish; no wildcards.
-        qos: 0, 1 or 2. 0 has no acknowledgement and gives up at-least-once (decision 28).
+        topicname: Topic to publish to; no wildcards.
+        qos: 0, 1 or 2. 0 has no acknowledgement and gives up at-least-once (decision 28,
+            delivered means acknowledged).
         retain: Whether the broker keeps the message as the last of its topic.
-        expiry: Seconds after which the broker may drop the message; MQTT 5 alone. None: never.
-        userproperties: Sent as user properties beside the event's own; MQTT 5 alone. May hold
+        expiry: Seconds after which the broker may drop the message; MQTT 5 only. None: never.
+        userproperties: Sent as user properties beside the event's own; MQTT 5 only. May hold
             secrets, so they are left out of the ``repr``.
     """
 
@@ -130,7 +131,7 @@ class MqttSettings(BrokerSettings):
 
     @property
     def place(self) -> str:
-        """What tells one sink at the broker from another."""
+        """The topic, which identifies a sink at the broker."""
         return self.topicname
 
 

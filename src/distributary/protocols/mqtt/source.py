@@ -1,9 +1,8 @@
-"""Reads a topic filter of an MQTT broker.
+"""The MQTT source: subscribes to a topic filter of a broker.
 
-The session outlives the connection under the name of the source: what comes while nobody is
-connected waits at the broker (at QoS 1 and 2), and what was not acknowledged comes again. MQTT has
-no way to refuse a message, so one that is no event is acknowledged like any other. Brokers give
-again when a session is resumed, no sooner.
+Uses a persistent session with the source's name as client id: the broker queues messages at QoS 1
+and 2 while the source is disconnected, and redelivers unacknowledged ones when the session is
+resumed, no sooner. MQTT cannot reject a message, so one that is not an event is acknowledged too.
 
 Source:
     MQTT Version 5.0, sections 3.1.2, 3.3.4, 4.3 and 4.6.
@@ -29,33 +28,34 @@ from distributary.protocols.mqtt.engine import End, Granted, MqttConnection, Mqt
 from distributary.protocols.mqtt.sink import VERSIONS, checked, login_names, open_connection
 
 SESSION_S: Final = 86_400
-"""How long an MQTT 5 broker keeps what came while nobody was connected: a day bridges a night
-without the server, and a source that was given up does not fill the broker for ever."""
+"""Session Expiry at an MQTT 5 broker: a day bridges a night without the server, and an abandoned
+source does not fill the broker for ever."""
 
 MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Largest message that is taken, far above what the receiver takes by default. An MQTT 5 broker is
-told and leaves larger ones out; one of MQTT 3 is let go piece by piece, and counts as no event."""
+"""Largest message accepted, far above the receiver's default limit. An MQTT 5 broker gets it as
+Maximum Packet Size and drops larger ones; in MQTT 3 a larger one is skipped while it is read, and
+refused."""
 
 QOS: Final = 1
-"""Where the source does not say: a message waits until it is acknowledged."""
+"""Default QoS: the broker keeps a message until it is acknowledged."""
 
 DIAL_S_MAX: Final = 10.0
-"""Longest time to connect, log in and subscribe; as deliveries have to connect."""
+"""Longest time to connect, log in and subscribe; the same as for the dial of a delivery."""
 
 GOODBYE_S_MAX: Final = 1.0
-"""Longest time for a goodbye: a broker that does not take it is left without one."""
+"""Longest wait for an orderly close; then the connection is aborted."""
 
 UNSETTLED_MAX: Final = 65_535
-"""Packet identifiers allow no more."""
+"""Limit of unsettled messages: the number of packet identifiers."""
 
 
 def make(spec: SourceSpec, connector: Connector, clock: Clock) -> Consumer:
-    """A consumer of ``spec.place``, a topic filter; ``$share/<group>/<filter>`` shares it.
+    """Returns a consumer of ``spec.place``, a topic filter; ``$share/<group>/<filter>`` shares it.
 
     Args:
         spec: The source; its option ``qos`` is 0, 1 or 2.
         connector: Dials.
-        clock: Not used: MQTT's own timers are those of the loop.
+        clock: Not used: MQTT's timers are those of the loop.
     """
     del clock
     return MqttConsumer(spec, connector)
@@ -131,14 +131,14 @@ async def _subscribed(connection: MqttConnection[None], topic_filter: str, qos: 
 
 @dataclass(slots=True, eq=False)
 class _Taken:
-    """A message that was taken and not acknowledged yet."""
+    """A message handed over and not acknowledged yet."""
 
     publication: Publication
     done: bool = False
 
 
 class _Reading:
-    """One connection: what was taken, and what waits to be. Listens to the connection."""
+    """One connection of the source: its queue, and acknowledgement in order."""
 
     def __init__(
         self, login: MqttLogin, take: Callable[[Message], None], unsettled_max: int
@@ -153,19 +153,19 @@ class _Reading:
         self._over = asyncio.get_running_loop().create_future()
 
     async def ended_by(self) -> None:
-        """Wait for the end.
+        """Wait until the connection is lost.
 
         Raises:
-            TransportError: Why it has ended; always.
+            TransportError: The cause; always raised.
         """
         error: TransportError = await self._over
         raise error
 
     def settled(self, token: None, code: int, text: str) -> None:
-        """Nothing is published here; see ``mqtt.Listener``."""
+        """Ignored: the source publishes nothing; see ``MqttListener``."""
 
     def ended(self, end: End) -> None:
-        """The connection has ended; see ``mqtt.Listener``."""
+        """Called when the connection was lost; see ``MqttListener``."""
         self._finish(end.error())
 
     def _finish(self, error: TransportError) -> None:
@@ -173,13 +173,13 @@ class _Reading:
             self._over.set_result(error)
 
     def received(self, publication: Publication) -> None:
-        """Take a message, or have it wait; see ``mqtt.Listener``."""
+        """Queue a message, and hand over up to the limit; see ``MqttListener``."""
         self._waiting.append(publication)
         self._pump()
 
     def _pump(self) -> None:
         if self._pumping:
-            return  # a message was settled as it was taken: the loop below goes on
+            return  # re-entered: a message was settled inside ``take``
         self._pumping = True
         try:
             while self._waiting and self._unsettled < self._unsettled_max and not self._over.done():
@@ -216,7 +216,7 @@ class _Reading:
         taken.done = True
         if self._over.done():
             return
-        # In the order in which they came, as the broker has a right to (4.6).
+        # In the order of arrival, as 4.6 requires.
         while self._taken and self._taken[0].done:
             self.connection.acknowledge(self._taken.popleft().publication)
         self._pump()

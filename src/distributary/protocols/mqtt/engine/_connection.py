@@ -1,4 +1,4 @@
-"""One connection to a broker, as an ``asyncio.Protocol``: login, messages both ways, keepalive.
+"""One MQTT connection as an ``asyncio.Protocol``: login, publish, subscribe, keepalive.
 
 ::
 
@@ -6,8 +6,8 @@
                              |
           QoS 0: written      QoS 1: PUBACK      QoS 2: PUBREC -> PUBREL -> PUBCOMP
 
-Nothing is sent again and no connection is made anew here: what becomes of the messages of a
-connection that has ended is the caller's decision.
+Never retransmits or reconnects: the caller decides about messages in flight when the connection
+ends.
 """
 
 import asyncio
@@ -42,33 +42,33 @@ from distributary.protocols.mqtt.engine._packets import (
 from distributary.protocols.mqtt.engine._properties import STRING_BYTES_MAX, PacketError, variable
 
 _SILENT_TICKS_MAX: Final = 3
-"""Halves of the keepalive without a byte from the broker after which it is gone."""
+"""Half keepalive intervals without a byte from the broker before the connection counts as lost."""
 
 _BEFORE_LOGIN: Final = frozenset({_packets.CONNACK, _packets.DISCONNECT})
-"""What a broker may begin with (3.2, 4.13)."""
+"""Packets that a broker may send first (3.2, 4.13)."""
 
 HELD_BYTES_MAX: Final = 64 * 1024
-"""Bytes of ours that were written, messages apart, since the network last took everything. Beyond,
-nothing is read until it does so again: a broker that asks for answers and does not read them would
-fill the memory. Answers have four bytes, so this is far from what a window brings about."""
+"""Bytes of acknowledgements and pings buffered while the socket is full. Beyond, reading pauses
+until the buffer is empty: a broker that provokes answers and does not read them would fill the
+memory. Answers have four bytes, so a window of messages stays far below."""
 
 _OVERSIZED_HEAD_BYTES: Final = 2 + STRING_BYTES_MAX + 2
-"""Of a message that is too large: its topic and its identifier, so that it can be acknowledged."""
+"""Bytes read of a message that is too large: its topic and identifier, to acknowledge it by."""
 
 Answer = TypeVar("Answer")
 
 
 class MqttConnection(asyncio.Protocol, Generic[Token]):
-    """The client's half of one MQTT connection. Runs on one event loop.
+    """The client side of one MQTT connection. Runs on one event loop.
 
     Args:
-        login: How it introduces itself.
-        listener: Who is told.
+        login: Contents of CONNECT.
+        listener: Called with answers, messages and the end.
 
     Attributes:
-        end: Why it has ended; None: it is open, or was closed by its owner.
-        in_flight: Messages that were published and have no answer yet.
-        packet_bytes_max: Largest packet that the broker takes.
+        end: Why the connection was lost; None if it is open or ``close`` was called.
+        in_flight: Published messages without an answer.
+        packet_bytes_max: Largest packet that the broker accepts.
     """
 
     def __init__(self, login: MqttLogin, listener: MqttListener[Token]) -> None:
@@ -83,7 +83,7 @@ class MqttConnection(asyncio.Protocol, Generic[Token]):
         self._opening: asyncio.Future[Connack | None] = self._loop.create_future()
         self._subscribing: asyncio.Future[Granted | None] = self._loop.create_future()
         self._logged_in = False
-        self._watched = False  # nobody waits for an answer that could tell of the end
+        self._watched = False  # whether ``ended`` reports the end; else a pending call raises it
         self.packet_bytes_max = PACKET_BYTES_MAX
         self._in = bytearray()
         self._skip_bytes = 0  # of a message that is too large
@@ -111,16 +111,16 @@ class MqttConnection(asyncio.Protocol, Generic[Token]):
 
     @property
     def in_flight(self) -> int:
-        """Messages that were published and have no answer yet."""
+        """Published messages without an answer."""
         return len(self._flying)
 
     # -- opening and closing ------------------------------------------------------------------
 
     async def opened(self) -> Connack:
-        """Wait for the broker's answer to the login, whatever it says.
+        """Wait for CONNACK, whatever its code.
 
         Raises:
-            TransportError: The connection ended before there was one, or right after a yes.
+            TransportError: The connection ended before it, or right after a CONNACK with code 0.
         """
         connack = await self._opening
         if connack is None or (connack.code == 0 and self.end is not None):
@@ -129,11 +129,11 @@ class MqttConnection(asyncio.Protocol, Generic[Token]):
         return connack
 
     async def subscribe(self, topic_filter: str, qos: int) -> Granted:
-        """Subscribe, and wait for the broker's answer. One at a time.
+        """Subscribe, and wait for SUBACK. One at a time.
 
         Raises:
             TransportError: The connection ended first.
-            ValueError: *topic_filter* cannot be written.
+            ValueError: *topic_filter* cannot be encoded.
         """
         packet = _packets.subscribe(self._version, self._flying.free_id(), topic_filter, qos)
         if self._closed:
@@ -152,10 +152,10 @@ class MqttConnection(asyncio.Protocol, Generic[Token]):
         return (self.end or End("closed", "The connection was closed")).error()
 
     async def close(self) -> None:
-        """Say goodbye and wait until it has gone out; also after the end. May be cancelled.
+        """Send DISCONNECT, close the connection, and wait until it is closed. May be cancelled.
 
-        Has no deadline: a broker that takes nothing more, or leaves out its part of TLS's goodbye,
-        can hold it up.
+        May be called after the end too. Has no deadline: a broker that does not read, or omits its
+        TLS close_notify, can delay it.
         """
         transport = self._transport
         self._stop()
@@ -170,13 +170,13 @@ class MqttConnection(asyncio.Protocol, Generic[Token]):
             transport.abort()
 
     def abort(self) -> None:
-        """End without a goodbye, at once; also before there was a connection."""
+        """Close at once, without DISCONNECT; also before there is a connection."""
         self._stop()
         if self._transport is not None:
             self._transport.abort()
 
     def _stop(self) -> None:
-        """No more timers, no more answers, nothing more to write."""
+        """Cancel timers, resolve pending calls, and drop buffered and unanswered messages."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -187,12 +187,12 @@ class MqttConnection(asyncio.Protocol, Generic[Token]):
         self._flying.clear()
 
     def _finish(self, end: End) -> None:
-        """The connection has ended by itself: tell whoever waits for something."""
+        """Report a lost connection to the listener or the pending call."""
         if self._closed:
             return
         self.end = end
         if self._watched:
-            self._listener.ended(end)  # before ``_stop``: it may ask how much was in flight
+            self._listener.ended(end)  # before ``_stop``: it may read ``in_flight``
         self._stop()
         if self._transport is not None:
             self._transport.abort()
@@ -202,19 +202,19 @@ class MqttConnection(asyncio.Protocol, Generic[Token]):
     def publish(
         self, target: PublishTarget, properties: bytes, payload: bytes, token: Token
     ) -> None:
-        """Send a message; the listener gets *token* back with its answer.
+        """Send a message; the listener gets *token* back with the answer.
 
-        Written at the end of this turn of the loop, together with what else came in it.
+        All messages of one loop iteration are written together, at its end.
 
         Args:
-            target: Where, and how.
-            properties: Those of this message, encoded, without their length; MQTT 5 alone, in
-                MQTT 3 they are left out.
-            payload: The message.
-            token: Whatever the caller knows it by; not None.
+            target: From ``target``, for the destination.
+            properties: Properties of this message, encoded, without their length; ignored in
+                MQTT 3.
+            payload: The payload.
+            token: The caller's key of the message; not None.
 
         Raises:
-            TooLargeError: The broker does not take so much, or no packet can hold it.
+            TooLargeError: The broker does not accept such a size, or no packet can hold it.
         """
         first, topic, qos, fixed = target
         length = len(topic) + len(payload)
@@ -254,16 +254,16 @@ class MqttConnection(asyncio.Protocol, Generic[Token]):
 
     def _settle_written(self) -> None:
         if self._transport is None or self._transport.is_closing():
-            return  # it was not taken but dropped, and the end is about to be told
+            return  # asyncio dropped it; ``connection_lost`` follows
         for token in self._flying.take_written():
             self._listener.settled(token, WRITTEN, "")
 
     def pause_writing(self) -> None:
-        """The network takes no more for now; see ``asyncio.Protocol``."""
+        """The write buffer is full; see ``asyncio.Protocol``."""
         self._choked = True
 
     def resume_writing(self) -> None:
-        """Everything that was written has gone out; see ``asyncio.Protocol``."""
+        """The write buffer is empty; see ``asyncio.Protocol``."""
         self._choked = False
         self._held_bytes = 0
         if not self._closed:
@@ -273,13 +273,13 @@ class MqttConnection(asyncio.Protocol, Generic[Token]):
     # -- receiving ----------------------------------------------------------------------------
 
     def acknowledge(self, publication: Publication) -> None:
-        """Tell the broker that it may forget *publication*. In the order in which they came."""
+        """Send PUBACK or PUBREC for *publication*. Call it in the order of arrival (4.6)."""
         if publication.qos and not self._closed:
             first = PUBACK if publication.qos == 1 else PUBREC
             self._write(_packets.acknowledgement(first, publication.packet_id))
 
     def pause_reading(self) -> None:
-        """Take nothing from the network until ``resume_reading``."""
+        """Stop reading from the socket until ``resume_reading``."""
         self._owner_pauses = True
         self._read_or_pause()
 
@@ -302,27 +302,27 @@ class MqttConnection(asyncio.Protocol, Generic[Token]):
     # -- the wire -----------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Introduce ourselves; see ``asyncio.Protocol``."""
+        """Send CONNECT; see ``asyncio.Protocol``."""
         self._transport = wire = cast("asyncio.Transport", transport)
-        if self._closed:  # nobody waits any more
+        if self._closed:  # closed while dialling
             wire.abort()
             return
-        # "Choked" then means that anything at all is held back, and QoS 0 can tell when it is not.
-        # Not 0: TLS would call an empty buffer full. What TLS has passed on it does not count, so
-        # there a block of one turn may be held back below it unseen, the next one is not.
+        # ``_choked`` then means that any byte is buffered, so QoS 0 is settled once all are sent.
+        # Not 0: TLS would call an empty buffer full. TLS does not count bytes that it has passed
+        # on, so one block may be buffered below it unnoticed; the next one is not.
         wire.set_write_buffer_limits(high=1, low=0)
         self._tick_later()
         wire.write(_packets.connect(self._login))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone; see ``asyncio.Protocol``."""
+        """The connection was lost; see ``asyncio.Protocol``."""
         if not self._gone.done():
             self._gone.set_result(None)
         why = f": {exc}" if exc is not None else ""
         self._finish(End("reset", f"The broker ended the connection{why}"))
 
     def data_received(self, data: bytes) -> None:
-        """Take what came from the broker; see ``asyncio.Protocol``."""
+        """Parse bytes from the broker; see ``asyncio.Protocol``."""
         if self._closed:
             return
         self._heard = True
@@ -340,13 +340,13 @@ class MqttConnection(asyncio.Protocol, Generic[Token]):
         del buffer[:taken]
 
     def _take_all(self, buffer: bytearray) -> int:
-        """Take every packet that is all there; how many bytes they were."""
+        """Handle every complete packet. Returns their bytes."""
         at, size = 0, len(buffer)
         if not self._logged_in and size and buffer[0] & 0xF0 not in _BEFORE_LOGIN:
             raise PacketError("it does not begin with CONNACK")
         while at < size and not self._closed:
             if buffer[at] == PUBACK and size - at >= 4 and buffer[at + 1] == 2:
-                # What comes most often, by the shortest way.
+                # The fast path: a PUBACK without a reason code.
                 token = self._flying.acked.pop(buffer[at + 2] << 8 | buffer[at + 3], None)
                 at += 4
                 if token is not None:
@@ -368,7 +368,7 @@ class MqttConnection(asyncio.Protocol, Generic[Token]):
         return at
 
     def _take_oversized(self, buffer: bytearray, found: Frame) -> int:
-        """Let a message go that is too large; where it ends in *buffer*, 0: wait for more."""
+        """Skip a message that is too large. Returns its end in *buffer*; 0: wait for more bytes."""
         if found.first & 0xF0 != PUBLISH:
             raise PacketError("a packet is larger than was agreed")
         head_end = min(found.end, found.start + _OVERSIZED_HEAD_BYTES)
@@ -383,7 +383,7 @@ class MqttConnection(asyncio.Protocol, Generic[Token]):
         return min(found.end, len(buffer))
 
     def _take(self, first: int, body: bytes) -> None:
-        """Take one packet: the section of each is at its method."""
+        """Dispatch one packet by its type."""
         take = self._takers.get(first & 0xF0)
         if take is None:
             raise PacketError(f"a packet that does not belong here: 0x{first:02X}")
@@ -414,7 +414,7 @@ class MqttConnection(asyncio.Protocol, Generic[Token]):
         self._finish(End("reset", why, code))
 
     def _take_pingresp(self, _first: int, _body: bytes) -> None:
-        """That it came is all that it says."""
+        """Ignored: every byte received resets the keepalive."""
 
     def _settle(self, waiting: dict[int, Token], body: bytes) -> None:
         packet_id, code, text = _packets.read_acknowledgement(self._version, body)
@@ -453,8 +453,8 @@ class MqttConnection(asyncio.Protocol, Generic[Token]):
         self._timer = self._loop.call_later(self._tick_s, self._tick)
 
     def _tick(self) -> None:
-        """Ask whether the broker is there; unless it has been silent for too long."""
-        quiet = not self._heard and not self._owner_pauses  # what is not read cannot be heard
+        """Send PINGREQ, or end a connection that was silent for too long."""
+        quiet = not self._heard and not self._owner_pauses  # no bytes arrive while paused
         self._silent_ticks = self._silent_ticks + 1 if quiet else 0
         self._heard = False
         if self._silent_ticks >= _SILENT_TICKS_MAX:
@@ -466,6 +466,6 @@ class MqttConnection(asyncio.Protocol, Generic[Token]):
 
 
 def _resolve(future: asyncio.Future[Answer | None], answer: Answer | None) -> None:
-    """Give *future* its answer, unless it has one or nobody waits any more."""
+    """Resolve *future*, unless it is done or cancelled."""
     if not future.done():
         future.set_result(answer)

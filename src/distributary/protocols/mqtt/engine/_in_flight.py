@@ -1,4 +1,4 @@
-"""Messages that were published and have no answer yet, by packet identifier."""
+"""The in-flight window: published messages without an answer, by packet identifier."""
 
 from typing import Final, Generic, TypeVar
 
@@ -9,14 +9,14 @@ Token = TypeVar("Token")
 
 
 class InFlight(Generic[Token]):
-    """What waits for which packet of the broker.
+    """Messages in flight, by the packet that each waits for.
 
     Attributes:
         acked: QoS 1, until PUBACK.
         received: QoS 2, until PUBREC.
         released: QoS 2, until PUBCOMP.
         unflushed: QoS 0, until it is written.
-        written: QoS 0, until the network has taken it.
+        written: QoS 0, until the write buffer is empty.
     """
 
     __slots__ = ("_last_id", "acked", "received", "released", "unflushed", "written")
@@ -34,7 +34,7 @@ class InFlight(Generic[Token]):
         return qos_0 + len(self.acked) + len(self.received) + len(self.released)
 
     def add(self, qos: int, token: Token) -> bytes:
-        """Keep *token*; the packet identifier as it stands in the message, none at QoS 0."""
+        """Add *token*. Returns its packet identifier, encoded; empty at QoS 0."""
         if qos == 0:
             self.unflushed.append(token)
             return b""
@@ -43,10 +43,10 @@ class InFlight(Generic[Token]):
         return number.to_bytes(2, "big")
 
     def free_id(self) -> int:
-        """A packet identifier that nothing waits for: 1 to 65,535, the next one where it is.
+        """Returns the next unused packet identifier, 1 to 65,535.
 
         Raises:
-            RuntimeError: There is none: the caller keeps no window.
+            RuntimeError: All are in use: the caller keeps no window.
         """
         number = self._last_id
         for _ in range(_PACKET_ID_MAX):
@@ -57,16 +57,16 @@ class InFlight(Generic[Token]):
         raise RuntimeError("every packet identifier is in use")
 
     def flush(self) -> None:
-        """What was unflushed has been written."""
+        """Move unflushed messages to ``written``."""
         self.written += self.unflushed
         self.unflushed.clear()
 
     def take_written(self) -> list[Token]:
-        """What the network has taken by now."""
+        """Remove and return ``written``."""
         written, self.written = self.written, []
         return written
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all messages."""
         for tokens in (self.acked, self.received, self.released, self.unflushed, self.written):
             tokens.clear()

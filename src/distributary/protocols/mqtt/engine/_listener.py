@@ -1,4 +1,4 @@
-"""What a connection tells its owner: ends, answers, and to whom."""
+"""Callbacks of a connection: answers, received messages, the end."""
 
 from typing import Final, NamedTuple, Protocol, TypeVar
 
@@ -6,18 +6,18 @@ from distributary.core.errors import TransportError
 from distributary.protocols.mqtt.engine._packets import Publication
 
 WRITTEN: Final = -1
-"""The code of a message at QoS 0 that was handed to the network; no code of MQTT."""
+"""Code of a message at QoS 0 that was written and flushed; not a code of MQTT."""
 
 Token_contra = TypeVar("Token_contra", contravariant=True)
 
 
 class End(NamedTuple):
-    """Why a connection has ended by itself.
+    """Why a connection was lost.
 
     Attributes:
         reason: As of a ``TransportError``.
         text: For people.
-        code: Reason code of the broker's DISCONNECT; None: it said none.
+        code: Reason code of the broker's DISCONNECT; None without one.
     """
 
     reason: str
@@ -25,16 +25,16 @@ class End(NamedTuple):
     code: int | None = None
 
     def error(self) -> TransportError:
-        """The same as an error."""
+        """Returns the same as an error."""
         return TransportError(self.reason, self.text)
 
 
 class Granted(NamedTuple):
-    """The broker's answer to a subscription: section 3.9.3.
+    """The broker's SUBACK (section 3.9.3).
 
     Attributes:
-        code: Granted QoS, or a reason code from 0x80 on: refused.
-        text: What the broker added.
+        code: Granted QoS; from 0x80 on the reason code of a refusal.
+        text: The broker's reason string.
     """
 
     code: int
@@ -42,17 +42,17 @@ class Granted(NamedTuple):
 
 
 class TooLargeError(Exception):
-    """A message is larger than the broker takes; nothing of it was sent."""
+    """A message is larger than the broker accepts; nothing of it was sent."""
 
 
 class MqttListener(Protocol[Token_contra]):
-    """Who is told what happens on a connection."""
+    """Callbacks of a connection."""
 
     def settled(self, token: Token_contra, code: int, text: str) -> None:
-        """The message of *token* has its answer: a reason code, or ``WRITTEN``."""
+        """Called with the answer to the message of *token*: a reason code, or ``WRITTEN``."""
 
     def received(self, publication: Publication) -> None:
-        """A message of a subscription; ``acknowledge`` it."""
+        """Called with a message of a subscription; ``acknowledge`` it."""
 
     def ended(self, end: End) -> None:
-        """The connection has ended by itself, after ``opened`` was awaited."""
+        """Called when the connection was lost, after ``opened`` was awaited."""

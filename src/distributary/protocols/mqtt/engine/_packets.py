@@ -1,4 +1,4 @@
-"""Control packets as bytes, both ways. Pure: no connection, no state."""
+"""Encodes and decodes MQTT control packets. Pure: no connection, no state."""
 
 import enum
 from dataclasses import dataclass
@@ -20,9 +20,8 @@ PACKET_BYTES_MAX: Final = 268_435_455
 """Bytes after the fixed header of any packet: its length has four bytes of seven bits (2.1.4)."""
 
 KEEPALIVE_S: Final = 10
-"""What CONNECT asks for, unless the broker says less. A connection asks twice within it whether
-the broker is there, and gives up after one and a half of it without a word: half-open wires are
-found within two."""
+"""Keep Alive of CONNECT, unless the broker sets less. A connection pings twice within it, and is
+lost after one and a half of it without a byte: half-open connections are found within two."""
 
 CONNACK: Final = 0x20
 PUBLISH: Final = 0x30
@@ -43,11 +42,11 @@ _TOO_LARGE: Final = Fault("$", "too-large", "the message is larger than what is 
 PINGREQ: Final = b"\xc0\x00"
 
 FAILURE: Final = 0x80
-"""Reason codes from here on say no (2.4)."""
+"""Reason codes from here on are failures (2.4)."""
 
 
 class Version(enum.IntEnum):
-    """Protocol level, as CONNECT says it (3.1.2.2)."""
+    """Protocol level in CONNECT (3.1.2.2)."""
 
     V3 = 4
     """MQTT 3.1.1."""
@@ -56,20 +55,19 @@ class Version(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class MqttLogin:
-    """How a connection introduces itself.
+    """Contents of CONNECT.
 
     Attributes:
-        version: Which MQTT is spoken.
-        client_id: Who it is; two connections of one name end each other.
-        username: None: none. MQTT 3 needs one where there is a password.
+        version: Version of MQTT.
+        client_id: Client identifier; two connections with the same one end each other.
+        username: None: none. MQTT 3 requires one if there is a password.
         password: None: none.
-        clean: Forget the session that the broker may have kept under this name.
-        session_s: How long the broker keeps the session after the connection; MQTT 5 alone: in
-            MQTT 3 a session that is not clean is kept as long as the broker likes.
-        receive_max: Most messages that the broker may send before one of them is acknowledged;
-            MQTT 5 alone.
-        packet_bytes_max: Largest packet that is taken; MQTT 5 tells the broker.
-        keepalive_s: The broker may end the connection after one and a half of this without a word.
+        clean: Discard the session that the broker may have kept for this client.
+        session_s: How long the broker keeps the session after the connection; MQTT 5 only: in
+            MQTT 3 the broker decides how long it keeps a session that is not clean.
+        receive_max: Limit of unacknowledged messages from the broker; MQTT 5 only.
+        packet_bytes_max: Largest packet that is accepted; MQTT 5 sends it to the broker.
+        keepalive_s: The broker may end the connection after one and a half of this in silence.
     """
 
     version: Version
@@ -87,13 +85,13 @@ class MqttLogin:
 
 
 class PublishTarget(NamedTuple):
-    """What is the same in every message to one destination; see ``target``.
+    """The constant parts of all PUBLISH packets to one destination; see ``target``.
 
     Attributes:
-        first: First byte of its packets: kind, QoS and retain.
+        first: First byte: packet type, QoS and retain.
         topic: Topic name with its length.
         qos: 0, 1 or 2.
-        properties: Those that every message has (MQTT 5), encoded; before its own.
+        properties: Properties of every message (MQTT 5), encoded; they precede its own.
     """
 
     first: int
@@ -103,7 +101,7 @@ class PublishTarget(NamedTuple):
 
 
 class Connack(NamedTuple):
-    """The broker's answer to the login: section 3.2."""
+    """The broker's CONNACK (section 3.2)."""
 
     code: int
     session_present: bool
@@ -114,12 +112,12 @@ class Publication(NamedTuple):
     """One message of the broker.
 
     Attributes:
-        topic: Where it was published.
-        packet_id: To acknowledge it by; 0 at QoS 0.
+        topic: Topic name.
+        packet_id: Packet identifier for the acknowledgement; 0 at QoS 0.
         qos: 0, 1 or 2.
         properties: Empty in MQTT 3.
-        payload: None: it cannot be taken.
-        fault: Why not; None where there is a payload.
+        payload: None if the message is malformed or too large.
+        fault: Why there is no payload; else None.
     """
 
     topic: str
@@ -131,10 +129,10 @@ class Publication(NamedTuple):
 
 
 def connect(login: MqttLogin) -> bytes:
-    """CONNECT (3.1).
+    """Encode CONNECT (3.1).
 
     Raises:
-        ValueError: A string of *login* cannot be written; the message does not repeat it.
+        ValueError: A string of *login* cannot be encoded; the message does not repeat it.
     """
     five = login.version is Version.V5
     flags = (
@@ -163,17 +161,17 @@ def _connect_properties(login: MqttLogin) -> bytes:
 def target(
     topic: str, qos: int, *, retain: bool, expiry_s: int | None, user: tuple[tuple[str, str], ...]
 ) -> PublishTarget:
-    """What the messages to *topic* begin with (3.3).
+    """Encode the constant parts of PUBLISH packets to *topic* (3.3).
 
     Args:
         topic: Without wildcards.
         qos: 0, 1 or 2.
         retain: Whether the broker keeps the last one.
-        expiry_s: MQTT 5 alone; None: never.
-        user: User properties; MQTT 5 alone.
+        expiry_s: MQTT 5 only; None: never.
+        user: User properties; MQTT 5 only.
 
     Raises:
-        ValueError: One of the strings cannot be written.
+        ValueError: One of the strings cannot be encoded.
     """
     block = b"" if expiry_s is None else number(_properties.EXPIRY, expiry_s)
     for name, value in user:
@@ -182,13 +180,13 @@ def target(
 
 
 def subscribe(version: Version, packet_id: int, topic_filter: str, qos: int) -> bytes:
-    """SUBSCRIBE with one topic filter (3.8).
+    """Encode SUBSCRIBE with one topic filter (3.8).
 
-    Retained messages come with a new subscription alone, not each time that it is made again
-    (MQTT 5; in MQTT 3 nothing can be said of it).
+    Requests retained messages only for a new subscription, not when it is repeated (MQTT 5; MQTT 3
+    has no such option).
 
     Raises:
-        ValueError: *topic_filter* cannot be written.
+        ValueError: *topic_filter* cannot be encoded.
     """
     five = version is Version.V5
     options = qos | (_RETAINED_IF_NEW if five else 0)
@@ -198,17 +196,17 @@ def subscribe(version: Version, packet_id: int, topic_filter: str, qos: int) -> 
 
 
 def acknowledgement(first: int, packet_id: int) -> bytes:
-    """PUBACK, PUBREC, PUBREL or PUBCOMP, by *first*, that says yes."""
+    """Encode a successful PUBACK, PUBREC, PUBREL or PUBCOMP, by *first*."""
     return bytes((first, 2, packet_id >> 8, packet_id & 0xFF))
 
 
 def disconnect() -> bytes:
-    """DISCONNECT of a client that is done: the same in both versions (3.14)."""
+    """Encode a normal DISCONNECT, the same in both versions (3.14)."""
     return b"\xe0\x00"
 
 
 class Frame(NamedTuple):
-    """Where a packet lies in a buffer: ``buffer[start:end]`` is its body."""
+    """Bounds of a packet in a buffer: ``buffer[start:end]`` is its body."""
 
     first: int
     start: int
@@ -216,12 +214,12 @@ class Frame(NamedTuple):
 
 
 def frame(buffer: bytes | bytearray, at: int) -> Frame | None:
-    """The packet that begins at *at*; None: its fixed header is not all there yet.
+    """Parse the fixed header at *at*; None if it is incomplete.
 
-    The body may reach beyond the end of *buffer*.
+    The body may extend beyond the end of *buffer*.
 
     Raises:
-        PacketError: Its length cannot be read.
+        PacketError: Its length is malformed.
     """
     size = len(buffer)
     length = 0
@@ -237,7 +235,7 @@ def frame(buffer: bytes | bytearray, at: int) -> Frame | None:
 
 
 def read_connack(version: Version, body: bytes) -> Connack:
-    """CONNACK (3.2)."""
+    """Decode CONNACK (3.2)."""
     reader = PropertyReader(body)
     flags, code = reader.integer(1), reader.integer(1)
     # A broker of MQTT 3 refuses a client of MQTT 5 without properties.
@@ -247,7 +245,7 @@ def read_connack(version: Version, body: bytes) -> Connack:
 
 
 def read_acknowledgement(version: Version, body: bytes) -> tuple[int, int, str]:
-    """Packet identifier, reason code and reason of PUBACK, PUBREC or PUBCOMP (3.4)."""
+    """Decode packet identifier, reason code and reason of PUBACK, PUBREC or PUBCOMP (3.4)."""
     reader = PropertyReader(body)
     packet_id = reader.integer(2)
     if version is Version.V3 or not reader.left:
@@ -258,7 +256,7 @@ def read_acknowledgement(version: Version, body: bytes) -> tuple[int, int, str]:
 
 
 def read_suback(version: Version, body: bytes) -> tuple[int, int, str]:
-    """Packet identifier, the code of the one topic filter, and reason of SUBACK (3.9)."""
+    """Decode packet identifier, code of the one topic filter, and reason of SUBACK (3.9)."""
     reader = PropertyReader(body)
     packet_id = reader.integer(2)
     properties = reader.properties() if version is Version.V5 else Properties()
@@ -266,7 +264,7 @@ def read_suback(version: Version, body: bytes) -> tuple[int, int, str]:
 
 
 def read_disconnect(body: bytes) -> tuple[int, str]:
-    """Reason code and reason of DISCONNECT (3.14); MQTT 5 alone."""
+    """Decode reason code and reason of DISCONNECT (3.14); MQTT 5 only."""
     reader = PropertyReader(body)
     code = reader.integer(1) if reader.left else 0
     properties = reader.properties() if reader.left else Properties()
@@ -276,20 +274,20 @@ def read_disconnect(body: bytes) -> tuple[int, str]:
 def read_publication(
     version: Version, first: int, body: bytes, *, payload_taken: bool = True
 ) -> Publication:
-    """PUBLISH (3.3).
+    """Decode PUBLISH (3.3).
 
-    Its strings are the publisher's, and there are brokers that pass them on unchecked. Faults there
-    are the message's: an error would end the connection, and the same message would come again on
-    the next, for ever.
+    Malformed properties make a fault of the message, not an error: some brokers forward a
+    publisher's strings unchecked, and an error would end the connection, after which the broker
+    would redeliver the same message for ever.
 
     Args:
-        version: Which MQTT is spoken.
+        version: Version of MQTT.
         first: First byte of the packet.
         body: Its body.
-        payload_taken: False: it is larger than what is taken, and *body* is cut off.
+        payload_taken: False if the packet is too large, and *body* is cut off.
 
     Raises:
-        PacketError: It could not even be acknowledged.
+        PacketError: The packet cannot even be acknowledged.
     """
     qos = first >> 1 & 3
     if qos == 3:

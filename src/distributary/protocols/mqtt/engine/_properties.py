@@ -1,4 +1,4 @@
-"""The properties of MQTT 5 packets, taken apart strictly (section 2.2.2)."""
+"""A strict parser of MQTT 5 properties, and encoders of field types (section 2.2.2)."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -16,7 +16,7 @@ MAXIMUM_QOS: Final = 0x24
 RETAIN_AVAILABLE: Final = 0x25
 USER_PROPERTY: Final = 0x26
 MAXIMUM_PACKET_SIZE: Final = 0x27
-"""Identifiers of the properties that mean something here (2.2.2.2)."""
+"""Identifiers of the properties in use here (2.2.2.2)."""
 
 _BYTES_BY_ID: Final = {
     0x01: 1,
@@ -36,24 +36,24 @@ _BYTES_BY_ID: Final = {
     0x29: 1,
     0x2A: 1,
 }
-"""Properties that are numbers, and their bytes."""
+"""Numeric properties -> their size in bytes."""
 
 _TEXTS: Final = frozenset({CONTENT_TYPE, 0x08, 0x12, 0x15, 0x1A, 0x1C, REASON})
 _BINARIES: Final = frozenset({0x09, 0x16})
 _SUBSCRIPTION_ID: Final = 0x0B
 
 PROPERTIES_MAX: Final = 1_024
-"""Properties of one packet: an event has 64 attributes at most. A packet of some megabytes could
-hold millions, which take seconds and hundreds of megabytes to read."""
+"""Limit of properties in one packet: an event has 64 attributes at most. A packet of some
+megabytes could hold millions, which take seconds and hundreds of megabytes to parse."""
 
 REASON_CHARS_MAX: Final = 256
-"""Characters of a broker's own words that are kept: for people."""
+"""Characters kept of a broker's reason string."""
 
 _NOT_ZERO: Final = frozenset({RECEIVE_MAXIMUM, MAXIMUM_PACKET_SIZE})
 
 
 class PacketError(ValueError):
-    """Bytes that are no packet of MQTT; the message says what is wrong."""
+    """Bytes that are not a valid MQTT packet; the message says what is wrong."""
 
 
 @dataclass(slots=True)
@@ -72,12 +72,12 @@ class Properties:
 
     @property
     def reason(self) -> str:
-        """What the broker adds for people, cut at ``REASON_CHARS_MAX``."""
+        """The reason string, cut at ``REASON_CHARS_MAX``."""
         return self.texts.get(REASON, "")[:REASON_CHARS_MAX]
 
 
 def string(text: str) -> bytes:
-    """*text* as a UTF-8 Encoded String: two bytes of length, and the bytes (1.5.4).
+    """Encode *text* as a UTF-8 Encoded String: two bytes of length, and the bytes (1.5.4).
 
     Raises:
         ValueError: It is longer than ``STRING_BYTES_MAX``, or holds U+0000 or a lone surrogate.
@@ -88,7 +88,7 @@ def string(text: str) -> bytes:
 
 
 def binary(raw: bytes) -> bytes:
-    """*raw* as Binary Data (1.5.6).
+    """Encode *raw* as Binary Data (1.5.6).
 
     Raises:
         ValueError: It is longer than ``STRING_BYTES_MAX``.
@@ -99,12 +99,12 @@ def binary(raw: bytes) -> bytes:
 
 
 def number(identifier: int, value: int) -> bytes:
-    """The property *identifier*, one of those that are numbers, with *value*."""
+    """Encode the numeric property *identifier* with *value*."""
     return bytes((identifier,)) + value.to_bytes(_BYTES_BY_ID[identifier], "big")
 
 
 def variable(value: int) -> bytes:
-    """*value* as a Variable Byte Integer, up to 268,435,455 (1.5.5)."""
+    """Encode *value* as a Variable Byte Integer, up to 268,435,455 (1.5.5)."""
     if value < 0x80:
         return bytes((value,))
     raw = bytearray()
@@ -116,7 +116,7 @@ def variable(value: int) -> bytes:
 
 
 class PropertyReader:
-    """Takes the fields of one packet, one after the other.
+    """Sequential reader of the fields of one packet.
 
     Args:
         body: The packet without its fixed header.
@@ -130,11 +130,11 @@ class PropertyReader:
 
     @property
     def left(self) -> int:
-        """Bytes that are still there."""
+        """Bytes not read yet."""
         return len(self._body) - self._at
 
     def raw(self, count: int) -> bytes:
-        """The next *count* bytes.
+        """Read *count* bytes.
 
         Raises:
             PacketError: There are fewer.
@@ -146,11 +146,11 @@ class PropertyReader:
         return self._body[at : self._at]
 
     def integer(self, count: int) -> int:
-        """The next *count* bytes as a number."""
+        """Read *count* bytes as a number."""
         return int.from_bytes(self.raw(count), "big")
 
     def variable(self) -> int:
-        """The next Variable Byte Integer."""
+        """Read a Variable Byte Integer."""
         value = 0
         for shift in (0, 7, 14, 21):
             byte = self.integer(1)
@@ -160,7 +160,7 @@ class PropertyReader:
         raise PacketError("a variable byte integer has more than four bytes")
 
     def text(self) -> str:
-        """The next UTF-8 Encoded String."""
+        """Read a UTF-8 Encoded String."""
         raw = self.raw(self.integer(2))
         try:
             text = raw.decode()
@@ -171,14 +171,14 @@ class PropertyReader:
         return text
 
     def rest(self) -> bytes:
-        """Everything that is left."""
+        """Read all remaining bytes."""
         return self.raw(self.left)
 
     def properties(self) -> Properties:
-        """The properties that come next, with their length before them.
+        """Read properties, with their length prefix.
 
         Raises:
-            PacketError: One is unknown, stands twice, or is cut off; or there are more than
+            PacketError: One is unknown, repeated, or cut off; or there are more than
                 ``PROPERTIES_MAX``.
         """
         found = Properties()
@@ -197,7 +197,7 @@ def _read_one(reader: PropertyReader, found: Properties) -> None:
     if identifier == USER_PROPERTY:
         found.user.append((reader.text(), reader.text()))
     elif identifier == _SUBSCRIPTION_ID:
-        reader.variable()  # stands more than once where subscriptions overlap; nobody asks
+        reader.variable()  # ignored; repeated where subscriptions overlap
     elif identifier in found.numbers or identifier in found.texts:
         raise PacketError(f"the property 0x{identifier:02X} stands twice")
     elif identifier in _BYTES_BY_ID:

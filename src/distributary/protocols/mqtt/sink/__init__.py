@@ -1,7 +1,7 @@
-"""MQTT 3.1.1 and MQTT 5: events to the topics of a broker.
+"""The MQTT sink: publishes events to topics of a broker, in MQTT 3.1.1 or MQTT 5.
 
-Called by ``partitions``; the MQTT source opens its connections here as well. Hides logins, limits
-of the broker, and what of an answer is about one event.
+Called by ``partitions``; the MQTT source opens its connections here too. Hides logins, limits of
+the broker, and which answers are about one event.
 """
 
 from distributary.protocols.mqtt.sink._login import (

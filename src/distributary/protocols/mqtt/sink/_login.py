@@ -1,4 +1,4 @@
-"""From a destination to an open connection: who we are, by which way, and what the broker said."""
+"""Opens MQTT connections: credentials, WebSocket tunnel, CONNECT and CONNACK."""
 
 from typing import Final, TypeVar
 
@@ -10,7 +10,7 @@ from distributary.protocols.mqtt import engine as mqtt
 from distributary.protocols.mqtt.engine import Connack, MqttConnection, Version
 
 VERSIONS: Final = {"MQTT3": Version.V3, "MQTT5": Version.V5}
-"""Delivery protocol -> what is spoken."""
+"""Delivery protocol -> version of MQTT."""
 
 _TUNNELLED: Final = frozenset({"ws", "wss"})
 _SUBPROTOCOL: Final = "mqtt"
@@ -20,10 +20,10 @@ Token = TypeVar("Token")
 
 
 def login_names(credential: Credential | None, version: Version) -> tuple[str | None, str | None]:
-    """User name and password that say *credential*; None: none.
+    """Returns user name and password for *credential*; None: none.
 
-    A token is the password, as brokers take it. MQTT 3 has no password without a user name, so an
-    empty one stands there where the credential names nobody.
+    A token is sent as the password, as brokers expect it. MQTT 3 has no password without a user
+    name, so a credential without an identifier gets an empty one.
     """
     if credential is None:
         return None, None
@@ -38,13 +38,13 @@ def login_names(credential: Credential | None, version: Version) -> tuple[str | 
 async def open_connection(
     connector: Connector, endpoint: Endpoint, connection: MqttConnection[Token]
 ) -> Connack:
-    """Connect, log in, and wait for the broker's answer, whatever it says.
+    """Connect, log in, and wait for CONNACK, whatever its code.
 
-    ``ws`` and ``wss`` go by WebSocket, at the path of the URI. Cancelled, or without an answer,
-    nothing stays open.
+    ``ws`` and ``wss`` go through a WebSocket, at the path of the URI. On cancellation or an error
+    the connection is closed.
 
     Raises:
-        TransportError: There is no connection, or no answer.
+        TransportError: There is no connection, or no CONNACK.
     """
     try:
         if endpoint.scheme in _TUNNELLED:
@@ -61,7 +61,7 @@ async def open_connection(
 
 
 def checked(login: mqtt.MqttLogin) -> mqtt.MqttLogin:
-    """*login*, after it is certain that it can be written.
+    """Returns *login* if it can be encoded.
 
     Raises:
         TransportError: ``protocol``, not retryable: it holds what no string of MQTT can.

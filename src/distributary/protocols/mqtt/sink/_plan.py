@@ -1,4 +1,4 @@
-"""What is the same in every message to one destination, made once."""
+"""Precomputed parts of the messages to one destination."""
 
 from distributary.core.deliver import Destination
 from distributary.core.errors import TransportError
@@ -11,20 +11,20 @@ from distributary.protocols.mqtt.settings import MqttSettings
 
 
 class PublishPlan:
-    """How events go to one destination.
+    """Encoder and constant parts of the messages to one destination.
 
     Args:
-        destination: Where.
-        version: What is spoken there.
+        destination: The destination.
+        version: Version of MQTT.
 
     Attributes:
-        encode: Makes properties and payload of an event. MQTT 3 knows structured mode alone.
-        target: What every message begins with.
-        retain: Whether the broker is to keep the last one.
-        refusal: Why nothing can be sent; None: it can.
+        encode: Encodes an event to properties and payload. MQTT 3 has structured mode only.
+        target: Constant parts of every message.
+        retain: Whether the broker should keep the last one.
+        refusal: Answer to every message if the broker cannot accept any; else None.
 
     Raises:
-        TransportError: ``protocol``, not retryable: the settings cannot be written.
+        TransportError: ``protocol``, not retryable: the settings cannot be encoded.
     """
 
     __slots__ = ("_names", "_settings", "encode", "refusal", "retain", "target")
@@ -43,10 +43,10 @@ class PublishPlan:
         self.refusal: Acknowledgement | None = None
 
     def target_of(self, event: Event) -> PublishTarget:
-        """What the message of *event* begins with.
+        """Returns the constant parts of the message of *event*.
 
-        Properties of the subscription that have the name of an attribute of *event* are left out:
-        two values of one name would leave to the receiver which one is the event's.
+        Leaves out user properties of the subscription that are named like an attribute of *event*:
+        a receiver could not tell which of the two values is the event's.
         """
         if not self._names or self._names.isdisjoint(event.attributes):
             return self.target

@@ -1,4 +1,4 @@
-"""One connection to a broker, as the ``Session`` of a ``BrokerTransport``."""
+"""The ``Session`` of a ``BrokerTransport`` over one MQTT connection."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,12 +13,12 @@ from distributary.protocols.mqtt.engine import Connack, End, MqttConnection, Pub
 from distributary.protocols.mqtt.sink._plan import PublishPlan
 
 WINDOW: Final = 256
-"""Messages in flight; fewer where the broker names a smaller Receive Maximum. Packet identifiers
-would allow 65,535, but what is in flight when a connection ends is all sent again; 256 make
-5,000 a second to a broker that is 50 ms away."""
+"""Messages in flight; fewer if the broker's Receive Maximum is smaller. Packet identifiers would
+allow 65,535, but all in flight are repeated when a connection ends; 256 make 5,000 a second to a
+broker that is 50 ms away."""
 
 PLANS_MAX: Final = 10_000
-"""Destinations whose plan is kept on one connection: as many as the transport looks up."""
+"""Cached plans of one connection: as many destinations as the transport caches."""
 
 _TOPIC_INVALID: Final = 0x90
 _TOO_LARGE: Final = 0x95
@@ -31,7 +31,7 @@ _YES: Final = {Version.V3: "accepted", Version.V5: "0x00"}
 _JUDGES_A_MESSAGE: Final = frozenset(
     {_TOPIC_INVALID, _TOO_LARGE, _PAYLOAD_INVALID, _RETAIN_NOT_SUPPORTED, _QOS_NOT_SUPPORTED}
 )
-"""Codes of DISCONNECT that can only be about a message that was published."""
+"""Codes of DISCONNECT that can only refer to a published message."""
 
 
 class MqttSession:
@@ -39,16 +39,16 @@ class MqttSession:
 
     Args:
         protocol: ``MQTT3`` or ``MQTT5``, for answers.
-        login: How it introduces itself, in that version.
-        lost: Told when the connection has ended by itself.
-        note: Told whether the next connection has to be careful.
+        login: Contents of CONNECT, in that version.
+        lost: Called when the connection is lost.
+        note: Called with whether the next connection needs a slow start.
 
     Attributes:
-        version: What is spoken.
-        connection: The connection; opened by whoever made the session.
+        version: Version of MQTT.
+        connection: The connection; the caller opens it.
         window: See ``net.link.Session``.
-        qos_max: Highest QoS that the broker takes.
-        retains: Whether it retains.
+        qos_max: Highest QoS that the broker accepts.
+        retains: Whether it retains messages.
     """
 
     def __init__(
@@ -75,11 +75,11 @@ class MqttSession:
         self._written = Acknowledgement(protocol, "written")
 
     def accept(self, connack: Connack, *, slow_start: bool) -> None:
-        """Keep to what the broker said at the login (MQTT 5, 3.2.2.3).
+        """Apply the broker's limits in CONNACK (MQTT 5, 3.2.2.3).
 
         Args:
-            connack: What it said.
-            slow_start: Take one message at a time for ``SLOW_START_S``.
+            connack: The broker's CONNACK.
+            slow_start: Send one message at a time for ``SLOW_START_S``.
         """
         numbers = connack.properties.numbers
         window = min(WINDOW, numbers.get(mqtt.RECEIVE_MAXIMUM, WINDOW))
@@ -126,11 +126,11 @@ class MqttSession:
         return Acknowledgement(self._protocol, f"0x{code:02X}", text)
 
     def _answer_soon(self, flight: Flight, answer: Answer) -> None:
-        """Answer from the loop: many that wait for the window would else nest in one another."""
+        """Answer from the loop: answering here would recurse through the queue of messages."""
         self._loop.call_soon(flight.answer, answer)
 
     def settled(self, token: Flight, code: int, text: str) -> None:
-        """A message has its answer; see ``mqtt.Listener``."""
+        """Answer a message; see ``MqttListener``."""
         if code == 0:
             token.answer(self._yes)
         elif code == mqtt.WRITTEN:
@@ -139,15 +139,15 @@ class MqttSession:
             token.answer(self._acknowledgement(code, text))
 
     def received(self, publication: Publication) -> None:
-        """We subscribe to nothing; see ``mqtt.Listener``."""
+        """Ignored: the sink subscribes to nothing; see ``MqttListener``."""
 
     def ended(self, end: End) -> None:
-        """Tell those in flight why; see ``mqtt.Listener``.
+        """Answer messages in flight when the connection was lost; see ``MqttListener``.
 
-        A broker that ends the connection over one message takes all others along. Where several
-        were in flight none of them can be told apart, so all are tried again, and the next
-        connection takes them one at a time: then the one that it was gets the broker's answer;
-        unless it may have been a message at QoS 0, which is not in flight any more.
+        A broker may end the connection over one message. If several were in flight, the culprit is
+        unknown: all are retried, and the next connection starts with a window of 1, where the
+        culprit alone gets the broker's answer. After a message at QoS 0 the culprit stays unknown,
+        as that is not in flight any more.
         """
         in_flight = self.connection.in_flight
         young = self._loop.time() - self._since_s < SLOW_START_S
@@ -163,7 +163,7 @@ class MqttSession:
         self._lost(answer)
 
     async def close(self) -> None:
-        """Say goodbye; see ``net.link.Session``."""
+        """Disconnect; see ``net.link.Session``."""
         if self._widening is not None:
             self._widening.cancel()
         await self.connection.close()

@@ -1,4 +1,4 @@
-"""The transport: sessions for each broker, and the answers of logins."""
+"""The MQTT transport: opens sessions, and turns a refused login into an answer."""
 
 import asyncio
 import functools
@@ -22,7 +22,7 @@ from distributary.protocols.mqtt.sink._session import MqttSession
 from distributary.resource import Reach
 
 PACKET_BYTES_MAX: Final = 128 * 1024
-"""Largest packet that we take here: a broker answers with acknowledgements, whose reasons have
+"""Largest packet accepted from a broker, which sends acknowledgements here, whose reasons have
 65,535 bytes at most."""
 
 
@@ -32,8 +32,8 @@ def make(
     loop: asyncio.AbstractEventLoop,
     _reach: Reach | None = None,
 ) -> Transport:
-    """The transport of both versions, told apart by the destination. See ``core.protocol``."""
-    slow_start = SlowStart()  # which sessions must be careful (``MqttSession.ended``)
+    """Returns the transport for both versions; see ``core.protocol``."""
+    slow_start = SlowStart()  # for the next connection (``MqttSession.ended``)
 
     def key_of(destination: Destination) -> Hashable:
         endpoint = connector.endpoint_of(destination)
@@ -45,14 +45,14 @@ def make(
         protocol = destination.protocol
         version = VERSIONS[protocol]
         user, password = login_names(destination.credential, version)
-        # A name of our own: two connections of one name would end each other for ever.
+        # A unique client id: two connections with the same one would end each other for ever.
         name = f"distributary{secrets.token_hex(5)}"
         login = checked(MqttLogin(version, name, user, password, packet_bytes_max=PACKET_BYTES_MAX))
         session = MqttSession(protocol, login, lost, functools.partial(slow_start.note, key))
         endpoint = connector.endpoint_of(destination)
         connack = await open_connection(connector, endpoint, session.connection)
         if connack.code:
-            # Nothing is left to say, and nobody to wait for: the broker may not even hang up.
+            # Abort: after a refused CONNACK a broker may not close the connection.
             session.connection.abort()
             return _refused(protocol, version, connack)
         session.accept(connack, slow_start=key in slow_start)
