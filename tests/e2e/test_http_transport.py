@@ -11,7 +11,7 @@ from distributary.core.event import Event, json_format
 from distributary.core.policy import Reply
 from distributary.net import AddressRule
 from kit import fake_sink
-from kit.fake_sink import FakeSink, answer, answer_and_close
+from kit.fake_sink import FakeSink, accept, answer, answer_and_close
 from kit.http_attempts import EVENT, TableResolver, opened, send
 
 
@@ -95,6 +95,33 @@ def test_uses_one_connection_for_attempts_in_a_row():
     answers, sink = attempt(fake_sink.accept, count=20)
     assert all(answer.status == 204 for answer in answers)
     assert sink.connections == 1
+
+
+def test_a_burst_of_attempts_uses_the_connections_of_the_one_before():
+    """Answers of many queues come at once: their connections wait for the next attempts."""
+    attempts, dials_at_once = 600, 60
+
+    async def scenario():
+        release = asyncio.Event()
+
+        async def behave(request, writer):
+            await release.wait()
+            await accept(request, writer)
+
+        async with FakeSink(behave) as sink, opened() as transport:
+            first = []
+            while len(first) < attempts:  # in steps: the sink's backlog is short
+                first += [send(transport, sink.uri("/in")) for _ in range(dials_at_once)]
+                while sink.connections < len(first):
+                    await asyncio.sleep(0)
+            release.set()
+            await asyncio.gather(*first)
+            second = [send(transport, sink.uri("/in")) for _ in range(attempts)]
+            await asyncio.gather(*second)
+            return sink
+
+    sink = run(scenario())
+    assert (len(sink.requests), sink.connections) == (2 * attempts, attempts)
 
 
 def test_does_not_use_a_connection_again_that_the_sink_closes():

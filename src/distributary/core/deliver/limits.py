@@ -35,7 +35,7 @@ class Limits:
             twice 1,000 sinks; memory of a connection is below 64 KiB.
         in_flight_total_max: The same including the first of each queue, so that a thousand
             hanging sinks do not keep the next one from starting. File descriptors must allow
-            for it and 1,024 idle connections.
+            for it.
         retry_reserve: Tasks by which retries may exceed ``queued_max``: a retry that was due
             must not lose its place to what is new.
         idle_s: A queue that nobody used for so long is dropped with what it learnt. 60 s.

@@ -24,11 +24,10 @@ from distributary.protocols.http.sink._connection import HttpConnection
 from distributary.protocols.http.sink._incoming import Room, Share
 from distributary.resource import ErrorData
 
-IDLE_MAX: Final = 256
-"""Unused connections kept for one scheme, host and port: four lanes at full width."""
-
-OPEN_MAX: Final = 1_024
-"""While more connections than this are open in all, none is kept unused."""
+OPEN_MAX: Final = 2_048
+"""Open connections of this process up to which an unused one is kept: as many as may be in flight
+(``Limits.in_flight_max``). Answers come in bursts, so nearly all of those may be unused for a moment;
+a smaller share of them was dialled again in every burst, at the price of five deliveries each."""
 
 TARGETS_MAX: Final = 10_000
 """Destinations whose request prefix is kept (about 500 bytes each); the oldest go first and are
@@ -76,7 +75,7 @@ class _Pool:
         return self._error_data == "all"
 
     def free(self, connection: HttpConnection) -> None:
-        if len(self.idle) >= IDLE_MAX or len(self._transport.connections) > OPEN_MAX:
+        if len(self._transport.connections) > OPEN_MAX:
             connection.close()
         else:
             self.idle[connection] = None
