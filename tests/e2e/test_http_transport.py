@@ -102,9 +102,10 @@ def test_a_burst_of_attempts_uses_the_connections_of_the_one_before():
     attempts, dials_at_once = 600, 60
 
     async def scenario():
-        release = asyncio.Event()
+        arrived, release = asyncio.Queue(), asyncio.Event()
 
         async def behave(request, writer):
+            arrived.put_nowait(request)
             await release.wait()
             await accept(request, writer)
 
@@ -112,8 +113,8 @@ def test_a_burst_of_attempts_uses_the_connections_of_the_one_before():
             first = []
             while len(first) < attempts:  # in steps: the sink's backlog is short
                 first += [send(transport, sink.uri("/in")) for _ in range(dials_at_once)]
-                while sink.connections < len(first):
-                    await asyncio.sleep(0)
+                for _ in range(dials_at_once):
+                    await arrived.get()
             release.set()
             await asyncio.gather(*first)
             second = [send(transport, sink.uri("/in")) for _ in range(attempts)]

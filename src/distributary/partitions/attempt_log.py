@@ -5,8 +5,9 @@ from pathlib import Path
 
 import msgspec
 
+from distributary.core.event import Event
 from distributary.core.flow import Attempt, Stage
-from distributary.core.policy import Decision, Reply, Verdict
+from distributary.core.policy import DELIVERED, Decision, Reply, Verdict
 
 FILE_BYTES_MAX = 64 * 1024 * 1024
 """The file is turned over at this size; one old one is kept: some 400,000 attempts."""
@@ -43,6 +44,16 @@ VALUE_CHARS_MAX = 1024
 """Longer attribute values are cut, so that an attempt stays one line of the log."""
 
 
+def _names(event: Event) -> tuple[str, str, str]:
+    """Id, source and type, cut to what a line holds."""
+    attributes = event.attributes
+    return (
+        str(attributes["id"])[:VALUE_CHARS_MAX],
+        str(attributes["source"])[:VALUE_CHARS_MAX],
+        str(attributes["type"])[:VALUE_CHARS_MAX],
+    )
+
+
 class AttemptLog:
     """Writes attempts to a file.
 
@@ -56,6 +67,8 @@ class AttemptLog:
         self._failures_only = failures_only
         self._encode_lines = msgspec.json.Encoder().encode_lines
         self._lines: list[_Line] = []
+        self._event: Event | None = None  # the last one, and what its lines call it
+        self._names = "", "", ""
         self._fd = -1
         if path is not None:
             self._open(path)
@@ -77,10 +90,14 @@ class AttemptLog:
         task = attempt.task
         answer = attempt.answer
         status = answer.status if type(answer) is Reply else None
-        delivered = verdict.reason == "delivered"
+        delivered = verdict is DELIVERED
         if self._failures_only and delivered and task.attempt == 1:
             return
-        attributes = task.event.attributes
+        event = task.event
+        if event is not self._event:  # The matches of an event follow one another.
+            self._event = event
+            self._names = _names(event)
+        event_id, source, event_type = self._names
         position = task.position
         self._lines.append(
             _Line(
@@ -92,14 +109,14 @@ class AttemptLog:
                 task.route,
                 _STAGES[task.stage],
                 task.attempt,
-                _DECISIONS[verdict.decision],
+                "delivered" if delivered else _DECISIONS[verdict.decision],
                 round(attempt.duration_s, 6),
                 status,
                 None if delivered else verdict.reason,
                 verdict.wait_s or None,
-                str(attributes["id"])[:VALUE_CHARS_MAX],
-                str(attributes["source"])[:VALUE_CHARS_MAX],
-                str(attributes["type"])[:VALUE_CHARS_MAX],
+                event_id,
+                source,
+                event_type,
             )
         )
         if len(self._lines) >= BUFFER_LINES_MAX:

@@ -26,8 +26,8 @@ from distributary.resource import ErrorData
 
 OPEN_MAX: Final = 2_048
 """Open connections of this process up to which an unused one is kept: as many as may be in flight
-(``Limits.in_flight_max``). Answers come in bursts, so nearly all of those may be unused for a moment;
-a smaller share of them was dialled again in every burst, at the price of five deliveries each."""
+(``Limits.in_flight_max``). Answers come in bursts, so nearly all may be unused for a moment. A dial
+costs as much as five deliveries."""
 
 TARGETS_MAX: Final = 10_000
 """Destinations whose request prefix is kept (about 500 bytes each); the oldest go first and are
