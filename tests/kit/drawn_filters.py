@@ -4,6 +4,7 @@ A CESQL expression is drawn as a tree of tuples, not as a text: a test can then 
 without the parser that it checks. ``written`` makes the text; ``as_json`` the filter's JSON.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -27,6 +28,8 @@ Node: TypeAlias = tuple[Any, ...]
 
 Expression: TypeAlias = Mapping[str, Any]
 """A filter expression; the value of ``sql`` is a ``Node``."""
+
+_SPELLED: Final = re.compile("[+-]?[0-9]+")
 
 INTEGERS: Final = (0, 1, -1, 2, 5, -5, 7, 10, 2**31 - 1, -(2**31))
 
@@ -73,7 +76,7 @@ def events_for(
         trees: A ``Node`` or an ``Expression``, or a sequence of such.
         others: What an event has besides.
     """
-    asked = list(_asked(trees))
+    asked = [(name, alike) for name, value in _asked(trees) for alike in _alike(value)]
     if not asked:
         return others
     some = st.lists(st.sampled_from(asked), max_size=4)
@@ -89,6 +92,8 @@ def _asked(tree: Any) -> Iterator[tuple[str, Any]]:
             yield name, value
         case ("like", ("attribute", name), pattern, _):
             yield name, pattern.replace("%", "").replace("\\", "")
+        case ("not", ("attribute", name)):
+            yield name, 5
         case ("in", ("attribute", name), elements, _):
             yield from ((name, value) for kind, value, *_ in elements if kind == "literal")
         case {"exact": compared} | {"prefix": compared} | {"suffix": compared}:
@@ -98,6 +103,17 @@ def _asked(tree: Any) -> Iterator[tuple[str, Any]]:
         case tuple() | list():
             for inner in tree:
                 yield from _asked(inner)
+
+
+def _alike(value: str | int) -> Iterator[str | int]:
+    """*value*, and what a cast makes of it: attributes have types, texts spell them."""
+    yield value
+    if not isinstance(value, str):
+        yield str(value).lower()
+    elif value.lower() in {"true", "false"}:
+        yield value.lower() == "true"
+    elif _SPELLED.fullmatch(value) and -(2**31) <= int(value) < 2**31:
+        yield int(value)
 
 
 def nodes(
@@ -126,6 +142,7 @@ def nodes(
         st.tuples(st.just("="), literals, attributes),
         st.tuples(st.just("like"), attributes, st.one_of(ends, _PATTERNS), st.just(False)),
         st.tuples(st.just("in"), attributes, several, st.just(False)),
+        st.tuples(st.just("not"), attributes),
         exists,
     )
     junctions = st.sampled_from(["AND", "OR"])
@@ -172,8 +189,10 @@ def expressions(
 ) -> st.SearchStrategy[Expression]:
     """Filter expressions of all dialects, none with a fault."""
     filled = [text for text in texts if text]
-    comparisons = st.dictionaries(
-        st.sampled_from(names), st.sampled_from(filled), min_size=1, max_size=4
+    comparisons = st.integers(1, 4).flatmap(
+        lambda most: st.dictionaries(
+            st.sampled_from(names), st.sampled_from(filled), min_size=1, max_size=most
+        )
     )
     compared = [st.fixed_dictionaries({how: comparisons}) for how in ("exact", "prefix", "suffix")]
     sql = st.fixed_dictionaries({"sql": nodes(names, texts)})
