@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -34,20 +35,36 @@ def _installed(folder: Path) -> dict[str, str]:
     return environ
 
 
-def _broken(site: Path) -> None:
-    """Install a package there that cannot be imported."""
-    (site / "broken_protocol.py").write_text("raise RuntimeError('no client library')\n")
-    metadata = site / "broken-1.0.dist-info"
+HALF = """
+import dataclasses
+import distributary_files
+(files,) = distributary_files.PROTOCOLS
+PROTOCOLS = (dataclasses.replace(files, name="HALF", flags={}, sink="half_sink:make"),)
+"""
+
+
+def _install(site: Path, name: str, source: str) -> None:
+    """Install a package there, of one module, which declares protocols."""
+    (site / f"{name}_protocol.py").write_text(source)
+    metadata = site / f"{name}-1.0.dist-info"
     metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
-    entry = "[distributary.protocols]\nbroken = broken_protocol:PROTOCOLS\n"
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    entry = f"[distributary.protocols]\n{name} = {name}_protocol:PROTOCOLS\n"
     (metadata / "entry_points.txt").write_text(entry)
+
+
+def _failed(data: Path) -> list[dict[str, Any]]:
+    """The attempts that did not deliver."""
+    files = (data / "logs").glob("attempts-p*.jsonl")
+    lines = [msgspec.json.decode(line) for file in files for line in file.read_bytes().splitlines()]
+    return [line for line in lines if line["verdict"] != "delivered"]
 
 
 def test_a_package_of_somebody_else_adds_a_protocol(tmp_path: Path) -> None:
     """Subscribe, deliver, settings, flags, description: without a line changed here.
 
-    A second package that cannot be imported is told of, and all goes on without it.
+    A second package that cannot be imported is reported, and so is a third whose sink cannot: its
+    deliveries alone fail, and are made again.
     """
     folder = tmp_path / "files"
     folder.mkdir()
@@ -57,7 +74,8 @@ def test_a_package_of_somebody_else_adds_a_protocol(tmp_path: Path) -> None:
         command = [sys.executable, "-m", "distributary.cli", *words]
         return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
 
-    _broken(tmp_path / "site")
+    _install(tmp_path / "site", "broken", "raise RuntimeError('no client library')\n")
+    _install(tmp_path / "site", "half", HALF)
     told = cli("version")
     assert told.returncode == 0
     assert told.stdout
@@ -66,13 +84,17 @@ def test_a_package_of_somebody_else_adds_a_protocol(tmp_path: Path) -> None:
         " (broken = broken_protocol:PROTOCOLS): RuntimeError: no client library\n"
     )
 
-    flags = ("--protocols", "FILES,HTTP")
+    flags = ("--protocols", "FILES,HALF,HTTP")
     with RunningServer(tmp_path / "data", environ=environ, flags=flags) as server:
         asked = ("subscribe", "--url", server.url, "--protocol", "FILES")
         made = cli(*asked, "--sink", "file:///", "--file-name", "orders.jsonl", "--id", "a")
         assert made.returncode == 0, made.stderr
         assert msgspec.json.decode(made.stdout)["protocolsettings"]["sync"] is True
         made = cli(*asked, "--sink", "file:///orders.jsonl", "--setting", "sync=false")
+        assert made.returncode == 0, made.stderr
+
+        half = ("subscribe", "--url", server.url, "--protocol", "HALF", "--id", "half")
+        made = cli(*half, "--sink", "file:///half.jsonl")
         assert made.returncode == 0, made.stderr
 
         refused = cli(*asked, "--sink", "file:///.hidden", "--setting", "sync=3")
@@ -93,4 +115,17 @@ def test_a_package_of_somebody_else_adds_a_protocol(tmp_path: Path) -> None:
         wait_until(lambda: file.exists() and file.read_bytes().count(b"\n") == 2, 60, "both lines")
         events = [msgspec.json.decode(line) for line in file.read_bytes().splitlines()]
         assert [event["id"] for event in events] == ["1", "1"]
+
+        reason = (
+            "the package half cannot be used (half_sink:make):"
+            " ModuleNotFoundError: No module named 'half_sink'"
+        )
+        said = [line for line in server.log.read_text().splitlines() if reason in line]
+        owned = [line for line in said if '"event": "protocol-unavailable"' in line]
+        owners = 2 * server.partition_count()  # two processes take turns at a partition
+        assert 1 <= len(owned) <= owners
+        wait_until(lambda: len(_failed(tmp_path / "data")) > 1, 30, "a second attempt")
+        assert {(line["verdict"], line["reason"]) for line in _failed(tmp_path / "data")} == {
+            ("retry", "unreadable-settings")
+        }
         assert server.stop() == 0

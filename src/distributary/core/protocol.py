@@ -151,6 +151,7 @@ class _Claim(NamedTuple):
 
 class _Found(NamedTuple):
     protocols: Mapping[str, Protocol]
+    packages: Mapping[str, str]
     refused: tuple[ProtocolUnavailableError, ...]
 
 
@@ -175,13 +176,15 @@ def _found() -> _Found:
             reason = f"{type(error).__name__}: {error}"
             refused.append(ProtocolUnavailableError(package, f"{name} = {value}", reason))
     found: dict[str, Protocol] = {}
+    packages: dict[str, str] = {}
     for claim in claims:
         clash = _clash(claim, claims)
         if clash is None:
             found |= {protocol.name: protocol for protocol in claim.protocols}
+            packages |= {protocol.name: claim.package for protocol in claim.protocols}
         else:
             refused.append(ProtocolUnavailableError(claim.package, claim.entry, clash))
-    return _Found(MappingProxyType(dict(sorted(found.items()))), tuple(refused))
+    return _Found(MappingProxyType(dict(sorted(found.items()))), packages, tuple(refused))
 
 
 def _package(entry: importlib.metadata.EntryPoint) -> str:
@@ -216,6 +219,11 @@ def protocols() -> Mapping[str, Protocol]:
     an editable install keeps those of the day on which it was made.
     """
     return _found().protocols
+
+
+def package(name: str) -> str:
+    """The package that declares the protocol *name*; empty: this project's own."""
+    return _found().packages[name]
 
 
 def refused() -> tuple[ProtocolUnavailableError, ...]:

@@ -277,7 +277,7 @@ class PartitionSession:
         self, on_attempt: Callable[[Attempt], None], on_drained: Callable[[str], None]
     ) -> Dispatcher:
         timers = LoopTimers(self._loop)
-        transports = make_transports(self._loop, self._settings.reach)
+        transports = make_transports(self._loop, self._settings.reach, self._warn)
         return Dispatcher(
             transports,
             clock=self._clock,
