@@ -1,11 +1,11 @@
 """The embedded durable log: append-only, partitioned, one file per segment.
 
-Callers: ``server`` opens folder, appenders and committers; the pipeline and the Spark sources read;
-control appends route records. Hides: files, recovery, damage and the sharing of a sync.
+Callers: ``server`` opens folder, appenders and committers; ``partitions`` and the Spark sources
+read; the resource store appends route records. Hides: files, recovery, damage and group commit.
 
-What is promised: a record whose offset was returned (or told to a ``Done``) is on the medium. A
-reader sees what is on the medium and nothing else. Bytes that are not what was written are found,
-confined to the records they belong to, reported as ``Damage``, and never delivered.
+Guarantees: a record whose offset was returned (or passed to a ``Done``) is on the medium. Readers
+see only what is on the medium. Corrupt bytes are detected by checksum, confined to their records,
+reported as ``Damage``, and never delivered.
 """
 
 from distributary.core.log.appender import SEGMENT_BYTES, Appender, fresh_stamp

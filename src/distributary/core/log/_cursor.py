@@ -1,7 +1,7 @@
-"""A place in one partition that moves forward over good records and past damage.
+"""A forward scan of one partition: returns intact records, skips damage.
 
-Callers: ``reader``. Hides: where segments begin and end, retention behind our back, and damage,
-which is reported once and stepped over.
+Callers: ``reader``. Hides: segment boundaries, concurrent retention, and damage, which is reported
+once and skipped.
 """
 
 from bisect import bisect_right
@@ -14,15 +14,15 @@ from distributary.core.log.disk import Disk
 from distributary.core.log.frame import Run, Stop, parse_header
 
 SKIP_BYTES = 64 * 1024
-"""Block for stepping from where a search ended to the wanted record."""
+"""Block size for walking from a search result to the wanted record."""
 
 
 class Cursor:
-    """A forward place in a partition; close it.
+    """A forward position in a partition; close it.
 
     Attributes:
-        offset: The record that comes next, -1 before the first ``seek``. It passes damage by
-            itself, so it may grow by more than what was returned.
+        offset: Of the next record, -1 before the first ``seek``. Skipped damage advances it too,
+            so it may grow by more than what was returned.
     """
 
     __slots__ = (
@@ -49,17 +49,17 @@ class Cursor:
         self._following = NO_LIMIT
 
     def close(self) -> None:
-        """Let the open segment go; a later ``take`` opens it again."""
+        """Close the open segment; a later ``take`` opens it again."""
         if self._segment is not None:
             self._segment.close()
             self._segment = None
 
     def seek(self, offset: int, end: int) -> None:
-        """Stand before record *offset*, or the oldest retained one where that is later.
+        """Move to record *offset*, or to the oldest retained one where that is later.
 
         Args:
             offset: The record wanted next, at most *end*.
-            end: The durable end: what stands behind it is not believed.
+            end: The durable end; bytes above it are ignored.
         """
         assert offset <= end
         self.offset = wanted = offset
@@ -71,9 +71,9 @@ class Cursor:
             pass
 
     def take(self, limit: int, bytes_max: int, *, bodies: bool = True) -> bytes:
-        """Whole good records from ``offset``, all below *limit*; empty where there are none.
+        """Return intact whole records from ``offset``, all below *limit*; empty if there are none.
 
-        About *bytes_max* bytes, and one record at least where one is left.
+        About *bytes_max* bytes, but at least one record where one is left.
         """
         while self.offset < limit:
             segment = self._segment
@@ -96,12 +96,12 @@ class Cursor:
         return b""
 
     def origin(self, length: int) -> tuple[str, int]:
-        """Segment and position of the chunk that ``take`` returned last, *length* bytes long."""
+        """Return segment and position of the last chunk from ``take``, *length* bytes long."""
         assert self._segment is not None
         return self._segment.name, self._position - length
 
     def _open(self) -> Segment | None:
-        """Open the segment of ``offset`` at its beginning; None where there are no segments."""
+        """Open the segment of ``offset`` at its beginning; None if there are no segments."""
         self.close()
         while True:
             firsts = list_offsets(self._disk, self._folder)
@@ -110,7 +110,7 @@ class Cursor:
             index = max(bisect_right(firsts, self.offset) - 1, 0)
             try:
                 self._segment = Segment(self._disk, self._folder, firsts[index])
-            except FileNotFoundError:  # retention was quicker: what is oldest now?
+            except FileNotFoundError:  # deleted by retention: look for the new oldest segment
                 continue
             break
         self.offset = max(self.offset, firsts[index])
@@ -119,7 +119,7 @@ class Cursor:
         return self._segment
 
     def _follow(self) -> bool:
-        """Whether a segment has begun since ours was opened: then it may hold what comes next."""
+        """Whether a newer segment exists, which may hold the next record."""
         if self._following != NO_LIMIT:
             return False
         firsts = list_offsets(self._disk, self._folder)
@@ -130,7 +130,7 @@ class Cursor:
         return True
 
     def _pass(self, segment: Segment, block: bytes, run: Run, bound: int) -> None:
-        """Step over what stands at our place, and report it."""
+        """Skip the damage at the current position, and report it."""
         start, offset = self._position, self.offset
         if run.why == Stop.BODY:
             header = parse_header(block)
@@ -144,7 +144,7 @@ class Cursor:
             self._position, self.offset = found[0], found[1].offset
             self._report(segment, offset, start, self._position, None)
             return
-        # Nothing below the bound is left here: go on where the next records must begin.
+        # Nothing below the bound is readable: continue where the next records must begin.
         self.offset = bound
         self._report(segment, offset, start, None, None)
         self.close()

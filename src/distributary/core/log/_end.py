@@ -1,11 +1,11 @@
 """The durable end of one partition, shared by all processes of the machine.
 
-One process appends, many read; the readers must never pass what is on the medium. The end (the
-next offset) stands twice in shared memory over a small file, written in order. A reader believes
-it when both are equal; between the two stores either value is true, since both were durable.
+One process appends, many read; readers must never pass what is on the medium. The end (the next
+offset) is stored twice in shared memory over a small file, in order. A reader accepts it when both
+copies are equal; between the two stores either value is valid, since both were durable.
 
-Nothing depends on the file after a crash: the appender rebuilds it from the records. Where it
-survives it tells what had been acknowledged, which shows records that the medium has lost.
+Recovery does not depend on the file: the appender rebuilds it from the records. If it survives, it
+shows what had been acknowledged, and so which records the medium has lost.
 
 Callers: ``appender`` publishes, ``reader`` reads. Hides: the shared memory.
 """
@@ -19,7 +19,7 @@ END_NAME = "end"
 """Name of the file in the partition's folder. It is never replaced: readers have it mapped."""
 
 READ_TRIES_MAX = 64
-"""Looks until a reader takes the smaller word: the writer may have died between its stores."""
+"""Reads until a reader takes the smaller word: the writer may have died between its stores."""
 
 
 class DurableEnd:
@@ -31,7 +31,7 @@ class DurableEnd:
         """Map the file of *folder*.
 
         Raises:
-            LogUnavailableError: There is none yet, or it cannot be made; says what to do.
+            LogUnavailableError: The file is missing, or cannot be made; the message has the cure.
         """
         path = folder / END_NAME
         try:
@@ -41,7 +41,7 @@ class DurableEnd:
             raise unavailable(error, path, doing) from error
 
     def read(self) -> int:
-        """The next offset: every record below it is durable. 0 before an appender was here."""
+        """Return the next offset: all records below it are durable. 0 before the first appender."""
         words = self._words
         first, second = words[0], words[1]
         for _ in range(READ_TRIES_MAX):
@@ -51,12 +51,12 @@ class DurableEnd:
         return min(first, second)
 
     def hint(self) -> int:
-        """What an earlier appender published, or 0 where the words make no sense."""
+        """Return what an earlier appender published, or 0 if the words are inconsistent."""
         end = self._words[0]
         return end if end == self._words[1] and end < OFFSET_MAX else 0
 
     def publish(self, end: int) -> None:
-        """Let readers go up to *end*."""
+        """Let readers read up to *end*."""
         self._words[0] = end
         self._words[1] = end
 

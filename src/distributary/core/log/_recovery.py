@@ -1,11 +1,11 @@
-"""What a partition holds after whatever ended the last appender.
+"""Recovery: truncates the unacknowledged tail of a partition, keeps and reports damage.
 
 Only the newest segment can be unfinished, and in it only the last commit: each commit is on the
-medium before the next one is written, and its first record carries a flag. So a hole with a flagged
-record behind it is damage to records that were acknowledged: it is kept and reported. A hole in
-the last commit is the trace of a write that was cut short and never acknowledged, and all from
-there on is cut, unless the shared durable end (which survives the death of a process, though not
-of the machine) says that the commit had been acknowledged.
+medium before the next one is written, and its first record carries a flag. So a hole followed by a
+flagged record is damage to acknowledged records: it is kept and reported. A hole in the last commit
+is a torn write that was never acknowledged: all from there on is cut, unless the shared durable end
+(which survives the death of a process, though not of the machine) shows that the commit had been
+acknowledged.
 
 Callers: ``appender``. Hides: the above.
 """
@@ -20,7 +20,7 @@ from distributary.core.log.disk import SPACE_ERRNOS, Disk, write_all
 from distributary.core.log.frame import Run, Stop, parse_header
 
 SCAN_BYTES = 1024 * 1024
-"""Block of the scan: a segment in some dozens of calls."""
+"""Block of the scan: a segment takes some dozens of reads."""
 
 TIME_MIN = -(2**63)
 """Older than any record."""
@@ -32,10 +32,10 @@ class Tail(NamedTuple):
     Attributes:
         handle: Open for writing.
         position: Where the next record goes.
-        capacity: Bytes that are allocated.
+        capacity: Bytes allocated.
         next_offset: Of the next record.
         time_ms: Of the newest record, or ``TIME_MIN``.
-        stamp: Of the partition, or 0: no record has been written yet.
+        stamp: Of the partition, or 0 if no record has been written yet.
         damages: Acknowledged records of this segment that cannot be read.
     """
 
@@ -57,13 +57,13 @@ class _Scan:
         self.hint = hint
         self.position = 0
         self.offset = segment.first
-        self.synced = 0  # position up to which everything is known to be on the medium
+        self.synced = 0  # position below which everything is known to be on the medium
         self.commit = -1
         self.time_ms = TIME_MIN
         self.holes: list[Damage] = []
 
     def run(self) -> None:
-        """Go to the last record that can be read, then drop what was never acknowledged."""
+        """Scan to the last readable record, then drop what was never acknowledged."""
         while self._step():
             pass
         for index, hole in enumerate(self.holes):
@@ -89,7 +89,7 @@ class _Scan:
         return True
 
     def _pass(self, block: bytes, run: Run) -> bool:
-        """Step over a hole; False where no record stands behind it."""
+        """Skip a hole; False if no record follows it."""
         start, offset = self.position, self.offset
         kind = None
         if run.why == Stop.BODY:
@@ -120,7 +120,7 @@ def recover(
     hint: int,
     segment_bytes: int,
 ) -> Tail:
-    """Make the newest segment ready to be appended to; what counts is then on the medium.
+    """Make the newest segment ready to be appended to; what it keeps is then on the medium.
 
     Args:
         disk: The disk.
@@ -131,7 +131,7 @@ def recover(
         segment_bytes: How long a segment is to be.
 
     Raises:
-        OSError: The disk does not do what is needed; nothing was lost by it.
+        OSError: The disk failed; nothing was lost by it.
     """
     segment = Segment(disk, folder, firsts[-1])
     try:
@@ -151,7 +151,7 @@ def recover(
         _wipe(disk, handle, scan.position, dirty_to)
         capacity = _allocate(disk, handle, segment_bytes)
         disk.fdatasync(handle)
-    except BaseException:  # the handle would leak; the error goes on as it is
+    except BaseException:  # close the handle; the error propagates unchanged
         disk.close(handle)
         raise
     damages = tuple(scan.holes)
@@ -186,7 +186,7 @@ def _segment_time_ms(segment: Segment, following: int) -> int:
 
 
 def _last_byte(segment: Segment, position: int) -> int:
-    """Behind the last byte from *position* that is not zero; *position* where all are."""
+    """Return the end of the last non-zero byte from *position*; *position* if all are zero."""
     last = position
     size = segment.size()
     zeros = bytes(SCAN_BYTES)
@@ -201,10 +201,10 @@ def _last_byte(segment: Segment, position: int) -> int:
 
 
 def _rewrite(disk: Disk, handle: int, start: int, stop: int) -> None:
-    """Write the bytes again that may be in memory alone.
+    """Rewrite bytes that may be in the page cache alone.
 
-    After a failed fdatasync the system marks its pages clean: they read back, yet they are not on
-    the medium, and the next fdatasync says nothing. Writing them anew makes it tell the truth.
+    After a failed fdatasync the kernel marks the pages clean: they read back but are not on the
+    medium, and the next fdatasync reports success. Rewriting them makes it report the truth.
     """
     while start < stop:
         block = disk.pread(handle, min(SCAN_BYTES, stop - start), start)
@@ -215,7 +215,7 @@ def _rewrite(disk: Disk, handle: int, start: int, stop: int) -> None:
 
 
 def _wipe(disk: Disk, handle: int, start: int, stop: int) -> None:
-    """Zero what is cut, in place: that needs no space and moves no end of file."""
+    """Zero the cut bytes in place: this needs no space and does not change the file's length."""
     while start < stop:
         length = min(SCAN_BYTES, stop - start)
         write_all(disk, handle, bytes(length), start)
@@ -223,7 +223,7 @@ def _wipe(disk: Disk, handle: int, start: int, stop: int) -> None:
 
 
 def _allocate(disk: Disk, handle: int, segment_bytes: int) -> int:
-    """Bytes that the file may hold: *segment_bytes*, or what it has where the disk is full."""
+    """Return the allocated bytes: *segment_bytes*, or the current length if the disk is full."""
     size = disk.size(handle)
     if size >= segment_bytes:
         return size

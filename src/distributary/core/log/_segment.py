@@ -1,11 +1,11 @@
-"""One segment file as a reader sees it: stretches of good records, and the way past bad ones.
+"""One segment file, read-only: runs of intact records, and resynchronization after damage.
 
 Callers: ``_cursor``, ``_recovery``, ``reader`` and ``retention``. Hides: file names, block sizes,
 unreadable sectors, and the search for a header in the middle of a file.
 
-A segment holds records with offsets that follow one another from the number in its name; the next
-segment's number ends it, whatever bytes may stand behind. There is no index: headers are found
-from any byte by their stamp, so the log is its own index and nothing else can go stale.
+A segment holds consecutive offsets from the number in its name; the next segment's number ends it,
+and bytes beyond that are ignored. There is no index that could go stale: headers are found from any
+byte by their stamp.
 """
 
 import errno
@@ -33,20 +33,20 @@ NO_LIMIT = OFFSET_MAX
 """A limit that no offset reaches."""
 
 SEARCH_BYTES = 64 * 1024
-"""Block of a search for a header: some dozens of records of 1 KB."""
+"""Block of a search for a header: several dozen records of 1 KB."""
 
 PROBE_BYTES_MAX = 1024 * 1024
-"""How far one probe of a binary search looks for a header. Only a larger record can hide from it;
-then the search begins earlier, and stepping over large records is cheap."""
+"""How far one probe of a binary search looks for a header. Only a larger record can be missed; the
+search then begins earlier, and stepping over large records is cheap."""
 
 SECTOR_BYTES = 4096
-"""Around an unreadable place a block is read in pieces of this size (a page, or a disk sector)."""
+"""Blocks around an unreadable sector are read in pieces of this size (a page, or a disk sector)."""
 
 STAMP_SEGMENTS_MAX = 8
-"""How many segments are asked for the partition's stamp before records vote on it."""
+"""How many segments are read for the partition's stamp before records vote on it."""
 
 VOTE_BYTES_MAX = 4 * 1024 * 1024
-"""How much of a segment votes: hundreds of records, against a header or two that are damaged."""
+"""How much of a segment votes: hundreds of records outvote a few damaged headers."""
 
 
 def offset_name(offset: int, suffix: str) -> str:
@@ -55,7 +55,7 @@ def offset_name(offset: int, suffix: str) -> str:
 
 
 def list_offsets(disk: Disk, folder: Path, suffix: str = SEGMENT_SUFFIX) -> list[int]:
-    """The offsets in the names of the files with *suffix*, ascending; other names are ignored."""
+    """Return the offsets in the names of files with *suffix*, ascending; ignores other names."""
     stems = (name.removesuffix(suffix) for name in disk.listdir(folder) if name.endswith(suffix))
     return sorted(int(stem) for stem in stems if stem.isdecimal())
 
@@ -74,7 +74,7 @@ class Segment:
         self._handle = disk.open(folder / self.name)
 
     def close(self) -> None:
-        """Let the file go. Closing twice is harmless."""
+        """Close the file. Closing twice is harmless."""
         if self._handle >= 0:
             self._disk.close(self._handle)
             self._handle = -1
@@ -84,7 +84,7 @@ class Segment:
         return self._disk.size(self._handle)
 
     def read(self, position: int, length: int) -> bytes:
-        """Bytes from *position*; sectors that cannot be read come as zeros, which never pass."""
+        """Return bytes from *position*; unreadable sectors read as zeros, which fail all checks."""
         try:
             return self._disk.pread(self._handle, length, position)
         except OSError as error:
@@ -106,7 +106,7 @@ class Segment:
     def take(
         self, position: int, offset: int, limit: int, bytes_max: int, *, bodies: bool = True
     ) -> tuple[bytes, Run]:
-        """A block from *position* and the run of good records at its start.
+        """Return a block from *position* and the run of intact records at its start.
 
         The block is about *bytes_max* long, or as long as one record where that is longer.
         """
@@ -118,7 +118,7 @@ class Segment:
         return block, run
 
     def headers(self, position: int, until: int) -> Iterator[tuple[int, Header]]:
-        """Intact headers that begin from *position* to about *until*, with their positions."""
+        """Yield intact headers from *position* to about *until*, with their positions."""
         needle = self.stamp().to_bytes(4, "little")
         while position < until:
             block = self.read(position, SEARCH_BYTES + HEADER_BYTES)
@@ -132,12 +132,12 @@ class Segment:
             position += SEARCH_BYTES
 
     def resync(self, position: int, run: Run, limit: int) -> tuple[int, Header] | None:
-        """The next record that can be read, with an offset below *limit*.
+        """Return the next readable record with an offset below *limit*.
 
         Args:
-            position: Where *run* stopped without a single good record.
-            run: Tells the offset that was expected, and whether its header is intact: then the
-                file ends in its body, and the search begins behind that header.
+            position: Where *run* stopped without a single intact record.
+            run: Has the expected offset, and whether its header is intact: then the file ends in
+                its body, and the search begins behind that header.
             limit: The offset at which the segment ends.
         """
         for place, header in self.headers(position + (run.need > 0), self.size()):
@@ -146,10 +146,10 @@ class Segment:
         return None
 
     def seek(self, before: Callable[[Header], bool]) -> tuple[int, int]:
-        """Position and offset of a record for which *before* holds, close to the last such one.
+        """Return position and offset of a record, close to the last one for which *before* holds.
 
-        *before* must hold for a first part of the records and for none after it. The segment's
-        beginning is returned where it holds for none that was probed.
+        *before* must hold for a prefix of the records and for none after it. Returns the segment's
+        beginning if it holds for no probed record.
         """
         low, offset, high = 0, self.first, self.size()
         while high - low > SEARCH_BYTES:
@@ -162,11 +162,11 @@ class Segment:
         return low, offset
 
     def first_header(self) -> Header | None:
-        """The header at the beginning, or None where it is damaged or not written yet."""
+        """Return the first header, or None if it is damaged or not written yet."""
         return parse_header(self.read(0, HEADER_BYTES))
 
     def stamp(self) -> int:
-        """The partition's stamp: from this segment's beginning, another's, or by a vote."""
+        """Return the partition's stamp: from a segment's first header, or by a vote."""
         if self._stamp is None:
             self._stamp = self._learn_stamp()
         return self._stamp
@@ -180,7 +180,7 @@ class Segment:
         for first in firsts[:STAMP_SEGMENTS_MAX]:
             try:
                 other = Segment(self._disk, self.folder, first)
-            except FileNotFoundError:  # retention was quicker
+            except FileNotFoundError:  # deleted by retention
                 continue
             try:
                 header = other.first_header()
@@ -191,7 +191,7 @@ class Segment:
         return self._vote()
 
     def _vote(self) -> int:
-        """The stamp that most headers of this segment carry; 0 where there is none."""
+        """Return the stamp that most headers of this segment carry; 0 if there is none."""
         block = self.read(0, VOTE_BYTES_MAX)
         votes: Counter[int] = Counter()
         needle = bytes((MAGIC, VERSION))

@@ -1,12 +1,12 @@
-"""Appending to one partition: on return it is on the medium.
+"""The writer of one partition: appends records durably.
 
-Callers: ``GroupCommitter`` in a thread, control's route records through it. Hides: segments,
-allocation ahead, recovery, and what may be done after which error:
+Callers: ``GroupCommitter`` in a thread, and through it route records. Hides: segments,
+preallocation, recovery, and what an error leaves possible:
 
-- No space for the next segment: nothing was written; a later append tries again by itself.
-- No space in the middle of a write: the same place is written again by the next append.
-- Any other failed write and every failed sync: this object takes nothing more, for ever. What the
-  system then tells about the file cannot be trusted; a new appender recovers from the medium.
+- No space for the next segment: nothing was written; a later append tries again.
+- No space in the middle of a write: the next append writes the same place again.
+- Any other failed write and every failed sync: this object accepts nothing more, for ever. What the
+  kernel reports about the file cannot be trusted; a new appender recovers from the medium.
 """
 
 import contextlib
@@ -39,20 +39,20 @@ from distributary.core.log.frame import HEADER_BYTES, encode_commit
 
 SEGMENT_BYTES = 64 * 1024 * 1024
 """Default length of a segment: some minutes of a busy partition, the unit of retention, and a scan
-of some 50 ms at start. (Kafka takes 1 GiB, NATS JetStream 8 MiB.)"""
+of about 50 ms at start. (Kafka takes 1 GiB, NATS JetStream 8 MiB.)"""
 
 SPARE_NAME = "spare.tmp"
-"""The next segment before it has a number."""
+"""The preallocated next segment, before it has a number."""
 
 LOCK_NAME = "lock"
 
 SPARE_RETRY_S = 1.0
-"""Between attempts to allocate ahead on a full disk: allocation may be slow, and the current
-segment still has room."""
+"""Between attempts to preallocate on a full disk: allocation may be slow, and the current segment
+still has room."""
 
 
 def fresh_stamp() -> int:
-    """A stamp for a new partition: nobody can guess it, and no byte of it is zero.
+    """Return a stamp for a new partition: unguessable, without zero bytes.
 
     (A search for a stamp with zeros would stop at every byte of the empty part of a segment.)
     """
@@ -60,15 +60,15 @@ def fresh_stamp() -> int:
 
 
 class Appender:
-    """The one writer of a partition; holds its lock. One thread at a time; close it.
+    """The only writer of a partition; holds its lock. One thread at a time; close it.
 
     Attributes:
         partition: Its number, from 0.
         damages: Acknowledged records that recovery could not read.
         next_offset: Of the next record; equal to the durable end.
         space_error: Why the next segment could not be allocated, or None. The current one still
-            takes records; stop accepting events early, or free space.
-        dead: Why this appender takes nothing more, or None.
+            accepts records; stop accepting events early, or free space.
+        dead: Why this appender accepts nothing more, or None.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Appender:
         segment_bytes: int,
         make_stamp: Callable[[], int],
     ) -> None:
-        """For ``open`` alone."""
+        """Use ``open``."""
         self.partition = partition
         self.damages: tuple[Damage, ...] = ()
         self.next_offset = 0
@@ -116,10 +116,10 @@ class Appender:
         min_next_offset: int = 0,
         make_stamp: Callable[[], int] = fresh_stamp,
     ) -> "Appender":
-        """Own a partition, bring it into order, and publish its durable end.
+        """Lock a partition, recover it, and publish its durable end.
 
-        Whole valid records of a write that was cut short stay (they were never acknowledged, so
-        they may appear or not); they are on the medium before they count.
+        Whole valid records of a torn write are kept (they were never acknowledged, so they may
+        appear or not); they are synced before the durable end covers them.
 
         Args:
             log_dir: ``{data}/log``, made by ``open_folder``.
@@ -127,15 +127,15 @@ class Appender:
             clock: Stamps the records; a record is never older than the one before it.
             disk: The disk.
             segment_bytes: Length of new segments. No commit is longer.
-            min_next_offset: Offsets that were used before, by the cursor for instance. Where the
-                medium has lost acknowledged records, their offsets are leapt over, never used
-                again; readers report the gap as damage.
+            min_next_offset: Offsets below it are in use, by a cursor for instance. If the medium
+                has lost acknowledged records, their offsets are skipped, never used again; readers
+                report the gap as damage.
             make_stamp: Draws the stamp of a new partition.
 
         Raises:
             LogLockedError: Another process appends to the partition.
-            LogUnavailableError: The folder is missing, read-only or broken; says what to do. On a
-                full disk opening works and appending does not.
+            LogUnavailableError: The folder is missing, read-only or broken; the message has the
+                cure. On a full disk opening works and appending does not.
         """
         folder = partition_dir(log_dir, partition)
         appender = cls(
@@ -153,16 +153,16 @@ class Appender:
         except OSError as error:
             appender.close()
             raise unavailable(error, folder, "recover") from error
-        except BaseException:  # lock and files would leak; the error goes on as it is
+        except BaseException:  # release lock and files; the error propagates unchanged
             appender.close()
             raise
         return appender
 
     def append(self, entries: Sequence[tuple[int, bytes]]) -> int:
-        """Append records, all on the medium on return; blocks for one write and one sync.
+        """Append records durably; blocks for one write and one sync.
 
-        More than a segment holds goes in several commits: an error may then leave the first of
-        them appended.
+        More than a segment holds is split into several commits: an error may then leave a prefix
+        appended.
 
         Args:
             entries: (kind, body) of each; a body is at most ``BODY_BYTES_MAX`` long, and fits a
@@ -172,7 +172,7 @@ class Appender:
             Offset of the first; the others follow it without gaps.
 
         Raises:
-            LogUnavailableError: Nothing was promised. ``dead`` tells whether trying again helps.
+            LogUnavailableError: Nothing was promised. ``dead`` is None if trying again may help.
         """
         first = self.next_offset
         size = HEADER_BYTES * len(entries) + sum([len(body) for _, body in entries])
@@ -190,10 +190,10 @@ class Appender:
         return first
 
     def prepare(self) -> None:
-        """Allocate the next segment where that is due. Call it between commits, if there is time.
+        """Allocate the next segment if that is due. Call it between commits, if there is time.
 
         So a full disk shows in ``space_error`` while the current segment still has room, and no
-        commit waits for the allocation. Never raises: appending does, once it must.
+        commit waits for the allocation. Never raises: ``append`` does, once it must.
         """
         if self.dead is not None or self._spare >= 0 or self._position * 2 < self._capacity:
             return
@@ -205,7 +205,7 @@ class Appender:
             self._note_space(error)
 
     def close(self) -> None:
-        """Give the partition up. Closing twice is harmless."""
+        """Release the partition. Closing twice is harmless."""
         if self.dead is None:
             self.dead = LogUnavailableError(f"the log in {self._folder} is closed")
         for handle in (self._handle, self._spare):
@@ -252,7 +252,7 @@ class Appender:
         self._stamp, self.damages = tail.stamp, tail.damages
 
     def _leap(self, wanted: int, *, known: bool) -> None:
-        """Begin a segment at *wanted*, so that no lost offset is used again."""
+        """Begin a segment at *wanted*, so that no lost offset is reused."""
         if known:
             name, position = offset_name(self._first, SEGMENT_SUFFIX), self._position
             lost = Damage(self.partition, self.next_offset, wanted, name, position, None)
@@ -264,7 +264,7 @@ class Appender:
         except LogUnavailableError:
             if self.space_error is None:
                 raise
-            # The disk is full: opening works, and the first append tries this again.
+            # The disk is full: opening works, and the first append retries this.
 
     def _commit(self, entries: Sequence[tuple[int, bytes]]) -> None:
         if self.dead is not None:
@@ -289,7 +289,7 @@ class Appender:
         try:
             write_all(self._disk, self._handle, frames, self._position)
         except OSError as error:
-            # What was written of it may stand there: the next write covers all of it.
+            # A part of it may have been written: the next write covers all of it.
             self._dirty_to = self._position + len(frames)
             failed = unavailable(error, self._folder, "write to")
             if error.errno not in SPACE_ERRNOS:
@@ -304,7 +304,7 @@ class Appender:
         self._dirty_to = 0
 
     def _roll(self) -> None:
-        """Begin the segment of ``next_offset``, so that what is appended has room."""
+        """Begin the segment of ``next_offset``, so that appends have room."""
         if self._first == self.next_offset:
             self._extend()
             return
@@ -318,7 +318,7 @@ class Appender:
             self._disk.rename(self._folder / SPARE_NAME, target)
             self._disk.fsync_dir(self._folder)
         except OSError as error:
-            # Whether the name is on the medium is unknown now, so no record may depend on it.
+            # The name may or may not be on the medium, so no record may depend on it.
             failed = unavailable(error, target, "begin")
             self._die(failed)
             raise failed from error
@@ -330,7 +330,7 @@ class Appender:
             self._disk.close(previous)
 
     def _extend(self) -> None:
-        """Give the current segment, which is empty, the space it did not get at recovery."""
+        """Allocate the current, empty segment, where recovery found the disk full."""
         try:
             self._disk.fallocate(self._handle, self._segment_bytes)
         except OSError as error:
@@ -341,7 +341,7 @@ class Appender:
     def _allocate_spare(self) -> None:
         path = self._folder / SPARE_NAME
         with contextlib.suppress(FileNotFoundError):
-            # Left by an attempt that failed: a file whose sync failed is never synced again.
+            # Left by a failed attempt: a file whose sync failed is never synced again.
             self._disk.unlink(path)
         handle = self._disk.open(path, write=True, create=True)
         try:
@@ -349,7 +349,7 @@ class Appender:
             self._disk.fdatasync(handle)
         except OSError:
             self._disk.close(handle)
-            with contextlib.suppress(OSError):  # the first error tells more; tried again above
+            with contextlib.suppress(OSError):  # the first error is more useful; retried above
                 self._disk.unlink(path)
             raise
         self._spare = handle

@@ -1,13 +1,13 @@
-"""Group commit: everything that arrives during one sync shares the next one.
+"""Group commit: all records that arrive during one sync share the next one.
 
-Callers: ``server`` hands ``submit`` to ingest and control. Hides: who waits for the disk. There is
-no future and no task for a request: a callback each, and one wake-up of the event loop for a whole
-group. An idle committer adds no delay: a lone record is written at once.
+Callers: ``server`` passes ``submit`` to ingest and to the resource store. Hides: who waits for the
+disk. A request costs no future and no task, only a callback, and a whole group one wake-up of the
+event loop. An idle committer adds no delay: a lone record is written at once.
 
-While the disk is quick (a sync takes 0.1 to 0.3 ms) the loop itself commits, once a turn: handing
-a group to a thread and back costs more than that, since each of its system calls has to win the
-interpreter from a busy loop (measured: 8,000 requests a second with the thread, 20,000 without).
-When the disk becomes slow, a thread waits for it and the loop goes on.
+While the disk is fast (a sync takes 0.1 to 0.3 ms) the loop itself commits, once an iteration: to
+hand a group to a thread and back costs more, since each of its system calls has to win the GIL from
+a busy loop (measured: 8,000 requests a second with the thread, 20,000 without). When the disk
+becomes slow, a thread waits for it instead of the loop.
 """
 
 import asyncio
@@ -22,33 +22,33 @@ from distributary.core.errors import LogError, LogUnavailableError, RecordTooLar
 from distributary.core.log.frame import BODY_BYTES_MAX
 
 QUEUE_BYTES_MAX = 64 * 1024 * 1024
-"""Bodies that may wait, bytes: a quarter of a second of a disk that takes 256 MB/s. More waiting
+"""Bodies that may wait, bytes: a quarter of a second of a disk that writes 256 MB/s. More waiting
 would only turn overload into latency; ingest answers 503 instead."""
 
 QUEUE_COUNT_MAX = 65_536
-"""Bodies that may wait, however small: two seconds of the rate that is aimed for. Each one also
-holds a connection."""
+"""Bodies that may wait, of any size: two seconds of the intended rate. Each one also holds a
+connection."""
 
 COMMIT_BYTES_MAX = 4 * 1024 * 1024
-"""Bodies in one commit, bytes: some 20 ms of disk. More would save no syncs worth the wait."""
+"""Bodies in one commit, bytes: some 20 ms of disk. More would not save enough syncs."""
 
 COMMIT_COUNT_MAX = 4096
-"""Records in one commit: some 4 ms of encoding, during which the event loop gets little time."""
+"""Records in one commit: some 4 ms of encoding, which holds up the event loop."""
 
 INLINE_S_MAX = 0.01
-"""A commit by the loop that took longer is slow: ten times a usual one."""
+"""A commit by the loop that took longer is slow: a usual one takes a tenth of it."""
 
 INLINE_SLOW_MAX = 3
-"""So many slow ones in a row and the thread takes over: one hiccup of a disk is no trend."""
+"""After this many slow commits in a row the thread takes over; one hiccup is no trend."""
 
 INLINE_HOPELESS_S = 0.1
-"""One commit this long is enough: what waits in the loop would notice the next."""
+"""After one commit this long the thread takes over at once: others would notice the next."""
 
 INLINE_AGAIN_COUNT = 32
-"""So many quick commits of the thread in a row and the loop commits again."""
+"""After this many fast commits of the thread in a row the loop commits again."""
 
 Done = Callable[[int | LogError], None]
-"""Told once, in the event loop: the record's offset, durable; or why it was not appended."""
+"""Called once, in the event loop, with the durable record's offset, or why it was not appended."""
 
 _Entry = tuple[int, bytes, Done]
 
@@ -57,20 +57,20 @@ class Appends(Protocol):
     """What a committer needs of an appender."""
 
     def append(self, entries: Sequence[tuple[int, bytes]]) -> int:
-        """Append, durably; the offset of the first."""
+        """Append durably; return the offset of the first record."""
 
     def prepare(self) -> None:
-        """Do what a later append would have to wait for."""
+        """Do ahead of time what a later append would have to wait for."""
 
 
 class CommitStats(NamedTuple):
-    """What a committer has done since it was made.
+    """Totals of a committer since it was made.
 
     Attributes:
         record_count: Records appended.
         body_bytes: Their bodies, bytes.
         commit_count: Syncs that they shared.
-        failure_count: Records that were refused by the log.
+        failure_count: Records that the log rejected.
         last_commit_s: How long the newest commit took, encoding and sync, seconds.
     """
 
@@ -82,7 +82,7 @@ class CommitStats(NamedTuple):
 
 
 class GroupCommitter:
-    """Appends from an event loop without waiting in it. Use it in the loop's thread; close it."""
+    """Appends from an event loop without blocking it. Use it in the loop's thread; close it."""
 
     def __init__(
         self,
@@ -98,14 +98,14 @@ class GroupCommitter:
         """Start the thread.
 
         Args:
-            appender: Used by that thread alone from now on.
+            appender: From now on used by that thread alone.
             loop: Where ``submit`` is called, and called back.
             clock: Measures the commits.
             queue_bytes_max: Bodies that may wait, bytes.
             queue_count_max: Bodies that may wait.
-            inline: Let the loop commit while the disk is quick.
-            on_inline: Told True before the loop commits, and False after: between the two it
-                waits for the disk.
+            inline: Let the loop commit while the disk is fast.
+            on_inline: Called with True before the loop commits, and with False after: between the
+                two the loop waits for the disk.
         """
         self._appender = appender
         self._loop = loop
@@ -132,7 +132,7 @@ class GroupCommitter:
         self._thread.start()
 
     def submit(self, kind: int, body: bytes, done: Done) -> None:
-        """Append a record; *done* is told later, in the loop, when it is durable or refused.
+        """Append a record; calls *done* later, in the loop, when it is durable or rejected.
 
         Raises:
             LogUnavailableError: The queue is full or the committer closed; *done* is not called.
@@ -141,7 +141,7 @@ class GroupCommitter:
         if self._closing:
             raise LogUnavailableError("the log is closing")
         if len(body) > BODY_BYTES_MAX:
-            # Refused here: the others of its commit are none of its affair.
+            # Rejected here, so that it does not fail the others of its commit.
             raise RecordTooLargeError(
                 f"a record of {len(body)} bytes: the log takes {BODY_BYTES_MAX} at most"
             )
@@ -155,25 +155,25 @@ class GroupCommitter:
             self._inline.append((kind, body, done))
             return
         self._waiting.append((kind, body, done))
-        # The thread says that it sleeps before it looks at the queue for the last time, so either
-        # it sees this entry or we see it sleeping. A token too many costs it one empty round.
+        # The thread sets ``_sleeping`` before its last look at the queue: either it sees this
+        # entry, or we see it sleeping. A surplus token costs it one empty round.
         if self._sleeping:
             self._sleeping = False
             self._wake.put(None)
 
     def _thread_rests(self) -> bool:
-        """True where the thread holds nothing and will not, unless it is woken.
+        """True if the thread holds nothing and stays asleep unless it is woken.
 
-        Called with the new entry counted. The thread touches the appender only between taking a
-        group and sleeping again, and a group is pending until the loop has finished it.
+        Called with the new entry counted. The thread uses the appender only between taking a group
+        and sleeping again, and a group is pending until the loop has finished it.
         """
         return self._sleeping and not self._waiting and self._pending_count == 1
 
     def _commit_inline(self) -> None:
-        """In the loop: append what this turn brought, and tell everybody.
+        """Append in the loop what this iteration brought, and call everybody back.
 
-        Whoever is told may submit again at once. That waits for the next turn: the thread must
-        not wake, since the appender is in use here until the end.
+        A callback may submit again at once. That waits for the next iteration: the thread must not
+        wake, since the appender is in use here until the end.
         """
         entries, self._inline = self._inline, []
         self._in_turn = True
@@ -192,7 +192,7 @@ class GroupCommitter:
         self._in_turn = False
 
     def _judge(self, duration_s: float) -> None:
-        """Who commits next: the loop while the disk is quick, else the thread."""
+        """Choose who commits next: the loop while the disk is fast, else the thread."""
         quick = duration_s <= INLINE_S_MAX
         if quick == self._quick:
             self._streak = 0
@@ -205,7 +205,7 @@ class GroupCommitter:
 
     @property
     def full(self) -> bool:
-        """Whether ``submit`` would refuse: answer 503 before decoding anything."""
+        """Whether ``submit`` would raise: answer 503 before decoding anything."""
         return (
             self._pending_bytes >= self._queue_bytes_max
             or self._pending_count >= self._queue_count_max
@@ -213,21 +213,21 @@ class GroupCommitter:
 
     @property
     def broken(self) -> LogUnavailableError | None:
-        """Why nothing is taken any more (a bug): only a new process helps; None: all is well."""
+        """The bug after which nothing is accepted until a new process starts; None: all is well."""
         return self._broken
 
     @property
     def pending(self) -> int:
-        """Records that were submitted and not called back yet."""
+        """Records submitted and not called back yet."""
         return self._pending_count
 
     @property
     def pending_bytes(self) -> int:
-        """Their bodies, bytes: the partition with the least is the one to choose."""
+        """Their bodies, bytes: submit to the partition with the least."""
         return self._pending_bytes
 
     def stats(self) -> CommitStats:
-        """What was done so far."""
+        """Totals so far."""
         return CommitStats(
             self._record_count,
             self._body_bytes,
@@ -237,9 +237,9 @@ class GroupCommitter:
         )
 
     async def close(self) -> None:
-        """Take nothing more, append what waits, call everybody back, and end the thread.
+        """Accept nothing more, append what waits, call everybody back, and end the thread.
 
-        The appender is left open: its owner closes it.
+        The appender stays open: its owner closes it.
         """
         self._closing = True
         if self._inline:
@@ -249,7 +249,7 @@ class GroupCommitter:
         self._thread.join()
 
     def _run(self) -> None:
-        """The thread: take what waits, append it, tell the loop; until closed and empty."""
+        """Run the thread: append each group and notify the loop, until closed and empty."""
         while True:
             group = self._next_group()
             if not group:
@@ -261,7 +261,7 @@ class GroupCommitter:
         self._tell(self._drained.set)
 
     def _next_group(self) -> list[_Entry]:
-        """What waits, within the limits of one commit; empty: closed, and nothing is left."""
+        """Wait for records, within the limits of one commit; empty: closed, and nothing is left."""
         waiting = self._waiting
         while not waiting:
             self._sleeping = True
@@ -295,16 +295,16 @@ class GroupCommitter:
     def _prepare(self) -> None:
         try:
             self._appender.prepare()
-        except Exception as error:  # noqa: BLE001 - as above; the next group is told
+        except Exception as error:  # noqa: BLE001 - as above; the next group gets it
             self._break(error)
 
     def _break(self, error: Exception) -> LogUnavailableError:
-        """Take nothing more: after a bug nobody knows what state the appender is in."""
+        """Accept nothing more: after a bug the state of the appender is unknown."""
         self._broken = LogUnavailableError(f"appending failed: {error!r}")
         return self._broken
 
     def _tell(self, callback: Callable[..., object], *arguments: object) -> bool:
-        """Call back in the loop; False where the loop is closed and nobody is left to tell."""
+        """Call back in the loop; False if the loop is closed."""
         try:
             self._loop.call_soon_threadsafe(callback, *arguments)
         except RuntimeError:

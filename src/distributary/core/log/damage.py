@@ -1,4 +1,4 @@
-"""What is known about bytes that are not what was written.
+"""Damage: bytes of the log that fail their checksum.
 
 Callers: the pipeline and the metrics, by ``Reader.damages`` and ``Appender.damages``.
 """
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 class Damage:
     """A stretch of one partition whose records were acknowledged and cannot be read.
 
-    They are never delivered; what comes after them is. Where ``kind`` is not known the stretch may
-    have held a route record: restore that from the store or stop the partition (DESIGN rule 4).
+    They are never delivered; later records are. If ``kind`` is unknown, the stretch may have held a
+    route record: restore that from the store or stop the partition (DESIGN rule 4, route records).
 
     Attributes:
         partition: Partition number, from 0.
-        from_offset: First record that is lost.
-        to_offset: First record after it that can be read, or None: nothing after it was found.
+        from_offset: First lost record.
+        to_offset: First readable record after it, or None: none was found.
         segment: Name of the file.
         byte_from: Where the stretch begins in the file.
         byte_to: Where it ends, or None: at the end of the file.

@@ -1,6 +1,6 @@
 """The disk as a port, so that tests can enumerate crashes and fail every call.
 
-Callers: every module of this room. Hides: system calls, file locks and shared memory.
+Callers: every module of this package. Hides: system calls, file locks and shared memory.
 The port is as small as the log's own needs: no seek, no append mode, no buffering.
 """
 
@@ -40,16 +40,16 @@ _HINTS = {
     errno.ENOTDIR: "a file stands where a folder is needed: choose another data directory",
 }
 HELD = "{path} is locked by process {holder}: stop it, or choose another data directory"
-"""What whoever comes second is told."""
+"""Message for whoever finds the lock taken."""
 SPACE_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""Errors that pass by themselves once somebody frees space."""
+"""Errors that end once somebody frees space."""
 
 
 def unavailable(error: OSError, path: Path, doing: str) -> LogUnavailableError:
-    """The error to raise when *doing* something to *path* failed: says what to do about it.
+    """Return the error to raise when *doing* something to *path* failed, with the cure.
 
     Args:
-        error: What the system said.
+        error: From the system.
         path: The file or folder.
         doing: What was tried, as "cannot <doing>".
     """
@@ -61,7 +61,7 @@ def unavailable(error: OSError, path: Path, doing: str) -> LogUnavailableError:
 
 
 def write_all(disk: "Disk", handle: int, block: bytes, position: int) -> None:
-    """Write the whole *block*, in as many calls as the disk wants.
+    """Write the whole *block*, in as many calls as needed.
 
     Raises:
         OSError: Some of it may have been written.
@@ -75,7 +75,7 @@ def write_all(disk: "Disk", handle: int, block: bytes, position: int) -> None:
 
 
 class Words(Protocol):
-    """A few u64 words that several processes see at once; each is stored in one piece."""
+    """A few u64 words shared by several processes; each is stored atomically."""
 
     def __getitem__(self, index: int, /) -> int: ...
 
@@ -86,58 +86,58 @@ class Words(Protocol):
 
 
 class Disk(Protocol):
-    """What the log asks of a disk. Every call may raise ``OSError``.
+    """The disk operations that the log needs. Every call may raise ``OSError``.
 
     Handles are small integers. ``write`` handles also read.
     """
 
     def open(self, path: Path, *, write: bool = False, create: bool = False) -> int:
-        """A handle on *path*; with *create*, an empty file is made where none is."""
+        """Open *path*; with *create*, make an empty file where there is none."""
 
     def close(self, handle: int) -> None:
-        """Forget *handle*; nothing is synced by it."""
+        """Close *handle* without a sync."""
 
     def size(self, handle: int) -> int:
-        """Length of the file in bytes."""
+        """Return the length of the file in bytes."""
 
     def pread(self, handle: int, length: int, position: int) -> bytes:
-        """At most *length* bytes from *position*; fewer only at the end of the file."""
+        """Return at most *length* bytes from *position*; fewer only at the end of the file."""
 
     def pwrite(self, handle: int, block: memoryview, position: int) -> int:
-        """Write *block* at *position*; returns how many bytes were taken (maybe not all)."""
+        """Write *block* at *position*; return how many bytes were written (maybe not all)."""
 
     def truncate(self, handle: int, length: int) -> None:
         """Cut the file to *length* bytes."""
 
     def fallocate(self, handle: int, length: int) -> None:
-        """Give the file *length* bytes of space; bytes never written read as zero."""
+        """Allocate *length* bytes for the file; bytes never written read as zero."""
 
     def fdatasync(self, handle: int) -> None:
-        """Bytes and length are on the medium afterwards. After an error: never try again."""
+        """Make bytes and length durable. After an error: never try again."""
 
     def rename(self, source: Path, target: Path) -> None:
-        """Give *source* the name *target*, replacing what had it."""
+        """Rename *source* to *target*, replacing it."""
 
     def unlink(self, path: Path) -> None:
         """Remove the name *path*."""
 
     def mkdir(self, path: Path) -> None:
-        """Make the folder *path* and what is missing above it; fine when it is there."""
+        """Make the folder *path* and its missing parents; no error if it exists."""
 
     def fsync_dir(self, path: Path) -> None:
-        """The names in folder *path* are on the medium afterwards."""
+        """Make the names in folder *path* durable."""
 
     def listdir(self, path: Path) -> Sequence[str]:
-        """The names in folder *path*, in any order."""
+        """List the names in folder *path*, in any order."""
 
     def map_words(self, path: Path, *, write: bool = False) -> Words:
-        """The shared words of *path*; with *write* the file is made where it is missing."""
+        """Map the shared words of *path*; with *write* the file is made if it is missing."""
 
     def lock(self, path: Path) -> Lease:
-        """Own *path* among all processes.
+        """Lock *path* against all other processes.
 
         Raises:
-            LogLockedError: Another process owns it; names that process where it can.
+            LogLockedError: Another process holds the lock; names that process where it can.
         """
 
 
@@ -162,7 +162,7 @@ class _MappedWords:
 
 
 class SystemDisk:
-    """The machine's own disk, by system calls (POSIX; made for Linux)."""
+    """The machine's disk, by system calls (POSIX; made for Linux)."""
 
     def open(self, path: Path, *, write: bool = False, create: bool = False) -> int:
         """A file descriptor, closed on exec."""
@@ -221,7 +221,7 @@ class SystemDisk:
             missing.append(level)
             level = level.parent
         for folder in reversed(missing):
-            with contextlib.suppress(FileExistsError):  # another process was quicker: as good
+            with contextlib.suppress(FileExistsError):  # made by another process meanwhile
                 folder.mkdir(mode=DIRECTORY_MODE)
             self.fsync_dir(folder.parent)
 
@@ -236,8 +236,8 @@ class SystemDisk:
     def map_words(self, path: Path, *, write: bool = False) -> Words:
         """``mmap(2)`` of the file's first page, which is fully allocated first.
 
-        A hole would be filled at the first store, and a store into memory that finds the disk
-        full kills the process (SIGBUS) where a write would have reported an error.
+        A hole would be filled at the first store; on a full disk that store would kill the process
+        (SIGBUS), where a write would have reported an error.
         """
         handle = self.open(path, write=write, create=write)
         try:
@@ -253,20 +253,20 @@ class SystemDisk:
             os.close(handle)
 
     def lock(self, path: Path) -> Lease:
-        """A lease that waits for nobody."""
+        """A lease that does not wait for its holder."""
         return FileLease(path, 0.0, SystemClock(), time.sleep, held=HELD)
 
 
 SYSTEM_DISK = SystemDisk()
-"""The disk that is used where no other is given (it holds no state)."""
+"""The default disk (it holds no state)."""
 
 
 def lock(path: Path, disk: Disk = SYSTEM_DISK) -> Lease:
-    """Own *path* among all processes, until the lease is released or this process ends.
+    """Lock *path* against all other processes, until the lease is released or this process ends.
 
     Raises:
-        LogLockedError: Another process owns it; names that process.
-        LogUnavailableError: The lock file cannot be written; says what to do.
+        LogLockedError: Another process holds the lock; names that process.
+        LogUnavailableError: The lock file cannot be written; the message has the cure.
     """
     try:
         return disk.lock(path)

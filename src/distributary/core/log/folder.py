@@ -1,11 +1,11 @@
-"""The folder of the log: which format it has, how many partitions, and where each one lives.
+"""The log's folder: format version, number of partitions, and their paths.
 
 ::
 
     {data}/log/FORMAT                        {"format": 2, "partitions": 2}
     {data}/log/p0000/00000000000000000000.seg    records from offset 0
     {data}/log/p0000/00000000000000081920.seg    records from offset 81,920
-    {data}/log/p0000/00000000000000081920.routes routes that stand before that offset (retention)
+    {data}/log/p0000/00000000000000081920.routes routes in force below that offset (retention)
     {data}/log/p0000/end                         the durable end, shared memory
     {data}/log/p0000/lock                        held by the appending process
     {data}/log/p0000/spare.tmp                   the next segment, allocated ahead
@@ -24,9 +24,9 @@ from distributary.core.errors import LogDamagedError, LogFormatError
 from distributary.core.log.disk import SYSTEM_DISK, Disk, unavailable, write_all
 
 FORMAT_VERSION = 2
-"""Of the layout above, and of the kinds of records. A folder with a larger number is refused, never
-guessed at; one with a smaller number gets this one when it is opened, before anything is written
-that an older version would pass over.
+"""Of the layout above, and of the kinds of records. A folder with a larger number is rejected,
+never guessed at; one with a smaller number is upgraded when it is opened, before anything is
+written that an older version would skip.
 
 ==  ==========================================================================================
 1   the first
@@ -36,21 +36,21 @@ that an older version would pass over.
 
 FORMAT_NAME = "FORMAT"
 FORMAT_BYTES_MAX = 4096
-"""Far more than the file ever holds."""
+"""Far more than the file ever needs."""
 
 PARTITIONS_MAX = 10_000
-"""The names have four digits; each partition costs a task slot, so nobody comes near."""
+"""File names have four digits; each partition needs a task slot, so real numbers are far lower."""
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A log folder that was opened.
+    """An opened log folder.
 
     Attributes:
-        log_dir: Where it is (``{data}/log``).
+        log_dir: Its path (``{data}/log``).
         partitions: How many partitions it has.
-        note: None, or a sentence for the operator: another number was asked for and is not used,
-            because events with one key would move to another partition.
+        note: None, or a sentence for the operator: another number of partitions was configured
+            and is ignored, because events with one key would move to another partition.
     """
 
     log_dir: Path
@@ -68,14 +68,14 @@ def open_folder(log_dir: Path, partitions: int, *, disk: Disk = SYSTEM_DISK) -> 
     """Open the log folder, or make one with *partitions* partitions.
 
     Args:
-        log_dir: ``{data}/log``; made where it is missing.
+        log_dir: ``{data}/log``; made if it is missing.
         partitions: How many partitions a new log gets, from 1.
         disk: The disk.
 
     Raises:
         LogFormatError: A newer version wrote it: upgrade, or choose another directory.
-        LogDamagedError: The FORMAT file holds something else.
-        LogUnavailableError: It cannot be read or made; names the path and says what to do.
+        LogDamagedError: The FORMAT file is corrupt.
+        LogUnavailableError: It cannot be read or made; names the path and the cure.
     """
     assert 1 <= partitions <= PARTITIONS_MAX
     try:
@@ -86,10 +86,10 @@ def open_folder(log_dir: Path, partitions: int, *, disk: Disk = SYSTEM_DISK) -> 
             _write(log_dir, there, disk)
         for partition in range(there):
             disk.mkdir(partition_dir(log_dir, partition))
-        # A process that was killed may have made these names without making them durable.
+        # A killed process may have made these names without making them durable.
         disk.fsync_dir(log_dir)
         disk.fsync_dir(log_dir.parent)
-        with contextlib.suppress(PermissionError):  # then nobody made the data folder there
+        with contextlib.suppress(PermissionError):  # then we did not make the data folder either
             disk.fsync_dir(log_dir.parent.parent)
     except OSError as error:
         raise unavailable(error, log_dir, "open the log folder") from error
@@ -100,11 +100,11 @@ def open_folder(log_dir: Path, partitions: int, *, disk: Disk = SYSTEM_DISK) -> 
 
 
 def read_folder(log_dir: Path, *, disk: Disk = SYSTEM_DISK) -> Folder:
-    """Look at a log folder without changing anything.
+    """Read a log folder without changing anything.
 
     Raises:
         LogFormatError: A newer version wrote it.
-        LogDamagedError: The FORMAT file holds something else.
+        LogDamagedError: The FORMAT file is corrupt.
         LogUnavailableError: There is no log, or it cannot be read.
     """
     try:
@@ -117,7 +117,7 @@ def read_folder(log_dir: Path, *, disk: Disk = SYSTEM_DISK) -> Folder:
 
 
 class _Format(NamedTuple):
-    """What a FORMAT file says."""
+    """The content of a FORMAT file."""
 
     version: int
     partitions: int
@@ -163,7 +163,7 @@ def _write(log_dir: Path, partitions: int, disk: Disk) -> None:
 
 
 def write_file(disk: Disk, path: Path, *parts: bytes) -> None:
-    """Make *path* hold *parts*, durably: either all of them or what was there before."""
+    """Replace *path* by *parts*, durably and atomically."""
     draft = path.with_name(path.name + ".tmp")
     handle = disk.open(draft, write=True, create=True)
     try:

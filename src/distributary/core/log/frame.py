@@ -6,18 +6,17 @@
     magic  version  kind  flags  stamp  length  body_crc  offset  time_ms  header_crc  body...
 
 Little endian. ``header_crc`` covers the 32 bytes before it and ``body_crc`` covers the body, so a
-damaged body loses its record alone, and a damaged header is passed by looking for the next one.
-Because ``header_crc`` covers ``body_crc`` it stands for the whole record: it is
+damaged body loses only its own record, and a reader skips a damaged header by searching for the
+next one. Because ``header_crc`` covers ``body_crc`` it identifies the whole record: it is
 ``Logged.checksum``. A CRC-32 over bytes that end with their own CRC-32 is a constant, and
 ``body_crc`` continues from that constant: so one pass over a whole record checks header and body,
 and each can still be checked alone.
 
-``stamp`` is a random number of the partition. It is what a search for the next header looks for,
-so an event that carries bytes in the shape of a header cannot pass as a record: its sender does
-not know the stamp.
+``stamp`` is a random number of the partition, which a search for the next header looks for. The
+sender of an event does not know it, so bytes in the shape of a header cannot pass as a record.
 
-Callers: this room, and whoever gets chunks from a ``Reader`` (they travel through Spark as they
-are). Hides: the layout.
+Callers: this package, and users of a ``Reader``'s chunks (which travel through Spark unchanged).
+Hides: the layout.
 """
 
 import struct
@@ -32,21 +31,21 @@ MAGIC = 0xD7
 """First byte of every record: not ASCII, not the start of any UTF-8 text."""
 
 VERSION = 1
-"""Second byte. Another number means a layout this code does not know."""
+"""Second byte. Any other number is a layout unknown to this code."""
 
 FIRST_OF_COMMIT = 0x01
 """Flag: everything before this record was on the medium before this record was written."""
 
 BODY_BYTES_MAX = 16 * 1024 * 1024
 """Largest body, bytes: sixteen times ingest's default limit for a whole batch, and a quarter of a
-default segment. It bounds what a reader must hold at once."""
+default segment. It bounds the memory of a reader."""
 
 SNAPSHOT_PIECE_BYTES = 8 * 1024 * 1024
-"""A route snapshot that is longer stands in several records: half of what one may hold, so that
-nobody who reads it needs more memory for a piece than for any record."""
+"""A longer route snapshot is split into several records: half of ``BODY_BYTES_MAX``, so that
+reading a piece needs no more memory than reading any record."""
 
 OFFSET_MAX = 2**62
-"""Offsets stay below this: 25,000 a second for six million years, and no sign bit near."""
+"""Upper bound of offsets: 25,000 a second for six million years, and far from the sign bit."""
 
 _PREFIX = struct.Struct("<HBBIIIQq")
 _HEADER = struct.Struct("<HBBIIIQqI")
@@ -57,7 +56,7 @@ _SEALED = 0x2144DF1C
 HEADER_BYTES = _HEADER.size
 """Length of a header, bytes."""
 STAMP_AT = 4
-"""Where the stamp stands in a header: a search finds it, then looks this far back."""
+"""Position of the stamp in a header: a search finds it, then looks this far back."""
 
 _COVERED_BYTES = _PREFIX.size
 
@@ -66,7 +65,7 @@ assert _COVERED_BYTES == 32
 
 
 class Header(NamedTuple):
-    """A header whose checksum fits.
+    """A header with a valid checksum.
 
     Attributes:
         kind: A ``flow.Kind``, as a number.
@@ -92,7 +91,7 @@ class Header(NamedTuple):
 def encode_frame(
     kind: int, body: bytes, offset: int, time_ms: int, *, stamp: int, flags: int = 0
 ) -> bytes:
-    """One record as it stands in a segment.
+    """Encode one record as a segment holds it.
 
     Args:
         kind: A ``flow.Kind``, 1 to 255.
@@ -113,7 +112,7 @@ def encode_frame(
 def encode_commit(
     entries: Sequence[tuple[int, bytes]], offset: int, time_ms: int, stamp: int
 ) -> bytes:
-    """The records of one commit, the first flagged, with offsets from *offset* upwards."""
+    """Encode one commit: the first record flagged, offsets from *offset* upwards."""
     flags = FIRST_OF_COMMIT
     parts: list[bytes] = []
     add, pack, crc32 = parts.append, _PREFIX.pack, zlib.crc32
@@ -130,7 +129,7 @@ def encode_commit(
 
 
 def parse_header(block: bytes, position: int = 0) -> Header | None:
-    """The header at *position* of *block*, or None where no intact header stands."""
+    """Return the header at *position* of *block*, or None if there is no intact one."""
     stop = position + HEADER_BYTES
     if stop > len(block):
         return None
@@ -143,12 +142,12 @@ def parse_header(block: bytes, position: int = 0) -> Header | None:
 
 
 def body_fits(header: Header, body: bytes) -> bool:
-    """Whether *body* is what was written behind *header*."""
+    """Whether *body* matches the checksum in *header*."""
     return zlib.crc32(body, _SEALED) == header.body_crc
 
 
 def iter_frames(chunk: bytes, *, verify: bool = True) -> Iterator[Logged]:
-    """The records of *chunk*, which holds whole records and nothing else.
+    """Yield the records of *chunk*, which holds whole records and nothing else.
 
     Costs under a microsecond a record of 1 KB, half of it for the checksum.
 
@@ -157,8 +156,8 @@ def iter_frames(chunk: bytes, *, verify: bool = True) -> Iterator[Logged]:
         verify: False skips the checksums, for a chunk that this process has just verified.
 
     Raises:
-        LogDamagedError: The bytes at some place are not a record. Records before it were
-            yielded; nothing after it is. Any bytes give records or this, never another error.
+        LogDamagedError: Some bytes are not a record. Records before them were yielded, none after
+            is. Any input gives records or this error, never another one.
     """
     unpack, crc32, make = _RECORD.unpack_from, zlib.crc32, tuple.__new__
     view = memoryview(chunk)
@@ -178,7 +177,7 @@ def iter_frames(chunk: bytes, *, verify: bool = True) -> Iterator[Logged]:
 
 
 def iter_kind(chunk: bytes, kind: int) -> Iterator[tuple[int, Header]]:
-    """Positions and headers of the records of *kind* in a chunk whose headers were verified."""
+    """Yield positions and headers of the records of *kind* in a chunk with verified headers."""
     unpack = _HEADER.unpack_from
     position, size = 0, len(chunk)
     while position < size:
@@ -200,17 +199,17 @@ class Stop:
     SHORT = 1
     """The block ends inside a record, or exactly behind one."""
     HEADER = 2
-    """No intact header with the expected offset stands there."""
+    """There is no intact header with the expected offset."""
     BODY = 3
     """The header is intact, the body is not."""
 
 
 class Run(NamedTuple):
-    """A stretch of good records in a block.
+    """A stretch of intact records in a block.
 
     Attributes:
         stop: Position behind the last good record.
-        offset: The offset that would come next.
+        offset: The next expected offset.
         why: A ``Stop``.
         need: Length of the record at ``stop`` where its header is intact, else 0; bytes.
         last: Position of the last good record, or -1.
@@ -226,13 +225,13 @@ class Run(NamedTuple):
 
 
 def walk(block: bytes, expected: int, limit: int, *, bodies: bool = True) -> Run:
-    """Step over good records from the start of *block* until something stops it.
+    """Step over intact records from the start of *block* until something stops it.
 
     Args:
         block: Bytes of a segment, beginning at a record.
-        expected: The offset of that record; they follow one another without gaps.
+        expected: The offset of that record; the following ones have no gaps.
         limit: Stop before the record with this offset.
-        bodies: False leaves the bodies' checksums alone (they are a third of the cost).
+        bodies: False skips the bodies' checksums (a third of the cost).
     """
     unpack, crc32 = _STEP.unpack_from, zlib.crc32
     view = memoryview(block)

@@ -1,11 +1,11 @@
-"""Reading one partition, from any process, while another appends to it.
+"""Reads one partition, from any process, while another appends to it.
 
-Callers: the pipeline, the Spark sources, control (route records), retention's callers. Hides:
-segments, searching, and damage, which is stepped over and reported. Takes no locks; never passes
-the durable end, so bytes that are written but not synced do not exist for it.
+Callers: ``partitions``, the Spark sources, the route store, retention's callers. Hides: segments,
+searching, and damage, which is skipped and reported. Takes no locks; never passes the durable end,
+so it never returns unsynced bytes.
 
-Files are read with ``pread``, never mapped: a sector that cannot be read is then an error to
-report, where a mapping would kill the process (SIGBUS).
+Files are read with ``pread``, never mapped: an unreadable sector is then an error to report, where
+a mapping would kill the process (SIGBUS).
 """
 
 from collections.abc import Iterator
@@ -35,26 +35,26 @@ from distributary.core.log.frame import (
 )
 
 READ_BYTES = 1024 * 1024
-"""Block of ``read`` and ``kinds``: large enough that system calls do not count."""
+"""Block of ``read`` and ``kinds``: large enough that the cost of system calls is negligible."""
 
 SCAN_RECORDS_BYTES = 256 * 1024
-"""Block of ``offset_at`` behind its search."""
+"""Block of the scan that ends the search of ``offset_at``."""
 
 DAMAGES_MAX = 1_000
-"""How many stretches of damage are remembered: a medium with more of them is beyond listing."""
+"""How many stretches of damage are remembered; a medium with more needs no list."""
 
 
 class Reader:
-    """One partition, for reading. One object serves one thread; close it.
+    """Reads one partition. One object serves one thread; close it.
 
-    A reader keeps its place: ``read_chunk`` from where the last one ended searches nothing.
+    A reader keeps its position: ``read_chunk`` from where the last one ended needs no search.
     """
 
     def __init__(self, log_dir: Path, partition: int, *, disk: Disk = SYSTEM_DISK) -> None:
-        """Look at *partition* of the log in *log_dir* (``{data}/log``).
+        """Open *partition* of the log in *log_dir* (``{data}/log``).
 
         Raises:
-            LogUnavailableError: No appender was ever there, or it cannot be read.
+            LogUnavailableError: The partition was never opened by an appender, or cannot be read.
         """
         self.partition = partition
         self._disk = disk
@@ -64,21 +64,21 @@ class Reader:
         self._place = self._cursor()
 
     def close(self) -> None:
-        """Let the files go. The reader must not be used afterwards."""
+        """Close the files. The reader must not be used afterwards."""
         self._place.close()
         self._end.close()
 
     def durable_end(self) -> int:
-        """The next offset: every record below it is on the medium. Costs under 1 us.
+        """Return the next offset: all records below it are on the medium. Costs under 1 us.
 
         It never goes back while an appender lives. It is 0 before the first one has recovered.
         """
         return self._end.read()
 
     def start(self) -> int:
-        """Offset of the oldest retained record; the durable end where there is none.
+        """Return the offset of the oldest retained record; the durable end if there is none.
 
-        Segments that retention has given up and not deleted yet do not count.
+        Segments that retention has released and not deleted yet do not count.
 
         Raises:
             LogUnavailableError: The folder cannot be read.
@@ -90,10 +90,10 @@ class Reader:
         return max(firsts[0], cuts[-1]) if cuts else firsts[0]
 
     def offset_within(self, bytes_max: int) -> int:
-        """Where the newest segments begin that have at most *bytes_max* bytes together.
+        """Return the first offset of the newest segments with at most *bytes_max* bytes together.
 
-        The newest one always counts. Segments are what retention deletes: the number says what may
-        be gone if nobody needs more than that.
+        The newest one always counts. Retention deletes whole segments: records below this offset
+        may go once no reader needs them.
 
         Raises:
             LogUnavailableError: The folder cannot be read.
@@ -114,16 +114,16 @@ class Reader:
         return self.start()
 
     def read_chunk(self, from_offset: int, bytes_max: int) -> tuple[bytes, int]:
-        """Raw whole records from *from_offset*, for ``iter_frames``, and the offset after them.
+        """Return raw records from *from_offset*, for ``iter_frames``, and the offset after them.
 
-        The records are verified. A chunk has no gaps inside; it begins later than *from_offset*
-        where retention or damage took records, and it may then be empty with a next offset that
-        is still larger: read on from that.
+        The records are verified. A chunk has no gaps inside; it begins later than *from_offset* if
+        retention or damage removed records, and may then be empty with a larger next offset: read
+        on from that.
 
         Args:
-            from_offset: The record wanted first.
-            bytes_max: About how long the chunk may be, bytes. One record at least is returned
-                where there is one, however long it is (at most ``BODY_BYTES_MAX``).
+            from_offset: The first wanted record.
+            bytes_max: About how long the chunk may be, bytes. At least one record is returned if
+                there is one, of any length (at most ``BODY_BYTES_MAX``).
 
         Returns:
             The chunk, and where to read on. ``(b"", from_offset)`` at the durable end.
@@ -144,9 +144,9 @@ class Reader:
         return chunk, place.offset
 
     def read(self, from_offset: int, to_offset: int) -> Iterator[Logged]:
-        """The records with ``from_offset <= offset < to_offset``, at most to the durable end.
+        """Yield the records with ``from_offset <= offset < to_offset``, at most to the durable end.
 
-        The end is fixed when the first record is asked for. Damage is stepped over.
+        The end is read once, with the first record. Damage is skipped.
 
         Raises:
             LogUnavailableError: The files cannot be read.
@@ -155,9 +155,9 @@ class Reader:
             yield from iter_frames(chunk, verify=False)
 
     def kinds(self, from_offset: int, to_offset: int, kind: int) -> Iterator[Logged]:
-        """As ``read``, but records of *kind* alone, at the cost of looking at headers.
+        """As ``read``, but yield only records of *kind*, at the cost of reading headers.
 
-        The bodies of other kinds are not verified, so damage in them is not found by this.
+        Bodies of other kinds are not verified, so this does not find damage in them.
         """
         for chunk, segment, origin in self._chunks(from_offset, to_offset, bodies=False):
             for position, header in iter_kind(chunk, kind):
@@ -169,9 +169,9 @@ class Reader:
                     self._note(self._damaged_body(header, segment, origin + position))
 
     def offset_at(self, time_ms: int) -> int:
-        """Offset of the first record that was appended at *time_ms* or later.
+        """Return the offset of the first record that was appended at *time_ms* or later.
 
-        The durable end where all are older, the oldest retained record where all are younger.
+        The durable end if all are older, the oldest retained record if all are younger.
 
         Args:
             time_ms: Milliseconds since 1970. Record times never go back within a partition.
@@ -194,13 +194,13 @@ class Reader:
         return end
 
     def route_snapshot(self) -> tuple[int, bytes] | None:
-        """The routes that stand before the oldest retained record: (offset, body) or None.
+        """Return the routes in force below the oldest retained record: (offset, body) or None.
 
         Retention writes it before it deletes: apply it, then the route records from *offset* on.
         None: nothing was ever deleted, so the route records are complete.
 
         Raises:
-            LogDamagedError: There is one and it cannot be read: restore it from the store.
+            LogDamagedError: The snapshot cannot be read: restore the routes from the store.
             LogUnavailableError: The folder cannot be read.
         """
         cuts = self._list(SNAPSHOT_SUFFIX)
@@ -217,7 +217,7 @@ class Reader:
             raise unavailable(error, path, "read the route snapshot") from error
 
     def _pieces(self, handle: int, path: Path, cut: int) -> Iterator[bytes]:
-        """The pieces of a route snapshot: each tells, as its stamp, how many follow."""
+        """Yield the pieces of a route snapshot: the stamp of each is the number that follow."""
         position, left = 0, None
         while left != 0:
             header = parse_header(self._disk.pread(handle, HEADER_BYTES, position))
@@ -237,7 +237,7 @@ class Reader:
             raise LogDamagedError(f"{path} is longer than a route snapshot")
 
     def damages(self) -> tuple[Damage, ...]:
-        """Every stretch of damage that this reader has met, once each (the first 1,000)."""
+        """Return every stretch of damage that this reader has met, once each (the first 1,000)."""
         return tuple(self._damages.values())
 
     def _cursor(self) -> Cursor:
@@ -256,7 +256,7 @@ class Reader:
     def _chunks(
         self, from_offset: int, to_offset: int, *, bodies: bool
     ) -> Iterator[tuple[bytes, str, int]]:
-        """Chunks of good records, each with its segment's name and its position there."""
+        """Yield chunks of intact records, each with its segment's name and its position there."""
         end = min(to_offset, self.durable_end())
         from_offset = max(from_offset, self.start())
         if from_offset >= end:
@@ -277,13 +277,13 @@ class Reader:
         return Damage(self.partition, first, first + 1, segment, position, stop, kind)
 
     def _older_than(self, time_ms: int, end: int) -> int:
-        """The offset of some record older than *time_ms* with few such behind it, or 0."""
+        """Return the offset of a record older than *time_ms*, close to the last such one, or 0."""
         for first in reversed(self._list()):
             if first >= end:
                 continue
             try:
                 segment = Segment(self._disk, self._folder, first)
-            except FileNotFoundError:  # retention was quicker: nothing older is left either
+            except FileNotFoundError:  # deleted by retention: nothing older is left
                 break
             try:
                 header = segment.first_header()

@@ -1,18 +1,18 @@
-"""Giving disk space back: whole old segments go, never a record that somebody still needs.
+"""Retention: deletes the oldest segments that no reader still needs.
 
-Callers: ``server``, now and then, in a thread of the appending process. Hides: the order of the
-steps, which leaves a usable log wherever a crash interrupts them.
+Callers: ``server``, periodically, in a thread of the appending process. Hides: the order of the
+steps, which leaves a usable log after a crash at any of them.
 
-The route records in what is deleted still decide about the events that stay. So the routes that
-stand at the cut are written beside the log first. They are a file of their own and not a record:
-a record goes to the end of the log, behind events that must see these routes. Readers that begin at
-the oldest record read the snapshot first (``Reader.route_snapshot``).
+Deleted route records still apply to the events that stay, so the routes in force at the cut are
+first written to a snapshot beside the log. It is a file and not a record: a record goes to the end
+of the log, behind events that must see these routes. Readers that begin at the oldest record read
+the snapshot first (``Reader.route_snapshot``).
 
-A snapshot is as long as the routes need. It is cut into pieces, each a record with the offset of
-the cut; its stamp, which no search ever looks for in such a file, tells how many follow it.
+A snapshot is split into pieces, each a record with the offset of the cut; its stamp, which no
+search ever looks for in such a file, is the number of pieces that follow.
 
-The snapshot's appearance moves the beginning of the log to its offset, at one stroke. The segments
-before it are then rubbish: this call deletes them, or the next one does after a crash.
+The rename of the snapshot moves the beginning of the log to its offset, atomically. This call
+deletes the segments before it, or the next one does after a crash.
 """
 
 from collections.abc import Callable
@@ -69,7 +69,7 @@ def retain(
     """Delete the oldest segments while the partition is too large or they are too old.
 
     The newest segment always stays, and so does every segment with a record at or above
-    *keep_from_offset*: then the partition may stay larger than asked.
+    *keep_from_offset*: the partition may then stay larger than *bytes_max*.
 
     Args:
         partition_dir: Folder of the partition; its appender may be at work.
@@ -77,15 +77,15 @@ def retain(
         bytes_max: Segments together, bytes.
         age_max_s: A segment goes when all its records are older, seconds.
         now_ms: Wall clock, milliseconds.
-        snapshot_at_cut: The routes that stand before the given offset, however many bytes; called
+        snapshot_at_cut: Returns the routes in force below the given offset, of any length; called
             once, before anything is deleted.
-        keep_from_again: Asked for *keep_from_offset* once more when the snapshot stands: making
-            one takes seconds, and somebody may have begun in the past meanwhile. Then the cut is
-            taken back and nothing is deleted. None: it cannot have changed.
+        keep_from_again: Returns *keep_from_offset* again, after the snapshot: making one takes
+            seconds, in which a reader may have begun in the past. Then the cut is undone and
+            nothing is deleted. None: it cannot have changed.
         disk: The disk.
 
     Raises:
-        LogUnavailableError: The disk refused a step; the log is whole, call again later.
+        LogUnavailableError: The disk failed a step; the log is whole, call again later.
     """
     try:
         stored = _stored(disk, partition_dir)
@@ -123,7 +123,7 @@ def _stored(disk: Disk, folder: Path) -> list[_Stored]:
 def _doomed(
     stored: list[_Stored], begun: int, keep_from_offset: int, bytes_max: int, oldest_ms: int
 ) -> int:
-    """How many segments, from the oldest, are to go: those before *begun* in any case.
+    """Return how many segments, from the oldest, are to be deleted: at least those before *begun*.
 
     A segment is as old as the beginning of the next one, which is no older than its last record.
     """
@@ -138,7 +138,7 @@ def _doomed(
 
 
 def _write_snapshot(disk: Disk, folder: Path, cut: int, now_ms: int, routes: bytes) -> None:
-    """Records in a file of their own: so they have the record's checksums and version."""
+    """Write the snapshot as records in a file, with a record's checksums and version."""
     starts = range(0, max(len(routes), 1), SNAPSHOT_PIECE_BYTES)
     pieces = [
         encode_frame(
@@ -154,13 +154,13 @@ def _write_snapshot(disk: Disk, folder: Path, cut: int, now_ms: int, routes: byt
 
 
 def _take_back(disk: Disk, folder: Path, cut: int) -> None:
-    """The log begins again where it began: the segments before the cut are all there."""
+    """Undo the cut: the segments before it are all still there."""
     disk.unlink(folder / offset_name(cut, SNAPSHOT_SUFFIX))
     disk.fsync_dir(folder)
 
 
 def _delete(disk: Disk, folder: Path, doomed: list[_Stored], cut: int) -> None:
-    """Oldest first, each gone for good before the next: a crash leaves no gap in the middle."""
+    """Delete the oldest first, each durably before the next: a crash leaves no gap."""
     for segment in doomed:
         disk.unlink(folder / offset_name(segment.first, SEGMENT_SUFFIX))
         disk.fsync_dir(folder)
