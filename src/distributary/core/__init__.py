@@ -1,1 +1,1 @@
-"""What becomes of an event, from the bytes that came in to the outcome written down."""
+"""The data plane: from the bytes received to the recorded outcome of every match."""

@@ -5,7 +5,7 @@ The tree::
     DistributaryError
     ├── EventError          the sender's bytes are not an event (all faults at once)
     ├── ResourceError       a resource's spec is wrong (all faults at once, each with a path)
-    ├── ConflictError       the resource stands in another state than the caller believes
+    ├── ConflictError       the resource exists already, or was changed meanwhile
     ├── NotFoundError       there is no such resource
     ├── RequestError        an HTTP request breaks a limit or a rule of HTTP itself
     ├── LogError            the log cannot do what was asked
@@ -15,16 +15,16 @@ The tree::
     │   ├── LogLockedError        another process owns the folder
     │   └── LogFormatError        written by a newer version
     ├── StoreError          the resource or delivery store cannot do what was asked
-    │   ├── FencedError           another process has taken over what this one wrote
-    │   └── StoreTrimmedError     never: what was asked for is kept no longer
+    │   ├── FencedError           another process has taken over; nothing was written
+    │   └── StoreTrimmedError     never: the requested history was trimmed
     ├── TransportError      no answer came from a sink (never an invented status code)
-    ├── ProtocolUnavailableError  what another package declares as a protocol cannot be used
-    └── SettingsError       settings that cannot be used; the message says what to do
+    ├── ProtocolUnavailableError  the protocol of another package cannot be used
+    └── SettingsError       settings that cannot be used; the message has the cure
 
-Delivery failure is a value, not an exception: ``policy.classify`` turns a reply or a
+Delivery failure is a value, not an exception: ``policy.classify`` turns a response or a
 ``TransportError`` into a verdict. Bugs are assertions and are not caught.
 
-Callers: everybody. Imports nothing of ours.
+Callers: all packages. Imports nothing of ours.
 """
 
 from collections.abc import Iterable
@@ -34,13 +34,13 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong, and where.
+    """One fault, and where it is.
 
     Attributes:
         path: Where: a JSON path from the root (``$.filters[0].exact``), a header name
             (``ce-id``), or ``$`` for the whole.
         code: A stable short name of the kind of fault (``missing``, ``empty``, ``type``...).
-        message: A sentence for people; says what is expected. Never holds a secret.
+        message: A sentence for people, with what is expected. Never holds a secret.
     """
 
     path: str
@@ -50,7 +50,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
-    """A stable code: the HTTP status that carries it and its title.
+    """A stable code with its HTTP status and title.
 
     Attributes:
         status: HTTP status of a problem details body with this code (RFC 9457).
@@ -97,7 +97,7 @@ class DistributaryError(Exception):
 
 
 class FaultsError(DistributaryError):
-    """An error that carries every fault found, not the first alone."""
+    """An error that carries all faults found, not only the first."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults: tuple[Fault, ...] = tuple(faults)
@@ -106,7 +106,7 @@ class FaultsError(DistributaryError):
 
 
 class EventError(FaultsError):
-    """Bytes that are not an event. The sender must change them; trying again is useless."""
+    """Bytes that are not an event. The sender must change them; a retry is useless."""
 
     code = "malformed-event"
 
@@ -124,7 +124,7 @@ class ConflictError(DistributaryError):
 
 
 class NotFoundError(DistributaryError):
-    """There is no resource of that name."""
+    """There is no resource of this name."""
 
     code = "notfound"
 
@@ -133,8 +133,8 @@ class RequestError(DistributaryError):
     """An HTTP request that breaks a limit or a rule of HTTP.
 
     Args:
-        code: A key of ``CATALOGUE``; its status is the answer's.
-        message: What was wrong and which limit stands.
+        code: A key of ``CATALOGUE``; the response has its status.
+        message: What was wrong, and the limit in force.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -144,17 +144,17 @@ class RequestError(DistributaryError):
 
 
 class LogError(DistributaryError):
-    """The log cannot do what was asked."""
+    """The log cannot do what was requested."""
 
     code = "log-unavailable"
 
 
 class LogUnavailableError(LogError):
-    """The log takes nothing now (disk full, fsync failed, closed). Nothing was promised."""
+    """The log accepts nothing now (disk full, fsync failed, closed). Nothing was promised."""
 
 
 class RecordTooLargeError(LogError):
-    """What should be appended is larger than a record; trying again does not help."""
+    """The body is larger than a record may be; a retry does not help."""
 
     code = "content-too-large"
 
@@ -166,7 +166,7 @@ class LogDamagedError(LogError):
 
 
 class LogLockedError(LogError):
-    """Another process owns the folder. Stop it, or choose another data directory."""
+    """Another process holds the lock. Stop it, or choose another data directory."""
 
     code = "log-locked"
 
@@ -178,17 +178,17 @@ class LogFormatError(LogError):
 
 
 class StoreError(DistributaryError):
-    """A store (resources, retries, dead letters) cannot do what was asked."""
+    """A store (resources, retries, dead letters) cannot do what was requested."""
 
     code = "store-failed"
 
 
 class FencedError(StoreError):
-    """Another process has taken over what this one wrote: nothing was written, and it stops."""
+    """Another process has taken over; nothing was written, and this one must stop."""
 
 
 class StoreTrimmedError(StoreError):
-    """The store keeps no longer what was asked for; trying again does not help."""
+    """The store has trimmed the requested history; a retry does not help."""
 
 
 class TransportError(DistributaryError):
@@ -196,11 +196,11 @@ class TransportError(DistributaryError):
 
     Args:
         reason: A stable short name: ``refused``, ``reset``, ``timeout``, ``dns``, ``tls``,
-            ``blocked-address``, ``protocol``, ``closed``; where the sink was not asked,
-            ``credential-expired``, ``unreadable-settings``; and where it answered with an event
-            for which there was no memory, ``replies-crowded``.
+            ``blocked-address``, ``protocol``, ``closed``; if nothing was sent,
+            ``credential-expired``, ``unreadable-settings``; if there was no memory for the event
+            in a response, ``replies-crowded``.
         message: A sentence for people; never holds a secret.
-        retryable: False where no later attempt can succeed (a blocked address).
+        retryable: False if no later attempt can succeed (a blocked address).
     """
 
     code = "no-answer"
@@ -212,7 +212,7 @@ class TransportError(DistributaryError):
 
 
 class ProtocolUnavailableError(DistributaryError):
-    """What another package declares as a delivery protocol cannot be used; all else can.
+    """A delivery protocol declared by another package that cannot be used; the others can.
 
     Args:
         package: Name of the package.
@@ -227,6 +227,6 @@ class ProtocolUnavailableError(DistributaryError):
 
 
 class SettingsError(DistributaryError):
-    """Settings that cannot be used. The message says what to do."""
+    """Settings that cannot be used. The message has the cure."""
 
     code = "settings"

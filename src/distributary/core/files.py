@@ -1,8 +1,8 @@
-"""Small files that are replaced as a whole, so that a reader finds the old content or the new one.
+"""Atomic replacement of small files: readers see the old content or the new.
 
-Called by every room that keeps such a file. The log and the journal of outcomes replace theirs
-through ports of their own, with which tests stop the disk between any two calls. Hides: the file
-beside, its mode, the syncs.
+Called by every package that keeps such a file. The log and the outcome journal replace theirs
+through ports of their own, so that tests can stop the disk between any two calls. Hides: the
+temporary file, its mode, the syncs.
 """
 
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 PRIVATE_MODE: Final = 0o600
-"""Of files that may hold tokens or whole events: their owner alone reads and writes them."""
+"""For files that may hold tokens or whole events: only their owner reads and writes them."""
 
 
 def write_atomically(
@@ -21,19 +21,19 @@ def write_atomically(
     durable: bool = False,
     contended: bool = False,
 ) -> None:
-    """Make *path* hold *content*: write beside, then rename.
+    """Replace *path* by *content*: write a temporary file beside it, then rename.
 
     Args:
         path: Its folder exists.
         content: All of the file.
-        mode: Permissions, less the umask. The file has them before it has content.
-        durable: It is on the medium when this returns. Otherwise a power cut may lose it or leave
-            it cut off, and costs no sync.
-        contended: Several processes may write *path* at the same time. Otherwise one writes it,
-            and what a killed writer left beside it goes with the next call.
+        mode: Permissions, less the umask. Set before the file has content.
+        durable: On the medium on return. Otherwise a power cut may lose or truncate it, and no
+            sync is made.
+        contended: Several processes may write *path* at the same time. Otherwise there is one
+            writer, and the next call removes what a killed writer left beside it.
 
     Raises:
-        OSError: *path* is as it was; where only the last sync failed, it may hold *content*.
+        OSError: *path* is unchanged; if only the last sync failed, it may hold *content*.
     """
     beside = path.with_name(f"{path.name}.{os.getpid()}.new" if contended else f"{path.name}.new")
     beside.unlink(missing_ok=True)
@@ -49,9 +49,9 @@ def write_atomically(
 
 
 def create_private(path: Path) -> bool:
-    """Make an empty file at *path* with ``PRIVATE_MODE``; False: there is one, left untouched.
+    """Make an empty file at *path* with ``PRIVATE_MODE``; False if one exists, which is left alone.
 
-    Closing a descriptor of a file drops every lock that the process holds on it, so one that
+    Closing a descriptor of a file drops every lock that the process holds on it, so a file that
     SQLite may have open is not even opened (sqlite.org/howtocorrupt.html, section 2.2).
 
     Raises:

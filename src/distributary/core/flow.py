@@ -1,4 +1,4 @@
-"""The records that pass between the parts. Read this file and you know the system.
+"""The records that pass between the parts, from the received event to its outcome.
 
 ::
 
@@ -14,11 +14,11 @@ Task        ``engine``, one a match    ``deliver`` (sent until an answer)
 Attempt     ``deliver``                ``engine`` (classified by ``policy``)
 ==========  =========================  ======================================
 
-What an attempt means is written down in ``outcome``'s own words: a ``DoneKey`` in the journal,
-a ``RetryRow``, or a ``DeadLetter``.
+``outcome`` records what an attempt means: a ``DoneKey`` in the journal, a ``RetryRow``, or a
+``DeadLetter``.
 
-Route records travel in the log beside the events, so that the routes which see an event are
-those that stand before it (DESIGN rule 4); ``RouteRecord`` is their body.
+Route records are in the log beside the events: an event is matched by the routes below its offset
+(DESIGN rule 4, route records). ``RouteRecord`` is their body.
 
 The hot path makes one of these for every event and match, so they are tuples or
 frozen structs and hold references, never copies.
@@ -37,19 +37,20 @@ from distributary.core.event import record as event_record
 from distributary.core.policy import Answer
 
 TTL_MAX: Final = 255
-"""Most passes through Brokers and Channels that a record can hold: what older logs gave events."""
+"""Largest TTL in a record (passes through Brokers and Channels); events of older logs have it."""
 
 TTL_DEFAULT: Final = 32
-"""Passes through Brokers and Channels that an event has at first, and at most (decision 17). Chains
-of people's making have a few; two replying Triggers double an event at each pass."""
+"""Initial and largest TTL of an event, in passes through Brokers and Channels (decision 17,
+``knativebrokerttl``). Chains made by people have a few; two replying Triggers double an event at
+each pass."""
 
 PASSES_LEFT_MIN: Final = 2
-"""An event is sent to a Broker or Channel with this many passes or more: that takes one, and none
-left would be refused there."""
+"""Lowest TTL with which an event is sent to a Broker or Channel: the pass takes one, and an event
+with none left would be rejected there."""
 
 TTL_ATTRIBUTE: Final = "knativebrokerttl"
-"""The attribute that carries the passes left from one Broker or Channel to the next. Neither the
-log's events nor subscribers have it."""
+"""The attribute that carries the TTL from one Broker or Channel to the next. It is removed before
+an event is stored, and never sent to subscribers."""
 
 
 class RecordKind(enum.IntEnum):
@@ -60,24 +61,24 @@ class RecordKind(enum.IntEnum):
     ROUTE = 2
     """One change of one route: ``encode_route``."""
     ROUTE_SNAPSHOT = 3
-    """All routes that stand here: written before retention deletes what is older."""
+    """All routes in force here: written before retention deletes older records."""
     TIMER_EVENT = 4
-    """An event that a subscription's timer made, for that subscription alone:
+    """An event that a subscription's timer made, only for that subscription:
     ``encode_timer_event``."""
     ADDRESSED = 5
-    """Events published to a Broker or Channel, or with passes left: ``encode_addressed``. Those of
-    ``EVENTS`` were published to the default broker and have all their passes."""
+    """Events published to a Broker or Channel, or with a lower TTL: ``encode_addressed``. Those of
+    ``EVENTS`` were published to the default broker and have the full TTL."""
     CARRIED = 6
-    """The same with header fields that go along with the events: ``encode_carried``."""
+    """The same with carried header fields: ``encode_carried``."""
 
 
 class Position(NamedTuple):
-    """Where an event stands: unique for ever within one log.
+    """Position of an event in the log: unique for ever within one log.
 
     Attributes:
         partition: Partition number, from 0.
         offset: Sequence number of the record in its partition, from 0.
-        index: Place of the event in its record (a batch is one record), from 0.
+        index: Index of the event in its record (a batch is one record), from 0.
     """
 
     partition: int
@@ -94,9 +95,9 @@ class DoneKey(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A cursor: everything below *offset* is done; *checksum* is of the last record below it.
+    """A committed offset: all below *offset* is done; *checksum* is of the last record below it.
 
-    ``checksum`` is 0 where that record is not known (an empty log, a gap).
+    ``checksum`` is 0 if that record is not known (an empty log, a gap).
     """
 
     offset: int
@@ -105,7 +106,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """Events that one request brought, checked and encoded; all or nothing.
+    """Events of one request, checked and encoded; all or nothing.
 
     Attributes:
         body: ``event.record.encode`` of the events, or ``encode_addressed`` or
@@ -127,8 +128,8 @@ class Logged(NamedTuple):
     Attributes:
         offset: Its sequence number in the partition.
         time_ms: Wall clock at the append, milliseconds.
-        checksum: CRC-32 over the record; an outcome is void if it does not carry the same.
-        kind: A ``RecordKind`` (kept as int: an unknown kind is skipped by readers, with a count).
+        checksum: CRC-32 over the record; an outcome with another checksum is void.
+        kind: A ``RecordKind`` (as int: readers skip an unknown kind, and count it).
         body: What the appender wrote.
     """
 
@@ -140,26 +141,26 @@ class Logged(NamedTuple):
 
 
 class Origin(enum.IntEnum):
-    """Who brought a task, and so what its outcome lets go."""
+    """Which reader started a task, and so what waits for its outcome."""
 
     LIVE = 1
-    """The live reader: the cursor waits for it."""
+    """The live reader: the committed offset waits for it."""
     BACKFILL = 2
-    """The backfill of the route: its row waits for it."""
+    """The backfill of the route: the backfill row waits for it."""
     RETRY = 3
-    """A durable retry row: neither waits; the row is finished."""
+    """A durable retry row: nothing waits; the row is finished."""
 
 
 class Stage(enum.IntEnum):
-    """Which destination of a route a task goes to."""
+    """The destination of a route that a task goes to."""
 
     PRIMARY = 1
     """To the sink of the route."""
     DEAD_LETTER = 2
     """To its dead letter sink, after the first stage failed for good."""
     REPLY = 3
-    """What the sink answered the event with, to where the route's replies go. No row has this
-    stage: the delivery is not done until the reply is taken, and is made again as a whole."""
+    """The sink's reply, to the destination of the route's replies. No row has this stage: the
+    delivery is done only once the reply is accepted, and is repeated as a whole."""
 
 
 class Task(msgspec.Struct, frozen=True, eq=False):
@@ -169,17 +170,17 @@ class Task(msgspec.Struct, frozen=True, eq=False):
     (``msgspec.structs.replace``).
 
     Attributes:
-        position: Where the event stands.
+        position: Of the event.
         checksum: Of its record.
         route: Uid of the route.
-        event: What is sent (on the dead letter stage: with its error attributes).
+        event: The event to send (on the dead letter stage: with its error attributes).
         stage: Which destination.
         attempt: Number of the attempt, from 1 for each stage.
         logged_ms: When the record was appended (wall clock): for latency figures.
-        origin: Who brought it.
+        origin: Which reader started it.
         ttl: Passes through Brokers and Channels that the event has left, from 1.
-        carried: Header lines that go along (``event.carried``), where the route is one of
-            Knative's kinds; empty: none.
+        carried: Carried header lines (``event.carried``), if the route is one of Knative's
+            kinds; empty: none.
     """
 
     position: Position
@@ -195,13 +196,13 @@ class Task(msgspec.Struct, frozen=True, eq=False):
 
 
 class Attempt(msgspec.Struct, frozen=True, eq=False):
-    """What came of sending a task once.
+    """The result of sending a task once.
 
     Attributes:
         task: What was sent.
-        answer: The sink's reply, or why there was none.
+        answer: The sink's response or acknowledgement, or why there was none.
         duration_s: From the start of the attempt to its answer, seconds.
-        sink: URI that it was sent to: the subscription may have another one by now.
+        sink: URI that it was sent to: the subscription may have changed its sink since.
     """
 
     task: Task
@@ -211,25 +212,25 @@ class Attempt(msgspec.Struct, frozen=True, eq=False):
 
 
 class RouteRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One change of one route, as it stands in every partition of the log.
+    """One change of one route, as every partition of the log holds it.
 
-    Holds what decides about matching and nothing else: sinks, headers and credentials stay
-    in the store, since any Spark job may read the log (DESIGN rule 4).
+    Holds only what matching needs: sinks, headers and credentials stay in the store, since any
+    Spark job may read the log (DESIGN rule 4, route records).
 
     Attributes:
-        seq: Number of the change, from 1, one sequence for the whole system. A record whose
-            seq is not above the last applied one has been rolled forward twice: ignore it.
+        seq: Number of the change, from 1, one sequence for the whole system. Ignore a record
+            whose seq is not above the last applied one: it was rolled forward twice.
         op: ``put`` (create or replace) or ``delete``.
         uid: The route: unique for ever; a recreated id gets a new uid.
         revision: Revision of the resource that these filters belong to, from 1.
         source: Exact match on the event's ``source``; None: any.
         types: Any-of match on the event's ``type``; empty: any.
         filters: Filter expressions (Subscriptions API ``filters``), all must hold; empty: all pass.
-        begin_ms: Only on the change that creates a route: it begins in the past, with the first
-            record that was appended at this wall-clock time or later, milliseconds; 0: with the
-            oldest that is kept. None: with the record after this one. (``config.start``)
-        address: Where it listens: uid of a Broker or Channel; empty: the default broker. A route
-            sees no event of another address.
+        begin_ms: Only on the change that creates a route that begins in the past: with the first
+            record appended at this wall-clock time or later, milliseconds; 0: with the oldest
+            retained one. None: with the record after this one. (``config.start``)
+        address: Uid of the Broker or Channel of the route; empty: the default broker. A route
+            matches no event of another address.
         present: Attributes that an event must have, with any value (a Trigger's
             ``filter.attributes`` with an empty string); all of them, by AND with the others.
     """
@@ -251,16 +252,16 @@ _route_encoder = msgspec.json.Encoder()
 
 
 def encode_route(record: RouteRecord) -> bytes:
-    """Body of a log record of kind ``ROUTE`` (JSON, so that people can read the log)."""
+    """Encode the body of a log record of kind ``ROUTE`` (JSON, so that people can read the log)."""
     return _route_encoder.encode(record)
 
 
 def decode_route(body: bytes) -> RouteRecord:
-    """The change in *body*.
+    """Decode the change in *body*.
 
     Raises:
         EventError: *body* is not a route record. Never skip it: restore it from the store or
-            stop the partition (DESIGN rule 4).
+            stop the partition (DESIGN rule 4, route records).
     """
     try:
         return _route_decoder.decode(body)
@@ -269,13 +270,13 @@ def decode_route(body: bytes) -> RouteRecord:
 
 
 class TimerEvent(NamedTuple):
-    """One event that the timer of a subscription made (DESIGN rule 6).
+    """One event that the timer of a subscription made (DESIGN rule 6, timers).
 
     Attributes:
-        uid: The route that alone sees it.
+        uid: The only route that sees it.
         revision: Of the resource whose timer it is.
-        number: Of the timer event, from 1; with uid and revision unique for ever. Some may be
-            missing.
+        number: Of the timer event, from 1; with uid and revision unique for ever. Numbers may
+            be skipped.
         event: The event. The filters of the route apply to it.
     """
 
@@ -297,10 +298,10 @@ _timer_event_encoder = msgspec.msgpack.Encoder()
 
 
 def encode_timer_event(timer_event: TimerEvent) -> bytes:
-    """Body of a log record of kind ``TIMER_EVENT``.
+    """Encode the body of a log record of kind ``TIMER_EVENT``.
 
     Raises:
-        EventError: The event holds what no event may.
+        EventError: The event is not valid.
     """
     record = event_record.encode([timer_event.event])
     return _timer_event_encoder.encode(
@@ -309,7 +310,7 @@ def encode_timer_event(timer_event: TimerEvent) -> bytes:
 
 
 def decode_timer_event(body: bytes) -> TimerEvent:
-    """The timer event in *body*.
+    """Decode the timer event in *body*.
 
     Raises:
         EventError: *body* is not such a record.
@@ -323,15 +324,15 @@ def decode_timer_event(body: bytes) -> TimerEvent:
 
 
 class AddressedEvents(NamedTuple):
-    """The events of one record, and for whom they are.
+    """The events of one record, and the routes that they are for.
 
     Attributes:
-        address: Uid of the Broker or Channel to which they were published; empty: the default
+        address: Uid of the Broker or Channel that they were published to; empty: the default
             broker. A recreated one has another.
-        ttls: For each event the passes that it has left, 1 to ``TTL_MAX``.
+        ttls: TTL of each event, 1 to ``TTL_MAX``.
         events: The events, without the attribute ``knativebrokerttl`` (decision 17).
-        carried: Header lines that go along with each of them (``event.carried``).
-        route: Uid of the route that alone sees them: a timer of its subscription made them.
+        carried: Carried header lines of all of them (``event.carried``).
+        route: Uid of the only route that sees them, for events of its subscription's timer.
             Empty: they are for all routes of *address*.
     """
 
@@ -353,11 +354,11 @@ _addressed_encoder = msgspec.msgpack.Encoder()
 
 
 def encode_addressed(address: str, ttls: tuple[int, ...], record: bytes) -> bytes:
-    """Body of a log record of kind ``ADDRESSED``.
+    """Encode the body of a log record of kind ``ADDRESSED``.
 
     Args:
         address: Uid of the Broker or Channel; empty: the default broker.
-        ttls: For each event the passes that it has left.
+        ttls: TTL of each event.
         record: ``event.record.encode`` of the events.
     """
     return _addressed_encoder.encode(_AddressedBody(address, ttls, record))
@@ -368,13 +369,13 @@ _CARRIED_FORMAT: Final = 1  # no body of kind ADDRESSED begins with it
 
 
 def encode_carried(address: str, ttls: tuple[int, ...], record: bytes, carried: bytes) -> bytes:
-    """Body of a log record of kind ``CARRIED``: see docs/design/files.md.
+    """Encode the body of a log record of kind ``CARRIED``: see docs/design/files.md.
 
     Args:
         address: Uid of the Broker or Channel; empty: the default broker.
-        ttls: For each event the passes that it has left.
+        ttls: TTL of each event.
         record: ``event.record.encode`` of the events.
-        carried: Header lines that go along (``event.carried.lines``).
+        carried: Carried header lines (``event.carried.lines``).
     """
     place = address.encode()
     head = _CARRIED_HEAD.pack(_CARRIED_FORMAT, 0, len(ttls), len(place), len(carried), 0)
@@ -382,7 +383,7 @@ def encode_carried(address: str, ttls: tuple[int, ...], record: bytes, carried: 
 
 
 def address_of(body: bytes) -> str:
-    """The address of a record of kind ``ADDRESSED`` or ``CARRIED``, without a look at its events.
+    """Return the address of a record of kind ``ADDRESSED`` or ``CARRIED`` without decoding events.
 
     Raises:
         EventError: *body* is not such a record.
@@ -391,7 +392,7 @@ def address_of(body: bytes) -> str:
 
 
 def decode_addressed(body: bytes) -> AddressedEvents:
-    """The events in *body*, of kind ``ADDRESSED`` or ``CARRIED``, and where they were published.
+    """Decode the events in *body*, of kind ``ADDRESSED`` or ``CARRIED``, and their address.
 
     Raises:
         EventError: *body* is not such a record.
@@ -408,7 +409,7 @@ _ALL_PASSES: Final = (TTL_DEFAULT,)
 
 
 def events_of(logged: Logged) -> AddressedEvents | None:
-    """The events that a record of the log holds, whatever its kind; None: it holds none.
+    """Decode the events of a log record of any kind; None: it holds none.
 
     Raises:
         EventError: The record cannot be read.
@@ -427,7 +428,7 @@ def events_of(logged: Logged) -> AddressedEvents | None:
 
 
 def events_for(logged: Logged, address: str, route: str) -> AddressedEvents | None:
-    """As ``events_of``; None too where none of them is for *route*, which is at *address*.
+    """As ``events_of``; None too if none of them is for *route*, which is at *address*.
 
     Events that were published elsewhere are not decoded.
 
@@ -471,15 +472,15 @@ DemandKind = Literal["resume", "redrive", "purge"]
 
 
 class Demand(NamedTuple):
-    """Something that owners are asked to do, each with its own partition.
+    """A request to all partition consumers, each for its own partition.
 
     Attributes:
         seq: Its number, from 1.
         kind: ``resume``: send to a parked route again. ``redrive``: send kept dead letters again.
             ``purge``: delete them.
         route: Uid of the route; empty: all of them.
-        run: Its id, for people; asked for twice it is one.
-        asked_ms: Wall clock, milliseconds.
+        run: Its id, for people; a repeated request has the same one.
+        asked_ms: Wall clock of the request, milliseconds.
     """
 
     seq: int

@@ -1,14 +1,12 @@
-"""The outcome journal: which deliveries of one partition are done, and the cursor.
+"""The outcome journal of one partition: finished matches and the committed offset (cursor).
 
-One append-only file a partition. A frame says: *every match below the watermark is done*
-(that is the cursor), *and so are these matches above it*. Both stand in one frame under one
-checksum, so the order that DESIGN rule 1 asks for (outcome first, then cursor) cannot be
-broken by a crash: a frame is there or it is not.
+One append-only file a partition. A frame holds the cursor, below which every match is done, and the
+matches done above it. Both are under one checksum, so a crash cannot break the order of DESIGN rule
+1, the cursor (outcome first, then cursor): a frame is complete or ignored.
 
-A frame also carries the checksum of the last record below its watermark. If the medium lost
-a tail of the log and positions were used again, that checksum no longer fits; ``recover``
-then goes back to the newest frame that does fit. Outcomes carry the checksum of their own
-record for the same reason.
+A frame also carries the checksum of the last record below its cursor. If the medium lost a tail of
+the log and positions were reused, that checksum no longer fits; ``fit`` then goes back to the
+newest frame that does. Outcomes carry the checksum of their own record for the same reason.
 """
 
 import contextlib
@@ -30,23 +28,23 @@ from distributary.core.flow import DoneKey, Mark
 _HEADER = struct.Struct("<4sII")
 _MAGIC = b"DOJ1"
 _FRAME_BYTES_MAX = 64 * 1024 * 1024
-"""A frame longer than this is damage: a frame holds what finished in 10 ms, or one compaction."""
+"""A longer frame is damage: a frame holds what finished in 10 ms, or one compaction."""
 _FRAME_MATCHES_MAX = 50_000
-"""Matches in one frame of a rewritten journal: 5 MiB, far from what would pass for damage."""
+"""Matches in one frame of a rewritten journal: 5 MiB, far below ``_FRAME_BYTES_MAX``."""
 COMPACT_BYTES = 4 * 1024 * 1024
 """The journal is rewritten when it grows past this: reading 4 MiB at a start takes some 50 ms."""
 MARKS_KEPT = 256
-"""Watermarks that a rewritten journal keeps, to go back to when the log lost its tail."""
+"""Cursors that a rewritten journal keeps, to go back to if the log loses its tail."""
 
 
 @dataclass(slots=True)
 class JournalState:
-    """What a journal says.
+    """The content of a journal.
 
     Attributes:
         marks: Cursors, oldest first.
         done: Matches that are done, with the checksum of their record: all of those at or above
-            the newest cursor, and some below it. Void where the record has another checksum.
+            the newest cursor, and some below it. Void if the record has another checksum.
     """
 
     marks: list[Mark] = field(default_factory=list)
@@ -65,7 +63,7 @@ class Files(Protocol):
         """Write; may be short."""
 
     def fdatasync(self, fd: int, /) -> None:
-        """Return when what was written is on the medium."""
+        """Sync; on return everything written is on the medium."""
 
 
 def _frame(mark: Mark, done: Iterable[tuple[DoneKey, int]]) -> bytes:
@@ -79,10 +77,10 @@ _body_decoder = msgspec.msgpack.Decoder(tuple[int, int, list[tuple[int, int, str
 
 
 def _frames(content: bytes) -> Iterable[tuple[Mark, list[tuple[int, int, str, int]], int]]:
-    """Whole frames from the start of *content*, each with the place where it ends.
+    """Yield whole frames from the start of *content*, each with the position of its end.
 
-    Stops at the first bytes that are no frame: a journal is written in order and synced
-    frame by frame, so what comes after damage was never acted upon as durable.
+    Stops at the first bytes that are no frame: a journal is written in order and synced frame by
+    frame, so nothing after damage was ever treated as durable.
     """
     at = 0
     while at + _HEADER.size <= len(content):
@@ -102,7 +100,7 @@ def _frames(content: bytes) -> Iterable[tuple[Mark, list[tuple[int, int, str, in
 
 
 def read_journal(path: Path) -> tuple[JournalState, int]:
-    """What the journal at *path* says, and the length of its whole part in bytes.
+    """Read the journal at *path*; return its state, and the length of its whole part in bytes.
 
     A missing file is an empty journal. Any bytes are accepted: the whole frames count.
     """
@@ -123,15 +121,15 @@ def read_journal(path: Path) -> tuple[JournalState, int]:
 
 
 def fit(state: JournalState, fits: Callable[[Mark], bool]) -> JournalState:
-    """The part of *state* that fits the log: up to the newest cursor that stands in it.
+    """Return the part of *state* that fits the log: up to the newest cursor with a fitting record.
 
     Args:
-        state: What the journal says.
-        fits: Whether the record below a cursor is (still) the one that the cursor knew.
+        state: Of the journal.
+        fits: Whether the record below a cursor is (still) the one that the cursor's checksum is of.
 
     Returns:
-        *state* itself in the ordinary case. After the log lost a tail: a state that ends at an
-        older cursor; what was done between is delivered again rather than lost.
+        Usually *state* itself. After the log lost a tail: a state that ends at an older cursor;
+        matches done since are delivered again rather than lost.
     """
     for count in range(len(state.marks), 0, -1):
         mark = state.marks[count - 1]
@@ -147,7 +145,7 @@ def fit(state: JournalState, fits: Callable[[Mark], bool]) -> JournalState:
 def _needed(
     done: dict[DoneKey, int], mark: Mark, backfilling: Mapping[str, int]
 ) -> dict[DoneKey, int]:
-    """The matches that a restart at *mark* may still ask about."""
+    """Return the matches that a restart at *mark* may still look up."""
     return {
         key: crc
         for key, crc in done.items()
@@ -156,20 +154,20 @@ def _needed(
 
 
 def unfenced() -> None:
-    """A fence that lets everybody write: of one who holds nothing, as in tests and tools."""
+    """A fence that passes everybody, for tests and tools without a lease."""
 
 
 class Journal:
-    """The journal of one partition, open for its one owner (who holds the owner's lock).
+    """The journal of one partition, open for its only writer (the holder of the partition's lease).
 
-    ``record`` is blocking and made for a thread beside the event loop. After any error the
-    journal is dead: an fsync that failed is never tried again on the same file (DESIGN
-    promise 1); open it anew, which reads what the medium kept.
+    ``record`` blocks, and is made for a thread beside the event loop. After any error the journal
+    is dead: a failed fsync is never retried on the same file (promise 1, durability of
+    acknowledged events); open it anew, which reads what the medium kept.
 
     Args:
-        path: The file; made when it is missing.
+        path: The file; made if it is missing.
         files: The calls on the medium.
-        fence: Called before each write; raises where another owner has the partition.
+        fence: Called before each write; raises if another process has the partition.
     """
 
     def __init__(self, path: Path, files: Files = os, fence: Callable[[], None] = unfenced) -> None:
@@ -194,7 +192,7 @@ class Journal:
         return fd
 
     def restart_at(self, state: JournalState) -> None:
-        """Make *state* what the journal says: after ``fit`` went back, and to keep it small.
+        """Replace the journal's content by *state*: after ``fit`` went back, and to keep it small.
 
         Written beside and renamed, so a crash leaves the old journal or the new one.
         """
@@ -226,19 +224,19 @@ class Journal:
         done: Iterable[tuple[DoneKey, int]],
         backfilling: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """Make a cursor and the matches done above it durable; returns when they are.
+        """Make a cursor and the matches done above it durable; blocks until they are.
 
         Idempotent: recording the same again changes nothing.
 
         Args:
             mark: The new cursor.
-            done: What finished since the last call and is not covered by a cursor.
-            backfilling: For each backfilled route the lowest offset that it has yet to do. A match
-                below the cursor is remembered for its own route alone: one route that is backfilled
-                for hours must not keep the outcomes of all others.
+            done: Matches that finished since the last call, above the cursor.
+            backfilling: The lowest unfinished offset of each backfilled route. A match below the
+                cursor is remembered only for its own route: one route that is backfilled for hours
+                must not keep the outcomes of all others.
 
         Raises:
-            StoreError: The medium refused. Nothing of this call counts; the journal is dead.
+            StoreError: The medium failed. Nothing of this call counts; the journal is dead.
         """
         if self._dead is not None:
             raise StoreError(f"the outcome journal {self._path} failed before: {self._dead}")
@@ -262,8 +260,8 @@ class Journal:
                 self.restart_at(state)
                 self._compact_at = max(COMPACT_BYTES, 2 * self._bytes)
             else:
-                # Nearly all of it is needed. To look again at each frame would cost more and
-                # more; to look at twice the size costs a constant share.
+                # Nearly all of it is needed: to compact at each frame would cost more and more; at
+                # double the size the cost is a constant share.
                 self._compact_at = 2 * self._bytes
 
     def _write(self, fd: int, content: bytes) -> None:
@@ -276,16 +274,16 @@ class Journal:
         return StoreError(f"the outcome journal {self._path} cannot be written: {error}")
 
     def close(self) -> None:
-        """Close the file; what was recorded stays."""
+        """Close the file; recorded frames stay."""
         os.close(self._fd)
         self._dead = "closed"
 
 
 def _reserve(fd: int, length: int) -> None:
-    """Allocate what the journal will grow into.
+    """Preallocate the journal's growth.
 
-    A sync of data inside a file's length is cheaper than one that has to record a new length.
-    Zeros are no frame, so a reader stops there.
+    A sync of data inside a file's length is cheaper than one that changes the length. Zeros are
+    no frame, so a reader stops there.
     """
-    with contextlib.suppress(OSError):  # A full disk says so when something is written.
+    with contextlib.suppress(OSError):  # A full disk fails the next write instead.
         os.posix_fallocate(fd, length, COMPACT_BYTES)

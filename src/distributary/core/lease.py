@@ -1,9 +1,9 @@
-"""Leases: at most one holder of a name at a time, each with a generation of its own.
+"""Leases: at most one holder of a name at a time, each with a higher generation.
 
-A partition's consumer holds one while it delivers (DESIGN rule 2), an appender one of its
-partition of the log, and ``serve`` one of the data directory. A lease says who may begin; its
-*fence* stands inside every durable write of the holder, so that one who lost the name without
-noticing writes nothing any more.
+A partition's consumer holds one while it delivers (DESIGN rule 2, one owner), an appender one of
+its partition of the log, and ``serve`` one of the data directory. Acquiring the lease permits to
+begin; its *fence* is checked inside every durable write of the holder, so that a holder that has
+lost the name without noticing writes nothing.
 
 Called by ``partitions`` and ``log``. Hides: ``flock``.
 """
@@ -19,48 +19,48 @@ from distributary.core.clock import Clock
 from distributary.core.errors import FencedError, LogLockedError
 
 POLL_S: Final = 0.01
-"""How often a lease that is held is tried again: an old holder that finishes costs no more."""
+"""Retry interval for a held lease: the most that a hand-over waits after the old holder ends."""
 SETTLED_S: Final = 1.0
-"""A file whose newest change is older than this is known by the time of that change: the next one
-has another, whatever file system counts it."""
+"""A file that is unchanged for this long is identified by its modification time: the next change
+has another, whatever the file system's resolution."""
 HELD: Final = "process {holder} owns the partition of {path} and did not finish within {wait_s:g} s"
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _BYTES_MAX: Final = 64
-"""Of the file: two numbers."""
+"""Most bytes read of the file, which has two numbers."""
 
 
 class Lease(Protocol):
     """The right to act under a name, until ``release`` or the end of the process.
 
     Attributes:
-        generation: Higher than that of every holder before.
+        generation: Higher than that of every earlier holder.
     """
 
     generation: int
 
     def check(self) -> None:
-        """Call it inside each durable write, before the write counts.
+        """Raise if the name is lost. Call it inside each durable write, before the write counts.
 
         Raises:
-            FencedError: Another holder has the name by now: write nothing.
+            FencedError: Another holder has the name: write nothing.
         """
 
     def release(self) -> None:
-        """Let the next holder in."""
+        """Release the name for the next holder."""
 
 
 class FileLease:
-    """A lease by a file: a ``flock``, with the holder and its generation for people to read.
+    """A lease by a ``flock`` on a file that shows the holder and its generation to people.
 
-    The kernel lets the lock go when the process is gone, however it went, so there is nothing to
-    wait out and no clock to trust. The fence finds what the lock cannot see: the file was removed
-    or replaced, or lies on a file system that locks nothing. It says nothing across machines.
+    The kernel releases the lock when the process ends, for whatever reason, so there is no timeout
+    and no clock to trust. The fence finds what the lock cannot: the file was removed or replaced,
+    or is on a file system without locks. It does not work across machines.
 
     Args:
-        path: Made when it is missing, in a folder that is there.
+        path: Made if it is missing, in an existing folder.
         wait_s: How long to wait for another holder to finish.
-        clock: Time.
-        sleep: Waits that many seconds.
+        clock: Measures the wait.
+        sleep: Sleeps for that many seconds.
         held: Message of the error, with places for ``holder``, ``path`` and ``wait_s``.
 
     Raises:
@@ -97,20 +97,20 @@ class FileLease:
         self.generation = int(before[0]) + 1 if before and before[0].isdecimal() else 1
         self._text = text = b"%d\n%d\n" % (os.getpid(), self.generation)
         try:
-            # Not truncated first: a process that ends just here must not lose the generation.
+            # Not truncated first: a process that ends here must not lose the generation.
             os.pwrite(self._fd, text, 0)
             os.ftruncate(self._fd, len(text))
         except OSError as error:
             if error.errno not in _FULL:
                 os.close(self._fd)
                 raise
-            # The lock itself needs no space: who holds it is merely not told.
+            # The lock needs no space: only the holder's number is missing.
             self._text = os.pread(self._fd, _BYTES_MAX, 0)
 
     def check(self) -> None:
-        """See ``Lease``: the file is still the one that this holder wrote, as it wrote it.
+        """As ``Lease``: check that the file is still the one that this holder wrote, unchanged.
 
-        One system call, once the file has stood for ``SETTLED_S``.
+        One system call, once the file is ``SETTLED_S`` old.
         """
         try:
             found = self._path.stat()
@@ -126,10 +126,10 @@ class FileLease:
             self._known = known
 
     def release(self) -> None:
-        """Let the next holder in."""
+        """Release the name for the next holder."""
         os.close(self._fd)
 
 
 def _numbers(fd: int) -> list[str]:
-    """Process id and generation, as far as they are there."""
+    """Read process id and generation, as far as they are there."""
     return os.pread(fd, _BYTES_MAX, 0).decode(errors="replace").split()

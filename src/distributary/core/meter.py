@@ -1,10 +1,9 @@
-"""Counting on the hot path, and bringing the counts of several processes together.
+"""Metrics: counters on the hot path, merged over several processes.
 
-A process counts in plain Python numbers (no locks, no labels looked up per event) and writes
-a snapshot of them to a file once a second. Each *role* has one file and one writer (the role
-is held by a lock), and a new process of the role begins with the numbers of the old one, so
-counters go on rising when a process is killed. ``render`` reads the files of all roles and
-gives the Prometheus text.
+A process counts in plain Python numbers (no locks, no labels looked up per event) and writes a
+snapshot of them to a file once a second. Each *role* has one file and one writer (a lock holds the
+role). A new process of the role begins with the numbers of the old one, so counters keep rising
+after a kill. ``render`` reads the files of all roles and gives the Prometheus text.
 
 Callers: ``engine``, ``partitions`` and ``server`` count; ``server`` renders for ``GET /metrics``.
 """
@@ -30,7 +29,7 @@ LATENCY_BOUNDS_S = (
 
 
 class Histogram:
-    """Counts of observations by bucket; one bisect for an observation."""
+    """Counts of observations by bucket; an observation costs one bisect."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -52,13 +51,13 @@ class _Saved(msgspec.Struct):
 
 
 class Meter:
-    """The numbers of one role.
+    """The metrics of one role.
 
-    Names may carry labels behind them as Prometheus writes them: ``attempts{verdict="retry"}``.
+    Names may end with labels as Prometheus writes them: ``attempts{verdict="retry"}``.
 
     Attributes:
         counters: Name -> a number that only rises.
-        gauges: Name -> a number of now; gone when the process is.
+        gauges: Name -> a current number; ends with the process.
         histograms: Name -> buckets.
     """
 
@@ -80,21 +79,21 @@ class Meter:
                 self.histograms[name] = histogram
 
     def add(self, name: str, count: float = 1) -> None:
-        """Let the counter *name* rise by *count*."""
+        """Increase the counter *name* by *count*."""
         self.counters[name] = self.counters.get(name, 0) + count
 
     def histogram(self, name: str, bounds: tuple[float, ...] = LATENCY_BOUNDS_S) -> Histogram:
-        """The histogram *name*; keep it and observe on it."""
+        """Return the histogram *name*; keep it and observe on it."""
         found = self.histograms.get(name)
         if found is None or found.bounds != bounds:
             found = self.histograms[name] = Histogram(bounds)
         return found
 
     def save(self) -> None:
-        """Write the snapshot. Lost at a power cut, by intent.
+        """Write the snapshot, without a sync: a power cut may lose it.
 
-        A snapshot that cannot be written (a full disk) is left out, and counted: the next one
-        says all of it, and no caller may stop working for want of its numbers.
+        If it cannot be written (a full disk), that is counted and not raised: the next snapshot has
+        all numbers, and no caller may stop for want of metrics.
         """
         if self._path is None:
             return
@@ -117,7 +116,7 @@ def _load(path: Path) -> _Saved:
     try:
         return msgspec.json.decode(path.read_bytes(), type=_Saved)
     except (OSError, msgspec.MsgspecError):
-        return _Saved()  # No file yet, or one cut off by a power cut: counting starts again.
+        return _Saved()  # No file yet, or one truncated by a power cut: counting starts again.
 
 
 def _split(name: str) -> tuple[str, list[str], list[str]]:
@@ -139,7 +138,7 @@ class _Files:
     def collect(
         self,
     ) -> Iterable[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily]:
-        """Sums over all roles."""
+        """Yield sums over all roles."""
         yield from self._counters()
         yield from self._gauges()
         yield from self._histograms()
@@ -196,7 +195,7 @@ class _Files:
 
 
 def render(paths: Iterable[Path], now: Meter, helps: dict[str, str]) -> bytes:
-    """Prometheus text of the snapshots at *paths* and of the numbers in *now*.
+    """Return the Prometheus text of the snapshots at *paths* and of the numbers in *now*.
 
     Args:
         paths: Snapshot files, one a role.

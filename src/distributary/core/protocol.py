@@ -1,8 +1,8 @@
-"""Delivery protocols: what each of them says of itself, and which there are.
+"""Delivery protocols: their descriptors, and the registry of those installed.
 
 A package adds a protocol with an entry point of the group ``distributary.protocols`` whose object
 is ``PROTOCOLS``, a tuple of ``Protocol``. The folders under ``distributary.protocols`` are declared
-so too. Called by whatever knows protocols by their names alone.
+the same way. Called by all code that knows protocols only by name.
 """
 
 import functools
@@ -18,28 +18,28 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from distributary.core.errors import ProtocolUnavailableError
 
 ENTRY_POINTS: Final = "distributary.protocols"
-"""Group of the entry points; and the package whose folders are this project's own protocols."""
+"""Group of the entry points, and the package whose folders are this project's own protocols."""
 
 EventFormat: TypeAlias = Literal["binary", "structured"]
 """A content mode; structured means JSON."""
 
 Check: TypeAlias = Callable[[Any], str | None]
-"""Says what was expected instead of a value; None: it can be used."""
+"""Returns what was expected instead of a value; None: the value is valid."""
 
 Reference: TypeAlias = str
-"""``package.module:name``: imported when it is first needed. Client libraries cost 5 to 40 MB and
-tenths of a second each, and most processes need one or none."""
+"""``package.module:name``, imported on first use. Client libraries cost 5 to 40 MB and tenths of a
+second each, and most processes need one or none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How events are read by a protocol: tables ``[[sources]]``.
+    """How a protocol reads events: tables ``[[sources]]``.
 
     Attributes:
         consumer: Function ``(SourceSpec, Connector, Clock) -> Consumer``.
-        place: Key of the place that is read.
+        place: Key of the place to read.
         check: Checks that place.
-        options: Key -> what checks its value.
+        options: Key -> check of its value.
     """
 
     consumer: Reference
@@ -50,11 +50,11 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class SettingFlag:
-    """A flag of ``distributary subscribe`` that says a setting; all settings can be said otherwise.
+    """A flag of ``distributary subscribe`` for one setting; every setting has another way too.
 
     Attributes:
         setting: A text among ``Protocol.settings``. Protocols that share a flag share the setting.
-        help: What it says, for people.
+        help: Its help text.
     """
 
     setting: str
@@ -66,12 +66,12 @@ class Scheme:
     """A scheme of sink URIs.
 
     Attributes:
-        port: Where the URI names none.
+        port: Default where the URI has none.
         tls: Connections begin with a TLS handshake.
-        with_tls: The scheme that speaks the same inside TLS; None: there is none.
-        upgraded: Connections begin without TLS, and go on with it where the far side demands it.
-        path: What a path means: something to ask for at the far side, with a query; a place (an
-            address, a topic) there; nothing.
+        with_tls: The scheme for the same over TLS; None: there is none.
+        upgraded: Connections begin without TLS, and upgrade where the far side demands it.
+        path: What a path means: a request target with a query; a place (an address, a topic);
+            nothing.
     """
 
     port: int
@@ -83,35 +83,35 @@ class Scheme:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """A delivery protocol: all that others know of it.
+    """Descriptor of a delivery protocol: all that other packages know of it.
 
     Attributes:
         name: In capitals: ``protocol`` of a subscription and of a source.
         title: As people write it.
         schemes: Schemes of its sink URIs; the first is shown first.
-        hosts_max: Most hosts that such a URI names; 0: it names none.
+        hosts_max: Most hosts in such a URI; 0: it has none.
         place_path: Pattern of a path that names a place, with its slash; None: any path.
-        place_encoded: Such a path is percent-encoded, and a place may begin with the slash that
-            every path has.
-        dials_itself: Its client dials what the far side names before that can be checked.
+        place_encoded: Such a path is percent-encoded, and a place may begin with a slash in
+            addition to the path's own.
+        dials_itself: Its client dials addresses from the far side before they can be checked.
         sink: Function ``(Connector, Clock, loop, Reach) -> deliver.Transport``. Protocols that name
-            the same one share a transport; the destination says which of them it is.
+            the same one share a transport; the destination has the protocol's name.
         answers: Tuple of ``policy.AcknowledgementRule``: what each answer means, with a row
             ``other`` for the rest; None: its transport gives replies with a status.
-        settings: Member of ``protocolsettings`` that is its own -> its JSON Schema, with the
-            default where there is one, in the order of realized objects.
+        settings: Member of ``protocolsettings`` of this protocol -> its JSON Schema, with the
+            default if there is one, in the order of realized objects.
         restore: Makes the typed settings of realized ones: a frozen dataclass, for HTTP
             ``HttpSettings``, else one with the property ``place`` (``BrokerSettings``).
-        required: Settings that it cannot do without.
-        placed: Setting that the path of a sink URI can stand for; the typed settings have an
-            attribute of this name, and realized objects have it in any case.
+        required: Its required settings.
+        placed: Setting that the path of a sink URI can replace; the typed settings have an
+            attribute of this name, and realized objects always have it.
         masked: Setting that is a map whose entries may be secret; the typed settings have an
             attribute of this name.
         formats: Content modes of its CloudEvents binding; the first is the default.
-        example: A proposal of a subscription, for the API description; None: none is shown.
-        flags: Flag of ``subscribe`` -> the setting that it says.
-        reading: How events are read; None: they are not.
-        absent: Why this installation cannot speak it, for people; None: it can.
+        example: An example subscription for the API description; None: none is shown.
+        flags: Flag of ``subscribe`` -> its setting.
+        reading: How it reads events; None: it does not.
+        absent: Why this installation lacks it, for people; None: it works.
     """
 
     name: str
@@ -136,12 +136,12 @@ class Protocol:
 
 
 class _Claim(NamedTuple):
-    """What one entry point declares.
+    """The declaration of one entry point.
 
     Attributes:
         package: Name of the package; empty: this project's own.
-        entry: The entry point, as its metadata say it.
-        protocols: What stands there.
+        entry: The entry point, as in the package's metadata.
+        protocols: The declared protocols.
     """
 
     package: str
@@ -169,7 +169,7 @@ def _found() -> _Found:
         {(_package(each), each.name, each.value) for each in entries}
     ):
         if value.startswith(f"{ENTRY_POINTS}."):
-            continue  # a folder; metadata may name one that is there no more
+            continue  # a folder that no longer exists; old metadata may still name it
         try:
             claims.append(_Claim(package, f"{name} = {value}", _declared(value)))
         except Exception as error:  # noqa: BLE001 - the code of others, as it is imported
@@ -199,7 +199,7 @@ def _declared(value: Reference) -> tuple[Protocol, ...]:
 
 
 def _clash(claim: _Claim, claims: Sequence[_Claim]) -> str | None:
-    """Why *claim* cannot stand beside another; None: it can. This project's own always stand."""
+    """Why *claim* conflicts with another; None: it does not. This project's own always win."""
     others = [other for other in claims if claim.package and other is not claim]
     for other, mine in itertools.product(others, claim.protocols):
         whose = f"the package {other.package}" if other.package else "distributary itself"
@@ -213,10 +213,10 @@ def _clash(claim: _Claim, claims: Sequence[_Claim]) -> str | None:
 
 
 def protocols() -> Mapping[str, Protocol]:
-    """Every protocol that can be used, by its name, in the order of the names.
+    """Return every usable protocol by its name, in the order of the names.
 
-    The folders of this package count even where the metadata of the installation do not name them:
-    an editable install keeps those of the day on which it was made.
+    The folders of this package count even if the metadata of the installation lack them: an
+    editable install keeps the metadata of the day it was made.
     """
     return _found().protocols
 
@@ -227,23 +227,23 @@ def package(name: str) -> str:
 
 
 def refused() -> tuple[ProtocolUnavailableError, ...]:
-    """The declarations of other packages that cannot be used; all else goes on without them.
+    """Return the declarations of other packages that cannot be used; the others work.
 
-    One cannot be imported or declares no protocols; or two give one name, or one scheme two
-    meanings: then neither is given the deliveries of the other.
+    A package cannot be imported or declares no protocols; or two use one name, or one scheme with
+    different meanings: then neither of them is used.
     """
     return _found().refused
 
 
 @functools.cache
 def schemes() -> Mapping[str, Scheme]:
-    """Every scheme of sink URIs; it means the same in each protocol that has it."""
+    """Return every scheme of sink URIs; it means the same in each protocol that has it."""
     return MappingProxyType(
         {name: scheme for each in protocols().values() for name, scheme in each.schemes.items()}
     )
 
 
 def load(reference: Reference) -> Any:
-    """The object that *reference* names."""
+    """Import the object that *reference* names."""
     module, _, name = reference.partition(":")
     return getattr(importlib.import_module(module), name)

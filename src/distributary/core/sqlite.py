@@ -1,7 +1,7 @@
-"""SQLite files that several processes share: the only place that knows how they are opened.
+"""Opens SQLite files that several processes share.
 
-Called by the stores of the resources, of the deliveries and of the counts. Hides: pragmas, locks,
-the modes of files, the driver's transactions and its errors.
+Called by the stores of resources, deliveries and quotas. Hides: pragmas, locks, file modes, the
+driver's transactions and errors.
 """
 
 import contextlib
@@ -27,25 +27,25 @@ BUSY_TIMEOUT_MS: Final = 5000
 with a database shell may hold one open."""
 WAL_TRIES: Final = 500
 WAL_PAUSE_S: Final = 0.01
-"""Five seconds in all, as long as a statement waits for another one's transaction."""
+"""Pause between attempts to switch to WAL; five seconds in all, as ``BUSY_TIMEOUT_MS``."""
 _TO_BE_SCRUBBED: Final = 1
-"""Value of SQLite's ``user_version``, which nothing else uses, while a file is to be scrubbed."""
+"""Value of SQLite's ``user_version``, otherwise unused, while a file needs scrubbing."""
 _INCREMENTAL: Final = 2
-"""SQLite's word for it in ``PRAGMA auto_vacuum``."""
+"""The value of ``PRAGMA auto_vacuum`` for incremental."""
 
 _numbers: Final = itertools.count()
 _turns: Final[dict[str, threading.Lock]] = {}
-"""By file: whose turn it is to write. Two threads that met at SQLite's own lock would sleep and
-look again, up to 100 ms at a time."""
+"""Write lock of each file. Two threads that met at SQLite's own lock would poll it, with pauses of
+up to 100 ms."""
 
 
 def sqlite_url(path: Path) -> sa.URL:
-    """URL of the SQLite file at *path*."""
+    """Return the URL of the SQLite file at *path*."""
     return sa.URL.create("sqlite+pysqlite", database=str(path))
 
 
 def memory_url() -> sa.URL:
-    """URL of a new database in the memory of this process, for as long as an engine has it open."""
+    """Return the URL of a new in-memory database, which lives as long as an engine has it open."""
     name = f"file:memory-{next(_numbers)}"
     query = {"mode": "memory", "cache": "shared", "uri": "true"}
     return sa.URL.create("sqlite+pysqlite", database=name, query=query)
@@ -54,16 +54,16 @@ def memory_url() -> sa.URL:
 def open_writer(
     url: sa.URL, store: str, *, durable: bool = True, gives_back: bool = False
 ) -> Engine:
-    """An engine for ``writing``: what it commits is on the medium when the commit returns.
+    """Return an engine for ``writing``: a commit is on the medium when it returns.
 
     Args:
-        url: ``sqlite_url`` of a file, which is made if it is not there, readable by its owner
-            alone: rows hold tokens and whole events.
-        store: What the file is, for messages: "resource store".
-        durable: False: commits are whole and in order, but a power cut may lose the newest, until
+        url: ``sqlite_url`` of a file, which is made if it is missing, readable only by its owner:
+            rows hold tokens and whole events.
+        store: Name of the store for messages: "resource store".
+        durable: False: commits are atomic and in order, but a power cut may lose the newest, until
             a durable one follows. Costs no sync.
-        gives_back: A file that is made here keeps account of its free pages, so that
-            ``give_back`` can return them to the disk.
+        gives_back: A new file uses incremental vacuum, so that ``give_back`` can return free pages
+            to the disk.
 
     Raises:
         StoreError: The folder or file cannot be written.
@@ -74,11 +74,11 @@ def open_writer(
     synchronous = "synchronous=FULL" if durable else "synchronous=NORMAL"
 
     def prepare(connection: Any, _record: object) -> None:
-        # The order matters: a file that is made keeps account of its pages from the first one on.
+        # First of all: SQLite can turn this on later only by rewriting the file.
         _pragmas(connection, *(["auto_vacuum=INCREMENTAL"] if gives_back else []))
         _switch_to_wal(connection)
         _pragmas(connection, synchronous)
-        connection.isolation_level = None  # the driver shall not begin transactions of its own
+        connection.isolation_level = None  # the driver must not begin transactions itself
 
     engine = _engine(url, store)
     sa.event.listen(engine, "connect", prepare)
@@ -87,7 +87,7 @@ def open_writer(
 
 
 def open_reader(url: sa.URL, store: str) -> Engine:
-    """An engine for ``reading``: each statement for itself, and none waits for a writer.
+    """Return an engine for ``reading``: each statement by itself, none waits for a writer.
 
     Args:
         url: ``sqlite_url`` of a file.
@@ -109,13 +109,13 @@ def open_reader(url: sa.URL, store: str) -> Engine:
 
 @contextmanager
 def writing(engine: Engine) -> Iterator[Connection]:
-    """A transaction of an engine that ``open_writer`` made; committed at the end of the block.
+    """Open a transaction on an engine of ``open_writer``; commits at the end of the block.
 
-    Writers of this process take turns. Those of others wait as ``BUSY_TIMEOUT_MS`` says.
+    Writers of this process take turns. Those of others wait up to ``BUSY_TIMEOUT_MS``.
 
     Raises:
-        StoreError: The database failed; nothing was written, or, where the commit itself failed,
-            nobody knows.
+        StoreError: The database failed; nothing was written, or, if the commit itself failed, the
+            outcome is unknown.
     """
     turn = _turns.setdefault(engine.url.render_as_string(), threading.Lock())
     with _guard(_store_of(engine)), turn, engine.begin() as connection:
@@ -124,7 +124,7 @@ def writing(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
-    """A connection of an engine that ``open_reader`` made.
+    """Open a connection on an engine of ``open_reader``.
 
     Raises:
         StoreError: The database failed.
@@ -135,9 +135,9 @@ def reading(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def looking(path: Path, store: str) -> Iterator[Connection]:
-    """A connection for one look at a file that another process owns, and may be about to mend.
+    """Open a connection for one read of a file that another process owns.
 
-    Nothing is written, not even what SQLite tidies up when it closes a file.
+    That process may be about to repair it. Writes nothing, not even what SQLite tidies up when it closes a file.
 
     Raises:
         StoreError: It cannot be read now.
@@ -150,15 +150,15 @@ def looking(path: Path, store: str) -> Iterator[Connection]:
 
 
 def ask_for_scrubbing(connection: Connection) -> None:
-    """Note in the transaction of *connection* that the file holds what nobody shall read there."""
+    """Mark in the transaction of *connection* that deleted content must be erased."""
     connection.exec_driver_sql(f"PRAGMA user_version = {_TO_BE_SCRUBBED}")
 
 
 def scrubbed(engine: Engine) -> bool:
-    """Rewrite the file and empty its write-ahead log, where ``ask_for_scrubbing`` was called.
+    """Rewrite the file and empty its write-ahead log, if ``ask_for_scrubbing`` was called.
 
     Returns:
-        False where somebody else has it open: then the log could not be emptied.
+        False if another process has it open: then the log could not be emptied.
 
     Raises:
         StoreError: It could not be done now.
@@ -174,9 +174,9 @@ def scrubbed(engine: Engine) -> bool:
 
 
 def let_give_back(engine: Engine) -> None:
-    """Bring a file that was made without to keep account of its free pages: it is written anew.
+    """Rewrite a file that was made without incremental vacuum, so that it has it.
 
-    Where that cannot be done now (a full disk, somebody reads it), the file serves as it is.
+    If that is not possible now (a full disk, a reader), the file stays as it is.
     """
     with _raw(engine) as connection:
         if _pragma(connection, "auto_vacuum") != _INCREMENTAL:
@@ -185,12 +185,12 @@ def let_give_back(engine: Engine) -> None:
 
 
 def give_back(engine: Engine, pages: int, few: int) -> bool:
-    """Return up to *pages* free pages to the disk; True where there are more.
+    """Return up to *pages* free pages to the disk; True if there are more.
 
     Args:
-        engine: ``open_writer`` made it.
+        engine: Of ``open_writer``.
         pages: Pages of 4 KiB.
-        few: With fewer free ones, or a quarter of all, nothing is done.
+        few: Does nothing with fewer free pages, or with less than a quarter of all.
 
     Raises:
         StoreError: It could not be done now.
@@ -201,11 +201,11 @@ def give_back(engine: Engine, pages: int, few: int) -> bool:
             return False
         if _pragma(connection, "auto_vacuum") != _INCREMENTAL:
             return False
-        # A script is carried out to its end; a statement would free the first page alone.
+        # A script runs to its end; a statement would free only the first page.
         connection.executescript(f"PRAGMA incremental_vacuum({pages})").close()
         if free > pages:
             return True
-        # What was written lies beside the file until then.
+        # Until then the change is in the log beside the file.
         _pragma(connection, "wal_checkpoint(TRUNCATE)")
         return False
 
@@ -234,35 +234,34 @@ def _store_of(engine: Engine) -> str:
 
 @contextmanager
 def _guard(store: str) -> Iterator[None]:
-    """Turns what the database library or its driver raises into a ``StoreError``."""
+    """Turn exceptions of the database library and its driver into a ``StoreError``."""
     try:
         yield
     except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
-        # The driver's words alone: statements stay out of the message.
+        # Only the driver's message: statements stay out of it.
         cause = error if isinstance(error, sqlite3.Error) else getattr(error, "orig", None)
         raise StoreError(f"the {store} failed: {cause or type(error).__name__}") from error
 
 
 @contextmanager
 def _raw(engine: Engine) -> Iterator[sqlite3.Connection]:
-    """The driver's own connection, in no transaction."""
+    """Yield the driver's own connection, outside any transaction."""
     with _guard(_store_of(engine)), contextlib.closing(engine.raw_connection()) as pooled:
         driver: Any = pooled.driver_connection
         yield driver
 
 
 def _begin_immediate(connection: Connection) -> None:
-    # Takes the write lock first: a transaction that reads and then writes cannot be refused
-    # in between because another process wrote.
+    # Takes the write lock first: a transaction that reads and then writes cannot fail in between
+    # because another process wrote.
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:
-    """With a write-ahead log, readers in other processes never wait for the writer.
+    """Switch to a write-ahead log, so that readers in other processes never wait for the writer.
 
-    Several writers may make a file at once. The switch takes a lock that two of them can keep from
-    one another, so SQLite does not wait for it, whatever the busy timeout: one gives way and tries
-    again.
+    Several writers may make a file at once. The switch takes a lock on which two of them can
+    deadlock, so SQLite does not wait for it, whatever the busy timeout: one backs off and retries.
     """
     for tries_left in reversed(range(WAL_TRIES)):
         try:
@@ -281,5 +280,5 @@ def _pragmas(connection: Any, *pragmas: str) -> None:
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
-    """The first number that the pragma answers."""
+    """Return the first number of the pragma's result."""
     return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
