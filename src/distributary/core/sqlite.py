@@ -137,7 +137,8 @@ def reading(engine: Engine) -> Iterator[Connection]:
 def looking(path: Path, store: str) -> Iterator[Connection]:
     """Open a connection for one read of a file that another process owns.
 
-    That process may be about to repair it. Writes nothing, not even what SQLite tidies up when it closes a file.
+    That process may be about to repair it. Writes nothing, not even what SQLite tidies up when it
+    closes a file.
 
     Raises:
         StoreError: It cannot be read now.

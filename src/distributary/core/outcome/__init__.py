@@ -1,10 +1,10 @@
-"""The last room of the flow: what came of each match, durable.
+"""Durable outcomes: the delivery store, the outcome journal, and quotas.
 
-``Ownership`` is what a partition's owner holds: cursor and outcomes, what waits (retries), what
-backfills and what could not be delivered. With files, a flush writes the ``DeliveryStore`` before
-the journal, because the cursor must never pass a match whose row is not yet durable.
-``Quota`` counts the deliveries of subscriptions with a ``maxevents``, over all partitions.
-``FailingRoute`` tells ``knative`` whose deliveries fail.
+``Ownership`` is a partition's state: committed offset and outcomes, retry rows, backfills and dead
+letters. With files, a flush writes the ``DeliveryStore`` before the journal, because the committed
+offset must never pass a match whose row is not yet durable. ``Quota`` counts the deliveries of
+subscriptions with a ``maxevents``, over all partitions. ``FailingRoute`` reports failing deliveries
+to ``knative``.
 
 Hides: file formats, SQL, fsync.
 """

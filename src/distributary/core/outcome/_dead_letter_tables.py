@@ -1,7 +1,7 @@
-"""Tables of the dead letters that are kept: what many dead letters share stands once.
+"""Tables of the kept dead letters, normalized: events and causes are shared.
 
-A dead letter is small: a match, and numbers of what it shares with others. The event of a record is
-the same for every subscription that missed it, and so is what a sink said, mostly.
+A dead letter is a small row: a match, and references to its event and its cause. The event of a
+record is the same for every subscription that missed it, and so, mostly, is the sink's response.
 """
 
 from typing import Final
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from distributary.core.outcome._metadata import metadata
 
 DEAD_LETTER_BYTES: Final = 128
-"""What a dead letter costs beside its event and its cause: a row and three entries of indexes."""
+"""Bytes of a dead letter beside its event and its cause: a row and three index entries."""
 
 _BIG_ID: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
@@ -52,7 +52,7 @@ cause = sa.Table(
 dead_letter = sa.Table(
     "letter",
     metadata,
-    # Grows with the time at which a dead letter was kept: the oldest has the lowest.
+    # Increases with the time of keeping: the oldest dead letter has the lowest id.
     sa.Column("id", _BIG_ID, primary_key=True),
     sa.Column("partition", sa.Integer, nullable=False),
     sa.Column("offset", sa.BigInteger, nullable=False),
@@ -65,5 +65,5 @@ dead_letter = sa.Table(
     sa.UniqueConstraint("partition", "route", "offset", "index"),
     sqlite_autoincrement=True,
 )
-"""Kept dead letters. Ids are never used again, so that a run knows which were kept after it
+"""Kept dead letters. Ids are never reused, so that a run can tell which were kept after it
 began."""

@@ -1,8 +1,7 @@
-"""Dead letters that are kept: within budgets, the oldest go first, and what goes is told.
+"""Kept dead letters within budgets: the oldest are given up first, and reported.
 
-Called by the delivery store alone, inside its transactions. Hides how dead letters share what is
-the
-same: the event of a record stands once, whatever number of subscriptions missed it.
+Called only by the delivery store, inside its transactions. Hides the normalization: the event of
+a record is stored once for any number of subscriptions that missed it.
 """
 
 import hashlib
@@ -25,9 +24,9 @@ from distributary.core.shown import shown_uri
 _Item = TypeVar("_Item")
 
 SLICE: Final = 500
-"""Dead letters looked at by one statement: the database allows 999 parameters at least."""
+"""Dead letters read by one statement: the database allows at least 999 parameters."""
 MARKS: Final = ("knativeerrordest", "knativeerrorcode", "knativeerrordata")
-"""Attributes that a dead letter has and its event has not (decision 16)."""
+"""Attributes that a dead letter has and its event has not (decision 16, dead letters)."""
 
 _LETTER_ROWS = (
     sa.select(
@@ -51,12 +50,12 @@ _LETTER_ROWS = (
 
 
 class KeptDeadLetter(NamedTuple):
-    """A dead letter as it stands in the store.
+    """A dead letter in the store.
 
     Attributes:
-        id: Its number there: later ones have higher ones.
+        id: Its number, ascending with time.
         dead_letter: With its event as a dead letter sink would get it.
-        event: The event without its error attributes, as it stood in the log.
+        event: The event without its error attributes, as in the log.
     """
 
     id: int
@@ -69,7 +68,7 @@ class DeadLetters:
 
     Args:
         partition: Partition number.
-        budgets: What is given up beyond.
+        budgets: Limits; what exceeds them is given up.
     """
 
     def __init__(self, partition: int, budgets: Budgets) -> None:
@@ -80,11 +79,11 @@ class DeadLetters:
         self._bytes_of: dict[int, int] = defaultdict(int)
 
     def forget_counts(self) -> None:
-        """A transaction was undone: count again before the next."""
+        """Count again before the next change: a transaction was rolled back."""
         self._counted = False
 
     def _count(self, connection: Connection) -> None:
-        """What the dead letters cost, in all and by route."""
+        """Sum the bytes of the dead letters, in all and by route."""
         if self._counted:
             return
         cost = sa.func.sum(t.body.c.size) + sa.func.count() * t.DEAD_LETTER_BYTES
@@ -109,14 +108,14 @@ class DeadLetters:
     # -- keeping ------------------------------------------------------------------------------
 
     def put(self, connection: Connection, dead_letters: Sequence[DeadLetter]) -> list[GivenUp]:
-        """Keep *dead_letters*; a match has one. What is given up for them, the oldest first."""
+        """Keep *dead_letters*, one a match; return what was given up for them, oldest first."""
         self._count(connection)
         for some in _slices(sorted(dead_letters, key=lambda dead_letter: dead_letter.kept_ms)):
             self._put(connection, some)
         return self._keep_to_bytes(connection)
 
     def move(self, connection: Connection, dead_letters: Sequence[DeadLetter]) -> None:
-        """Keep *dead_letters* of an older store: budgets look at them with the next that comes."""
+        """Keep *dead_letters* of an older store; budgets apply with the next ``put``."""
         self._count(connection)
         for some in _slices(dead_letters):
             self._put(connection, some)
@@ -154,7 +153,7 @@ class DeadLetters:
             self._bytes_of[routes[dead_letter.key.route]] += t.DEAD_LETTER_BYTES + len(body_bytes)
 
     def route_ids(self, connection: Connection, names: Iterable[str]) -> dict[str, int]:
-        """The number by which dead letters name each of these routes."""
+        """Return the number by which dead letters refer to each of these routes."""
         wanted = list(dict.fromkeys(names))
         values = [{"partition": self._partition, "route": name} for name in wanted]
         insert_absent(connection, t.route, values)
@@ -166,7 +165,7 @@ class DeadLetters:
     def _share(
         self, connection: Connection, table: sa.Table, values: list[dict[str, Any]]
     ) -> list[int]:
-        """Have each of *values* stand in *table* once; their numbers there."""
+        """Insert each of *values* into *table* once; return their ids."""
         by_digest = {value["digest"]: value for value in values}
         query = sa.select(table.c.digest, table.c.id).where(
             table.c.partition == self._partition, table.c.digest.in_(list(by_digest))
@@ -186,7 +185,7 @@ class DeadLetters:
     def _drop_same(
         self, connection: Connection, dead_letters: Sequence[DeadLetter], routes: dict[str, int]
     ) -> None:
-        """A match that is kept already is kept anew: a flush was made again."""
+        """Delete earlier copies of *dead_letters*: a flush was repeated."""
         keys = {
             (dead_letter.key.offset, dead_letter.key.index, routes[dead_letter.key.route]): 0
             for dead_letter in dead_letters
@@ -232,7 +231,7 @@ class DeadLetters:
         return len(some)
 
     def _some(self, found: list[Any], excess: int) -> list[Any]:
-        """The first of *found* that together may free *excess* bytes; at least one."""
+        """Return the first of *found* that together may free *excess* bytes; at least one."""
         freed = 0
         for count, row in enumerate(found, 1):
             freed += t.DEAD_LETTER_BYTES + row["size"]
@@ -255,7 +254,7 @@ class DeadLetters:
         return list(connection.execute(query).mappings())
 
     def expire(self, connection: Connection, now_ms: int) -> list[GivenUp]:
-        """Give up a slice of those that are older than the budget; empty: there are none."""
+        """Give up a slice of those older than the age budget; empty: there are none."""
         self._count(connection)
         oldest_ms = now_ms - int(self._budgets.age_max_s * 1000)
         if not any(self._is_old(row, oldest_ms) for row in self._oldest(connection, sa.true(), 1)):
@@ -276,7 +275,7 @@ class DeadLetters:
         return [GivenUp(names[route], count, reason) for route, count in counts.items()]
 
     def take(self, connection: Connection, keys: Sequence[DoneKey]) -> None:
-        """The dead letters of these matches are nobody's any more."""
+        """Delete the dead letters of these matches."""
         self._count(connection)
         for some in _slices(keys):
             routes = self.route_ids(connection, [key.route for key in some])
@@ -287,13 +286,13 @@ class DeadLetters:
             )
 
     def newest(self, connection: Connection) -> int:
-        """Number of the newest dead letter; 0: there is none."""
+        """Return the number of the newest dead letter; 0: there is none."""
         newest = sa.select(sa.func.coalesce(sa.func.max(t.dead_letter.c.id), 0))
         mine = t.dead_letter.c.partition == self._partition
         return int(connection.execute(newest.where(mine)).scalar_one())
 
     def delete_through(self, connection: Connection, last: int, name: str | None) -> int:
-        """Delete a slice of the dead letters up to the one with the number *last*; how many."""
+        """Delete a slice of the dead letters up to number *last*; return how many."""
         self._count(connection)
         which = t.dead_letter.c.id <= last
         if name is not None:
@@ -318,7 +317,7 @@ class DeadLetters:
         return False
 
     def _delete(self, connection: Connection, rows: Sequence[Any]) -> None:
-        """Delete these dead letters, and what no other dead letter shares with them."""
+        """Delete these dead letters, and the events and causes that no other one shares."""
         if not rows:
             return
         sizes = self._sizes(connection, {row["body"] for row in rows})
@@ -344,14 +343,14 @@ class DeadLetters:
     # -- reading ------------------------------------------------------------------------------
 
     def routes(self, connection: Connection) -> list[str]:
-        """Routes that have dead letters, or had some."""
+        """Return the routes that have dead letters, or had some."""
         query = sa.select(t.route.c.route).where(t.route.c.partition == self._partition)
         return list(connection.execute(query).scalars())
 
     def read(
         self, connection: Connection, limit: int, after: int = 0, route: str | None = None
     ) -> Iterator[KeptDeadLetter]:
-        """The oldest dead letters behind the one with the number *after*, at most *limit*."""
+        """Yield the oldest dead letters after number *after*, at most *limit*."""
         query = _LETTER_ROWS.where(
             t.dead_letter.c.partition == self._partition, t.dead_letter.c.id > after
         )
@@ -381,9 +380,9 @@ def _kept(found: Any) -> KeptDeadLetter:
 
 
 def split(event: bytes) -> tuple[bytes, str]:
-    """What dead letters of one event share, and the JSON of the error attributes.
+    """Split an event into the shared part and the JSON of its error attributes.
 
-    What cannot be read is kept as it is.
+    An unreadable event is kept as it is.
     """
     try:
         (found,) = event_record.decode(event)
@@ -397,19 +396,19 @@ def split(event: bytes) -> tuple[bytes, str]:
 
 
 def join(event: bytes, marks: str) -> bytes:
-    """The event of a dead letter with its error attributes: ``split`` backwards."""
+    """Join the event of a dead letter with its error attributes: the inverse of ``split``."""
     added = json.loads(marks)
     if not added:
         return event
     try:
         (found,) = event_record.decode(event)
     except (EventError, ValueError):
-        return event  # damaged on the medium: whoever reads the others must get them
+        return event  # damaged on the medium: the others must stay readable
     return event_record.encode([Event({**found.attributes, **added}, found.data)])
 
 
 def without_query(event: bytes) -> bytes:
-    """Name the sink in a dead letter's event as ``shown_uri`` does: version 1 had the whole URI."""
+    """Redact the sink in a dead letter's event by ``shown_uri``: version 1 had the whole URI."""
     shared, marks = split(event)
     dest = json.loads(marks).get("knativeerrordest", "")
     if "?" not in str(dest):
@@ -444,7 +443,7 @@ def _cause_values(failure: Failure, marks: str) -> dict[str, Any]:
 
 
 def insert_absent(connection: Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
-    """Insert those of *rows* that are not there, in both dialects."""
+    """Insert those of *rows* that do not exist, in both dialects."""
     if connection.dialect.name == "postgresql":
         from sqlalchemy.dialects.postgresql import insert  # noqa: PLC0415 - only when it is used
     else:

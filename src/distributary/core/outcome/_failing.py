@@ -1,7 +1,6 @@
-"""Routes whose deliveries fail now: a small file that the pipeline writes and ``knative`` reads.
+"""The file of failing routes, which the pipeline writes and ``knative`` reads.
 
-It holds no events and no secrets. It is not durable: what fails goes on failing, and is written
-again.
+It holds no events and no secrets. It is not durable: a route that still fails is written again.
 """
 
 from pathlib import Path
@@ -17,7 +16,7 @@ def write_failing(path: Path, routes: list[FailingRoute]) -> None:
     """Replace the file at *path*.
 
     Raises:
-        StoreError: It could not be written; the old one stands.
+        StoreError: It could not be written; the old file is unchanged.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -27,8 +26,8 @@ def write_failing(path: Path, routes: list[FailingRoute]) -> None:
 
 
 def read_failing(path: Path) -> list[FailingRoute]:
-    """What ``write_failing`` wrote at *path*; empty where there is no file that can be read."""
+    """Read what ``write_failing`` wrote at *path*; empty if there is no readable file."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=list[FailingRoute])
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-        return []  # No owner wrote yet, or a power cut left half a file: it is written anew.
+        return []  # Not written yet, or truncated by a power cut: it will be rewritten.

@@ -1,4 +1,4 @@
-"""What the tables of the delivery store belong to."""
+"""The SQLAlchemy metadata of the delivery store's tables."""
 
 import sqlalchemy as sa
 

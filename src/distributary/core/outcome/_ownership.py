@@ -1,8 +1,8 @@
-"""What the owner of a partition holds of it: one port, and its back end of files.
+"""A partition's durable state as one port, and its back end of files.
 
-A lease says who owns a partition; it is taken first (``core.lease``), and its fence stands inside
-every write here. What the last owner left is read then, and everything an owner makes durable while
-it delivers goes through ``flush``.
+A lease decides who owns a partition; it is acquired first (``core.lease``), and its fence is
+checked inside every write here. ``state`` reads what the last owner left; ``flush`` makes
+everything durable while an owner delivers.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -20,16 +20,15 @@ from distributary.core.outcome.rows import BackfillRow, Changes, ParkedRow, Retr
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one flush makes durable.
+    """The content of one flush.
 
     Attributes:
         mark: The cursor.
-        done: Matches that finished since the last flush and that no cursor covers, with the
-            checksums of their records.
+        done: Matches that finished since the last flush above the cursor, with the checksums of
+            their records.
         changes: Rows, backfills, kept dead letters, parked routes and runs.
-        backfilling: For each backfilled route the lowest offset that its backfills still need:
-            outcomes of that route are remembered from there on, those of all others from the cursor
-            on.
+        backfilling: The lowest offset that the backfills of each backfilled route still need.
+            Outcomes of that route are remembered from there, those of all others from the cursor.
     """
 
     mark: Mark
@@ -39,51 +38,51 @@ class Batch:
 
 
 class Deliveries(Protocol):
-    """What one partition keeps: rows, backfills, dead letters; see ``DeliveryStore``."""
+    """The delivery store of one partition: rows, backfills, dead letters; see ``DeliveryStore``."""
 
     def rows(self) -> list[RetryRow]:
-        """Every retry row, done ones included, without the bytes of their events."""
+        """Return every retry row, done ones included, without the bytes of their events."""
 
     def row_event(self, key: DoneKey) -> bytes | None:
-        """The bytes of a row's event that stand here."""
+        """Return the stored bytes of a row's event."""
 
     def backfills(self) -> list[BackfillRow]:
-        """Every backfill row."""
+        """Return every backfill row."""
 
     def parked(self) -> list[ParkedRow]:
-        """Every parked route."""
+        """Return every parked route."""
 
     def kept_dead_letters(
         self, limit: int, after: int = 0, route: str | None = None
     ) -> list[KeptDeadLetter]:
-        """The oldest dead letters behind the one with the number *after*."""
+        """Return the oldest dead letters after number *after*."""
 
     def keep_house(self, gone: Collection[str], now_ms: int) -> KeptDeadLetters:
-        """Give up what is too old, and the dead letters of routes that are *gone*."""
+        """Give up dead letters that are too old, delete those of routes in *gone*."""
 
     def begin_run(self, seq: int) -> RunRow:
-        """How far the run of demand *seq* is; one that is new takes the dead letters of now."""
+        """Return the progress of demand *seq*; a new run covers the present dead letters."""
 
     def purge(self, row: RunRow, route: str | None) -> RunRow:
         """Delete a slice of the dead letters of a run."""
 
 
 class Ownership(Protocol):
-    """A partition in the hands of its owner. Blocking, for a thread beside the loop.
+    """The durable state of an owned partition. Blocking, for a thread beside the loop.
 
     Attributes:
-        store: What the flushes have written, and the changes that are no part of a flush. Each of
-            them is fenced as a flush is.
+        store: What flushes have written, and changes outside a flush, each of which is fenced as
+            a flush is.
     """
 
     store: Deliveries
 
     @property
     def state(self) -> JournalState:
-        """Cursors and outcomes that are durable."""
+        """Return the durable cursors and outcomes."""
 
     def fit(self, fits: Callable[[Mark], bool]) -> bool:
-        """Go back to the newest cursor that *fits* the log; True where an older one is now it.
+        """Go back to the newest cursor that *fits* the log; True if that is an older one.
 
         Raises:
             FencedError, StoreError: As ``flush``.
@@ -92,16 +91,16 @@ class Ownership(Protocol):
     def flush(self, batch: Batch) -> list[GivenUp]:
         """Make *batch* durable; idempotent.
 
-        A crash on the way leaves all of the changes before any of the outcomes and the cursor
-        (DESIGN rule 1), or nothing.
+        A crash leaves all of the changes before any of the outcomes and the cursor (DESIGN rule 1,
+        the cursor), or nothing.
 
         Returns:
-            What was given up for the dead letters that are kept.
+            What was given up for the kept dead letters.
 
         Raises:
             FencedError: Another owner has the partition: nothing was written.
-            StoreError: The medium refused, now or before. The cursor may stand where it stood or
-                where *batch* has it, and this ownership is dead: open the partition anew.
+            StoreError: The medium failed, now or before. The cursor may be the old one or that of
+                *batch*, and this ownership is dead: open the partition anew.
         """
 
 
@@ -109,8 +108,8 @@ class FileOwnership:
     """An ``Ownership`` by two files: the transaction of the store, then a frame of the journal.
 
     Args:
-        store: Open; with the fence of the lease, as *journal*.
-        journal: Open. Both are closed by who opened them.
+        store: Open, with the fence of the lease.
+        journal: Open, with the same fence. The caller closes both.
     """
 
     def __init__(self, store: DeliveryStore, journal: Journal) -> None:

@@ -1,16 +1,16 @@
-"""How many deliveries of a counted subscription were made, and which may still be (``maxevents``).
+"""Quotas: counts deliveries of counted subscriptions and reserves further ones (``maxevents``).
 
 A match of a counted subscription is sent only while it holds a *reservation*. A reservation is
-taken before the first attempt, kept over the retries, counted when the delivery's outcome is on the
-medium, and free again when the match fails for good. What is counted and what is taken never exceed
-the limit together, so more deliveries than that cannot be made, whatever crashes in between.
+taken before the first attempt, kept over the retries, counted once the delivery's outcome is on the
+medium, and freed when the match fails for good. Counted deliveries plus reservations never exceed
+the limit, so no crash can cause more deliveries.
 
 A reservation *rests* while its match waits for a retry. One that does not rest after a crash is in
-doubt: an attempt was perhaps answered, and nobody has written it down. It stays with its match,
-and counts in the end, whatever the next attempts come to.
+doubt: its attempt may have succeeded without a record. It stays with its match, and is counted in
+the end, whatever the next attempts give.
 
 All partitions share one file (or one database): every owner writes it, each call in one
-transaction, and control asks ``used_up``.
+transaction, and the Subscriptions API reads ``used_up``.
 """
 
 import threading
@@ -30,11 +30,11 @@ from distributary.core.outcome._store import upsert
 from distributary.core.outcome.counts import Grant, QuotaBatch, QuotaRequest, Reservation
 
 STORE = "count store"
-"""What messages call it."""
+"""Name of the store in messages."""
 SCHEMA_VERSION = 1
 CLOSED_KEPT_MS = 24 * 3_600_000
-"""A deleted subscription is remembered for a day: a partition that is behind may still ask for
-it, and a count that began anew would let it deliver more."""
+"""A deleted subscription is remembered for a day: a partition that is behind may still ask for a
+reservation, and a new count would let it deliver more."""
 _meta = sa.MetaData()
 
 _version = sa.Table(
@@ -74,17 +74,17 @@ _HELD = (
     .scalar_subquery()
     .correlate(_quota)
 )
-"""How many reservations a subscription has given out."""
+"""How many reservations a subscription has granted."""
 
 
 class QuotaStore:
     """A ``Quota`` in an SQLite file. For any thread.
 
-    The file is made when it is first written: most systems never need it.
+    The file is made at the first write: most systems never need it.
 
     Args:
         path: The SQLite file.
-        clock: Says when a subscription was forgotten.
+        clock: Dates the end of deleted subscriptions.
     """
 
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
@@ -152,7 +152,7 @@ class QuotaStore:
             return
         values = [_bound(partition, reservation) for reservation in reservations]
         connection.execute(_reservation.delete().where(_THIS_RESERVATION), values)
-        # Those that were there: told twice, a reservation counts once.
+        # Only existing ones: a repeated call counts a reservation once.
         more = {"delivered": _quota.c.delivered + _quota.c.taken - _HELD} if delivered else {}
         _move(
             connection, {reservation.key.route for reservation in reservations}, taken=_HELD, **more
@@ -200,7 +200,7 @@ class QuotaStore:
             engine.dispose()
 
     def _opened(self) -> tuple[Engine, Engine]:
-        """Who writes and who reads."""
+        """Return the engines of writer and reader."""
         with self._opening:
             if self._engines is None:
                 url = sqlite.sqlite_url(self._path)
@@ -212,7 +212,7 @@ class QuotaStore:
 
     @contextmanager
     def _reading(self) -> Iterator[Connection | None]:
-        """None: nothing was ever counted."""
+        """Yield a connection; None: nothing was ever counted."""
         if not self.exists:
             yield None
             return
@@ -233,7 +233,7 @@ def _check_version(connection: Connection) -> None:
 
 
 def _reservations(connection: Connection, which: sa.ColumnElement[bool]) -> dict[Reservation, bool]:
-    """Reservations, with whether each rests; in the order of the log."""
+    """Return reservations, with whether each rests, in the order of the log."""
     query = (
         sa.select(_reservation)
         .where(which)

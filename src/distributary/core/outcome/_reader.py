@@ -25,14 +25,14 @@ from distributary.core.sqlite import looking
 
 
 class RouteDeliveries(NamedTuple):
-    """How a route stands in one partition.
+    """The deliveries of a route in one partition.
 
     Attributes:
-        waiting: Matches that wait as rows: for a retry, for room, or for their owner to resume.
-        backfilling: True where it reads the log behind the live reader.
+        waiting: Retry rows: for the next attempt, for space in a queue, or for a resume.
+        backfilling: True while a backfill delivers for it.
         kept: Dead letters.
         kept_bytes: Of their events.
-        parked: Where it is parked: since when, and why.
+        parked: If it is parked: since when, and why.
     """
 
     waiting: int
@@ -46,9 +46,9 @@ NOTHING = RouteDeliveries(0, backfilling=False, kept=0, kept_bytes=0, parked=Non
 
 
 class DeliveryReader:
-    """The delivery store of one partition, to look at; opened for each look.
+    """Read-only view of one partition's delivery store; opened for each read.
 
-    A store that is not made yet, or that its owner has not brought up to date, holds nothing.
+    A store that does not exist, or that its owner has not migrated yet, is empty.
 
     Args:
         path: The SQLite file.
@@ -70,7 +70,7 @@ class DeliveryReader:
             yield connection if version == SCHEMA_VERSION else None
 
     def standing(self, route: str) -> RouteDeliveries:
-        """How *route* stands here.
+        """Return the state of *route* in this partition.
 
         Raises:
             StoreError: It cannot be read now.
@@ -106,7 +106,7 @@ class DeliveryReader:
         )
 
     def run(self, seq: int) -> RunRow | None:
-        """How far the run of demand *seq* is here; None: it has not begun.
+        """Return the progress of the run of demand *seq*; None: it has not begun.
 
         Raises:
             StoreError: It cannot be read now.
@@ -122,7 +122,7 @@ class DeliveryReader:
     def dead_letters(
         self, limit: int, after: int = 0, route: str | None = None
     ) -> list[KeptDeadLetter]:
-        """The oldest dead letters behind the one with the number *after*, at most *limit*.
+        """Return the oldest dead letters after number *after*, at most *limit*.
 
         Raises:
             StoreError: They cannot be read now.

@@ -1,11 +1,11 @@
 """The delivery store: retry rows, backfill rows, dead letters.
 
-One owner writes it: the process that holds the partition. In the embedded set-up each
-partition has its own SQLite file, so owners never wait for one another; the tables carry the
-partition all the same, so that one PostgreSQL database can hold them all.
+One owner writes it: the process that holds the partition. In the embedded set-up each partition has
+its own SQLite file, so owners never wait for one another; the tables have a partition column all
+the same, so that one PostgreSQL database can hold them all.
 
-All changes of one flush go in by one transaction (``apply``) and every one of them is
-idempotent, so a flush that was cut off can be made again.
+All changes of one flush are one transaction (``apply``) and idempotent, so an interrupted flush can
+be repeated.
 """
 
 import threading
@@ -34,21 +34,21 @@ from distributary.core.outcome.rows import (
 from distributary.core.shown import shown_uri
 
 STORE = "delivery store"
-"""What messages call it."""
+"""Name of the store in messages."""
 SCHEMA_VERSION = 2
-"""Raised where an older version must not write the file. A column that may be empty needs none.
+"""Raised when an older version must not write the file; a new nullable column needs no raise.
 Version 1 kept a whole event for each dead letter."""
 MOVED_COUNT = 1_000
-"""Dead letters of version 1 that are moved at once: up to 1 MiB each."""
+"""Dead letters of version 1 migrated at once: up to 1 MiB each."""
 VACUUM_PAGES = 2_000
-"""Free pages given back to the disk by one turn: 8 MiB, some 20 ms."""
+"""Free pages returned to the disk by one call: 8 MiB, some 20 ms."""
 FREE_PAGES_FEW = 256
-"""With fewer free pages than these (1 MiB), or a quarter of all, the file keeps them for the rows
-that come next."""
+"""With fewer free pages than these (1 MiB), or less than a quarter of all, the file keeps them for
+later rows."""
 RUNS_KEPT = 10_000
-"""Runs whose end is remembered: as many as control remembers demands."""
+"""Finished runs that are remembered: as many as the resource store remembers demands."""
 TURNS_MAX = 20
-"""Slices of house-keeping in one call: what is left is done by the next."""
+"""Slices of house-keeping in one call; the next call does the rest."""
 _meta = metadata
 
 VERSION = sa.Table("delivery_schema", _meta, sa.Column("version", sa.Integer, primary_key=True))
@@ -108,12 +108,12 @@ PARKED = sa.Table(
 
 
 class KeptDeadLetters(NamedTuple):
-    """What ``keep_house`` found.
+    """The result of ``keep_house``.
 
     Attributes:
         routes: Those that may have dead letters.
         given_up: Dead letters that were too old.
-        more: There is more to do at once.
+        more: True if there is more to do at once.
     """
 
     routes: list[str]
@@ -122,13 +122,13 @@ class KeptDeadLetters(NamedTuple):
 
 
 class DeliveryStore:
-    """Retries, backfills and dead letters of one partition; blocking, for a thread of its own.
+    """Retries, backfills and dead letters of one partition; blocking, for a separate thread.
 
     Args:
         url: ``sqlite_url`` of a file.
-        partition: The partition that this owner holds.
-        budgets: How much is kept of what nobody takes.
-        fence: Called in each transaction before it counts; raises where another owner has the
+        partition: Partition number.
+        budgets: Limits of the kept dead letters.
+        fence: Called in each transaction before it counts; raises if another owner has the
             partition.
     """
 
@@ -144,7 +144,7 @@ class DeliveryStore:
         self._partition = partition
         self._dead_letters = DeadLetters(partition, budgets or Budgets())
         self._turn = threading.Lock()  # Of flushes and house-keeping: they count dead letters.
-        # The owners of all partitions may come here at once, and one of them brings it up.
+        # The owners of all partitions may open it at once; one of them migrates it.
         with sqlite.writing(self._engine) as connection:
             VERSION.create(connection, checkfirst=True)
             found = connection.execute(sa.select(VERSION.c.version)).scalar()
@@ -164,7 +164,7 @@ class DeliveryStore:
             sqlite.let_give_back(self._engine)
 
     def rows(self) -> list[RetryRow]:
-        """Every retry row, done ones included, in the order of the next attempt.
+        """Return every retry row, done ones included, in the order of the next attempt.
 
         ``event`` is None or ``IN_STORE``; ``row_event`` has the bytes.
         """
@@ -178,7 +178,7 @@ class DeliveryStore:
             return [_row_of(found) for found in connection.execute(query).mappings()]
 
     def row_event(self, key: DoneKey) -> bytes | None:
-        """The bytes of ``RetryRow.event`` that stand here; None: there are none."""
+        """Return the stored bytes of ``RetryRow.event``; None: there are none."""
         query = sa.select(RETRY.c.event).where(
             RETRY.c.partition == self._partition,
             RETRY.c.offset == key.offset,
@@ -190,7 +190,7 @@ class DeliveryStore:
         return None if found is None else bytes(found)
 
     def backfills(self) -> list[BackfillRow]:
-        """Every backfill row."""
+        """Return every backfill row."""
         query = sa.select(BACKFILL).where(BACKFILL.c.partition == self._partition)
         with sqlite.reading(self._reader) as connection:
             return [
@@ -206,18 +206,18 @@ class DeliveryStore:
             ]
 
     def dead_letters(self, limit: int = 1000) -> list[DeadLetter]:
-        """The oldest dead letters kept here, at most *limit*."""
+        """Return the oldest kept dead letters, at most *limit*."""
         return [kept.dead_letter for kept in self.kept_dead_letters(limit)]
 
     def kept_dead_letters(
         self, limit: int, after: int = 0, route: str | None = None
     ) -> list[KeptDeadLetter]:
-        """The oldest dead letters behind the one with the number *after*, at most *limit*.
+        """Return the oldest dead letters after number *after*, at most *limit*.
 
         Args:
             limit: Most dead letters; each has its event, of up to 1 MiB.
-            after: ``KeptDeadLetter.id`` of the last one that is known; 0: from the first.
-            route: Of this route alone; None: of all.
+            after: ``KeptDeadLetter.id`` of the last known one; 0: from the first.
+            route: Only of this route; None: of all.
         """
         with sqlite.reading(self._reader) as connection:
             return list(self._dead_letters.read(connection, limit, after, route))
@@ -257,7 +257,7 @@ class DeliveryStore:
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        """A transaction of the one who has the turn."""
+        """Open a transaction for the holder of ``_turn``."""
         with self._turn:
             try:
                 with sqlite.writing(self._engine) as connection:
@@ -268,9 +268,9 @@ class DeliveryStore:
                 raise
 
     def keep_house(self, gone: Collection[str], now_ms: int) -> KeptDeadLetters:
-        """Give up what is too old, delete dead letters of routes that are *gone*, give space back.
+        """Give up dead letters that are too old, delete those of routes in *gone*, free disk space.
 
-        A part of it, in short transactions: flushes go on in between. Idempotent.
+        Does a part of it, in short transactions: flushes run in between. Idempotent.
 
         Raises:
             StoreError: A part of it was not done.
@@ -284,7 +284,7 @@ class DeliveryStore:
             with self._writing() as connection:
                 old = self._dead_letters.expire(connection, now_ms)
                 while left and not self._dead_letters.drop_route(connection, left[-1]):
-                    left.pop()  # Nothing of it is there (any more): that costs a look, no turn.
+                    left.pop()  # Nothing of it is left: only a read, no slice.
             given_up += old
             more = bool(old or left)
         if not more:
@@ -293,12 +293,12 @@ class DeliveryStore:
             return KeptDeadLetters(self._dead_letters.routes(connection), given_up, more)
 
     def _give_back(self) -> bool:
-        """Give free pages back to the disk; True where there are more."""
+        """Return free pages to the disk; True if there are more."""
         with self._turn:
             return sqlite.give_back(self._engine, VACUUM_PAGES, FREE_PAGES_FEW)
 
     def begin_run(self, seq: int) -> RunRow:
-        """How far the run of demand *seq* is; one that is new takes the dead letters of now."""
+        """Return the progress of demand *seq*; a new run covers the present dead letters."""
         with self._writing() as connection:
             mine = sa.and_(RUN.c.partition == self._partition, RUN.c.seq == seq)
             columns: list[Any] = [RUN.c[name] for name in RunRow._fields]
@@ -313,7 +313,7 @@ class DeliveryStore:
             return row
 
     def purge(self, row: RunRow, route: str | None) -> RunRow:
-        """Delete a slice of the dead letters of a run; how far it is then."""
+        """Delete a slice of the dead letters of a run; return its progress."""
         with self._writing() as connection:
             deleted = self._dead_letters.delete_through(connection, row.through, route)
             row = row._replace(handled=row.handled + deleted, done=not deleted)
@@ -326,7 +326,7 @@ class DeliveryStore:
             upsert(connection, RUN, values)
 
     def parked(self) -> list[ParkedRow]:
-        """Every parked route."""
+        """Return every parked route."""
         columns = [PARKED.c[name] for name in ParkedRow._fields]
         query = sa.select(*columns).where(PARKED.c.partition == self._partition)
         with sqlite.reading(self._reader) as connection:
@@ -417,7 +417,7 @@ def _row_of(found: sa.RowMapping) -> RetryRow:
 
 
 def _bring_up(connection: Connection) -> None:
-    """Migrate all partitions from version 1 to 2: dead letters share events; URIs as shown."""
+    """Migrate all partitions from version 1 to 2: dead letters share events; URIs are redacted."""
     partitions = connection.exec_driver_sql('SELECT DISTINCT "partition" FROM dead_letter')
     for partition in list(partitions.scalars()):
         moved = DeadLetters(partition, Budgets())
@@ -434,7 +434,7 @@ def _bring_up(connection: Connection) -> None:
 def _dead_letters_of_version_1(
     connection: Connection, partition: int
 ) -> Iterator[list[DeadLetter]]:
-    """The dead letters of the table that version 1 had, the oldest first."""
+    """Yield the dead letters of version 1's table, oldest first."""
     mine = 'SELECT * FROM dead_letter WHERE "partition" = :partition'
     order = 'ORDER BY kept_ms, "offset", "index"'
     found = connection.execute(sa.text(f"{mine} {order}"), {"partition": partition}).mappings()
@@ -457,7 +457,7 @@ def _dead_letters_of_version_1(
 
 
 def _add_event_column(connection: Connection) -> None:
-    """Bring a table that an earlier version made up to date."""
+    """Add the column that a table of an earlier version lacks."""
     names = {column["name"] for column in sa.inspect(connection).get_columns("retry")}
     if "event" not in names:
         kind = RETRY.c.event.type.compile(connection.dialect)
@@ -471,13 +471,13 @@ def upsert(
     *,
     only: tuple[str, ...] | None = None,
 ) -> None:
-    """Insert *rows*, or replace those that are there by primary key, in both dialects.
+    """Insert *rows*, or replace existing ones by primary key, in both dialects.
 
     Args:
         connection: In a transaction.
-        table: Where.
-        rows: What; every one with the same columns.
-        only: Columns that are replaced in rows that are there; None: all.
+        table: Target.
+        rows: All with the same columns.
+        only: Columns to replace in existing rows; None: all.
     """
     if connection.dialect.name == "postgresql":
         from sqlalchemy.dialects.postgresql import insert  # noqa: PLC0415 - only when it is used

@@ -1,4 +1,4 @@
-"""How many deliveries of a counted subscription may still be made: the port, and its values."""
+"""The quota port: reservations for deliveries of counted subscriptions, and its values."""
 
 import enum
 from typing import NamedTuple, Protocol
@@ -11,7 +11,7 @@ class Reservation(NamedTuple):
 
     Attributes:
         key: The match.
-        checksum: Of its record: where the log holds another one, it is another match.
+        checksum: Of its record: with another record at that position, it is another match.
     """
 
     key: DoneKey
@@ -19,11 +19,11 @@ class Reservation(NamedTuple):
 
 
 class QuotaRequest(NamedTuple):
-    """A match that asks for its reservation.
+    """A match's request for its reservation.
 
     Attributes:
-        reservation: What it asks for.
-        events_max: How many deliveries its subscription may make, as its newest revision says.
+        reservation: The requested one.
+        events_max: How many deliveries the newest revision of its subscription permits.
     """
 
     reservation: Reservation
@@ -31,27 +31,27 @@ class QuotaRequest(NamedTuple):
 
 
 class Grant(enum.Enum):
-    """What came of a request."""
+    """The response to a request."""
 
     HELD = "held"
     """The match holds its reservation."""
     WAIT = "wait"
-    """All reservations are taken; one of them may be free again."""
+    """All reservations are held; one may be freed."""
     USED_UP = "used-up"
-    """All deliveries were made, or the subscription is deleted."""
+    """All deliveries were made, or the subscription was deleted."""
 
 
 class QuotaBatch(NamedTuple):
-    """What a partition tells the counts, and asks of them, in one transaction and in this order.
+    """Changes and requests of one partition, in one transaction and in this order.
 
     Attributes:
-        gone: Uids of deleted subscriptions: no reservation of theirs is given out any more.
-        freed: Reservations whose match failed for good. They are told before that is durable: a
-            match that is open after a crash asks again.
-        counted: Reservations whose match was delivered. They are told once that is durable.
+        gone: Uids of deleted subscriptions: no reservation is granted for them any more.
+        freed: Reservations whose match failed for good. Sent before that is durable: a match that
+            is open after a crash requests again.
+        counted: Reservations whose match was delivered. Sent once that is durable.
         resting: Reservations whose match waits for a retry: no attempt is under way.
-        requests: Who asks, first come first served. Who has its reservation keeps it; it does not
-            rest.
+        requests: First come, first served. A match that has its reservation keeps it; it stops
+            resting.
     """
 
     gone: list[str]
@@ -62,27 +62,27 @@ class QuotaBatch(NamedTuple):
 
 
 class Quota(Protocol):
-    """The counts of all subscriptions with a ``maxevents``, shared by the owners of all partitions.
+    """The quotas of all subscriptions with a ``maxevents``, shared by the owners of all partitions.
 
     Each call is one transaction and blocks. All raise ``StoreError``: then nothing was changed.
     """
 
     @property
     def exists(self) -> bool:
-        """False where nothing was ever counted."""
+        """False if nothing was ever counted."""
 
     def exchange(self, partition: int, batch: QuotaBatch) -> list[Grant]:
-        """Tell and ask; what each request got. Idempotent: all of it happens once."""
+        """Apply *batch*; return the response to each request. Idempotent."""
 
     def reservations(self, partition: int) -> dict[Reservation, bool]:
-        """The reservations that matches of *partition* hold; True for those that rest."""
+        """Return the reservations held by matches of *partition*; True for those that rest."""
 
     def used_up(self) -> list[str]:
-        """Uids of the subscriptions that have made all the deliveries that they may.
+        """Return the uids of the subscriptions that have made all their deliveries.
 
-        The limit is the one that the last match asked under: compare with the newest revision
-        (``delivered``) before ending one whose ``maxevents`` was raised.
+        The limit is that of the last request: compare with the newest revision (``delivered``)
+        before ending one whose ``maxevents`` was raised.
         """
 
     def delivered(self, uid: str) -> int:
-        """How many deliveries of the subscription *uid* were counted, from 0."""
+        """Return how many deliveries of the subscription *uid* were counted, from 0."""

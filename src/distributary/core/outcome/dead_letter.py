@@ -1,4 +1,4 @@
-"""A dead letter that is kept, why it failed, and what is kept of all of them at most."""
+"""Values of dead letters: the kept event, the failure, and the budgets."""
 
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -7,23 +7,23 @@ from distributary.core.flow import DoneKey
 
 ROUTE_BYTES_MAX: Final = 256 * 1024 * 1024
 """Kept dead letters of one subscription, in all partitions together: a quarter of a million events
-of 1 KB, which is more than anybody looks at, and a disk has it."""
+of 1 KB, more than anybody will read."""
 BYTES_MAX: Final = 2 * 1024 * 1024 * 1024
-"""Kept dead letters of all: as large as 32 segments of the log, so that it is the log that fills a
-disk, and the disk watermark that speaks of it."""
+"""All kept dead letters: as large as 32 segments of the log, so that the log fills a disk first,
+and the disk watermark reports it."""
 AGE_MAX_S: Final = 30 * 86_400.0
-"""A dead letter nobody has asked for in a month is not asked for any more."""
+"""Dead letters older than a month are no longer wanted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a delivery failed: what a dead letter says about it (decision 16).
+    """Why a delivery failed, as a dead letter records it (decision 16, dead letters).
 
     Attributes:
         reason: A short reason for people and logs.
         dest: URI of the destination that failed, without its query (``shown_uri``).
-        code: Status of the last answer; None where no answer came (never invented).
-        data: Base64 of at most 1,024 bytes of the last answer's body; None where none came.
+        code: Status of the last response; None if there was none (never invented).
+        data: Base64 of at most 1,024 bytes of the last response's body; None if there was none.
     """
 
     reason: str
@@ -33,14 +33,14 @@ class Failure:
 
 
 class DeadLetter(NamedTuple):
-    """An event that could not be delivered and has no dead letter sink that took it.
+    """An undeliverable event that no dead letter sink accepted.
 
     Attributes:
         key: The match.
         checksum: Of its record.
         failure: Why.
-        event: ``event.record.encode`` of the one event, with its error attributes: kept whole,
-            since the log may delete its own copy.
+        event: ``event.record.encode`` of the one event, with its error attributes: a whole copy,
+            since the log may delete its own.
         kept_ms: Wall clock when it was kept, milliseconds.
     """
 
@@ -53,14 +53,14 @@ class DeadLetter(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """How much is kept; the oldest dead letters beyond are given up, counted and told.
+    """Limits of kept dead letters; the oldest beyond are given up, counted and reported.
 
     An event that several dead letters share counts once in all, and once for each of their routes.
 
     Attributes:
         route_bytes_max: Dead letters of one route, bytes.
         bytes_max: All dead letters of the partition, bytes.
-        age_max_s: Seconds that a dead letter is kept.
+        age_max_s: How long a dead letter is kept, seconds.
     """
 
     route_bytes_max: int = ROUTE_BYTES_MAX
@@ -68,7 +68,7 @@ class Budgets:
     age_max_s: float = AGE_MAX_S
 
     def share(self, partitions: int) -> "Budgets":
-        """The part of one of so many partitions."""
+        """Return the share of one of *partitions* partitions."""
         return Budgets(
             self.route_bytes_max // partitions, self.bytes_max // partitions, self.age_max_s
         )
@@ -79,7 +79,7 @@ class GivenUp:
     """Dead letters, or matches, that a budget ended.
 
     Attributes:
-        route: Whose.
+        route: Uid of their route.
         count: How many.
         reason: Which budget: ``kept-bytes``, ``kept-age``, ``retention``.
     """

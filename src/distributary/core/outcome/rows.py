@@ -9,8 +9,8 @@ from distributary.core.flow import DoneKey, Stage
 from distributary.core.outcome.dead_letter import DeadLetter, Failure
 
 IN_STORE = b""
-"""``RetryRow.event`` where the bytes stand in the store and are not at hand: up to 1 MiB each, so
-they are read when the row is due."""
+"""``RetryRow.event`` if the bytes are in the store and not loaded: up to 1 MiB each, so they are
+read when the row is due."""
 
 
 class RetryRow(NamedTuple):
@@ -18,15 +18,15 @@ class RetryRow(NamedTuple):
 
     Attributes:
         key: The match.
-        checksum: Of its record; the row is void where the log holds another record.
+        checksum: Of its record; the row is void if the log holds another record.
         stage: Destination of the next attempt.
         attempt: Number of the next attempt on that stage, from 1.
         not_before_ms: Wall clock of the next attempt, milliseconds.
-        failure: What failed last; None for a match that was only moved out of the cursor's way.
+        failure: The last failure; None for a match that only had to let the cursor pass.
         done: True for a finished row that stays until the cursor has passed it.
-        event: What is sent instead of the event in the log (a reply that became a dead letter),
-            ``event.record.encode`` of it; ``IN_STORE``: what the store holds stays. None: the
-            event in the log.
+        event: Sent instead of the event in the log (a reply that became a dead letter),
+            ``event.record.encode`` of it; ``IN_STORE``: unchanged in the store. None: the event
+            in the log.
     """
 
     key: DoneKey
@@ -40,17 +40,17 @@ class RetryRow(NamedTuple):
 
 
 class BackfillRow(NamedTuple):
-    """A route that is backfilled: from here on the backfill delivers, not the live one.
+    """A backfill of a route: from its start on it delivers for the route, not the live reader.
 
     Attributes:
         route: Uid of the route.
-        start: The record where this backfill began; with the route its name (a route can have an
-            old backfill that is being finished and a new one).
-        start_index: In that record, the first event that is this backfill's; those before are the
-            live reader's.
+        start: The record where this backfill began; with the route it is the key (a route can
+            have an old backfill that is being finished and a new one).
+        start_index: In that record, the first event of this backfill; those before are the live
+            reader's.
         from_offset: The first record that may hold an undelivered match.
-        to_offset: The live reader has the route again from here on; None while it is backfilled.
-        record: ``flow.encode_route`` of the route as it stood at ``from_offset``.
+        to_offset: The live reader delivers from here on; None while the backfill has no end.
+        record: ``flow.encode_route`` of the route in force at ``from_offset``.
     """
 
     route: str
@@ -61,28 +61,28 @@ class BackfillRow(NamedTuple):
     record: bytes
 
     def covers(self, offset: int, index: int) -> bool:
-        """True where a match of the route at this place is, or was, its own to deliver."""
+        """True if this backfill delivers, or delivered, a match of the route at this position."""
         if (offset, index) < (self.start, self.start_index):
             return False
         return self.to_offset is None or offset < self.to_offset
 
     def holds(self, offset: int, index: int) -> bool:
-        """True where a match of the route at this place may still have to be delivered by it."""
+        """True if this backfill may still have to deliver a match of the route at this position."""
         return offset >= self.from_offset and self.covers(offset, index)
 
     @property
     def name(self) -> tuple[str, int]:
-        """What names this backfill within its partition."""
+        """The key of this backfill within its partition."""
         return self.route, self.start
 
 
 class ParkedRow(NamedTuple):
-    """A route to which nothing is sent: its sink said that it is gone.
+    """A route to which nothing is sent: its sink responded 410.
 
     Attributes:
         route: Uid of the route.
-        revision: Of its resource then: a newer one goes on.
-        demand_seq: The newest demand then: one to resume that is newer goes on.
+        revision: Of its resource then: a newer one resumes it.
+        demand_seq: The newest demand then: a newer one to resume resumes it.
         since_ms: Wall clock when it was parked, milliseconds.
         reason: Why, for people.
         dest: URI of the sink, without its query.
@@ -97,15 +97,15 @@ class ParkedRow(NamedTuple):
 
 
 class RunRow(NamedTuple):
-    """How far a run of kept dead letters is.
+    """Progress of a run over kept dead letters.
 
     Attributes:
-        seq: Number of the demand that asked for it.
-        at: The last dead letter that was looked at.
-        through: The last that is this run's.
-        handled: Dead letters that were sent again, or deleted.
-        passed: Those that were left as they are: the newest filters do not match them.
-        done: It is over.
+        seq: Number of the demand for it.
+        at: The last dead letter that was handled or passed.
+        through: The last one of this run.
+        handled: Dead letters sent again, or deleted.
+        passed: Those left as they are: the newest filters do not match them.
+        done: The run is over.
     """
 
     seq: int
@@ -117,14 +117,14 @@ class RunRow(NamedTuple):
 
 
 class FailingRoute(msgspec.Struct, frozen=True, kw_only=True):
-    """One route of one partition whose last attempts failed.
+    """A route whose last attempts failed, in one partition.
 
     Attributes:
         route: Uid of the route.
         since_ms: Wall clock of the first of these failures, milliseconds.
         last_ms: Of the last one.
         count: Failed attempts since the last delivery, from 1.
-        reason: The short reason of the last one (``status-503``, ``timeout``...).
+        reason: The short reason of the last failure (``status-503``, ``timeout``...).
         dest: URI of the destination that failed: the sink, the reply's, or the dead letter sink;
             without its query (``shown_uri``).
     """
@@ -139,7 +139,7 @@ class FailingRoute(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class Changes:
-    """What one flush changes; later entries for the same match replace earlier ones."""
+    """The rows that one flush changes; later entries for the same match replace earlier ones."""
 
     rows: dict[DoneKey, RetryRow] = field(default_factory=dict)
     forget: list[DoneKey] = field(default_factory=list)
@@ -150,7 +150,7 @@ class Changes:
     runs: dict[int, RunRow] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        """True where there is something to write."""
+        """True if there is something to write."""
         return bool(
             self.rows
             or self.forget
