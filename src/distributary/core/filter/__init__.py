@@ -1,8 +1,8 @@
-"""Filter expressions of subscriptions and triggers: checked, compiled, evaluated. Pure.
+"""Filter expressions of subscriptions and Triggers: checked, compiled, evaluated. Pure.
 
-Called by ``server`` (checks what clients send), ``route`` (compiles, and matches every event)
-and the command line (tries a filter on an event). Hides the dialects: each is one file with four
-functions and one row in the registry, and nothing outside this room knows one by name.
+Called by ``subscriptions`` and ``knative`` (check specs), ``route`` (compiles, and matches every
+event) and the command line (tries a filter on an event). Hides the dialects: each is one file with
+four functions and one row in the registry; no other package knows one by name.
 """
 
 from distributary.core.filter._check import DEPTH_MAX, NODES_MAX, check

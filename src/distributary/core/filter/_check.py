@@ -1,4 +1,4 @@
-"""Every fault of a ``filters`` array at once, each with its JSON path."""
+"""Validates a ``filters`` array: reports every fault at once, each with its JSON path."""
 
 from typing import Final
 
@@ -7,27 +7,27 @@ from distributary.core.filter._paths import member, shown
 from distributary.core.filter._registry import DIALECTS, REGISTRY
 
 DEPTH_MAX: Final = 32
-"""How deep expressions may stand in one another; one of the ``filters`` array is at depth 1.
-People nest three or four deep. A compiled expression takes one Python frame a level, so this
-stays far below the interpreter's limit wherever the match is called from."""
+"""Deepest nesting of expressions; one of the ``filters`` array is at depth 1. People nest three or
+four deep. A compiled expression takes one Python frame a level, so this stays far below the
+interpreter's limit for any caller."""
 
 NODES_MAX: Final = 1_000
-"""How many expressions and comparisons one resource may hold, together. It bounds what one route
-may cost an event to about 0.1 ms; a list of a thousand values belongs into several routes."""
+"""Most expressions and comparisons of one resource, together. It bounds the cost of one route for
+an event to about 0.1 ms; a list of a thousand values belongs into several routes."""
 
 
 def check(filters: object, path: str = "$.filters") -> list[Fault]:
-    """Every fault of a ``filters`` array; an empty list means that it can be compiled.
+    """Return every fault of a ``filters`` array; an empty list means that it can be compiled.
 
-    Never raises and never recurses beyond ``DEPTH_MAX``, whatever was sent.
+    Never raises and never recurses beyond ``DEPTH_MAX``, for any input.
 
     Args:
-        filters: What stood in the JSON (decoded).
+        filters: The decoded JSON.
         path: Its JSON path, the root of the faults' paths.
 
     Source:
-        Subscriptions API, ``filters`` and 3.2.4; decision 7. An empty array is no fault: it
-        passes everything.
+        Subscriptions API, ``filters`` and 3.2.4; decision 7, faults of filters. An empty array is
+        no fault: it passes everything.
     """
     if not isinstance(filters, list | tuple):
         return [Fault(path, "type", "expected an array of filter expressions")]
@@ -41,7 +41,7 @@ def check(filters: object, path: str = "$.filters") -> list[Fault]:
 
 
 class _Walk:
-    """The state of one check: faults so far, nodes so far, how deep it stands."""
+    """The state of one check: faults, number of nodes, current depth."""
 
     def __init__(self, root: str) -> None:
         self.faults: list[Fault] = []

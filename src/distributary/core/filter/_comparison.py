@@ -19,12 +19,11 @@ from distributary.core.filter._join import all_of
 from distributary.core.filter._paths import member, shown
 
 TEXT_CHARS_MAX: Final = 8_192
-"""The longest name of an attribute, and the longest text to compare one with. The receiver takes
-no longer header, so what is longer is a mistake; and 100,000 such routes would be a problem of
-memory."""
+"""Most characters of an attribute name, and of a text to compare with. The receiver accepts no
+longer header, so a longer text is a mistake; and 100,000 such routes would need too much memory."""
 
 _TOLD_COUNT_MAX: Final = 3
-"""Comparisons that hold are told up to here: a reason is one line."""
+"""Most comparisons named in the reason of a match: a reason is one line."""
 
 _ATTRIBUTE_NAME = re.compile(r"[a-z0-9]+")
 """CloudEvents 1.0, "Naming Conventions": lower-case letters and digits."""
@@ -37,13 +36,13 @@ _CANONICAL_OF_OTHERS = re.compile(r"true|false|-?[0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One of the dialects: an object of attribute names and texts; see ``Dialect``.
+    """A comparison dialect: an object of attribute names and texts; see ``Dialect``.
 
     Attributes:
         how: Its name.
-        holds: Whether an attribute's canonical string, before, agrees with a text, after.
-        test: Makes the test of the attribute, before, by the text, after.
-        words: Between name and text: where it holds, and where it does not.
+        holds: Whether an attribute's canonical string (first) agrees with a text (second).
+        test: Makes the test of an attribute (first) by a text (second).
+        words: Words between name and text: if it holds, and if it does not.
     """
 
     how: Literal["exact", "prefix", "suffix"]
@@ -66,7 +65,7 @@ class Comparison:
             _check_text(text, checker, at)
 
     def compiled(self, value: dict[str, str], _nested: Callable[[Any], Compiled]) -> Compiled:
-        """Every attribute named agrees with its text; each member is a cover."""
+        """True if every named attribute agrees with its text; each member is a cover."""
         tests = [self.test(name, text) for name, text in value.items()]
         covers = tuple((Predicate(self.how, name, text),) for name, text in value.items())
         parts = (
@@ -88,7 +87,7 @@ class Comparison:
         attributes: Attributes,
         _nested: Callable[[Any, Attributes], bool],
     ) -> bool:
-        """Decide the plain way."""
+        """Decide without compiling."""
         return all(
             name in attributes and self.holds(canonical(attributes[name]), text)
             for name, text in value.items()
@@ -101,7 +100,7 @@ class Comparison:
         place: Place,
         _nested: Callable[[Any, Attributes, str], Explanation],
     ) -> Explanation:
-        """Name the first attribute that is missing or fails; or what holds."""
+        """Name the first attribute that is missing or fails; else the comparisons that hold."""
         for name, text in value.items():
             at = member(place.path, name)
             if name not in attributes:

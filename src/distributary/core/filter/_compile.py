@@ -1,4 +1,4 @@
-"""From a ``filters`` array to one closure."""
+"""Compiles a ``filters`` array into one closure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ from distributary.core.filter._registry import REGISTRY
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Filter:
-    """A compiled ``filters`` array. Immutable; pickled as its JSON and compiled again there.
+    """A compiled ``filters`` array. Immutable; pickled as its JSON and recompiled on loading.
 
     Attributes:
-        matches: Call it with an event's attributes: True where every expression holds. Pure and
-            never raises. (A closure in a slot, so the call costs no method in between.)
+        matches: Call it with an event's attributes: True if every expression holds. Pure and
+            never raises. (A closure in a slot: no method call in between.)
         comparisons_max: How many comparisons one event costs at most.
-        covers: What an index may go by: every matching event satisfies at least one predicate of
-            each cover. Empty: nothing is known of what matches.
+        covers: Possible index keys: every matching event satisfies at least one predicate of each
+            cover. Empty: none is known.
         decided: There is one cover, and every event that satisfies it matches.
-        reads: Names of the attributes that it looks at, for memoising; None: any.
-        conjuncts: Its parts, at least one, all of which hold where it matches.
+        reads: Names of the attributes it reads, for memoising; None: any.
+        conjuncts: Its parts, at least one; it matches where all of them hold.
         json: The array it was compiled from.
     """
 
@@ -41,16 +41,16 @@ class Filter:
 
 
 def compile(filters: Sequence[Mapping[str, Any]]) -> Filter:  # noqa: A001 - read as filter.compile
-    """The filter that *filters* describe; an empty array passes everything.
+    """Compile *filters*; an empty array passes everything.
 
     Raises:
-        ResourceError: There are faults (all of them are named, as ``check`` does). A filter that
+        ResourceError: There are faults (all of them are named, as by ``check``). A filter that
             cannot be understood never means "pass everything".
     """
     faults = check(filters)
     if faults:
         raise ResourceError(faults)
-    # an array of filters means what ``all`` means, but for the empty one
+    # a non-empty array of filters means what ``all`` means
     whole = REGISTRY["all"].compiled(filters, _expression)
     json = msgspec.json.encode(filters)
     return Filter(
@@ -59,7 +59,7 @@ def compile(filters: Sequence[Mapping[str, Any]]) -> Filter:  # noqa: A001 - rea
         whole.covers,
         whole.decided,
         whole.reads,
-        # parts of it in any case, so that nobody need ask whether there are
+        # never empty, so that callers need no check
         whole.conjuncts or (whole.whole,),
         json,
     )

@@ -1,8 +1,7 @@
-"""Covers: what an index may go by to find the expressions that an event can match.
+"""Covers: the predicates under which an index files an expression.
 
 A cover of an expression is a list of predicates of which every matching event satisfies at least
-one. Dialects derive them when they compile; the index files each expression under one of
-them, a condition that is necessary for a match.
+one. Dialects derive covers when they compile; the index files each expression under one of them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,18 +10,18 @@ from typing import Final
 from distributary.core.filter._dialect import Compiled, Cover, Predicate
 
 _ALIKE: Final = frozenset({"specversion", "datacontenttype"})
-"""Attributes that nearly all events share."""
+"""Attributes that have the same value in nearly all events."""
 _ALIKE_SELECTIVITY: Final = 1_000
 _AFFIX_SELECTIVITY: Final = 4
 _ONE_CHAR_SELECTIVITY: Final = 64
-"""A prefix or suffix is taken to be met more often the shorter it is."""
+"""Divided by the length of a prefix or suffix: shorter ones match more events."""
 
 
 def selectivity(cover: Cover) -> int:
-    """How many events are taken to satisfy *cover*, in no particular unit: less is better.
+    """Estimate how many events satisfy *cover*, in no particular unit: less is better.
 
-    A guess from the texts alone, for a choice between covers that are all right: an exact text
-    counts 1, a short prefix more, and so does what nearly all events share.
+    A guess from the texts alone, to choose between valid covers: an exact text counts 1, a short
+    prefix more, and so does a value that nearly all events share.
     """
     return sum(map(_selectivity, cover))
 
@@ -36,9 +35,9 @@ def _selectivity(predicate: Predicate) -> int:
 
 
 def either(parts: Sequence[Compiled]) -> tuple[Cover, ...]:
-    """The covers of "at least one of *parts* is true": one, of the best cover of each part.
+    """Return the covers of "at least one of *parts* is true": one, of the best cover of each part.
 
-    Empty where a part has none: what it matches is anybody's guess.
+    Empty if a part has none: then the matching events are not known.
     """
     if not all(part.covers for part in parts):
         return ()
@@ -47,17 +46,17 @@ def either(parts: Sequence[Compiled]) -> tuple[Cover, ...]:
 
 
 def every(parts: Iterable[Compiled]) -> tuple[Cover, ...]:
-    """The covers of "all of *parts* are true": those of each part."""
+    """Return the covers of "all of *parts* are true": those of each part."""
     return tuple(dict.fromkeys(cover for part in parts for cover in part.covers))
 
 
 def narrowest(covers: Sequence[Cover]) -> Cover:
-    """The cover that the fewest events are taken to satisfy; of equal ones the first."""
+    """Return the cover with the fewest expected events; of equal ones the first."""
     return min(covers, key=selectivity)
 
 
 def joined_reads(parts: Iterable[Compiled]) -> frozenset[str] | None:
-    """Names of the attributes that any of *parts* looks at; None: any."""
+    """Return the names of the attributes that any of *parts* reads; None: any."""
     names: set[str] = set()
     for part in parts:
         if part.reads is None:

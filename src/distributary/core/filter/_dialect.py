@@ -1,8 +1,7 @@
-"""What a filter dialect is: the interface that each dialect's file fills in.
+"""The interface of a filter dialect.
 
-A dialect has four functions, in a module of its own or, where several are of a kind, in an object
-of theirs; and one row in ``_registry``. Nothing else knows any dialect by name, so a new one is one
-file and one row.
+A dialect has four functions, in a module or (for similar dialects) in an object, and one row in
+``_registry``. Nothing else knows any dialect by name, so a new one is one file and one row.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,15 +18,16 @@ Test = Callable[[Attributes], bool]
 
 
 class Predicate(NamedTuple):
-    """One simple question about one attribute, which an index can answer.
+    """A condition on one attribute that an index can look up.
 
-    It is true where the attribute is there and its canonical string (decision 6) is *text*,
+    True if the attribute exists and its canonical string (decision 6, canonical strings) is
+    *text*, begins with it, or ends with it.
     begins with it, or ends with it.
 
     Attributes:
         how: The kind of comparison.
         attribute: Name of the attribute.
-        text: What it is compared with, not empty.
+        text: What it is compared with; not empty.
     """
 
     how: Literal["exact", "prefix", "suffix"]
@@ -40,12 +40,12 @@ Cover = tuple[Predicate, ...]
 
 
 class Part(NamedTuple):
-    """A part of an expression that can be decided apart from the others.
+    """A part of an expression that can be decided without the others.
 
     Attributes:
         test: Decides it.
-        reads: Names of the attributes that the test looks at; None: any.
-        decided_by: A cover; for what satisfies it the part needs no test. None: there is none.
+        reads: Names of the attributes that the test reads; None: any.
+        decided_by: A cover; an event that satisfies it needs no test. None: there is none.
     """
 
     test: Test
@@ -58,12 +58,11 @@ class Compiled(NamedTuple):
 
     Attributes:
         test: The closure that decides.
-        comparisons_max: How many comparisons one event costs at most: known here, before any
-            event is seen.
-        covers: An index may go by any one of them; empty: nothing is known of what matches.
-            May leave out some; never one that a matching event may fail.
+        comparisons_max: How many comparisons one event costs at most, known at compile time.
+        covers: An index may use any one of them; empty: none is known. May omit some; never
+            includes one that a matching event may fail.
         decided: There is one cover, and every event that satisfies it matches: no test is needed.
-        reads: Names of the attributes that the test looks at, for memoising; None: any.
+        reads: Names of the attributes that the test reads, for memoising; None: any.
         conjuncts: The expression is true where all of these are; empty: it has no such parts.
         disjuncts: The expression is true where one of these is; empty: it has no such parts.
     """
@@ -78,18 +77,18 @@ class Compiled(NamedTuple):
 
     @property
     def whole(self) -> Part:
-        """The expression as one part."""
+        """Return the expression as one part."""
         return Part(self.test, self.reads, self.covers[0] if self.decided else None)
 
 
 class Checker(Protocol):
-    """What a dialect's ``check`` reports to."""
+    """Collects the faults that a dialect's ``check`` finds."""
 
     def fault(self, path: str, code: str, message: str) -> None:
-        """Note one fault; the check goes on."""
+        """Add one fault; the check continues."""
 
     def count(self, path: str) -> bool:
-        """Count one node of the resource; False when there are too many: stop checking."""
+        """Count one node of the resource; False if there are too many: stop checking."""
 
     def expression(self, value: object, path: str) -> None:
         """Check a nested filter expression."""
@@ -98,12 +97,12 @@ class Checker(Protocol):
 class Dialect(Protocol):
     """The four functions of a dialect.
 
-    ``value`` is what stands beside the dialect's name in the JSON object. All but ``check`` see
-    only values in which ``check`` found no fault.
+    ``value`` is the member under the dialect's name in the JSON object. All but ``check`` get only
+    values in which ``check`` found no fault.
     """
 
     def check(self, value: object, checker: Checker, path: str) -> None:
-        """Report every fault of *value*, which stands at *path*."""
+        """Report every fault of *value*, whose JSON path is *path*."""
 
     def compiled(self, value: Any, nested: Callable[[Any], Compiled]) -> Compiled:
         """Compile *value*; *nested* compiles the expressions inside it."""
@@ -111,7 +110,7 @@ class Dialect(Protocol):
     def matches(
         self, value: Any, attributes: Attributes, nested: Callable[[Any, Attributes], bool]
     ) -> bool:
-        """Decide the plain way, without compiling: the oracle of the compiled form."""
+        """Decide without compiling: the oracle of the compiled form."""
 
     def explain(
         self,
@@ -120,4 +119,4 @@ class Dialect(Protocol):
         place: Place,
         nested: Callable[[Any, Attributes, str], Explanation],
     ) -> Explanation:
-        """Decide as ``matches``, and say why; *nested* explains an expression at a path."""
+        """Decide as ``matches``, with reasons; *nested* explains an expression at a path."""

@@ -1,4 +1,4 @@
-"""The plain walk over a filter's JSON once more, now with the reason of every verdict."""
+"""Evaluates a filter's JSON without compiling, with the reason of every verdict."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,15 +12,15 @@ from distributary.core.filter._registry import REGISTRY
 def explain(
     filters: Sequence[Mapping[str, Any]], attributes: Attributes, path: str = "$.filters"
 ) -> Explanation:
-    """What *filters* say of an event with *attributes*, and which parts decided.
+    """Explain the verdict of *filters* on an event with *attributes*.
 
-    The verdict is that of ``naive_matches``. Every expression is evaluated, those that cannot
-    change the verdict included, so that all of them can be shown. For people; slow.
+    The verdict is that of ``naive_matches``. Every expression is evaluated, even those that cannot
+    change the verdict, so that all of them can be shown. For people; slow.
 
     Args:
         filters: A ``filters`` array in which ``check`` found no fault.
         attributes: The event's context attributes.
-        path: Where *filters* stand: the root of the paths in the explanation.
+        path: JSON path of *filters*: the root of the paths in the explanation.
     """
     if not filters:
         return Explanation("all", path, verdict=True, reason="no filters: every event passes")

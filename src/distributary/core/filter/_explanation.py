@@ -1,6 +1,6 @@
-"""Why a filter expression is true or false for one event: the values that ``explain`` returns.
+"""Explanations of a filter's verdict on one event: the values that ``explain`` returns.
 
-Made by the dialects, each for itself; drawn by the command line.
+Each dialect makes its own; the command line prints them.
 """
 
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 
 class Place(NamedTuple):
-    """Where the value of a dialect stands.
+    """Where a dialect's value is in the JSON.
 
     Attributes:
-        dialect: The name that it was written with.
+        dialect: The name in the JSON.
         path: JSON path of the value: ``$.filters[0].exact``.
     """
 
@@ -22,17 +22,17 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The verdict of one expression on one event, and why.
+    """The verdict of one expression on one event, with its reason.
 
     Attributes:
         dialect: Name of the dialect.
-        path: JSON path of what decided: of the one comparison where it was one, else of the
+        path: JSON path of the deciding part: of the one comparison, if it was one, else of the
             dialect's value.
-        verdict: What ``naive_matches`` says of the expression.
+        verdict: That of ``naive_matches``.
         reason: For people, in one line. Texts of the event and of the filter are quoted and cut.
-        parts: The nested expressions, in their order, each explained.
-        decided_by: Those of *parts* that made the verdict what it is; none where the expression
-            has no parts, or where there was nothing to decide.
+        parts: Explanations of the nested expressions, in order.
+        decided_by: Those of *parts* that caused the verdict; none if the expression has no parts,
+            or there was nothing to decide.
     """
 
     dialect: str
@@ -43,7 +43,7 @@ class Explanation:
     decided_by: tuple["Explanation", ...] = ()
 
     def deciding(self) -> Iterator["Explanation"]:
-        """The innermost parts that decided, in their order; itself where it has none."""
+        """Yield the innermost deciding parts, in order; itself if it has none."""
         if not self.decided_by:
             yield self
         for part in self.decided_by:

@@ -1,4 +1,4 @@
-"""Closures that join tests: all of them, any of them. The short ones are unrolled for speed."""
+"""Conjunction and disjunction of tests as closures, unrolled for few tests, for speed."""
 
 from collections.abc import Sequence
 
@@ -6,12 +6,12 @@ from distributary.core.filter._dialect import Attributes, Test
 
 
 def always(_attributes: Attributes) -> bool:
-    """The test that every event passes."""
+    """Pass every event."""
     return True
 
 
 def all_of(tests: Sequence[Test]) -> Test:
-    """A test that passes where every one of *tests* does; no tests: always."""
+    """Return a test that passes if every one of *tests* does; no tests: always."""
     if not tests:
         return always
     if len(tests) == 1:
@@ -31,7 +31,7 @@ def all_of(tests: Sequence[Test]) -> Test:
 
 
 def any_of(tests: Sequence[Test]) -> Test:
-    """A test that passes where at least one of *tests* does."""
+    """Return a test that passes if at least one of *tests* does."""
     assert tests
     if len(tests) == 1:
         return tests[0]

@@ -1,4 +1,4 @@
-"""The plain walk over a filter's JSON: slow, obvious, and the oracle of the compiled form."""
+"""Evaluates a filter's JSON without compiling: slow, obvious, the oracle of the compiled form."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

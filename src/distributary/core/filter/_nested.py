@@ -1,8 +1,8 @@
 """The dialects ``all`` and ``any``: every nested expression is true, or at least one is.
 
 Source:
-    Subscriptions API, 3.2.4.1.1. An earlier revision told the order of evaluation; the result is
-    the same in any order (decision 8).
+    Subscriptions API, 3.2.4.1.1. An earlier revision prescribed the order of evaluation; the
+    result is the same in any order (decision 8, order of ``all`` and ``any``).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,10 +17,10 @@ from distributary.core.filter._join import all_of, any_of
 
 @dataclass(frozen=True, slots=True)
 class _Nested:
-    """One of the two; see ``Dialect``.
+    """``all`` or ``any``; see ``Dialect``.
 
     Attributes:
-        decides: The verdict of a part that is the verdict of the whole, whatever the others say.
+        decides: The verdict of a part that decides the whole, whatever the other parts give.
     """
 
     decides: bool
@@ -39,7 +39,7 @@ class _Nested:
             checker.expression(expression, at)
 
     def compiled(self, value: Sequence[Any], nested: Callable[[Any], Compiled]) -> Compiled:
-        """What covers a part of ``all`` covers it; ``any`` has the covers of all parts joined."""
+        """Compile: ``all`` has the covers of each part; ``any`` one cover joined from all parts."""
         parts = [nested(expression) for expression in value]
         if len(parts) == 1:
             return parts[0]
@@ -69,7 +69,7 @@ class _Nested:
         attributes: Attributes,
         nested: Callable[[Any, Attributes], bool],
     ) -> bool:
-        """Decide the plain way."""
+        """Decide without compiling."""
         verdicts = (nested(expression, attributes) for expression in value)
         return any(verdicts) if self.decides else all(verdicts)
 
@@ -80,7 +80,7 @@ class _Nested:
         place: Place,
         nested: Callable[[Any, Attributes, str], Explanation],
     ) -> Explanation:
-        """The first expression that decides does so alone; where none does, all of them do."""
+        """Name the first deciding expression; if none decides alone, all of them."""
         parts = tuple(
             nested(expression, attributes, f"{place.path}[{index}]")
             for index, expression in enumerate(value)

@@ -2,7 +2,7 @@
 
 Source:
     Subscriptions API, 3.2.4.1.1. So ``not`` of a comparison with a missing attribute is true
-    (decision 5).
+    (decision 5, missing attributes).
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ def check(value: object, checker: Checker, path: str) -> None:
 
 
 def compiled(value: Any, nested: Callable[[Any], Compiled]) -> Compiled:
-    """The nested expression is false; nothing is known of what matches then."""
+    """Compile the negation; it has no covers."""
     inner = nested(value)
     return Compiled(
         _inverse(inner.test),
@@ -43,7 +43,7 @@ def matches(
     attributes: Attributes,
     nested: Callable[[Any, Attributes], bool],
 ) -> bool:
-    """Decide the plain way."""
+    """Decide without compiling."""
     return not nested(value, attributes)
 
 
@@ -53,7 +53,7 @@ def explain(
     place: Place,
     nested: Callable[[Any, Attributes, str], Explanation],
 ) -> Explanation:
-    """The nested expression decides."""
+    """Name the nested expression, which decides."""
     part = nested(value, attributes, place.path)
     reason = f"its part is {str(part.verdict).lower()}"
     return Explanation(place.dialect, place.path, not part.verdict, reason, (part,), (part,))

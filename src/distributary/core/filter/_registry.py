@@ -1,4 +1,4 @@
-"""The dialects that exist. To add one: a file with the four functions, and a row here."""
+"""The registry of dialects. To add one: a file with the four functions, and a row here."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -20,7 +20,7 @@ REGISTRY: Final[Mapping[str, Dialect]] = MappingProxyType(
         "sql": _sql,
     }
 )
-"""Name in JSON -> dialect, in the order in which the specification lists them."""
+"""Name in JSON -> dialect, in the order of the specification."""
 
 DIALECTS: Final = tuple(REGISTRY)
 """Names of the dialects, as service descriptions and messages list them."""

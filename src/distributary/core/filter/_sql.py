@@ -2,9 +2,10 @@
 
 Source:
     Subscriptions API, 3.2.4.1.2; CESQL 1.0, 1.2. A missing attribute is an error, so the filter
-    is false, under NOT as well (decision 5). A text that is no expression is refused when the
-    subscription is made (decision 7), and so is a call of a function that there is not (CESQL
-    3.3). An expression of another type than Boolean is taken, and passes nothing.
+    is false, under NOT as well (decision 5, missing attributes). A text that does not parse is
+    rejected when the subscription is made (decision 7, faults of filters), and so is a call of an
+    unknown function (CESQL 3.3). An expression of another type than Boolean is accepted, and
+    passes nothing.
 """
 
 from collections.abc import Callable
@@ -17,18 +18,18 @@ from distributary.core.filter._explanation import Explanation, Place
 from distributary.core.filter._paths import shown
 
 _KEPT: Final = 32
-"""Expressions kept parsed. Checking, compiling and walking one text follow one another; what runs
-keeps the closures alone."""
+"""Size of the cache of parsed expressions. Checking, compiling and explaining one text follow one
+another; later only the closures are needed."""
 
 _TOKENS_A_NODE: Final = 8
-"""Parsing costs as well, and a resource may hold many expressions: this bounds all of them together
-to twice what one alone may have. Nothing that people write is counted by it."""
+"""Parsing costs too, and a resource may hold many expressions: this bounds all of them together to
+twice the limit of one. Expressions that people write cost nothing extra."""
 _REFUSED_NODES: Final = 8
-"""To say what would have been right takes longer than to parse something short."""
+"""Nodes charged for a rejected text: to find what would have been right costs more than parsing."""
 _CHARS_A_NODE: Final = 16
 _PARSED_CHARS_MAX: Final = 4_096
-"""A text that is refused was parsed as far as its fault: so many words and signs at most. After a
-few such texts the rest of the resource is not looked at."""
+"""A rejected text was parsed up to its fault: at most this many tokens. After a few such texts the
+rest of the resource is not checked."""
 
 
 @lru_cache(maxsize=_KEPT)
@@ -63,7 +64,7 @@ def _count(checker: Checker, path: str, nodes: int) -> None:
 
 
 def compiled(value: str, _nested: Callable[[Any], Compiled]) -> Compiled:
-    """The expression's closure, with what its operators tell an index."""
+    """Return the expression's closure, with the covers that its operators imply."""
     expression = _parsed(value)
     necessary = expression.necessary
     return Compiled(
@@ -84,7 +85,7 @@ def matches(
     attributes: Attributes,
     _nested: Callable[[Any, Attributes], bool],
 ) -> bool:
-    """Decide the plain way."""
+    """Decide without compiling."""
     result = _parsed(value).evaluate(attributes)
     return result.value is True and result.error is None
 
@@ -95,7 +96,7 @@ def explain(
     place: Place,
     _nested: Callable[[Any, Attributes, str], Explanation],
 ) -> Explanation:
-    """Quote the operand that ended the expression, and tell its error or value."""
+    """Quote the operand that ended the expression, with its error or value."""
     expression = _parsed(value)
     result = expression.evaluate(attributes)
     verdict = result.value is True and result.error is None

@@ -1,8 +1,8 @@
-"""Routing: which routes an event matches. Pure.
+"""Routing: finds the routes that match an event. Pure.
 
 Called by ``partitions`` (applies the route records in log order), ``core.engine`` (matches every
-event) and retention (takes the snapshot at a cut). Hides how routes are indexed and what a snapshot
-looks like. Knows nothing of sinks and policies: they are not in the log (DESIGN rule 4).
+event) and retention (takes the snapshot at a cut). Hides the index and the format of a snapshot.
+Knows no sinks and policies: they are not in the log (DESIGN rule 4, route records).
 """
 
 from distributary.core.route._index import IndexMatcher

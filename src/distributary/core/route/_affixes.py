@@ -1,4 +1,4 @@
-"""Prefixes, or suffixes, of one attribute's value: by hash for each length, else by a trie."""
+"""Index of prefixes or suffixes of one attribute: a hash table for each length, else a trie."""
 
 from typing import Final
 
@@ -6,20 +6,20 @@ from distributary.core.route._buckets import Bucket
 from distributary.core.route._trie import Trie
 
 LENGTHS_MAX: Final = 24
-"""So many lengths are looked up by hash, 0.1 us each, where a trie costs ten cold places in
-memory. People write texts of few lengths; with more of them a trie is better."""
+"""Most lengths looked up by hash, 0.1 us each, where a trie costs ten cache misses. People write
+texts of few lengths; with more of them a trie is better."""
 HASHED_CHARS_MAX: Final = 128
-"""Longer texts stand in the trie: to hash the beginnings of a long value costs its square."""
+"""Longer texts are in the trie: hashing all beginnings of a long value has quadratic cost."""
 
 
 class Affixes:
-    """What stands behind the prefixes, or the suffixes, that are asked of one attribute.
+    """The routes filed under prefixes, or under suffixes, of one attribute.
 
-    Texts of one length are sorted by the character next to where they are cut off the value: it
-    is a separator as a rule, so to look at it spares most values the slicing and hashing.
+    Texts of one length are grouped by the character at the cut. It is usually a separator, so to
+    look at it first spares most values the slicing and hashing.
 
     Args:
-        suffixes: The texts end a value; else they begin it.
+        suffixes: The texts are suffixes; else prefixes.
     """
 
     __slots__ = ("_by_length", "_suffixes", "_trie")
@@ -28,10 +28,10 @@ class Affixes:
         self._suffixes = suffixes
         # length (in their order) -> character at the cut -> text
         self._by_length: dict[int, dict[str, dict[str, Bucket]]] = {}
-        self._trie: Trie | None = None  # of the others; suffixes stand there reversed
+        self._trie: Trie | None = None  # of the others; suffixes are reversed in it
 
     def find(self, value: str, met: list[Bucket]) -> None:
-        """Append to *met* what stands at every text that *value* begins with, or ends with."""
+        """Append to *met* the buckets of every text that *value* begins with, or ends with."""
         chars, suffixes = len(value), self._suffixes
         for length, by_cut in self._by_length.items():
             if length > chars:
@@ -46,12 +46,12 @@ class Affixes:
             self._trie.find(self._in_trie(value), met)
 
     def get(self, text: str) -> Bucket | None:
-        """What stands at *text*."""
+        """Return the bucket of *text*."""
         bucket = self._by_length.get(len(text), {}).get(self._cut(text), {}).get(text)
         return self._get_in_trie(text) if bucket is None else bucket
 
     def put(self, text: str, bucket: Bucket) -> None:
-        """Let *bucket* stand at *text*, in place of what stood there."""
+        """Set the bucket of *text*."""
         if self._get_in_trie(text) is not None or not self._hashed(len(text)):
             self._trie = self._trie or Trie()
             self._trie.put(self._in_trie(text), bucket)
@@ -67,7 +67,7 @@ class Affixes:
         )
 
     def remove(self, text: str) -> None:
-        """Let nothing stand at *text* any more."""
+        """Remove *text*."""
         if self._get_in_trie(text) is not None:
             assert self._trie is not None
             self._trie.remove(self._in_trie(text))

@@ -1,4 +1,4 @@
-"""The routes that ask something of one attribute."""
+"""Index of the predicates on one attribute."""
 
 from distributary.core import filter as filters
 from distributary.core.route._affixes import Affixes
@@ -6,15 +6,15 @@ from distributary.core.route._buckets import Bucket
 
 
 class AttributeIndex:
-    """What stands behind the predicates on one attribute.
+    """The routes filed under the predicates on one attribute.
 
-    A prefix of no characters says that the attribute is there, with any value.
+    A prefix of no characters means that the attribute is present, with any value.
 
     Attributes:
-        there: Where it is there at all; None: nothing.
-        exact: By the text that the attribute is.
-        prefixes: By the text that it begins with; None: there are none.
-        suffixes: By the text that it ends with; None: there are none.
+        there: Bucket for any value; None: none.
+        exact: By the attribute's value.
+        prefixes: By the beginning of the value; None: there are none.
+        suffixes: By the end of the value; None: there are none.
     """
 
     __slots__ = ("exact", "prefixes", "suffixes", "there")
@@ -26,7 +26,7 @@ class AttributeIndex:
         self.suffixes: Affixes | None = None
 
     def find(self, value: str, met: list[Bucket]) -> None:
-        """Append to *met* what stands behind every predicate that *value* satisfies."""
+        """Append to *met* the buckets of every predicate that *value* satisfies."""
         bucket = self.exact.get(value)
         if bucket is not None:
             met.append(bucket)
@@ -38,7 +38,7 @@ class AttributeIndex:
             self.suffixes.find(value, met)
 
     def get(self, predicate: filters.Predicate) -> Bucket | None:
-        """What stands behind *predicate*."""
+        """Return the bucket of *predicate*."""
         if predicate.how == "exact":
             return self.exact.get(predicate.text)
         if not predicate.text:
@@ -47,7 +47,7 @@ class AttributeIndex:
         return None if affixes is None else affixes.get(predicate.text)
 
     def put(self, predicate: filters.Predicate, bucket: Bucket) -> None:
-        """File *bucket* under *predicate*, in place of what was there."""
+        """Set the bucket of *predicate*."""
         if predicate.how == "exact":
             self.exact[predicate.text] = bucket
         elif not predicate.text:

@@ -6,29 +6,29 @@ from distributary.core import filter as filters
 from distributary.core.route._route import Hits, NewRoute, Route
 
 BATCH_ROUTES_MAX: Final = 256
-"""Routes in a batch: bits of the numbers that are kept. More would make every number larger and
-every change forget more; fewer would mean more looking up."""
+"""Routes in a batch: the bits of the cached masks. More would make every mask larger and every
+change invalidate more; fewer would mean more look-ups."""
 MEMO_ENTRIES_MAX: Final = 65_536
-"""Values of which all memos of one table's matchers know the answer, together: about 12 MB, and 45
-MB at the very worst. Attributes worth it have thousands of values; there is no end of the others.
+"""Entries of all memos of one table's matchers together: about 12 MB, and 45 MB at worst.
+Attributes worth caching have thousands of values; others have no bound.
 """
 MEMO_CHARS_MAX: Final = 128
-"""Longer values are not kept: they hardly ever come twice, and fill the memory."""
+"""Longer values are not cached: they rarely repeat, and fill the memory."""
 TRIAL_MISSES_MAX: Final = 32_768
-"""After so many values that were new, more than half of all that came, it is taken that their
-values do not come again. As many as are kept, or it would be said of what is only warming up."""
+"""After this many misses, more than half of all look-ups, a group is no longer cached: its values
+do not repeat. As many as are cached, or a cold cache would count as a useless one."""
 TRIAL_AFTER_EVENTS: Final = 1_000_000
-"""Then the values are given another trial: it costs a second in a minute of full load."""
+"""Then the values get another trial: it costs a second in a minute of full load."""
 
 _Key: TypeAlias = object
 _Memo: TypeAlias = dict[_Key, int]
 
 
 class Budget:
-    """Bounds what the memos of a table's matchers hold together.
+    """Bounds the memos of a table's matchers together.
 
-    At the limit all of them are emptied: that needs no bookkeeping where a memo answers, and what
-    is still asked for is back at once.
+    At the limit all of them are emptied: hits need no bookkeeping, and entries still in use are
+    back at once.
     """
 
     def __init__(self) -> None:
@@ -49,12 +49,12 @@ class Budget:
 
 
 class _AttributeGroup:
-    """What the routes of a batch ask of the same attributes.
+    """The tests of a batch's routes that read the same attributes.
 
     Attributes:
         names: Of the attributes.
-        memo: Values of the attributes, and the routes that they exclude.
-        misses: How many values were new in this trial.
+        memo: Values of the attributes -> the routes that they exclude.
+        misses: Misses of this trial.
         since: Number of the event with which the trial began.
     """
 
@@ -68,18 +68,18 @@ class _AttributeGroup:
         self._tests: dict[int, list[filters.Test]] = {}  # by the bit of the route
 
     def put(self, bit: int, test: filters.Test) -> None:
-        """One more part of the route *bit*."""
+        """Add a part of route *bit*."""
         self._tests.setdefault(bit, []).append(test)
         self.memo.clear()
 
     def remove(self, bit: int) -> bool:
-        """The route *bit* leaves; True where nothing is left then."""
+        """Remove route *bit*; True if the group is empty then."""
         if self._tests.pop(bit, None) is not None:
             self.memo.clear()
         return not self._tests
 
     def excluded(self, attributes: filters.Attributes, among: int) -> int:
-        """The routes of *among* whose parts here do not all hold, found by testing."""
+        """Test the routes in *among*; return those of which a part here does not hold."""
         answer = 0
         for bit, tests in self._tests.items():
             if not bit & among:
@@ -94,11 +94,11 @@ class _AttributeGroup:
 class RouteBatch:
     """Up to ``BATCH_ROUTES_MAX`` routes that are tested together.
 
-    The parts of their tests are sorted into groups by what they look at. A group knows for the
-    values that came before which routes they exclude, a bit a route. So an event costs one
-    look-up a group, whatever the number of routes; and since most parts look at one attribute, it
-    is values that must come again, not combinations of values. Where they do not, the group is
-    fleeting: only the routes that the other groups leave are tested for it.
+    The parts of their tests are grouped by the attributes that they read. A group caches, for each
+    value, a bitmask of the routes that it excludes. So an event costs one look-up a group, whatever
+    the number of routes; and since most parts read one attribute, values must repeat, not
+    combinations of values. If they do not, the group is no longer cached: then it tests only the
+    routes that the other groups leave.
     """
 
     __slots__ = (
@@ -115,7 +115,7 @@ class RouteBatch:
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._all = 0
-        self._unsure = 0  # those with a part that may look at anything: tested in the end
+        self._unsure = 0  # those with a part that may read any attribute: tested last
         self._routes: dict[int, Route] = {}  # by bit
         self._groups: list[_AttributeGroup] = []
         self._fleeting: list[_AttributeGroup] = []
@@ -124,16 +124,16 @@ class RouteBatch:
 
     @property
     def full(self) -> bool:
-        """True where no more routes fit."""
+        """True if no more routes fit."""
         return len(self._routes) >= BATCH_ROUTES_MAX
 
     def put(self, new_route: NewRoute) -> int:
-        """Add a route, which there is room for.
+        """Add a route; the batch must not be full.
 
         Returns:
-            Its bit, by which it leaves.
+            Its bit, the argument of ``remove``.
         """
-        bit = ~self._all & (self._all + 1)  # the lowest that is free
+        bit = ~self._all & (self._all + 1)  # the lowest free one
         self._all |= bit
         self._routes[bit] = new_route.route
         for part in new_route.conjuncts:
@@ -144,7 +144,7 @@ class RouteBatch:
         return bit
 
     def remove(self, bit: int) -> None:
-        """Take the route with *bit* out."""
+        """Remove the route with *bit*."""
         del self._routes[bit]
         self._all &= ~bit
         self._unsure &= ~bit
@@ -183,13 +183,13 @@ class RouteBatch:
             excluded |= answer
             if excluded == self._all:
                 if place:
-                    # which tells most is asked first: nearly always that is all
+                    # most selective first: nearly always it suffices
                     groups.insert(0, groups.pop(place))
                 return
         self._decide(self._all & ~excluded, attributes, hits)
 
     def _ask(self, group: _AttributeGroup, key: _Key, attributes: filters.Attributes) -> int:
-        """The routes that *group* excludes, for values that are new."""
+        """Return the routes that *group* excludes for values not in its memo."""
         answer = group.excluded(attributes, self._all)
         if answer == self._all:
             answer = self._all  # the same number, not another object
@@ -206,7 +206,7 @@ class RouteBatch:
         return answer
 
     def _decide(self, left: int, attributes: filters.Attributes, hits: Hits) -> None:
-        """Test the routes of *left*, which no memo excludes, for what no memo knows."""
+        """Test the routes in *left*, which no memo excludes, for the parts that no memo decides."""
         for group in self._fleeting:
             left &= ~group.excluded(attributes, left)
         if self._fleeting and self._events >= self._trial_at:

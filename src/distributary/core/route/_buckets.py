@@ -1,4 +1,4 @@
-"""What stands behind one predicate of the index: a few routes, or many."""
+"""Buckets of the index: the routes filed under one predicate."""
 
 from collections.abc import Iterable
 from typing import Final, TypeAlias
@@ -8,13 +8,13 @@ from distributary.core.route._batches import Budget, RouteBatch
 from distributary.core.route._route import Hits, NewRoute, Route
 
 SIMPLE_ROUTES_MAX: Final = 4
-"""So many routes behind one predicate are simply tested: to look into memos costs more."""
+"""Up to this many routes under one predicate are tested one by one: memos would cost more."""
 SIMPLE_COMPARISONS_MAX: Final = 8
-"""A route whose test may take more comparisons than this is never simply tested."""
+"""A route whose test may take more comparisons is never tested alone."""
 
 
 class LargeBucket:
-    """Many routes behind one predicate: those that need no test, and batches of those that do."""
+    """Many routes under one predicate: those that need no test, and batches of those that do."""
 
     __slots__ = ("_batched", "_batches", "_budget", "_plain")
 
@@ -37,7 +37,7 @@ class LargeBucket:
         self._batched[order] = batch, batch.put(new_route)
 
     def remove(self, route: Route) -> None:
-        """Take *route*, which is here, out."""
+        """Remove *route*, which is here."""
         if self._plain.pop(route.order, None) is None:
             batch, bit = self._batched.pop(route.order)
             batch.remove(bit)
@@ -57,11 +57,11 @@ class LargeBucket:
 
 
 Bucket: TypeAlias = Route | tuple[Route, ...] | LargeBucket
-"""The routes behind one predicate: one, as is usual, a few, or many."""
+"""The routes under one predicate: one, as is usual, a few, or many."""
 
 
 def with_route(bucket: Bucket | None, new_route: NewRoute, budget: Budget) -> Bucket:
-    """*bucket* and one route more."""
+    """Return *bucket* with *new_route*."""
     if not isinstance(bucket, LargeBucket):
         few = _few(bucket)
         if len(few) < SIMPLE_ROUTES_MAX and new_route.comparisons_max <= SIMPLE_COMPARISONS_MAX:
@@ -72,7 +72,7 @@ def with_route(bucket: Bucket | None, new_route: NewRoute, budget: Budget) -> Bu
 
 
 def without_route(bucket: Bucket, route: Route) -> Bucket | None:
-    """*bucket* without *route*, which is in it; None: that was all."""
+    """Return *bucket* without *route*, which is in it; None: the bucket is empty."""
     if isinstance(bucket, LargeBucket):
         bucket.remove(route)
         return bucket if len(bucket) else None
@@ -81,7 +81,7 @@ def without_route(bucket: Bucket, route: Route) -> Bucket | None:
 
 
 def count(bucket: Bucket | None) -> int:
-    """How many routes *bucket* is."""
+    """Return the number of routes in *bucket*."""
     return len(bucket) if isinstance(bucket, LargeBucket) else len(_few(bucket))
 
 

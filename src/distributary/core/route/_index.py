@@ -1,4 +1,4 @@
-"""The matcher that finds the routes of an event without looking at the others."""
+"""The indexed matcher: finds an event's routes without testing the others."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
@@ -12,27 +12,27 @@ from distributary.core.route._buckets import Bucket, LargeBucket, count, with_ro
 from distributary.core.route._route import Hits, NewRoute, Route
 
 _ALWAYS_PRESENT: Final = frozenset(("specversion", "id", "source", "type"))
-"""Every event has them: to ask for them asks nothing."""
+"""Every event has these attributes: a test for their presence is void."""
 _PRESENT_SELECTIVITY: Final = 128
-"""What it counts as a cover that an attribute is there: more than a prefix of one
-character, and fewer than what nearly all events share."""
+"""Selectivity of a cover that needs an attribute present: worse than a prefix of one character,
+better than a value that nearly all events share."""
 
 
 class IndexMatcher:
-    """A matcher whose cost follows the matches, not the number of routes.
+    """A matcher whose cost depends on the matches, not on the number of routes.
 
-    A route stands behind one *cover*: predicates of which every event that it matches satisfies
-    at least one, taken from its ``types``, its ``source`` or its filters. An event meets what
-    stands behind the predicates that it satisfies: exact ones are found by hash, prefixes and
-    suffixes by the hash of each length. What it meets is tested for what the cover left open, if
-    anything. Routes without a cover are met by every event; they, like many routes behind one
-    predicate, are tested all at once, with what was found out about the same values before.
+    A route is filed under one *cover*: predicates of which every matching event satisfies at least
+    one, derived from its ``types``, its ``source`` or its filters. An event looks up the predicates
+    that it satisfies: exact ones by hash, prefixes and suffixes by the hash of each length. The
+    routes found are tested for what the cover left open, if anything. Routes without a cover are
+    candidates for every event; they, like many routes under one predicate, are tested in batches,
+    with cached results for repeated values.
 
-    It says the same as ``WalkMatcher``, which the property tests hold. ``docs/design/matching.md``
-    draws it.
+    It agrees with ``WalkMatcher``, as the property tests check. ``docs/design/matching.md`` draws
+    it.
 
     Args:
-        budget: Of what is remembered of values, with other matchers; None: one of its own.
+        budget: Bounds the cached values, shared with other matchers; None: a new one.
     """
 
     def __init__(self, budget: Budget | None = None) -> None:
@@ -105,19 +105,19 @@ class IndexMatcher:
                 continue
             index.remove(predicate)
             if not index:
-                # or attributes that nobody asks for any more would stay for ever
+                # or attributes that no route needs any more would stay for ever
                 del self._indexes[predicate.attribute]
 
     def _narrowest(self, conditions: Sequence["_Condition"]) -> filters.Cover:
-        """The cover behind which a route is met least; of equal ones the first; none: empty."""
+        """Return the cover with the fewest expected events, the first of equal ones, or an empty one."""
         covers = (cover for condition in conditions for cover in condition.covers)
         return min(covers, key=lambda cover: sum(map(self._price, cover)), default=())
 
     def _price(self, predicate: filters.Predicate) -> int:
-        """What it costs to stand behind *predicate*, in no particular unit.
+        """Return the cost of filing a route under *predicate*, in no particular unit.
 
-        What many routes ask for, many events have: so those that stand there already tell it
-        better than any guess, and of several conditions the one that sets a route apart is taken.
+        Values that many routes want are frequent in events: so the routes already filed there are a
+        better estimate than any guess, and the condition that sets a route apart is chosen.
         """
         index = self._indexes.get(predicate.attribute)
         bucket = None if index is None else index.get(predicate)
@@ -143,11 +143,11 @@ def _collect(met: list[Bucket], attributes: filters.Attributes, hits: Hits) -> N
 
 
 class _Condition(NamedTuple):
-    """One of the conditions of a route, all of which must hold.
+    """One condition of a route; all of them must hold.
 
     Attributes:
         comparisons_max: How many comparisons it costs at most.
-        covers: What an index may go by.
+        covers: Possible index keys.
         conjuncts: Its parts, which must all hold.
     """
 
@@ -191,7 +191,7 @@ def _present(name: str) -> _Condition:
 def _new_route(
     order: int, uid: str, conditions: Sequence[_Condition], cover: filters.Cover
 ) -> NewRoute:
-    """The route as it stands behind *cover*, with the tests of what that does not decide."""
+    """Make the route for *cover*, with the tests that the cover does not decide."""
     comparisons_max, parts = 0, []
     for condition in conditions:
         left = [part for part in condition.conjuncts if not cover or part.decided_by != cover]

@@ -1,4 +1,4 @@
-"""The port of a matcher, and the plain one that tests one route after the other."""
+"""The matcher port, and the plain matcher that tests one route after the other."""
 
 from typing import Protocol
 
@@ -8,9 +8,9 @@ from distributary.core.flow import RouteRecord
 
 
 class Matcher(Protocol):
-    """A set of routes that says which of them an event matches.
+    """A set of routes; finds those that match an event.
 
-    It does not look at where an event was published: the routes of one address are one set.
+    It ignores where an event was published: the routes of one address are one set.
 
     Pure: no I/O, no clock. Not safe for use by two threads at once.
     """
@@ -23,25 +23,25 @@ class Matcher(Protocol):
         """
 
     def remove(self, uid: str) -> None:
-        """Remove the route; nothing happens where there is none."""
+        """Remove the route; no error if there is none."""
 
     def match(self, event: Event) -> tuple[str, ...]:
-        """Uids of the routes that match, in the order in which the routes were created.
+        """Return the uids of the matching routes, in the order of their creation.
 
         The event is a valid one: ``type`` and ``source`` are strings.
         """
 
     def another(self) -> "Matcher":
-        """A matcher without routes that shares what this one may keep in memory."""
+        """Return an empty matcher that shares this one's caches."""
 
     def __len__(self) -> int:
-        """How many routes there are."""
+        """Return the number of routes."""
 
 
 class WalkMatcher:
-    """A matcher that tests one route after the other: for one route, and as an oracle in tests.
+    """Tests one route after the other: for one route, and as an oracle in tests.
 
-    It says the same as ``filter.naive_matches`` for every route, which the property tests hold.
+    It agrees with ``filter.naive_matches`` for every route, as the property tests check.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class WalkMatcher:
         return tuple([uid for uid, test in self._tests.items() if test(attributes)])
 
     def another(self) -> "WalkMatcher":
-        """See ``Matcher.another``; it keeps nothing that would be shared."""
+        """As ``Matcher.another``; it has no caches to share."""
         return WalkMatcher()
 
     def __len__(self) -> int:
@@ -67,16 +67,16 @@ class WalkMatcher:
 
 
 class BlindMatcher:
-    """A matcher that matches nothing: where a table's records alone are wanted, as for a snapshot.
+    """A matcher that matches nothing: for tables whose records are wanted, as for a snapshot.
 
-    It compiles no filter, which is nearly all that 100,000 routes cost.
+    It compiles no filter, which is nearly all of the cost of 100,000 routes.
     """
 
     def __init__(self) -> None:
         self._uids: set[str] = set()
 
     def put(self, record: RouteRecord) -> None:
-        """See ``Matcher.put``; but filters are not looked at."""
+        """As ``Matcher.put``, but ignores filters."""
         self._uids.add(record.uid)
 
     def remove(self, uid: str) -> None:
@@ -87,7 +87,7 @@ class BlindMatcher:
         return ()
 
     def another(self) -> "BlindMatcher":
-        """See ``Matcher.another``; it keeps nothing that would be shared."""
+        """As ``Matcher.another``; it has no caches to share."""
         return BlindMatcher()
 
     def __len__(self) -> int:

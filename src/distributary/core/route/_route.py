@@ -1,4 +1,4 @@
-"""A route as the index holds it."""
+"""A route in the index."""
 
 import sys
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from distributary.core import filter as filters
 
 
 class _Found:
-    """What is read of a route that an event meets: first in memory, where it begins."""
+    """The fields that matching reads, at the start of the object in memory."""
 
     __slots__ = ("order", "test", "uid")
 
@@ -18,12 +18,12 @@ class _Found:
 
 
 class Route(_Found):
-    """A route as the index holds it: small, since there may be 100,000.
+    """A route in the index: small, since there may be 100,000.
 
     Attributes:
         order: Its place in the order of creation.
         uid: Which route.
-        test: What is left to decide once an event satisfies the cover; None: nothing.
+        test: What remains to be tested once an event satisfies the cover; None: nothing.
     """
 
     __slots__ = ("_attribute", "_how", "_text")
@@ -34,7 +34,7 @@ class Route(_Found):
         self.order = order
         self.uid = uid
         self.test = test
-        # Nearly all covers are one predicate; as a tuple in a tuple it is 100 bytes more.
+        # Nearly all covers are one predicate; a tuple in a tuple costs 100 bytes more.
         self._text: str | filters.Cover = cover
         if len(cover) == 1:
             self._how, attribute, self._text = cover[0]
@@ -42,7 +42,7 @@ class Route(_Found):
 
     @property
     def cover(self) -> filters.Cover:
-        """The predicates behind which it stands; none: it is among those that every event meets."""
+        """The predicates under which it is filed; none: it is a candidate for every event."""
         text = self._text
         if isinstance(text, str):
             return (filters.Predicate(self._how, self._attribute, text),)
@@ -50,7 +50,7 @@ class Route(_Found):
 
 
 class NewRoute(NamedTuple):
-    """A route on its way into the index, with what is known of its test and not kept with it.
+    """A route to be indexed, with facts about its test that are not kept.
 
     Attributes:
         route: The route.
@@ -64,5 +64,5 @@ class NewRoute(NamedTuple):
 
 
 Hits: TypeAlias = dict[int, str]
-"""Uids of the routes that match, by order of creation; so it does not matter that a route with
-several predicates may be met twice."""
+"""Uids of the matching routes by order of creation; a dict, since an event may reach a route by
+several predicates."""

@@ -1,4 +1,4 @@
-"""The routes that stand at one point of the log: route records applied in log order."""
+"""The route table: the routes in force at one offset of the log, from the route records below."""
 
 import re
 import sys
@@ -17,13 +17,13 @@ SNAPSHOT_FORMAT: Final = 1
 """Format of ``RouteTable.snapshot``; raised where an older reader would misread a newer one."""
 
 SNAPSHOT_HEADING_BYTES: Final = 80
-"""So many bytes of a snapshot hold its heading: two numbers of 20 digits and their names."""
+"""Bytes at the start of a snapshot that hold its heading: two numbers of 20 digits, with names."""
 
 _HEADING: Final = re.compile(rb'\{"format":(\d{1,20}),"last_seq":(\d{1,20}),"routes":\[')
 
 ALONE_COUNT_MAX: Final = 4_096
-"""Routes whose own filter is kept ready for ``matches``: some 10 MB. With more timers than that,
-one that comes again is compiled again, in some 50 us."""
+"""Routes whose own filter is kept compiled for ``matches``: some 10 MB. With more timers than that,
+a filter that is needed again is recompiled in some 50 us."""
 
 
 class _Heading(msgspec.Struct, frozen=True):
@@ -37,42 +37,41 @@ class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RouteTable:
-    """The routes that see the next event of a partition.
+    """The routes that apply to the next event of a partition.
 
-    A function of the log alone: the same records give the same table, whether they are applied
-    one by one, from a snapshot onwards, or partly twice (DESIGN rule 4). Every partition holds
-    every route record in the same order, so each partition's owner has its own table.
+    A pure function of the log: the same records give the same table, whether they are applied one
+    by one, from a snapshot onwards, or partly twice (DESIGN rule 4, route records). Every partition
+    holds every route record in the same order, so each partition's owner has a table.
 
-    Each address has a matcher of its own, so no route sees an event of another address, and none
-    costs one anything.
+    Each address has its own matcher, so no route sees an event of another address, or costs it
+    anything.
 
-    Records are kept as their encoded bytes, a third of what they are as objects, and ready for
-    snapshots.
+    Records are kept encoded: a third of the size of objects, and ready for snapshots.
 
     Pure: no I/O, no clock. Not safe for use by two threads at once.
 
     Args:
-        make_matcher: Builds the empty matcher that holds the routes of the default broker.
+        make_matcher: Builds the empty matcher of the default broker's routes.
     """
 
     def __init__(self, make_matcher: Callable[[], Matcher] = IndexMatcher) -> None:
         self._matcher = make_matcher()
         self._elsewhere: dict[str, Matcher] = {}  # by address, of the others; none is empty
         self._addresses: dict[str, str] = {}  # by uid, of the routes there
-        self._bodies: dict[str, bytes] = {}  # by uid, in the order in which they came there
+        self._bodies: dict[str, bytes] = {}  # by uid, in the order of arrival at their addresses
         self._alone: dict[str, WalkMatcher] = {}
         self._last_seq = 0
 
     @property
     def last_seq(self) -> int:
-        """Number of the last change that is in the table; 0: none yet."""
+        """Number of the newest applied change; 0: none yet."""
         return self._last_seq
 
     def apply(self, record: RouteRecord) -> bool:
         """Apply the next route record of the log.
 
         Returns:
-            False where the change is in the table already (rolled forward twice): nothing happens.
+            False if the change is in the table already (rolled forward twice): nothing happens.
 
         Raises:
             ResourceError: Its filters cannot be compiled (written by a newer version, or a bug).
@@ -94,11 +93,11 @@ class RouteTable:
         matcher = self._matcher.another() if found is None else found
         matcher.put(record)
         if uid in self._bodies and self._addresses.get(uid, "") != address:
-            self._remove(uid)  # it comes to another address as a new one does: last
+            self._remove(uid)  # at another address it is a new route: last in the order
         if address:
             self._elsewhere[address] = matcher
             self._addresses[uid] = address
-        # a copy: the encoder's own bytes have a third more room than they need
+        # a copy: the encoder's own bytes have a third of spare capacity
         self._bodies[uid] = bytes(memoryview(encode_route(record)))
 
     def _remove(self, uid: str) -> None:
@@ -114,7 +113,7 @@ class RouteTable:
         return self._elsewhere.get(address) if address else self._matcher
 
     def match(self, event: Event, address: str = "") -> tuple[str, ...]:
-        """Uids of the routes that *event* matches, in the order in which they came to *address*.
+        """Return the uids of the routes that match *event*, in the order of arrival at *address*.
 
         Args:
             event: The event.
@@ -126,9 +125,9 @@ class RouteTable:
         return () if matcher is None else matcher.match(event)
 
     def matches(self, uid: str, event: Event) -> bool:
-        """Whether the route *uid*, if it is here, matches *event*, wherever that was published.
+        """Whether the route *uid*, if it is here, matches *event*, published at any address.
 
-        No other route is looked at.
+        Tests no other route.
         """
         alone = self._alone.get(uid)
         if alone is None:
@@ -142,32 +141,32 @@ class RouteTable:
         return bool(alone.match(event))
 
     def __contains__(self, uid: str) -> bool:
-        """Whether the route *uid* stands here."""
+        """Whether the route *uid* is in the table."""
         return uid in self._bodies
 
     def record(self, uid: str) -> RouteRecord | None:
-        """The newest record of the route; None: there is no such route here."""
+        """Return the newest record of the route; None: there is no such route here."""
         body = self._bodies.get(uid)
         return None if body is None else decode_route(body)
 
     def records(self) -> Iterator[RouteRecord]:
-        """The newest record of every route, in the order in which they came to their addresses."""
+        """Yield the newest record of every route, in the order of arrival at their addresses."""
         return map(decode_route, self._bodies.values())
 
     def __len__(self) -> int:
         return len(self._bodies)
 
     def snapshot(self) -> bytes:
-        """The table as the body of a ``ROUTE_SNAPSHOT``: JSON, so that people can read the log.
+        """Encode the table as the body of a ``ROUTE_SNAPSHOT`` (JSON, for people who read the log).
 
         Equal tables give equal bytes.
         """
         return self.frozen()()
 
     def frozen(self) -> Callable[[], bytes]:
-        """A function that makes the snapshot of the table as it stands now, in any thread.
+        """Return a function that makes the snapshot of the present table, in any thread.
 
-        Costs about 1 ms for 100,000 routes here; what is left is joining their bytes there.
+        Costs about 1 ms for 100,000 routes here; the function joins their bytes.
         """
         last_seq, bodies = self._last_seq, list(self._bodies.values())
         heading = b'{"format":%d,"last_seq":%d,"routes":[' % (SNAPSHOT_FORMAT, last_seq)
@@ -177,7 +176,7 @@ class RouteTable:
     def restore(
         cls, body: bytes, make_matcher: Callable[[], Matcher] = IndexMatcher
     ) -> "RouteTable":
-        """The table that ``snapshot`` wrote; later records apply to it as to the first one.
+        """Rebuild the table that ``snapshot`` encoded; later records apply to it as before.
 
         Raises:
             LogFormatError: A newer version wrote it. Upgrade.
@@ -186,7 +185,7 @@ class RouteTable:
         """
         content = _decode(body)
         table = cls(make_matcher)
-        # One after the other, each let go at once: together they are larger than the table.
+        # One by one, each freed at once: together they are larger than the table.
         content.routes.reverse()
         while content.routes:
             record = _decode_one(content.routes.pop())
@@ -208,9 +207,9 @@ class RouteTable:
 
 
 def snapshot_seq(heading: bytes) -> int | None:
-    """Number of the last change in a snapshot, of which *heading* is the beginning.
+    """Return the number of the last change in a snapshot that begins with *heading*.
 
-    None: it is none of this version.
+    None: it is not of this version.
     """
     found = _HEADING.match(heading[:SNAPSHOT_HEADING_BYTES])
     return int(found[2]) if found is not None and int(found[1]) == SNAPSHOT_FORMAT else None
@@ -225,7 +224,7 @@ def _decode(body: bytes) -> _Snapshot:
             )
         content = msgspec.json.decode(body, type=_Snapshot)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        # RecursionError: what the decoder says of JSON that is nested too deep
+        # RecursionError: raised by the decoder for JSON that is nested too deep
         raise LogDamagedError(f"not a route snapshot: {error}") from error
     if content.format < 1 or content.last_seq < 0:
         raise LogDamagedError("not a route snapshot: format or last_seq out of range")

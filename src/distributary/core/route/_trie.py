@@ -1,20 +1,20 @@
-"""Texts that begin another one: a compressed trie, changed in place.
+"""A compressed, mutable trie: finds the stored texts that are prefixes of a text.
 
-A node stands for one text; below it stand those that begin with it, each behind the characters
-that it adds. So to find all prefixes of a text costs one step for each place where the texts
-that are held part, at most one a character, however many there are.
+A node represents one text; its children begin with it, each reached by the characters that it
+adds. A search for all prefixes of a text takes one step for each branching point on its path, at
+most one a character, for any number of texts.
 """
 
 from distributary.core.route._buckets import Bucket
 
 
 class _Node:
-    """One place in the trie.
+    """A node of the trie.
 
     Attributes:
-        edge: The characters from the node above to here.
-        below: Nodes below, by the first character of their edges; None: none.
-        bucket: The routes that stand at this text; None: nothing, texts only part here.
+        edge: The characters from the parent to this node.
+        below: Children by the first character of their edges; None: none.
+        bucket: The routes filed under this text; None: none, texts only branch here.
     """
 
     __slots__ = ("below", "bucket", "edge")
@@ -26,7 +26,7 @@ class _Node:
 
 
 class Trie:
-    """What stands at texts, found by what they begin. The texts are not empty."""
+    """Buckets by text. Texts are not empty."""
 
     __slots__ = ("_root",)
 
@@ -34,7 +34,7 @@ class Trie:
         self._root = _Node("")
 
     def find(self, text: str, met: list[Bucket]) -> None:
-        """Append to *met* what stands at every text that *text* begins with."""
+        """Append to *met* the bucket of every text that *text* begins with."""
         below, start, end = self._root.below, 0, len(text)
         while below is not None and start < end:
             node = below.get(text[start])
@@ -46,12 +46,12 @@ class Trie:
             below = node.below
 
     def get(self, text: str) -> Bucket | None:
-        """What stands at *text*."""
+        """Return the bucket of *text*."""
         path = self._path(text)
         return None if path is None else path[-1].bucket
 
     def put(self, text: str, bucket: Bucket) -> None:
-        """Let *bucket* stand at *text*, in place of what stood there."""
+        """Set the bucket of *text*."""
         node, start = self._root, 0
         while start < len(text):
             if node.below is None:
@@ -68,7 +68,7 @@ class Trie:
         node.bucket = bucket
 
     def remove(self, text: str) -> None:
-        """Let nothing stand at *text*, and forget the nodes that only led there."""
+        """Remove *text*, and the nodes that only led to it."""
         path = self._path(text)
         assert path is not None
         path[-1].bucket = None
@@ -86,7 +86,7 @@ class Trie:
                 above.below = None
 
     def __len__(self) -> int:
-        """How many nodes there are, for tests."""
+        """Return the number of nodes, for tests."""
         nodes, count = [self._root], 0
         while nodes:
             below = nodes.pop().below
@@ -99,7 +99,7 @@ class Trie:
         return self._root.below is not None
 
     def _path(self, text: str) -> list[_Node] | None:
-        """The nodes from the root to *text*; None: there is none for it."""
+        """Return the nodes from the root to *text*; None: it is not stored."""
         path, start = [self._root], 0
         while start < len(text):
             below = path[-1].below
@@ -112,7 +112,7 @@ class Trie:
 
 
 def _shared_chars(edge: str, text: str, start: int) -> int:
-    """How many characters *edge* and *text* from *start* on have in common at their beginning."""
+    """Return the length of the common beginning of *edge* and of *text* from *start*."""
     if text.startswith(edge, start):
         return len(edge)
     shared = 0
@@ -124,7 +124,7 @@ def _shared_chars(edge: str, text: str, start: int) -> int:
 
 
 def _parted(node: _Node, chars: int) -> _Node:
-    """A new node that takes the first *chars* of the edge to *node*, and has it below."""
+    """Split the edge to *node*; return a new parent with its first *chars* characters."""
     upper = _Node(node.edge[:chars])
     node.edge = node.edge[chars:]
     upper.below = {node.edge[0]: node}
