@@ -1,11 +1,11 @@
-"""The event: its value, its rules, and its forms on the wire and in the log.
+"""CloudEvents: the event value, its rules, its formats on the wire and in the log.
 
 Called by ``server.ingest`` (decoding), ``protocols`` (encoding), ``engine`` (log records),
-``filter`` and ``route`` (attributes). Hides the formats: nobody else knows how an event looks as
-JSON, as header fields or as a record. Pure: no I/O, no clock.
+``filter`` and ``route`` (attributes). Hides the formats: no other package knows how an event looks
+as JSON, as header fields or as a record. Pure: no I/O, no clock.
 
-The promise of every decoder here: any bytes give events or an ``EventError`` (or its subclass
-``UnsupportedFormatError``), nothing else.
+Every decoder here returns events or raises an ``EventError`` (or its subclass
+``UnsupportedFormatError``) for any bytes, and raises nothing else.
 """
 
 from distributary.core.event import carried, content, header_text, json_format, record

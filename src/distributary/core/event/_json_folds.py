@@ -1,8 +1,8 @@
-"""JSON that a reader by recursion could not take: data that nest deeply, and half of a pair.
+"""JSON that a recursive parser could not read: deep nesting, and lone surrogates.
 
-Called by ``json_format``. Data are carried, not read, so they may nest as deeply as they like: what
-nests beyond ``JSON_DEPTH_MAX`` is folded away before the document is read, and unfolded in the data
-that are cut out of it. Its grammar is checked without recursion.
+Called by ``json_format``. Data are carried unread, so their depth is not limited: what nests beyond
+``JSON_DEPTH_MAX`` is replaced by placeholders before the document is parsed, and restored in the
+data that are cut out of it. Its grammar is checked without recursion.
 """
 
 import hashlib
@@ -13,8 +13,9 @@ from typing import Final, NamedTuple
 from distributary.core.event._json_text import JSON_DEPTH_MAX, JsonTextError, check_text
 
 DEEP_TOKENS_MAX: Final = 50_000
-"""Brackets, names, values and punctuation of a document that nests deeper than ``JSON_DEPTH_MAX``:
-they are looked at one by one, some 40 ms for so many, and all publishing waits meanwhile."""
+"""Most brackets, names, values and punctuation of a document that nests deeper than
+``JSON_DEPTH_MAX``: they are scanned one by one, some 40 ms for so many, during which all publishing
+waits."""
 
 _STRING = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))*+"'
 _NUMBER = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
@@ -28,7 +29,7 @@ _BLANK: Final = b" \t\n\r"
 _PAIRS: Final = {b"[": b"]", b"{": b"}"}
 
 _VALUE, _VALUE_OR_END, _NAME, _NAME_OR_END, _COLON_NEXT, _COMMA_OR_END = range(6)
-"""What may come next."""
+"""What the grammar allows next."""
 
 _ESCAPE: Final = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a whole pair
@@ -41,12 +42,12 @@ _PRIVATE_USE: Final = range(0xE000, 0xF900)
 
 
 class Folded(NamedTuple):
-    """A document in which what nested too deeply is folded away.
+    """A document in which placeholders replace what nested too deeply.
 
     Attributes:
         text: Nests no deeper than ``JSON_DEPTH_MAX``.
-        mark: Begins each string that stands for a fold; empty: there are none.
-        folds: What was folded, in order.
+        mark: Beginning of each placeholder string; empty: there are none.
+        folds: The replaced texts, in order.
     """
 
     text: bytes
@@ -54,7 +55,7 @@ class Folded(NamedTuple):
     folds: tuple[bytes, ...] = ()
 
     def unfolded(self, part: bytes) -> bytes:
-        """*part* of ``text`` as it stood."""
+        """Restore *part* of ``text``."""
         if not self.mark or self.mark not in part:
             return part
         pattern = rb'"%b([0-9]+)"' % re.escape(self.mark)
@@ -62,10 +63,10 @@ class Folded(NamedTuple):
 
 
 def folded(text: bytes) -> Folded:
-    """*text*, whatever its depth.
+    """Replace what nests too deeply in *text*, of any depth.
 
     Raises:
-        JsonTextError: It is not UTF-8; or it nests deeper and is no JSON, or is too large for that.
+        JsonTextError: It is not UTF-8; or it nests too deeply and is no JSON, or too large.
     """
     try:
         check_text(text)
@@ -77,7 +78,7 @@ def folded(text: bytes) -> Folded:
 
 
 def _fold(text: bytes) -> Folded:
-    # No text holds its own digest, so that nobody can write a mark.
+    # No text holds its own digest, so a sender cannot forge a mark.
     mark = b"fold-%b-" % hashlib.sha256(text).hexdigest().encode()
     pieces: list[bytes] = []
     folds: list[bytes] = []
@@ -91,7 +92,7 @@ def _fold(text: bytes) -> Folded:
 
 
 def _deep(text: bytes) -> Iterator[tuple[int, int]]:
-    """Where each array or object stands that nests too deeply; the whole *text* is checked."""
+    """Yield the range of each array or object that nests too deeply; checks the whole *text*."""
     closers = bytearray()  # of what is open
     begun = at = 0
     due = _VALUE
@@ -135,7 +136,7 @@ def _may_end(due: int, closer: bytes) -> bool:
 
 
 def _after(due: int, kind: int | None, *, in_object: bool) -> int | None:
-    """What may come after a token of *kind*; None: it may not stand where *due* may come."""
+    """Return what may follow a token of *kind*; None: *due* does not permit that token."""
     if kind == _TEXT and due in {_NAME, _NAME_OR_END}:
         return _COLON_NEXT
     if kind in {_TEXT, _OTHER} and due in {_VALUE, _VALUE_OR_END}:
@@ -148,7 +149,7 @@ def _after(due: int, kind: int | None, *, in_object: bool) -> int | None:
 
 
 class Marked(NamedTuple):
-    """A document in which a mark stands where there was half of a surrogate pair.
+    """A document in which a mark replaces each lone surrogate.
 
     Attributes:
         text: With the marks.
@@ -161,14 +162,14 @@ class Marked(NamedTuple):
     character: str
 
     def undone(self, part: bytes) -> bytes:
-        """*part* of ``text``, again with half of a pair (any one) where marks stand."""
+        """Restore *part* of ``text``, with a lone surrogate (any one) for each mark."""
         return part.replace(self.escape, b"\\ud800")
 
 
 def marked(text: bytes) -> Marked | None:
-    r"""*text* where each lone surrogate (``\ud83d``) is marked; None: there is none.
+    r"""Mark each lone surrogate (``\ud83d``) in *text*; None: there is none.
 
-    RFC 8259 lets it stand and leaves open what it means (section 8.2); most parsers refuse it.
+    RFC 8259 permits them and leaves their meaning open (section 8.2); most parsers reject them.
     """
     used = {int(found[1], 16) for found in _UNICODE_ESCAPE.finditer(text)}
     used.update(map(ord, set(text.decode())))

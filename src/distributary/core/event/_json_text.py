@@ -1,7 +1,7 @@
-"""What JSON text says about itself before anything is built from it: UTF-8, depth, members.
+"""Checks of JSON text before parsing: UTF-8, depth, duplicate members.
 
-Called by ``json_format`` alone. Hides the JSON library: its faults become ours here, and what it
-does not tell (duplicate members, nesting) is found by counting bytes, never by recursion.
+Called only by ``json_format``. Hides the JSON library: its errors become faults, and what it does
+not detect (duplicate members, nesting) is found by counting bytes, never by recursion.
 """
 
 import re
@@ -11,10 +11,10 @@ from itertools import accumulate
 import msgspec
 
 JSON_DEPTH_MAX = 64
-"""Nested arrays and objects of a document that a parser is asked to read, here or behind us: far
-above what events hold, far below what exhausts its stack. Deeper data are carried unread."""
+"""Deepest nesting of a document that is parsed, here or downstream: far above what events hold, far
+below what exhausts a parser's stack. Deeper data are carried unread."""
 
-# A string, or what is left of one that never ends (else the search would be quadratic).
+# A string, or the rest of an unterminated one (else the search would be quadratic).
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
@@ -25,7 +25,7 @@ _value = msgspec.json.Decoder(msgspec.Raw)
 
 
 class JsonTextError(Exception):
-    """The text is not what it should be. Private to this room: becomes a ``Fault``.
+    """The text is not valid. Private to this package: becomes a ``Fault``.
 
     Attributes:
         code: Code of the fault.
@@ -37,7 +37,7 @@ class JsonTextError(Exception):
 
 
 def check_text(text: bytes, depth_max: int = JSON_DEPTH_MAX) -> None:
-    """Refuse text that is not UTF-8 or nests deeper than *depth_max*.
+    """Raise if the text is not UTF-8 or nests deeper than *depth_max*.
 
     After this check no decoder recurses further than the limit.
     """
@@ -51,9 +51,9 @@ def check_text(text: bytes, depth_max: int = JSON_DEPTH_MAX) -> None:
 
 
 def members(text: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
-    """The members of the object that *text* is, each with its own text, in their order.
+    """Return the members of the object *text*, each as its own text, in order.
 
-    Of duplicate members the last one stands: see ``has_duplicates``.
+    Of duplicate members the last one counts: see ``has_duplicates``.
     """
     try:
         return _members.decode(text)
@@ -64,7 +64,7 @@ def members(text: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
 
 
 def elements(text: bytes) -> list[msgspec.Raw]:
-    """The elements of the array that *text* is, each as its own text."""
+    """Return the elements of the array *text*, each as its own text."""
     try:
         return _elements.decode(text)
     except msgspec.ValidationError:
@@ -74,15 +74,15 @@ def elements(text: bytes) -> list[msgspec.Raw]:
 
 
 def has_duplicates(text: bytes, kept: Mapping[str, bytes]) -> bool:
-    """Whether *text* holds more members than *kept*, which came out of it.
+    """Whether *text* holds more members than *kept*, which was parsed from it.
 
-    Counts quotes: each member brings two of its name and those of its value, so a member that
-    another one displaced leaves quotes over. Costs no second reading. Where a name holds a quote
-    it does not look: such a name is a fault by itself.
+    Counts quotes: each member has two for its name and those of its value, so a displaced duplicate
+    leaves quotes over. Needs no second parse. Does not check names that hold a quote: those are
+    faults anyway.
 
     Args:
         text: A well-formed object.
-        kept: Its members by name, each value with its own text.
+        kept: Its members by name, each value as its own text.
     """
     if '"' in "".join(kept):
         return False
@@ -101,7 +101,7 @@ def is_embeddable(text: bytes, depth_max: int) -> bool:
 
 
 def _depth(text: bytes) -> int:
-    """The deepest nesting in *text*, which need not be well-formed. Linear in its length."""
+    """Return the deepest nesting in *text*, which need not be well-formed. Linear in its length."""
     # Without escapes every second piece between quotes is a string.
     outside = _STRING.sub(b"", text) if b"\\" in text else b"".join(text.split(b'"')[::2])
     brackets = outside.translate(None, _NOT_BRACKETS)

@@ -1,19 +1,19 @@
-"""What text may look like: attribute names, URIs, timestamps, media types, strings.
+"""Syntax of attribute names, URIs, timestamps, media types and strings.
 
-Called by ``_validity``. Pure predicates, each with the clause it follows; every pattern takes time
-linear in the text, whatever the text.
+Called by ``validity``. Pure predicates, each with its clause; every pattern takes time linear in
+the text, for any text.
 """
 
 import ipaddress
 import re
 
 MEDIA_TYPE_CHARS_MAX = 1_024
-"""Characters of a content type: both names have at most 127 each (RFC 6838), a boundary 70
-(RFC 2046). Content types are keys of memos, so they must stay small."""
+"""Most characters of a content type: both names have at most 127 each (RFC 6838), a boundary 70
+(RFC 2046). Content types are keys of caches, so they must be short."""
 
 _NAME = re.compile(r"[a-z0-9]+")
 
-# RFC 3986, appendix A. An IPv6 address is looked at by itself.
+# RFC 3986, appendix A. An IPv6 address is checked separately.
 _ENCODED = "%[0-9A-Fa-f]{2}"
 _PLAIN = r"A-Za-z0-9\-._~!$&'()*+,;="
 _SEGMENTS = rf"(?:[{_PLAIN}:@/]|{_ENCODED})*+"
@@ -25,16 +25,16 @@ _AUTHORITY = (
 )
 _END = rf"(?:\?(?:[{_PLAIN}:@/?]|{_ENCODED})*+)?(?:\#(?:[{_PLAIN}:@/?]|{_ENCODED})*+)?"
 _SCHEME = r"[A-Za-z][A-Za-z0-9+.\-]*+:"
-# A path without an authority begins with no second slash; without a scheme its first segment has
-# no colon.
+# A path without an authority does not begin with two slashes; without a scheme its first segment
+# has no colon.
 _HIER = rf"(?://{_AUTHORITY}(?:/{_SEGMENTS})?|(?!//){_SEGMENTS})"
 _RELATIVE = rf"(?://{_AUTHORITY}(?:/{_SEGMENTS})?|(?!//)(?![^/?\#:]*+:){_SEGMENTS})"
 _URI = re.compile(rf"{_SCHEME}{_HIER}{_END}")
 _RELATIVE_REFERENCE = re.compile(rf"(?=.){_RELATIVE}{_END}")
-# Most sources, at once.
+# Fast path for most sources.
 _PLAIN_PATH = re.compile(r"/?[A-Za-z0-9\-._~][A-Za-z0-9\-._~/]*+")
 
-# RFC 3339 section 5.6; a leap second may stand in any minute, since only a table could tell.
+# RFC 3339 section 5.6; a leap second is permitted in any minute, since only a table could tell.
 _TIME = re.compile(
     r"([0-9]{4})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
     r"[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:\.[0-9]+)?"
@@ -64,8 +64,8 @@ def is_name(text: str) -> bool:
 
 
 def forbidden_character(text: str) -> re.Match[str] | None:
-    """The first character of *text* that no String may hold (CloudEvents 1.0, Type System)."""
-    if text.isprintable():  # Then there is none, found at a tenth of the cost: texts may be large.
+    """Return the first character that a String must not hold (CloudEvents 1.0, Type System)."""
+    if text.isprintable():  # Then there is none, at a tenth of the cost: texts may be large.
         return None
     return _FORBIDDEN_CHARACTER.search(text)
 
@@ -110,7 +110,7 @@ def is_token(text: str) -> bool:
 
 
 def is_timestamp(text: str) -> bool:
-    """Whether *text* is a date and time that exists (RFC 3339), leap seconds included."""
+    """Whether *text* is an existing date and time (RFC 3339), leap seconds included."""
     match = _TIME.fullmatch(text)
     if match is None:
         return False

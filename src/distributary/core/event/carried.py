@@ -1,9 +1,9 @@
-r"""Header fields that go with an event, beside it, from a Broker or Channel to where it is sent.
+r"""Carried header fields, which travel beside an event from a Broker or Channel to its sinks.
 
-Called by ``server.ingest`` (requests) and ``protocols.http`` (replies). They are no part of the
-event: filters do not see them. They are kept as the lines that a request holds, each ending with
-``\r\n``, and are sent on as these bytes. Any other field stays where it came: credentials
-(``Authorization``, ``Cookie``, ``Proxy-*``) and whatever else a sender put there are nobody else's.
+Called by ``server.ingest`` (requests) and ``protocols.http`` (replies). They are not part of the
+event: filters do not see them. They are stored as the lines of the request, each ending with
+``\r\n``, and forwarded as these bytes. All other fields are dropped: credentials
+(``Authorization``, ``Cookie``, ``Proxy-*``) and the rest are not meant for sinks.
 
 Source:
     Knative Eventing 1.22 ``pkg/utils/headers.go`` (which), W3C Trace Context, B3 propagation.
@@ -13,12 +13,12 @@ import re
 from collections.abc import Iterable, Sequence
 
 CARRIED_COUNT_MAX = 32
-"""Fields carried with one event: Trace Context, B3 and a request id make eight; the rest is for
-``Knative-*``."""
+"""Most fields carried with one event: Trace Context, B3 and a request id make eight; the rest is
+for ``Knative-*``."""
 
 CARRIED_BYTES_MAX = 8 * 1024
-"""Bytes of all lines carried with one event: as much as the largest field of a request. They are
-kept in the log with each event, and held for each of its deliveries."""
+"""Most bytes of all carried lines of one event: as many as the largest field of a request. They are
+stored in the log with each event, and held for each of its deliveries."""
 
 _NAMES = frozenset({b"traceparent", b"tracestate", b"x-request-id"})
 _B3 = b"x-b3-"
@@ -26,28 +26,28 @@ _PREFIXES = (b"knative-", _B3)
 _LINE = re.compile(rb"\n[%b]" % bytes({name[0] for name in (*_PREFIXES, *_NAMES)}), re.IGNORECASE)
 
 _TOKEN = re.compile(rb"[a-z0-9!#$%&'*+.^_`|~-]+")
-_VALUE = re.compile(rb"[\t -~\x80-\xff]*")  # RFC 9110, 5.5: no line can begin in it
+_VALUE = re.compile(rb"[\t -~\x80-\xff]*")  # RFC 9110, 5.5: no line break
 
 _Field = tuple[bytes, bytes]
 
 
 def may_hold(head: bytes) -> bool:
-    """False where no line of *head*, of a request, is carried; quicker than ``pick``.
+    """False if no line of a request's *head* is carried; faster than ``pick``.
 
-    Asked for every request: the first letter of a name tells all but a few.
+    Called for every request: the first letter of a name rules out all but a few.
     """
     return _LINE.search(head) is not None
 
 
 def pick(fields: Iterable[_Field]) -> list[_Field]:
-    """Those of *fields* that are carried, in their order; names are in lower case."""
+    """Return those of *fields* that are carried, in order; names are in lower case."""
     return [field for field in fields if field[0] in _NAMES or field[0].startswith(_PREFIXES)]
 
 
 def lines(fields: Sequence[_Field]) -> bytes | None:
-    """*fields*, from ``pick``, as lines to be sent on; None: more than is carried.
+    """Encode *fields*, from ``pick``, as lines to forward; None: they exceed the limits.
 
-    A field that no request could hold is left out: what is kept is sent as it stands.
+    Omits a field that no request could hold, since lines are forwarded unchanged.
     """
     kept = [
         b"%b: %b\r\n" % (name, value)
@@ -61,7 +61,7 @@ def lines(fields: Sequence[_Field]) -> bytes | None:
 
 
 def trace(carried: bytes) -> bytes:
-    """The lines of *carried* that say which trace it belongs to."""
+    """Return the lines of *carried* that hold the trace context."""
     return b"".join(
         line
         for line in carried.splitlines(keepends=True)

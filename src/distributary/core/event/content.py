@@ -1,7 +1,7 @@
-"""What attributes say about data: JSON, text, in which charset, Base64 of something else.
+"""How attributes describe data: as JSON, as text with a charset, as Base64.
 
-Called by ``json_format`` and by the bindings. Hides the spelling of media types. Answers are
-memoised: a system sees few content types, and asks for each event.
+Called by ``json_format`` and by the bindings. Hides the spelling of media types. Results are
+memoised: a system has few content types, and every event needs the result.
 """
 
 import binascii
@@ -11,15 +11,15 @@ from functools import lru_cache
 from distributary.core.event.value import AttributeValue, Event
 
 _MEMO_MAX = 256
-"""Content types remembered: senders may make up as many as they like."""
+"""Content types memoised: senders may invent any number."""
 
 _UTF8_CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
-"""Charsets whose text is UTF-8 as it stands."""
+"""Charsets whose text is valid UTF-8 unchanged."""
 
 _CHARSETS = frozenset(
     {"iso-8859-1", "iso-8859-15", "windows-1252", "utf-16", "utf-16be", "utf-16le"}
 )
-"""Other charsets in which text can be written here: those still met in old documents."""
+"""Other charsets supported for text: those still found in old documents."""
 
 _TEXT_TYPES = frozenset(
     {
@@ -42,7 +42,7 @@ _TEXT_SUFFIXES = ("+xml", "+yaml")
 
 @lru_cache(_MEMO_MAX)
 def essence(content_type: str) -> str:
-    """The media type in lower case, without parameters (``text/plain``)."""
+    """Return the media type in lower case, without parameters (``text/plain``)."""
     return content_type.partition(";")[0].strip(" \t").lower()
 
 
@@ -55,7 +55,7 @@ def is_json(content_type: str) -> bool:
 
 @lru_cache(_MEMO_MAX)
 def charset(content_type: str) -> str | None:
-    """Name of the codec for text of this type: the declared charset, or UTF-8; None: unknown."""
+    """Return the codec for text of this type: the declared charset, or UTF-8; None: unknown."""
     declared = declared_charset(content_type)
     if declared is None or declared in _UTF8_CHARSETS:
         return "utf-8"
@@ -64,7 +64,7 @@ def charset(content_type: str) -> str | None:
 
 @lru_cache(_MEMO_MAX)
 def is_utf8_text(content_type: str) -> bool:
-    """Whether data of this type may stand as a JSON string and come back the same."""
+    """Whether data of this type round-trip as a JSON string."""
     media_type = essence(content_type)
     return charset(content_type) == "utf-8" and (
         media_type.startswith("text/")
@@ -75,7 +75,7 @@ def is_utf8_text(content_type: str) -> bool:
 
 @lru_cache(_MEMO_MAX)
 def declared_charset(content_type: str) -> str | None:
-    """The value of the ``charset`` parameter in lower case, without quotes; None if absent."""
+    """Return the ``charset`` parameter in lower case, without quotes; None if absent."""
     for parameter in content_type.split(";")[1:]:
         name, _, value = parameter.partition("=")
         if name.strip(" \t").lower() == "charset":
@@ -84,14 +84,14 @@ def declared_charset(content_type: str) -> str | None:
 
 
 def is_base64_text(attributes: Mapping[str, AttributeValue]) -> bool:
-    """Whether the data are Base64 text by declaration (CloudEvents 0.3 ``datacontentencoding``)."""
+    """Whether the data are declared as Base64 text (CloudEvents 0.3 ``datacontentencoding``)."""
     if "datacontentencoding" not in attributes or attributes.get("specversion") != "0.3":
         return False
     return str(attributes["datacontentencoding"]).lower() == "base64"
 
 
 def base64_bytes(text: bytes) -> bytes:
-    """The bytes that *text* stands for; line breaks of RFC 2045 are passed over.
+    """Decode the Base64 *text*; ignores line breaks of RFC 2045.
 
     Raises:
         ValueError: It is not Base64.
@@ -100,7 +100,7 @@ def base64_bytes(text: bytes) -> bytes:
 
 
 def in_binary_mode(event: Event) -> Event:
-    """*event* as binary mode carries it: the data themselves where they stand as Base64 text.
+    """Return *event* as binary mode sends it: Base64 text is decoded to the data.
 
     Source:
         CloudEvents 0.3, ``datacontentencoding``: it must not be set where the data are no string;
@@ -113,7 +113,7 @@ def in_binary_mode(event: Event) -> Event:
         return event
     try:
         data = base64_bytes(event.data)
-    except ValueError:  # an older version has taken it: it goes on as it came
+    except ValueError:  # accepted by an older version: send it unchanged
         return event
     kept = {name: value for name, value in attributes.items() if name != "datacontentencoding"}
     return Event(kept, data)

@@ -1,7 +1,7 @@
 """Attribute values as HTTP header text, both ways (HTTP Protocol Binding 1.0.2, 3.1.3.2).
 
-Called by ``http``, and by transports whose headers follow the same rule. Pure text; whether a
-value may stand in an event is for ``validate`` to say.
+Called by ``http``, and by transports whose headers follow the same rule. Pure text; ``validate``
+decides whether an event may hold a value.
 """
 
 import re
@@ -16,7 +16,7 @@ _OPTIONAL_WHITESPACE = b" \t"
 
 
 def percent_encode(value: str) -> str:
-    """*value* with space, double quote, percent and all but U+0021-U+007E percent-encoded.
+    """Percent-encode space, double quote, percent and all but U+0021-U+007E in *value*.
 
     Raises:
         UnicodeEncodeError: *value* holds a lone surrogate, which no valid event does.
@@ -25,11 +25,11 @@ def percent_encode(value: str) -> str:
 
 
 def percent_decode(value: bytes) -> str:
-    """The attribute value that header bytes *value* stand for.
+    """Decode header bytes *value* to an attribute value.
 
-    A value that is one quoted string is unquoted first; then one round of percent-decoding. A
-    percent sign without two hexadecimal digits stands for itself, as do quotes elsewhere and
-    bytes beyond ASCII in UTF-8: senders of older versions left them so.
+    Unquotes a value that is one quoted string, then percent-decodes once. A percent sign without
+    two hexadecimal digits is kept, as are quotes elsewhere and UTF-8 beyond ASCII, which senders of
+    older versions do not encode.
 
     Raises:
         UnicodeDecodeError: The result is not UTF-8 (overlong forms and surrogates included).

@@ -1,20 +1,20 @@
 """The JSON event format and JSON batch format, versions 1.0 and 0.3.
 
-Called by the HTTP binding (structured and batched mode) and by transports that carry whole
-events. Hides that ``data`` is never parsed: its JSON text is cut out of the body as it stands
-and put back as it stands, so numbers, key order, spaces and escapes survive.
+Called by the HTTP binding (structured and batched mode) and by transports that carry whole events.
+``data`` is never parsed: its JSON text is cut out of the body and inserted again unchanged, so
+numbers, key order, spaces and escapes survive.
 
-Where the format leaves a choice (JSON Event Format for CloudEvents 1.0.2):
+Choices that the format leaves open (JSON Event Format for CloudEvents 1.0.2):
 
 * ``data`` without ``datacontenttype`` gets ``datacontenttype: application/json`` (3.1.2, SHOULD).
-* ``data`` that is no string under a content type that is not JSON is refused (3.1.2, MAY), but
+* ``data`` that is no string under a content type that is not JSON is rejected (3.1.2, MAY), but
   ``null`` there means no data.
 * Text under another content type than JSON is encoded in the type's ``charset``: UTF-8 unless
-  declared otherwise; a charset that is not known here is refused (3.1.2, MAY).
-* Two members of one name are refused: readers disagree on which one counts (RFC 8259 section 4).
-* 0.3 has no ``data_base64``. There ``datacontentencoding: base64`` says that the data *is* Base64
-  text, in either mode, so that text is kept as the event's data, with the attribute: structured
-  mode writes it as it came, binary mode the bytes that it stands for (``_content``).
+  declared otherwise; an unknown charset is rejected (3.1.2, MAY).
+* Duplicate member names are rejected: readers disagree on which one counts (RFC 8259 section 4).
+* 0.3 has no ``data_base64``. There ``datacontentencoding: base64`` declares that the data *are*
+  Base64 text, in either mode, so that text is kept as the event's data, with the attribute:
+  structured mode writes it unchanged, binary mode sends the decoded bytes (``content``).
 """
 
 import binascii
@@ -31,13 +31,13 @@ from distributary.core.event.validity import FAULTS_MAX, refuse, shown, validate
 from distributary.core.event.value import AttributeValue, Event
 
 BATCH_EVENTS_MAX = 1_000
-"""Events of one batch: all of them share one log record, one answer and one list of faults."""
+"""Most events of a batch: all of them share one log record, one response, one list of faults."""
 
 _MEMBERS_MAX = 200
-"""Members of an event that are looked at one by one: several times what an event may have,
-so that the fault is exact, and no body of a million members costs a million faults."""
+"""Most members of an event that are checked one by one: several times what an event may have, so
+that the fault is exact, and a body of a million members does not cause a million faults."""
 
-# What surrounds data in our own documents: the batch's array and the event's object.
+# The nesting around data in our own documents: the batch's array and the event's object.
 _DATA_DEPTH_MAX = _json_text.JSON_DEPTH_MAX - 2
 
 _JSON_BY_DEFAULT = "application/json"
@@ -48,17 +48,17 @@ _encode = msgspec.json.Encoder().encode
 
 
 class _Payload(NamedTuple):
-    """The two members that are no attributes, as their JSON text."""
+    """The JSON text of the two members that are no attributes."""
 
     data: bytes | None
     data_base64: bytes | None
 
 
 def decode(body: bytes) -> Event:
-    """The event that *body* holds (media type ``application/cloudevents+json``).
+    """Decode an event (media type ``application/cloudevents+json``).
 
     Raises:
-        EventError: *body* is no such event; every fault with its JSON path (``$.time``).
+        EventError: *body* is not a valid event; every fault with its JSON path (``$.time``).
     """
     faults: list[Fault] = []
     try:
@@ -72,10 +72,10 @@ def decode(body: bytes) -> Event:
 
 
 def decode_batch(body: bytes) -> list[Event]:
-    """The events that *body* holds (``application/cloudevents-batch+json``); maybe none.
+    """Decode a batch (``application/cloudevents-batch+json``), which may be empty.
 
     Raises:
-        EventError: One of them is no event, there are more than ``BATCH_EVENTS_MAX``, or their
+        EventError: An event is not valid, there are more than ``BATCH_EVENTS_MAX``, or their
             versions differ; every fault of every event with its JSON path (``$[3].time``).
     """
     try:
@@ -101,13 +101,13 @@ def decode_batch(body: bytes) -> list[Event]:
 
 
 def encode(event: Event) -> bytes:
-    """*event* as one JSON object.
+    """Encode *event* as one JSON object.
 
-    Data goes in as JSON where the content type is JSON and the data are, as a string where they
-    are text, and else as Base64 (``data_base64``; in 0.3 ``datacontentencoding``).
+    Data are inserted as JSON if the content type is JSON and the data are, as a string if they are
+    text, else as Base64 (``data_base64``; in 0.3 ``datacontentencoding``).
 
     Raises:
-        EventError: *event* was built by hand and holds what JSON cannot say.
+        EventError: *event* was built by hand and holds what JSON cannot represent.
     """
     attributes, data = event.attributes, event.data
     try:
@@ -122,7 +122,7 @@ def encode(event: Event) -> bytes:
 
 
 def encode_batch(events: Sequence[Event]) -> bytes:
-    """*events* as one JSON array, in their order; the array may be empty.
+    """Encode *events* as one JSON array, in order; the array may be empty.
 
     Raises:
         EventError: As ``encode``, or the events are of different versions (HTTP Protocol Binding
@@ -144,7 +144,7 @@ def _version_faults(events: Sequence[Event]) -> list[Fault]:
 
 
 def _elements(text: bytes) -> list[bytes]:
-    """The events of the batch *text*, each as its own text."""
+    """Return the events of the batch *text*, each as its own text."""
     try:
         return [bytes(element) for element in _json_text.elements(text)]
     except JsonTextError:
@@ -152,14 +152,14 @@ def _elements(text: bytes) -> list[bytes]:
         if marked is None:
             raise
         elements = [bytes(element) for element in _json_text.elements(marked.text)]
-    # Those that are without fault are read as usual; the others stand as ``_read`` refuses them.
+    # Valid ones are read as usual; ``_read`` rejects the restored others.
     return [marked.undone(element) for element in elements]
 
 
 def _read(
     text: bytes, path: str, faults: list[Fault], document: _json_folds.Folded
 ) -> Event | None:
-    """The event in *text*, a part of *document*; or None, and *faults* takes what is wrong."""
+    """Decode the event in *text*, a part of *document*; or return None and add to *faults*."""
     try:
         members = _json_text.members(text)
     except JsonTextError as error:
@@ -185,7 +185,7 @@ def _read(
 
 
 def _surrogates(text: bytes, path: str) -> list[Fault]:
-    """A fault for each member of the event *text* with half of a surrogate pair; maybe none."""
+    """Return a fault for each member of the event *text* with a lone surrogate."""
     marked = _json_folds.marked(text)
     if marked is None:
         return []
@@ -207,7 +207,7 @@ def _surrogates(text: bytes, path: str) -> list[Fault]:
 def _attributes(
     texts: dict[str, bytes], path: str, faults: list[Fault]
 ) -> dict[str, AttributeValue]:
-    """The context attributes in *texts*; a null one is unset (JSON Event Format, 2.2)."""
+    """Decode the context attributes in *texts*; a null one is unset (JSON Event Format, 2.2)."""
     attributes: dict[str, AttributeValue] = {}
     for name, text in texts.items():
         try:
@@ -220,7 +220,7 @@ def _attributes(
                 attributes[name] = value
     found = validate(attributes, f"{path}.")
     if found:
-        # An attribute that stands there unreadably is not missing as well.
+        # An unreadable attribute is not missing as well.
         said = {fault.path for fault in faults}
         faults.extend(fault for fault in found if fault.path not in said)
     return attributes
@@ -229,7 +229,7 @@ def _attributes(
 def _data(
     attributes: dict[str, AttributeValue], payload: _Payload, path: str, faults: list[Fault]
 ) -> bytes | None:
-    """The event's data (JSON Event Format, 3.1.2); may set ``datacontenttype``."""
+    """Decode the event's data (JSON Event Format, 3.1.2); may set ``datacontenttype``."""
     name = "data"
     try:
         if payload.data_base64 not in {None, b"null"}:
@@ -266,7 +266,7 @@ def _decode_data(attributes: dict[str, AttributeValue], text: bytes) -> bytes | 
             raise JsonTextError("base64", f"must be Base64 of RFC 4648: {error}") from None
         return data
     content_type = attributes.setdefault("datacontenttype", _JSON_BY_DEFAULT)
-    # A content type that is no string is a fault already.
+    # A content type that is no string is already a fault.
     if not isinstance(content_type, str) or _content.is_json(content_type):
         return text
     if text == b"null":
@@ -281,7 +281,7 @@ def _decode_data(attributes: dict[str, AttributeValue], text: bytes) -> bytes | 
 
 
 def _text(text: bytes) -> str:
-    """The string that the JSON *text* is."""
+    """Decode the JSON string *text*."""
     try:
         return _string.decode(text)
     except msgspec.DecodeError:
@@ -289,7 +289,7 @@ def _text(text: bytes) -> str:
 
 
 def _data_member(attributes: dict[str, AttributeValue], data: bytes) -> bytes | None:
-    """The text of the ``data`` member; None if only Base64 can say it."""
+    """Encode the ``data`` member; None if only Base64 can represent it."""
     if _content.is_base64_text(attributes):
         textual = True
     else:

@@ -1,8 +1,8 @@
 """The body of a log record of kind ``EVENTS``: one event, or one batch, in MessagePack.
 
-Called by ``server.ingest`` (writing) and by whoever reads the log. Hides the layout: a format byte,
-then ``[[{name: value, ...}, data or nil], ...]``. The format byte changes when the layout does; a
-reader keeps knowing the old ones.
+Called by ``server.ingest`` (writing) and by readers of the log. Hides the layout: a format byte,
+then ``[[{name: value, ...}, data or nil], ...]``. The format byte changes with the layout; readers
+support all older ones.
 """
 
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ from distributary.core.errors import EventError, Fault
 from distributary.core.event.value import Event
 
 FORMAT = 0x01
-"""Format byte of what ``encode`` writes. No MessagePack array begins with it, so a body without
-its format byte is recognised."""
+"""Format byte that ``encode`` writes. No MessagePack array begins with it, so a body without a
+format byte is recognised."""
 
 _FORMAT_BYTE = bytes([FORMAT])
 
@@ -23,10 +23,10 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def encode(events: Sequence[Event]) -> bytes:
-    """The record body that holds *events* in their order.
+    """Encode *events* as one record body, in order.
 
     Raises:
-        EventError: An event was built by hand and holds what no event may.
+        EventError: An event was built by hand and is not valid.
     """
     try:
         return _FORMAT_BYTE + _encoder.encode(events)
@@ -35,13 +35,13 @@ def encode(events: Sequence[Event]) -> bytes:
 
 
 def decode(body: bytes) -> list[Event]:
-    """The events of a record body, as ``encode`` got them.
+    """Decode a record body into its events.
 
     Checks the layout, not the rules of CloudEvents: those were checked before the append, and a
-    rule made stricter since must not make old records unreadable.
+    stricter rule must not make old records unreadable.
 
     Raises:
-        EventError: *body* is no such record, or of a newer format.
+        EventError: *body* is not such a record, or of a newer format.
     """
     if body[:1] != _FORMAT_BYTE:
         raise EventError([Fault("$", "record", f"not a record of format {FORMAT}")])

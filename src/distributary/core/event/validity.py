@@ -1,8 +1,8 @@
-"""The rules of CloudEvents 1.0 and 0.3 for context attributes, checked all at once.
+"""Validates context attributes against CloudEvents 1.0 and 0.3; reports all faults at once.
 
-Called by the decoders of this room, and by whoever makes an event from a person's input. Hides
-two paths that agree: a quick yes made of whole-event string operations (the hot path), and a
-slow walk that names every fault.
+Called by the decoders of this package, and by code that makes an event from a person's input. Hides
+two paths that agree: a fast check by whole-event string operations (the hot path), and a slow walk
+that names every fault.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,26 +20,26 @@ from distributary.core.event._syntax import (
 )
 
 SPECVERSIONS = frozenset({"1.0", "0.3"})
-"""Versions whose attributes this package knows; another version may mean something else."""
+"""Supported versions; attributes of another version may have another meaning."""
 
 ATTRIBUTES_MAX = 64
-"""Attributes of one event. Every one becomes a header in binary mode, and common HTTP servers
-stop at 100 headers, of which a delivery needs some for itself."""
+"""Most attributes of one event. Each becomes a header in binary mode, and common HTTP servers
+accept 100 headers, of which a delivery needs some for itself."""
 
 ATTRIBUTE_CHARS_MAX = 65_536
-"""Characters of one attribute value. Intermediaries must forward events of up to 64 KiB
-(CloudEvents 1.0, Size Limits), so no smaller value may stand here."""
+"""Most characters of one attribute value. Intermediaries must forward events of up to 64 KiB
+(CloudEvents 1.0, Size Limits), so the limit must not be lower."""
 
 NAME_CHARS_MAX = 256
-"""Characters of an attribute name. Senders should stay below 21; the limit keeps a name out of
-the class of values and the name tables of the encoders small."""
+"""Most characters of an attribute name. Senders should use at most 20; the limit bounds names to
+the size of values, and keeps the encoders' name tables small."""
 
 INTEGER_MIN = -(2**31)
 INTEGER_MAX = 2**31 - 1
 """CloudEvents 1.0, Type System, Integer."""
 
 FAULTS_MAX = 100
-"""Faults reported for one message: enough to mend a sender, small enough for an answer."""
+"""Most faults reported for one message: enough to repair a sender, few enough for a response."""
 
 JSON_PREFIX = "$."
 HEADER_PREFIX = "ce-"
@@ -48,24 +48,24 @@ REQUIRED = ("specversion", "id", "source", "type")
 """CloudEvents 1.0, REQUIRED Attributes (the same four in 0.3)."""
 
 RESERVED_NAMES = frozenset({"data"})
-"""CloudEvents 1.0, Naming Conventions: must not be the name of an attribute."""
+"""CloudEvents 1.0, Naming Conventions: not permitted as the name of an attribute."""
 
 _SHOWN_CHARS_MAX = 64
-"""Characters of a sender's name that a fault repeats: faults end up in logs and answers."""
+"""Most characters of a sender's name that a fault repeats: faults are logged and sent back."""
 
 
 class UnsupportedFormatError(EventError):
-    """The message is in no format that is known here; another content type would do."""
+    """The message's format is not supported; another content type may be."""
 
     code = "unsupported-media-type"
 
 
 def validate(attributes: Mapping[str, object], prefix: str = JSON_PREFIX) -> list[Fault]:
-    """Every fault of *attributes*, each with its place; empty if they are an event's.
+    """Return every fault of *attributes*, each with its place; empty if they are valid.
 
     Args:
         attributes: Context attributes by name, unset ones left out.
-        prefix: Stands before the name in a fault's path: ``$.`` for JSON, ``$[3].`` in a batch,
+        prefix: Precedes the name in a fault's path: ``$.`` for JSON, ``$[3].`` in a batch,
             ``ce-`` for headers (then ``datacontenttype`` is named ``content-type``).
     """
     if _plainly_valid(attributes):
@@ -83,13 +83,13 @@ def refuse(faults: Iterable[Fault]) -> NoReturn:
 
 
 def shown(text: str) -> str:
-    """*text* of a sender, safe and short enough to stand in a fault's path or message."""
+    """Return a sender's *text*, escaped and cut for a fault's path or message."""
     cut = text if len(text) <= _SHOWN_CHARS_MAX else f"{text[:_SHOWN_CHARS_MAX]}..."
     return cut if cut.isprintable() else ascii(cut)[1:-1]
 
 
 def _plainly_valid(attributes: Mapping[str, object]) -> bool:
-    """True only if there is no fault; False means "walk and see"."""
+    """True only if there is no fault; False: the slow walk decides."""
     names = "".join(attributes)
     try:
         text = "".join(attributes.values())  # type: ignore[arg-type]  # the except is the check
@@ -104,7 +104,7 @@ def _plainly_valid(attributes: Mapping[str, object]) -> bool:
             and _plainly_valid(strings)
         )
     return (
-        # isprintable() refuses every character that the specification refuses, and some more.
+        # isprintable() is false for every forbidden character, and some more.
         text.isprintable()
         and len(text) <= ATTRIBUTE_CHARS_MAX
         and names.isascii()

@@ -1,7 +1,7 @@
-"""The event value itself, and the canonical string form of an attribute value.
+"""The event value, and the canonical string of an attribute value.
 
-Used by every room through ``distributary.core.event``. Hides how an event is laid out in memory:
-a msgspec struct, so that a log record becomes events in one call to C.
+Used by all packages through ``distributary.core.event``. Hides the layout in memory: a msgspec
+struct, so that a log record becomes events in one call to C.
 """
 
 from typing import TypeAlias
@@ -9,23 +9,23 @@ from typing import TypeAlias
 import msgspec
 
 AttributeValue: TypeAlias = str | int | bool
-"""What an attribute may be. The other four types of the specification (Binary, URI,
-URI-reference, Timestamp) travel as their canonical strings, unread by an intermediary
+"""The type of attribute values. The other four types of the specification (Binary, URI,
+URI-reference, Timestamp) are kept as their canonical strings, which an intermediary need not parse
 (CloudEvents 1.0, Type System)."""
 
 _REPR_DATA_BYTES_MAX = 40
-"""A repr stands in one line of a test report or a log."""
+"""Most bytes of data in a repr, which must fit in one line of a test report or a log."""
 
 
 class Event(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """One event: context attributes and data. Treat it as immutable; compares by value.
 
-    Building one checks nothing: bytes from outside come in through ``json_format``, ``http``
-    or ``record``, and those check everything.
+    The constructor checks nothing: bytes from outside are decoded by ``json_format``, ``http`` or
+    ``record``, which check everything.
 
     Attributes:
-        attributes: Every context attribute by its lower-case name, required ones, optional ones
-            and extensions alike, in the order in which they came.
+        attributes: All context attributes by their lower-case names (required, optional,
+            extensions), in the sender's order.
         data: The payload, byte for byte as the sender encoded it; None if there is none.
     """
 
@@ -44,7 +44,7 @@ class Event(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 def canonical(value: AttributeValue) -> str:
-    """The string form of *value* that headers carry and filters compare.
+    """Return the string form of *value* that headers carry and filters compare.
 
     ``true`` or ``false``, the decimal digits of an integer, a string as it is
     (CloudEvents 1.0, Type System, "String encoding").

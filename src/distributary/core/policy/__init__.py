@@ -1,9 +1,8 @@
-"""Delivery policy: how often to try, how long to wait, and what an answer means. Pure.
+"""Delivery policy: number of attempts, waits between them, and the meaning of responses. Pure.
 
 Called by ``flow`` (its records hold replies and verdicts), ``deliver`` (makes replies, reads the
-policy of a destination) and ``engine`` (classifies attempts). Hides the response table, the
-arithmetic of the waits, and the text of ``Retry-After``. Knows no clock and draws no chance:
-callers pass both in.
+policy of a destination) and ``engine`` (classifies attempts). Hides the response table, the backoff
+arithmetic, and the syntax of ``Retry-After``. Callers pass in the time and random numbers.
 """
 
 from distributary.core.policy._backoff import JITTER_SHARE_MAX, delay_before_s, longest_wait_s

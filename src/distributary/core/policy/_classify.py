@@ -1,7 +1,7 @@
-"""From an answer to a verdict: the response table, and the one function that reads it.
+"""Classifies responses: the response table, and the function that reads it.
 
-``RESPONSE_RULES`` is the table. The documentation is drawn from it and the tests walk it, so a
-change of one row is a change of everything.
+``RESPONSE_RULES`` is the table. The documentation is drawn from it and the tests iterate over it,
+so one row changes everything.
 """
 
 from typing import Final, NamedTuple
@@ -16,14 +16,14 @@ from distributary.core.policy.acknowledgements import Acknowledgement, acknowled
 
 
 class ResponseRule(NamedTuple):
-    """One row of the response table: what a range of response codes means.
+    """A row of the response table: the meaning of a range of status codes.
 
     Attributes:
-        first: First response code of the row.
-        last: Last response code of the row.
+        first: First status code of the row.
+        last: Last status code of the row.
         decision: ``DELIVERED``, ``RETRY`` (until the attempts are used up) or ``DEAD_LETTER``.
         retry_after_honoured: Whether a ``Retry-After`` header lengthens the wait.
-        meaning: For people, in the words of the specification where it has any.
+        meaning: For people, in the words of the specification if it has any.
     """
 
     first: int
@@ -56,10 +56,10 @@ RESPONSE_RULES: Final = (
     _row(504, 599, Decision.RETRY, "Error of the sink"),
 )
 """The response table of the Knative data plane ("Event Acknowledgement and Delivery Retry") with
-decision 13 applied. The rows are in order and cover 100 to 599 without gap or overlap."""
+decision 13, status codes. The rows are in order and cover 100 to 599 without gap or overlap."""
 
 OTHER_STATUS_RULE: Final = _row(600, 999, Decision.RETRY, "Not a response code of HTTP: as 5xx")
-"""For codes outside 100 to 599: RFC 9110 section 15 has a client take them as a 5xx."""
+"""For codes outside 100 to 599: RFC 9110 section 15 has a client treat them as a 5xx."""
 
 _RULE_BY_STATUS: Final = {
     status: rule for rule in RESPONSE_RULES for status in range(rule.first, rule.last + 1)
@@ -67,12 +67,12 @@ _RULE_BY_STATUS: Final = {
 
 
 def response_rule(status: int) -> ResponseRule:
-    """The row of the response table for *status*, any number that a sink may send."""
+    """Return the row of the response table for *status*, any number that a sink may send."""
     return _RULE_BY_STATUS.get(status, OTHER_STATUS_RULE)
 
 
 def delivered(answer: Answer) -> bool:
-    """Whether *answer* says that the sink has the event; what ``classify`` would say, quicker."""
+    """Whether the sink has accepted the event; agrees with ``classify``, faster."""
     if isinstance(answer, Reply):
         return 200 <= answer.status < 300
     return (
@@ -90,24 +90,25 @@ def classify(
     *,
     insist: bool = False,
 ) -> Verdict:
-    """What *answer* means for the event: the only place that decides it.
+    """Return what *answer* means for the event: the only place that decides it.
 
     Args:
-        answer: The sink's reply, a broker's acknowledgement, or why there was neither.
-        attempt: Number of the attempt that brought it, from 1.
+        answer: The sink's response, a broker's acknowledgement, or why there was neither.
+        attempt: Number of the attempt, from 1.
         policy: Attempts (``1 + retry``), growth of the waits and their ceiling.
-        jitter: Where to land in the jitter window of the wait, 0.0 to 1.0.
-        now_wall_ms: The wall clock, milliseconds since 1970, to read ``Retry-After`` by.
-        insist: Make another attempt after a final answer too, while there are any: the answer is
-            that of a Broker to a reply, and the whole delivery is made again (decision 15).
+        jitter: Position in the jitter window of the wait, 0.0 to 1.0.
+        now_wall_ms: The wall clock, milliseconds since 1970, for ``Retry-After``.
+        insist: Retry after a final answer too, while attempts are left: the answer is that of a
+            Broker to a reply, and the whole delivery is repeated (decision 15, replies).
 
     Returns:
-        ``DELIVERED``; ``RETRY`` with ``wait_s``; or ``DEAD_LETTER`` when the answer is final or
-        the attempts are used up. Never ``DROPPED``: that is for routes that went away. Where
-        ``Retry-After`` counts, ``wait_s = max(backoff, min(Retry-After, its ceiling))``.
+        ``DELIVERED``; ``RETRY`` with ``wait_s``; or ``DEAD_LETTER`` if the answer is final or the
+        attempts are used up. Never ``DROPPED``: that is for removed routes. Where ``Retry-After``
+        counts, ``wait_s = max(backoff, min(Retry-After, its ceiling))``.
 
     Source:
-        Knative data plane, "Event Acknowledgement and Delivery Retry"; decisions 12 and 13.
+        Knative data plane, "Event Acknowledgement and Delivery Retry"; decisions 12 (retries) and
+        13 (status codes).
     """
     assert attempt >= 1
     if isinstance(answer, TransportError):

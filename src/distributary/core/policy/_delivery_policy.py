@@ -1,4 +1,4 @@
-"""How often, how fast and how long a route tries: the settings of one destination."""
+"""The delivery policy of a destination: retries, backoff, timeout, rate limit."""
 
 import enum
 import math
@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from typing import Final
 
 RETRY_DEFAULT: Final = 10
-"""Retries after the first attempt (decision 21)."""
+"""Retries after the first attempt (decision 21, delivery defaults)."""
 BACKOFF_DELAY_S_DEFAULT: Final = 0.2
-"""First wait, seconds (decision 21): a sink that restarts its worker is back by the second."""
+"""First wait, seconds (decision 21): a sink that restarts its worker is back within a second."""
 BACKOFF_S_MAX_DEFAULT: Final = 300.0
 """Ceiling of the waits, seconds (decision 21)."""
 TIMEOUT_S_DEFAULT: Final = 30.0
-"""Whole attempt, dial to last byte of the answer, seconds (decision 21)."""
+"""Whole attempt, from dialling to the last byte of the response, seconds (decision 21)."""
 
 
 class BackoffPolicy(enum.StrEnum):
     """How the waits between attempts grow; the values are those of the DeliverySpec.
 
     Source:
-        Knative control plane, ``backoffPolicy`` (decision 12 says where its texts and its code
-        disagree: the text is followed).
+        Knative control plane, ``backoffPolicy`` (where its text and its code disagree, the text is
+        followed: decision 12, retries).
     """
 
     LINEAR = "linear"
@@ -33,18 +33,18 @@ class BackoffPolicy(enum.StrEnum):
 class DeliveryPolicy:
     """The delivery settings of one destination, checked and with every default filled in.
 
-    Resources are checked before they become a policy, so a wrong value here is a bug of the
-    caller and an assertion.
+    Resources are validated before they become a policy, so a wrong value here is the caller's bug,
+    and an assertion.
 
     Attributes:
         retry: Retries after the first attempt, from 0; attempts = 1 + retry.
         backoff_policy: How the waits grow.
         backoff_delay_s: The first wait, seconds, from 0.
-        backoff_max_s: No wait is longer before jitter, seconds, from 0.
+        backoff_max_s: Longest wait before jitter, seconds, from 0.
         timeout_s: Deadline of one whole attempt, seconds, above 0.
-        retry_after_max_s: The most that ``Retry-After`` counts, seconds, from 0: 0 lets it count
-            for nothing. None: ``backoff_max_s``.
-        rate_limit_per_s: At most so many attempts a second; None: no limit.
+        retry_after_max_s: Longest ``Retry-After`` that is honoured, seconds, from 0; longer ones
+            are shortened to it, and 0 ignores the header. None: ``backoff_max_s``.
+        rate_limit_per_s: Most attempts a second; None: no limit.
     """
 
     retry: int = RETRY_DEFAULT
@@ -57,7 +57,7 @@ class DeliveryPolicy:
 
     @property
     def asked_wait_s_max(self) -> float:
-        """The most that a sink may ask for with ``Retry-After``, seconds."""
+        """The longest ``Retry-After`` that is honoured, seconds."""
         return self.backoff_max_s if self.retry_after_max_s is None else self.retry_after_max_s
 
     def __post_init__(self) -> None:

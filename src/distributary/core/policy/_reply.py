@@ -1,4 +1,4 @@
-"""What a sink answered, as far as the rest of the system may know it."""
+"""The response of an HTTP sink, bounded and parsed."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -10,20 +10,20 @@ from distributary.core.policy.acknowledgements import Acknowledgement
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer of a sink to one attempt.
+    """A sink's response to one attempt.
 
     Attributes:
-        status: The response code as it came. Never invented: where no answer came there is a
-            ``TransportError`` instead (decision 13).
-        retry_after: The ``Retry-After`` header as it came; None: absent.
-        content_type: The ``Content-Type`` header as it came; None: absent.
-        body: The first bytes of the body; the transport has cut it at its limit.
-        cut: The answer was not read to its end, because it was too long or too slow, and the
-            connection is lost: the sink costs more than others.
-        event: The event in the answer, where one was asked for and the answer may hold one: a 2xx
-            but 202 (decision 14). None: it holds none.
-        carried: Header lines of the answer that go along with its event (``event.carried``).
-        event_fault: Why what says that it is an event could not be read as one, for people.
+        status: The status code received. Never invented: without a response there is a
+            ``TransportError`` instead (decision 13, status codes).
+        retry_after: The ``Retry-After`` header, unparsed; None: absent.
+        content_type: The ``Content-Type`` header, unparsed; None: absent.
+        body: The first bytes of the body, up to the transport's limit.
+        cut: The response was too long or too slow to be read to its end, and the connection was
+            closed: the sink costs more than others.
+        event: The event in the response, if replies are used and the response may hold one: a 2xx
+            but 202 (decision 14, replies). None: it holds none.
+        carried: Carried header lines of that event (``event.carried``).
+        event_fault: Why a response declared as an event could not be decoded, for people.
     """
 
     status: int
@@ -37,5 +37,5 @@ class Reply:
 
 
 Answer: TypeAlias = Reply | Acknowledgement | TransportError
-"""What comes of an attempt: an HTTP sink's reply, a broker's acknowledgement (perhaps a no), or
-why there was neither."""
+"""The result of an attempt: an HTTP sink's response, a broker's acknowledgement (perhaps negative),
+or why there was neither."""

@@ -1,14 +1,14 @@
-"""The ``Retry-After`` header: hostile text in, seconds or nothing out."""
+"""Parses the ``Retry-After`` header, which may be hostile."""
 
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 RETRY_AFTER_S_MAX: Final = 31_536_000.0
-"""A year. What asks for more is taken as this much; the policy's ceiling is lower anyway."""
+"""A year. Longer values are shortened to it; the policy's ceiling is lower anyway."""
 
 _VALUE_CHARS_MAX: Final = 64
-"""The longest HTTP-date has 33 characters; longer text is not looked at."""
+"""The longest HTTP-date has 33 characters; longer text is ignored."""
 
 _SECONDS = re.compile(r"[0-9]+")
 _MONTHS: Final = (
@@ -40,18 +40,18 @@ _SHORT_YEAR_AHEAD_MAX: Final = 50
 
 
 def retry_after_s(value: str | None, now_wall_ms: int) -> float | None:
-    """Seconds that a ``Retry-After`` header asks to wait from now.
+    """Return the seconds to wait from now by a ``Retry-After`` header.
 
-    Never raises, whatever the sink sent.
+    Never raises, for any value.
 
     Args:
-        value: The header as it came; None: absent.
+        value: The header as received; None: absent.
         now_wall_ms: The wall clock, milliseconds since 1970; an HTTP-date is counted from it.
 
     Returns:
-        ``0.0 <= wait <= RETRY_AFTER_S_MAX``; 0.0 for a date in the past; None where the header
-        is absent or is neither whole seconds nor an HTTP-date (negative, fractional, text), so
-        that the caller waits by its own backoff.
+        ``0.0 <= wait <= RETRY_AFTER_S_MAX``; 0.0 for a date in the past; None if the header is
+        absent or is neither whole seconds nor an HTTP-date (negative, fractional, text): the caller
+        then uses its own backoff.
 
     Source:
         RFC 9110 sections 10.2.3 and 5.6.7.
@@ -93,7 +93,7 @@ def _http_date(text: str, now_wall_ms: int) -> datetime | None:
 
 
 def _full_year(year: int, now_wall_ms: int) -> int:
-    """The latest year with these two last digits that is not too far ahead."""
+    """Return the latest year with these last two digits that is not too far ahead."""
     now_year = 1970 + int(now_wall_ms // 31_556_952_000)  # mean Gregorian year: right to a day
     latest = now_year + _SHORT_YEAR_AHEAD_MAX
     return latest - (latest - year) % 100

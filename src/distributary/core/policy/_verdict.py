@@ -1,4 +1,4 @@
-"""What an attempt means for its event: the value that ``classify`` gives."""
+"""Verdicts: what an attempt means for its event, as ``classify`` returns it."""
 
 import enum
 from dataclasses import dataclass
@@ -6,10 +6,10 @@ from typing import Final
 
 
 class Decision(enum.Enum):
-    """What happens to the event next. All but ``RETRY`` are final."""
+    """The next step for the event. All but ``RETRY`` are final."""
 
     DELIVERED = "delivered"
-    """The sink has it."""
+    """The sink has accepted it."""
     RETRY = "retry"
     """Another attempt after ``Verdict.wait_s``."""
     DEAD_LETTER = "dead-letter"
@@ -20,13 +20,13 @@ class Decision(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A decision, why, and how long to wait.
+    """A decision, its reason, and the wait.
 
     Attributes:
         decision: What happens next.
         reason: A stable short text for journals, logs and metrics: ``delivered``,
-            ``status-503``, ``timeout``, ``attempts-used-up: status-503``. Holds nothing that
-            the sink wrote, so no secret.
+            ``status-503``, ``timeout``, ``attempts-used-up: status-503``. Holds no text of the
+            sink, so no secret.
         wait_s: Seconds until the next attempt, from 0.0; 0.0 unless the decision is ``RETRY``.
     """
 
