@@ -31,8 +31,8 @@ ATTRIBUTE_CHARS_MAX = 65_536
 (CloudEvents 1.0, Size Limits), so the limit must not be lower."""
 
 NAME_CHARS_MAX = 256
-"""Most characters of an attribute name. Senders should use at most 20; the limit bounds names to
-the size of values, and keeps the encoders' name tables small."""
+"""Most characters of an attribute name. Senders should use at most 20; the limit keeps names far
+shorter than values, and the encoders' name tables small."""
 
 INTEGER_MIN = -(2**31)
 INTEGER_MAX = 2**31 - 1

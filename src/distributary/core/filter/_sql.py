@@ -28,8 +28,8 @@ _REFUSED_NODES: Final = 8
 """Nodes charged for a rejected text: to find what would have been right costs more than parsing."""
 _CHARS_A_NODE: Final = 16
 _PARSED_CHARS_MAX: Final = 4_096
-"""Most characters charged for parsing a rejected text up to its fault. After a few such texts the rest
-of the resource is not checked."""
+"""Most characters charged for parsing a rejected text up to its fault. After a few such texts the
+rest of the resource is not checked."""
 
 
 @lru_cache(maxsize=_KEPT)

@@ -8,7 +8,7 @@ from typing import Final
 RETRY_DEFAULT: Final = 10
 """Retries after the first attempt (decision 21, delivery defaults)."""
 BACKOFF_DELAY_S_DEFAULT: Final = 0.2
-"""First wait, seconds (decision 21): a sink that restarts its worker is back within a second."""
+"""First wait, seconds (decision 21): a sink that restarts its worker is back by the second wait."""
 BACKOFF_S_MAX_DEFAULT: Final = 300.0
 """Ceiling of the waits, seconds (decision 21)."""
 TIMEOUT_S_DEFAULT: Final = 30.0

@@ -109,7 +109,7 @@ class IndexMatcher:
                 del self._indexes[predicate.attribute]
 
     def _narrowest(self, conditions: Sequence["_Condition"]) -> filters.Cover:
-        """Return the cover with the fewest expected events, the first of equal ones, or an empty one."""
+        """Return the cover with the fewest expected events, the first of equal ones, or none."""
         covers = (cover for condition in conditions for cover in condition.covers)
         return min(covers, key=lambda cover: sum(map(self._price, cover)), default=())
 
